@@ -1,0 +1,56 @@
+# Traube. `make help` lists what there is.
+PYTHON ?= python3
+# Where pip finds torch. On Linux the default build is the CUDA one; for a CPU-only machine pass, say,
+# TORCH_ARGS="--index-url <index of the CPU builds>".
+TORCH_ARGS ?=
+TORCH := torch==2.13.0
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo dev test test-all lint format lock bench clean
+
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+setup: $(READY)  ## install everything into .venv and prepare the home folder
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Traube needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -q $(TORCH_ARGS) $(TORCH)
+	$(PIP) install -q --no-deps --require-hashes -r requirements.lock
+	$(PIP) install -q --no-deps --no-build-isolation -e .
+	$(BIN)/traube init
+	touch $@
+
+demo: $(READY)  ## run the main job, offline, to a leaderboard
+	$(BIN)/traube run
+	$(BIN)/traube leaderboard
+
+dev: $(READY)  ## Dagster on 127.0.0.1:3000 and MLflow on 127.0.0.1:5000; Ctrl-C stops both
+	$(BIN)/traube dev
+
+test: $(READY)  ## lint, types and the tests that need neither network nor GPU
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## ruff (lint and format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## the benchmarks, side by side with their peers
+	$(BIN)/python benchmarks/vs_mteb.py
+
+lock:  ## resolve the dependencies anew into requirements.lock
+	test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install -q uv; }
+	$(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --extra dev --override requirements.overrides.txt --upgrade -o requirements.lock pyproject.toml

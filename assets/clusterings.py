@@ -1,0 +1,70 @@
+"""`T/clusterings`: every missing cell of a task and a model, clustered. What is stored is not clustered again."""
+
+import time
+from collections import Counter
+
+import dagster as dg
+
+from assets.common import MODELS, asset_key
+from resources.benchmark import BenchmarkResource
+from resources.encoder import EncoderResource
+from resources.storage import StorageResource
+from traube.errors import TraubeError
+from traube.evaluate import Progress, cluster, describe, embed
+from traube.files import digest
+from traube.models import fingerprint_on
+from traube.plan import CLUSTERING_VERSION, missing_cells
+from traube.provenance import record
+from traube.tasks.source import Source
+
+
+def clusterings_asset(source: Source) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=asset_key(source.name, "clusterings"),
+        deps=[asset_key(source.name, "embeddings"), asset_key(source.name, "splits")],
+        partitions_def=MODELS,
+        group_name=source.card.family,
+        kinds={"scikitlearn"},
+        code_version=CLUSTERING_VERSION,
+        description="The clusters that each method finds in each split.",
+    )
+    def clusterings(
+        context: dg.AssetExecutionContext,
+        storage: StorageResource,
+        encoder: EncoderResource,
+        benchmark: BenchmarkResource,
+        progress: dg.ResourceParam[Progress],
+    ) -> dg.MaterializeResult:
+        began = time.perf_counter()
+        store = storage.store
+        found: Counter[str] = Counter()
+        try:
+            request = benchmark.request()
+            model = encoder.model(context.partition_key, request.protocol.precision)
+            cells = [c for c in missing_cells(source.name, model, request, store) if not store.has_assignments(c.task, c.cell_id)]
+            task = store.task(source.card)
+            manifest = store.manifest(source.name)
+            assert manifest is not None
+            matrix = store.matrix(source.name, fingerprint_on(model, manifest.corpus_version))
+            vectors, _ = embed(task.texts, model, storage.cache, matrix, progress)
+            for result in cluster(task, vectors, cells, store, progress):
+                found[result.status] += 1
+                if result.assignments is not None:
+                    store.save_assignments(source.name, result.cell.cell_id, result.assignments, result.seconds)
+                    continue
+                context.log.warning(f"{describe(result.cell)}: {result.status}: {result.reason}")
+                store.save_cell(record(result.cell, result.status, reason=result.reason, run_id=context.run_id))
+        except TraubeError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        stored = [c.cell_id for c in missing_cells(source.name, model, request, store)]
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(digest([manifest.data_version, vectors.dimensions, sorted(stored)])),
+            metadata={
+                "clustered_now": found["done"],
+                "failed": found["failed"],
+                "unsupported": found["unsupported"],
+                "seconds": time.perf_counter() - began,
+            },
+        )
+
+    return clusterings

@@ -1,0 +1,26 @@
+"""What all stages share: keys, the partitions, and the guard against checks that failed in an earlier run."""
+
+from collections.abc import Iterable
+
+import dagster as dg
+
+STAGES = ("corpus", "splits", "embeddings", "clusterings", "scores")
+RESERVED = ("papers", "checkpoints", "leaderboard", "report", "registry")
+
+MODELS = dg.DynamicPartitionsDefinition(name="models")
+
+
+def asset_key(task: str, stage: str) -> dg.AssetKey:
+    return dg.AssetKey([task, stage])
+
+
+def refuse_failed_checks(context: dg.AssetExecutionContext, specs: Iterable[dg.AssetCheckSpec]) -> None:
+    """Stop where a blocking check of what lies upstream failed in an earlier run; Dagster blocks within one run only."""
+    for spec in specs:
+        record = context.instance.get_latest_asset_check_evaluation_record(spec.key) if spec.blocking else None
+        event = record.event.dagster_event if record and record.event else None
+        if event is not None and not event.asset_check_evaluation_data.passed:
+            where = spec.asset_key.to_user_string()
+            raise dg.Failure(
+                f"{where}: the blocking check '{spec.name}' failed; mend the data and materialise {where} again", allow_retries=False
+            )

@@ -1,0 +1,52 @@
+"""`T/corpus`: raw data read into the unique texts of a task."""
+
+import time
+
+import dagster as dg
+
+from assets.common import asset_key
+from resources.quality import QualityResource, check_specs
+from resources.storage import StorageResource
+from traube.errors import TraubeError
+from traube.task import index_texts
+from traube.tasks.source import Source
+
+
+def corpus_asset(source: Source) -> dg.AssetsDefinition:
+    key = asset_key(source.name, "corpus")
+
+    @dg.asset(
+        key=key,
+        group_name=source.card.family,
+        kinds={"parquet"},
+        code_version=source.version,
+        description=f"{source.card.description or source.name}: the unique texts.",
+        metadata={"language": source.card.language, "licence": source.card.licence, "source": source.card.source},
+        check_specs=check_specs(key, source.card, "corpus"),
+    )
+    def corpus(storage: StorageResource, quality: QualityResource) -> dg.MaterializeResult:
+        began = time.perf_counter()
+        reason = source.missing()
+        if reason:
+            raise dg.Failure(f"task '{source.name}' is unavailable: {reason}", allow_retries=False)
+        try:
+            raw_version = source.raw_version()
+            texts, records = index_texts(source.read())
+        except TraubeError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        version = storage.store.save_corpus(source.name, texts, records, raw_version)
+        lengths = texts["text"].str.len()
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(version),
+            metadata={
+                "dagster/row_count": len(texts),
+                "records": len(records),
+                "mean_characters": float(lengths.mean()) if len(texts) else 0.0,
+                "raw_version": raw_version,
+                "seconds": time.perf_counter() - began,
+                "preview": dg.MetadataValue.md(texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200)).to_markdown(index=False)),
+            },
+            check_results=quality.check_corpus(source.card, key, texts),
+        )
+
+    return corpus

@@ -1,0 +1,118 @@
+"""`T/embeddings`: a model's vectors of a task's texts. The value lies in the cache; what was encoded before is not encoded again."""
+
+import time
+
+import dagster as dg
+import numpy as np
+from scipy import sparse
+
+from assets.common import MODELS, asset_key, refuse_failed_checks
+from resources.benchmark import BenchmarkResource
+from resources.encoder import EncoderResource
+from resources.quality import check_specs
+from resources.storage import StorageResource
+from traube.errors import TraubeError
+from traube.evaluate import Progress, embed
+from traube.models import Vectors, fingerprint_on
+from traube.models.transformer import Transformer
+from traube.tasks.source import Source
+
+ROWS_LOOKED_AT = 4096
+# Mean cosine between texts at which vectors say nothing any more.
+COLLAPSED = 0.9999
+
+
+def embeddings_asset(source: Source) -> dg.AssetsDefinition:
+    key = asset_key(source.name, "embeddings")
+    upstream = [spec for stage in ("corpus", "splits") for spec in check_specs(asset_key(source.name, stage), source.card, stage)]
+    checks = {
+        "shape": "One vector per text.",
+        "finite": "No NaN and no infinity.",
+        "not_collapsed": "Different texts have different vectors.",
+    }
+
+    @dg.asset(
+        key=key,
+        deps=[asset_key(source.name, "corpus"), asset_key(source.name, "splits")],
+        partitions_def=MODELS,
+        group_name=source.card.family,
+        kinds={"numpy"},
+        description="A model's vectors of the unique texts.",
+        check_specs=[
+            dg.AssetCheckSpec(name, asset=key, description=text, blocking=name != "not_collapsed", partitions_def=MODELS)
+            for name, text in checks.items()
+        ],
+    )
+    def embeddings(
+        context: dg.AssetExecutionContext,
+        storage: StorageResource,
+        encoder: EncoderResource,
+        benchmark: BenchmarkResource,
+        progress: dg.ResourceParam[Progress],
+    ) -> dg.MaterializeResult:
+        refuse_failed_checks(context, upstream)
+        began = time.perf_counter()
+        store = storage.store
+        try:
+            model = encoder.model(context.partition_key, benchmark.request().protocol.precision)
+            if isinstance(model, Transformer):
+                model.fetch()
+            task = store.task(source.card)
+            manifest = store.manifest(source.name)
+            assert manifest is not None
+            fingerprint = fingerprint_on(model, manifest.corpus_version)
+            vectors, encoded = embed(task.texts, model, storage.cache, store.matrix(source.name, fingerprint), progress)
+        except TraubeError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        seconds = time.perf_counter() - began
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(fingerprint),
+            metadata={
+                "texts": len(vectors),
+                "dimensions": vectors.dimensions,
+                "encoded_now": encoded,
+                "from_cache": len(vectors) - encoded,
+                "texts_per_second": encoded / seconds if encoded else 0.0,
+                "device": getattr(model, "device", "cpu"),
+                "fingerprint": fingerprint,
+                "seconds": seconds,
+            },
+            check_results=_checks(key, vectors, len(task.corpus)),
+        )
+
+    return embeddings
+
+
+def _checks(key: dg.AssetKey, vectors: Vectors, texts: int) -> list[dg.AssetCheckResult]:
+    finite, norms = True, []
+    for start in range(0, len(vectors), ROWS_LOOKED_AT):
+        block = vectors.subset(np.arange(start, min(start + ROWS_LOOKED_AT, len(vectors)))).load()
+        values = block.data if sparse.issparse(block) else block
+        finite = finite and bool(np.isfinite(values).all())
+        norms.append(np.sqrt(block.multiply(block).sum(axis=1)).A1 if sparse.issparse(block) else np.linalg.norm(block, axis=1))
+    norm = np.concatenate(norms)
+    similarity = _mean_cosine(vectors)
+    return [
+        dg.AssetCheckResult(asset_key=key, check_name="shape", passed=len(vectors) == texts, metadata={"vectors": len(vectors), "texts": texts}),
+        dg.AssetCheckResult(
+            asset_key=key, check_name="finite", passed=finite, metadata={"mean_norm": float(norm.mean()), "zero_vectors": int((norm == 0).sum())}
+        ),
+        dg.AssetCheckResult(
+            asset_key=key,
+            check_name="not_collapsed",
+            passed=similarity < COLLAPSED,
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata={"mean_cosine": similarity},
+        ),
+    ]
+
+
+def _mean_cosine(vectors: Vectors) -> float:
+    """Mean cosine between different texts of an even sample."""
+    from sklearn.preprocessing import normalize
+
+    sample = np.unique(np.linspace(0, len(vectors) - 1, min(ROWS_LOOKED_AT, len(vectors))).astype(np.int64))
+    unit = normalize(np.nan_to_num(vectors.subset(sample).load()) if not vectors.path.suffix == ".npz" else vectors.subset(sample).load())
+    n = unit.shape[0]
+    total = np.asarray(unit.sum(axis=0)).ravel()
+    return float((total @ total - n) / (n * (n - 1))) if n > 1 else 0.0

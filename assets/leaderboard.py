@@ -1,0 +1,42 @@
+"""`leaderboard`: every score that stands, rebuilt whole from the store."""
+
+import dagster as dg
+
+from assets.common import asset_key
+from resources.benchmark import BenchmarkResource
+from resources.storage import StorageResource
+from traube.files import frame_digest, locked, write_parquet, write_text
+from traube.plan import plan
+from traube.report.tables import leaderboard
+
+NAME = "leaderboard.parquet"
+
+
+def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
+    @dg.asset(
+        key="leaderboard",
+        deps=[dg.AssetDep(asset_key(t, "scores"), partition_mapping=dg.AllPartitionMapping()) for t in tasks],
+        group_name="leaderboard",
+        kinds={"parquet"},
+        description="Each model's score by task, level and method, with its interval; and what could not be scored, and why.",
+    )
+    def board(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
+        store = storage.store
+        # the lock spans reading and writing: a slower writer that read first would lose the other's rows
+        with locked(store.table(NAME)):
+            table = leaderboard(store, plan(benchmark.request(), store).unavailable)
+            write_parquet(store.table(NAME), table)
+            write_text(store.table("leaderboard.csv"), table.to_csv(index=False))
+        best = table[table["best"].astype(bool)][["task", "level", "protocol", "model", "method", "metric", "mean", "low", "high"]]
+        counts = table["status"].value_counts()
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(frame_digest(table.drop(columns="created"))),
+            metadata={
+                "dagster/row_count": len(table),
+                "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
+                "path": dg.MetadataValue.path(store.table("leaderboard.csv")),
+                **{status: int(n) for status, n in counts.items()},
+            },
+        )
+
+    return board

@@ -1,0 +1,99 @@
+"""`T/scores`: metrics of every clustering, stored first, tracked in MLflow then."""
+
+import dagster as dg
+import pandas as pd
+
+from assets.common import MODELS, asset_key
+from resources.benchmark import BenchmarkResource
+from resources.encoder import EncoderResource
+from resources.storage import StorageResource
+from resources.tracking import TrackingResource
+from traube.errors import TraubeError
+from traube.evaluate import Progress, embed, score
+from traube.files import digest
+from traube.models import fingerprint_on
+from traube.plan import SCORING_VERSION, Cell, cells_of, missing_cells
+from traube.provenance import record
+from traube.report.tables import summary
+from traube.tasks.source import Source
+
+
+def scores_asset(source: Source) -> dg.AssetsDefinition:
+    key = asset_key(source.name, "scores")
+
+    @dg.asset(
+        key=key,
+        deps=[asset_key(source.name, "clusterings"), asset_key(source.name, "splits")],
+        partitions_def=MODELS,
+        group_name=source.card.family,
+        kinds={"parquet", "mlflow"},
+        code_version=SCORING_VERSION,
+        description="How well the clusters agree with the gold labels, under every metric.",
+    )
+    def scores(
+        context: dg.AssetExecutionContext,
+        storage: StorageResource,
+        encoder: EncoderResource,
+        benchmark: BenchmarkResource,
+        tracking: TrackingResource,
+        progress: dg.ResourceParam[Progress],
+    ) -> dg.MaterializeResult:
+        store = storage.store
+        try:
+            request = benchmark.request()
+            model = encoder.model(context.partition_key, request.protocol.precision)
+            task, manifest = store.task(source.card), store.manifest(source.name)
+            assert manifest is not None
+            matrix = store.matrix(source.name, fingerprint_on(model, manifest.corpus_version))
+            unscored = [c for c in missing_cells(source.name, model, request, store) if store.has_assignments(c.task, c.cell_id)]
+            vectors = None if task.labelled else embed(task.texts, model, storage.cache, matrix, progress)[0]
+            _score(context, storage, unscored, task, vectors, getattr(model, "device", "cpu"), progress)
+            asked = [cell.cell_id for cell in cells_of(source.name, manifest, model, request)]
+        except TraubeError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+
+        cells = store.cells_by_id(source.name, asked)
+        values = store.scores(cells)
+        table = summary(cells, values, {source.name: source.card})
+        metadata = _metadata(table)
+        try:
+            metadata |= tracking.log(source.card, cells, values, table, context.run_id, key.to_user_string(), context.partition_key)
+        except Exception as error:  # a result is never lost, nor a run failed, because the tracking server is
+            context.log.warning(f"scores are stored, but MLflow could not be told: {error}")
+            metadata["mlflow"] = dg.MetadataValue.text(f"not logged: {error}")
+        failed = cells[cells["status"] == "failed"]
+        if len(failed):
+            first = failed.iloc[0]
+            raise dg.Failure(
+                f"{len(failed)} of {len(cells)} cells failed; first: {first['reducer']}/{first['clusterer']}: {first['reason']}",
+                metadata=metadata,
+                allow_retries=False,
+            )
+        return dg.MaterializeResult(data_version=dg.DataVersion(digest([sorted(asked), SCORING_VERSION])), metadata=metadata)
+
+    return scores
+
+
+def _score(context, storage, unscored: list[Cell], task, vectors, device: str, progress: Progress) -> None:  # noqa: ANN001
+    """Score cell after cell in small groups, so that a crash loses little."""
+    store = storage.store
+    for start in range(0, len(unscored), 8):
+        group = unscored[start : start + 8]
+        loaded = {cell.cell_id: store.assignments(cell.task, cell.cell_id) for cell in group}
+        found = score(task, pd.concat([frame for frame, _ in loaded.values()]), vectors, group[0].split_set, progress)
+        for cell in group:
+            store.save_scores(cell.task, cell.cell_id, found[found["cell_id"] == cell.cell_id])
+            seconds = loaded[cell.cell_id][1]
+            store.save_cell(record(cell, "done", seconds=seconds, device=device, run_id=context.run_id))
+
+
+def _metadata(table: pd.DataFrame) -> dict[str, dg.MetadataValue]:
+    """Per level the best method's score as a number, which Dagster plots across models, and the whole table."""
+    shown = table[["level", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds"]]
+    metadata: dict[str, dg.MetadataValue] = {"scores": dg.MetadataValue.md(shown.round(4).to_markdown(index=False))}
+    for level, rows in table.groupby("level"):
+        best = rows.loc[rows["mean"].idxmax()] if rows["mean"].notna().any() else None
+        if best is not None:
+            metadata[f"best_{level}"] = dg.MetadataValue.float(float(best["mean"]))
+            metadata[f"best_{level}_method"] = dg.MetadataValue.text(str(best["method"]))
+    return metadata

@@ -1,0 +1,50 @@
+"""`T/splits`: the clustering problems of a task, drawn from its records and frozen."""
+
+import dagster as dg
+
+from assets.common import asset_key
+from resources.quality import QualityResource, check_specs
+from resources.storage import StorageResource
+from traube.errors import TraubeError
+from traube.tasks.source import Source
+
+
+def splits_asset(source: Source) -> dg.AssetsDefinition:
+    key = asset_key(source.name, "splits")
+
+    @dg.asset(
+        key=key,
+        deps=[asset_key(source.name, "corpus")],
+        group_name=source.card.family,
+        kinds={"parquet"},
+        code_version=source.version,
+        description=f"{source.card.description or source.name}: which texts are to be grouped, and their gold labels.",
+        check_specs=check_specs(key, source.card, "splits"),
+    )
+    def splits(storage: StorageResource, quality: QualityResource) -> dg.MaterializeResult:
+        store = storage.store
+        try:
+            frame = source.draw(store.records(source.name))
+            manifest = store.save_splits(source.card, frame)
+        except TraubeError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        sizes = (
+            frame.groupby(["split", "level", "part"], sort=False)
+            .agg(rows=("item", "size"), texts=("text_id", "nunique"), classes=("label", "nunique"))
+            .reset_index()
+        )
+        labels = frame["label"].value_counts().head(50).rename_axis("label").reset_index(name="rows")
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(manifest.splits_version),
+            metadata={
+                "dagster/row_count": len(frame),
+                "splits": int(frame["split"].nunique()),
+                "redundancy": float(len(frame) / max(1, frame["text_id"].nunique())),
+                "task_data_version": manifest.data_version,
+                "sizes": dg.MetadataValue.md(sizes.to_markdown(index=False)),
+                "label_histogram": dg.MetadataValue.md(labels.to_markdown(index=False)),
+            },
+            check_results=quality.check_splits(source.card, key, frame, store.corpus(source.name)),
+        )
+
+    return splits

@@ -1,0 +1,420 @@
+"""`traube`: run the benchmark and read its results without a UI."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperGroup
+
+from traube.errors import TraubeError
+
+# Heavy imports (dagster, mlflow, scikit-learn, torch) are inside the commands, so that `--help` is quick.
+
+out = Console(soft_wrap=False)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+class _Group(TyperGroup):
+    """Shows an error that the user can mend as one line, with exit code 1; Ctrl-C ends with 130."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TraubeError as error:
+            err.print(f"[bold red]error:[/] {_escape(str(error))}")
+            sys.exit(1)
+        except KeyboardInterrupt:
+            err.print("stopped; what is finished is kept, the same command goes on from there")
+            sys.exit(130)
+
+
+app = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode="rich",
+    help="Which text embedding groups these texts best?\n\nStart with [bold]traube run[/], then [bold]traube leaderboard[/]. "
+    "Everything written lies below TRAUBE_HOME (default .traube/), raw data below TRAUBE_RAW (default data/raw/).",
+)
+
+Tasks = Annotated[list[str] | None, typer.Option("--task", "-t", help="Task; may be given several times. Default: params.yaml.")]
+Models = Annotated[list[str] | None, typer.Option("--model", "-m", help="Model; may be given several times. Default: params.yaml.")]
+Methods = Annotated[list[str] | None, typer.Option("--method", help="Reducer/clusterer, like umap/hdbscan. Default: the protocol's.")]
+Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seed; may be given several times. Default: the protocol's.")]
+ProtocolName = Annotated[str | None, typer.Option("--protocol", "-p", help="Protocol of params.yaml. Default: the one chosen there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+@app.command()
+def init() -> None:
+    """Make the home folder ready: the Dagster instance, the MLflow store and .env. `make setup` calls it."""
+    from launch import prepare
+    from resources.tracking import connect, default_uri
+
+    prepare()
+    connect(default_uri())
+
+
+@app.command()
+def run(
+    task: Tasks = None,
+    model: Models = None,
+    method: Methods = None,
+    seed: Seeds = None,
+    protocol: ProtocolName = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be computed, and stop.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show Dagster's log.")] = False,
+) -> None:
+    """Compute what is missing of the benchmark, and publish leaderboard and report.
+
+    What is stored is never computed again; a stopped run goes on where it was. Runs show up in the Dagster UI (`make dev`).
+    """
+    from traube import paths
+    from traube.params import load_params
+    from traube.plan import Request, plan
+    from traube.store import Store
+
+    params = load_params()
+    chosen = params.chosen(protocol)
+    request = Request(
+        tasks=task or params.tasks,
+        models=model or params.models,
+        protocol_name=protocol or params.protocol,
+        protocol=chosen,
+        methods=[chosen.method(m) for m in method] if method else None,
+        seeds=seed,
+    )
+    store = Store(paths.home() / "store")
+    before = plan(request, store)
+    for name in task or ():
+        if name in before.unavailable:
+            raise TraubeError(f"task '{name}' is unavailable: {before.unavailable[name]}")
+    if dry_run:
+        _print_plan(before)
+        return
+    if not _compute(request, store, before, verbose, named_models=set(model or ())):
+        raise typer.Exit(1)
+
+
+def _compute(request: Any, store: Any, before: Any, verbose: bool, named_models: set[str]) -> bool:
+    """Run datasets, evaluate and publish as far as they are needed; whether all went well."""
+    from launch import Launcher
+    from traube.models.transformer import Transformer
+    from traube.plan import plan
+
+    downloadable = _fetch(before, named_models)
+    if not (before.unread or before.count or downloadable):
+        _print_unavailable(before)
+        out.print(f"Nothing is missing: {before.total} cells are up to date.")
+        from traube.report.tables import leaderboard
+
+        if store.table("leaderboard.parquet").exists() or leaderboard(store).empty:
+            return True
+    errors: list[str] = []
+    with _bars() as (progress, set_total), Launcher(progress, verbose) as launcher:
+        for lost in launcher.lost:
+            err.print(f"the run {lost} was lost (its process is gone); its finished cells are kept")
+        if before.unread:
+            out.print(f"Reading {', '.join(before.unread)}")
+            errors += launcher.datasets(before.unread)
+        todo = plan(request, store)
+        _print_unavailable(todo)
+        set_total(todo.count)
+        for name, by_task in todo.missing.items():
+            out.print(f"Evaluating {name}: {sum(map(len, by_task.values()))} cells on {', '.join(by_task)}")
+            errors += launcher.evaluate(name, list(by_task), request)
+        errors += launcher.publish()
+    for error in errors:
+        err.print(f"[bold red]failed:[/] {_escape(error)}")
+    _ = Transformer
+    return not errors
+
+
+def _fetch(before: Any, named: set[str]) -> bool:
+    """Download the models that were named on the command line and are not on this machine."""
+    from traube.models import load_model
+    from traube.models.transformer import Transformer
+
+    fetched = False
+    for name in sorted(named & set(before.unavailable)):
+        model = load_model(name)
+        if isinstance(model, Transformer):
+            model.fetch()  # raises Unavailable with the reason: naming an absent model is an error
+            fetched = True
+    return fetched
+
+
+def _print_unavailable(plan: Any) -> None:
+    for name, reason in plan.unavailable.items():
+        err.print(f"[yellow]unavailable:[/] {_escape(name)}: {_escape(reason)}")
+
+
+def _print_plan(plan: Any) -> None:
+    for name in plan.unread:
+        out.print(f"read     {name} (its cells are known then)")
+    for model, by_task in plan.missing.items():
+        for task, cells in by_task.items():
+            out.print(f"evaluate {model} on {task}: {len(cells)} cells")
+            for cell in cells:
+                seed = "" if cell.seed is None else f" seed {cell.seed}"
+                out.print(f"           {cell.method.name}{seed}  [dim]{cell.cell_id}[/]")
+    _print_unavailable(plan)
+    out.print(f"{plan.count} of {plan.total} cells are missing")
+
+
+@contextmanager
+def _bars() -> Iterator[tuple[Any, Any]]:
+    """Live progress: all cells, and the stage at work. Yields what the engine reports to, and how to set the number of cells."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    from traube import evaluate
+
+    class Rate(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text(f"{speed:.1f}/s" if speed else "", style="dim")
+
+    columns = (
+        TextColumn("{task.description:>11}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeElapsedColumn(), TextColumn("left"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=err, transient=True) as bars:
+        cells = bars.add_task("cells", total=None)
+        stage = bars.add_task("", total=None, visible=False)
+        current = {"stage": ""}
+
+        def total(name: str, amount: int) -> None:
+            current["stage"] = name
+            bars.reset(stage, description=name, total=amount, visible=True)
+
+        def done(name: str, amount: int) -> None:
+            if name == "cells":
+                bars.advance(cells, amount)
+            elif name == current["stage"]:
+                bars.advance(stage, amount)
+
+        yield evaluate.Progress(total, done), lambda n: bars.update(cells, total=n)
+
+
+@app.command()
+def leaderboard(
+    task: Tasks = None,
+    model: Models = None,
+    metric: Annotated[str | None, typer.Option(help="Another metric than each task's main one, like acc/noise_as_cluster.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best.")] = False,
+    as_json: Json = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """Show each model's best method, with its 95 % interval over splits, by task and level."""
+    from traube import paths
+    from traube.errors import unknown
+    from traube.metrics import METRICS
+    from traube.report.tables import leaderboard as build
+    from traube.store import Store
+
+    if metric and metric not in METRICS:
+        raise unknown("metric", metric, METRICS)
+    table = build(Store(paths.home() / "store"), metric=metric)
+    for column, wanted in (("task", task), ("model", model)):
+        for name in wanted or ():
+            if name not in set(table[column]):
+                raise TraubeError(f"there is no score of {column} '{name}' yet; `traube run --{column} {name}` makes one")
+        table = table[table[column].isin(wanted)] if wanted else table
+    if not every:
+        table = table[table["best"].astype(bool) | (table["status"] != "done")]
+    if as_json:
+        print(table.to_json(orient="records", indent=1))  # noqa: T201
+    elif as_csv:
+        print(table.to_csv(index=False), end="")  # noqa: T201
+    else:
+        _print_leaderboard(table, every)
+
+
+def _print_leaderboard(table: Any, every: bool) -> None:
+    import pandas as pd
+
+    done = table[table["status"] == "done"]
+    if done.empty:
+        out.print("Nothing has been evaluated yet: traube run")
+    for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"]):
+        first = rows.iloc[0]
+        title = f"{task}, {level}: {first['metric']} x100, {int(first['splits'])} split(s), protocol {protocol}"
+        shown = Table("#", "model", "method" if every else "best method", "score", "sd", "95 % interval", "seeds", title=title, title_justify="left")
+        for i, row in enumerate(rows.itertuples(index=False), 1):
+            interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}" if pd.notna(row.low) else "-"
+            shown.add_row(str(i), row.model, row.method, f"{100 * row.mean:.2f}", f"{100 * row.sd:.2f}", interval, str(int(row.seeds)))
+        out.print(shown)
+    others = table[table["status"] != "done"].fillna("")
+    for (status, reason), rows in others.groupby(["status", "reason"]):
+        what = sorted({" ".join(filter(None, (r.task, r.model, r.method))) for r in rows.itertuples(index=False)})
+        names = ", ".join(what[:4]) + (f" and {len(what) - 4} more" if len(what) > 4 else "")
+        out.print(f"[yellow]{status}[/] {_escape(names)}: {_escape(reason)}")
+
+
+@app.command()
+def cluster(
+    file: Annotated[Path, typer.Argument(help="Texts: .txt (one a line), .csv, .tsv, .jsonl or .parquet.", show_default=False)],
+    column: Annotated[str, typer.Option("--text", help="Column that holds the texts.")] = "text",
+    model: Annotated[str, typer.Option("--model", "-m", help="Any model of `traube models`.")] = "minilm",
+    method: Annotated[str, typer.Option(help="Reducer/clusterer, see `traube methods`.")] = "none/kmeans",
+    k: Annotated[int | None, typer.Option("-k", help="Number of clusters. Default: the one with the best silhouette.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 42,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV to write. Default: FILE with .clusters.csv.")] = None,
+) -> None:
+    """Group your own texts: writes text, cluster and distance, and prints what each cluster is about."""
+    import pandas as pd
+
+    from traube.cluster_texts import cluster_texts
+    from traube.files import atomic
+    from traube.params import load_params
+    from traube.tasks.table import read_texts
+
+    texts = read_texts(file, column)
+    protocol = load_params().chosen()
+    with err.status(f"encoding and clustering {len(texts)} texts"):
+        result = cluster_texts(texts, model=model, method=protocol.method(method), k=k, seed=seed)
+    target = output or file.with_name(file.name + ".clusters.csv")
+    with atomic(target) as temporary:
+        pd.DataFrame({"text": texts, "cluster": result.labels, "distance": result.distances}).to_csv(temporary, index=False)
+    shown = Table("cluster", "texts", "key words", "typical text", title=f"{len(result.words)} clusters by {model}, {method}", title_justify="left")
+    sizes = pd.Series(result.labels).value_counts()
+    for c in sorted(result.words, key=lambda c: -sizes[c]):
+        examples = "\n".join(_escape(texts[i][:90].replace("\n", " ")) for i in result.typical[c])
+        shown.add_row(str(c), str(sizes[c]), _escape(", ".join(result.words[c])), examples)
+    out.print(shown)
+    if -1 in sizes:
+        out.print(f"{sizes[-1]} texts are noise (cluster -1)")
+    if result.k_table is not None:
+        out.print("k was chosen by silhouette: " + ", ".join(f"{row.k}: {row.silhouette:.3f}" for row in result.k_table.itertuples()))
+    out.print(f"written to {target}")
+
+
+@app.command()
+def tasks(as_json: Json = False) -> None:
+    """List the tasks, and whether their raw data is there."""
+    from traube.tasks import card_errors, sources
+
+    rows: list[dict[str, Any]] = [
+        {"task": name, "family": s.card.family, "language": s.card.language, "licence": s.card.licence, "status": s.missing() or "ready"}
+        for name, s in sources().items()
+    ]
+    rows += [{"task": Path(path).stem, "family": "own", "language": "", "licence": "", "status": str(e)} for path, e in card_errors().items()]
+    _print_rows(rows, as_json)
+
+
+@app.command()
+def models(as_json: Json = False) -> None:
+    """List the models, and whether their weights are on this machine."""
+    from traube.errors import Unavailable
+    from traube.models import model_cards
+    from traube.models.transformer import check_folder, locate
+
+    rows = []
+    for name, card in model_cards().items():
+        status = "ready"
+        try:
+            if card.kind in ("packaged", "transformer"):
+                check_folder(locate(card), card)
+        except Unavailable:
+            status = "to be downloaded"
+        except TraubeError as error:
+            status = str(error)
+        source = card.package or card.model or f"fitted on each task's texts, {card.features} terms"
+        rows.append({"model": name, "kind": card.kind, "source": source, "revision": card.revision or "", "status": status})
+    _print_rows(rows, as_json)
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """List reducers and clusterers with their parameters, and which pairs make no sense, and why."""
+    from traube.methods import CLUSTERERS, REDUCERS, grid
+
+    parts: list[dict[str, Any]] = [
+        {"part": kind, "name": name, "parameters": ", ".join(f"{k}={v}" for k, v in part.params.items())}
+        for kind, registry in (("reducer", REDUCERS), ("clusterer", CLUSTERERS))
+        for name, part in registry.items()
+    ]
+    pairs = [{"part": "unsupported", "name": m.name, "parameters": m.unsupported()} for m in grid(list(REDUCERS), list(CLUSTERERS)) if m.unsupported()]
+    _print_rows(parts + pairs, as_json)
+
+
+def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
+    import json
+
+    if as_json:
+        print(json.dumps(rows, indent=1))  # noqa: T201
+        return
+    shown = Table(*rows[0]) if rows else Table()
+    for row in rows:
+        shown.add_row(*(_escape(str(value)) for value in row.values()))
+    out.print(shown)
+
+
+@app.command()
+def explain(task: str, model: str, method: Annotated[str | None, typer.Argument(help="Like umap/hdbscan.")] = None, as_json: Json = False) -> None:
+    """Say where the numbers of a task and a model come from: data, weights, parameters, seed, code, libraries, run."""
+    import json
+
+    from traube import paths
+    from traube.report.tables import current
+    from traube.store import Store
+
+    store = Store(paths.home() / "store")
+    cells = current(store.cells(), store)
+    cells = cells[(cells["task"] == task) & (cells["model"] == model)]
+    names = cells["reducer"] + "/" + cells["clusterer"]
+    if method:
+        cells = cells[names == method]
+    if cells.empty:
+        raise TraubeError(f"nothing is stored of {task} x {model}{f' x {method}' if method else ''}; `traube leaderboard --all` shows what is")
+    card = store.card(task)
+    metric = card.main_metric if card else "v_measure/noise_as_cluster"
+    values = store.scores(cells, [metric]).groupby("cell_id")["value"].mean()
+    rows = [{**cell, metric: values.get(cell["cell_id"])} for cell in cells.to_dict("records")]
+    if as_json:
+        print(json.dumps(rows, indent=1, default=str))  # noqa: T201
+        return
+    for row in rows:
+        out.rule(f"{row['reducer']}/{row['clusterer']}", align="left")
+        for key, value in row.items():
+            text = json.dumps(value) if isinstance(value, dict) else value
+            out.print(f"[bold]{key:>28}[/]  {_escape(str(text))}", soft_wrap=True)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Check this installation, and say how to mend what is wrong. Exit code 1 if something is."""
+    from diagnosis import examine
+
+    findings = examine()
+    _print_rows([{"check": f.check, "status": f.status, "finding": f.finding} for f in findings], as_json)
+    if any(f.status == "wrong" for f in findings):
+        raise typer.Exit(1)
+
+
+@app.command()
+def dev(
+    port: Annotated[int, typer.Option(help="Port of the Dagster UI.")] = 3000,
+    mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI.")] = 5000,
+) -> None:
+    """Start the Dagster UI with its daemon, and MLflow, on 127.0.0.1. One Ctrl-C stops both."""
+    from servers import serve
+
+    serve(port, mlflow_port, out)
+
+
+if __name__ == "__main__":
+    app()

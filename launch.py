@@ -1,0 +1,141 @@
+"""Runs of the Dagster graph, started from the command line: in this process, on the instance that the UI shows."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+import psutil
+
+from assets.common import MODELS, asset_key
+from definitions import DATA_STAGES, MODEL_STAGES, build_defs
+from traube import paths
+from traube.evaluate import Progress
+from traube.files import explained, write_text
+from traube.plan import Request
+
+PID, STARTED = "traube/pid", "traube/process_started"
+
+
+def prepare() -> None:
+    """Make the home folder ready, so that the command line, `dagster dev` and MLflow all meet the same history."""
+    home, project = paths.home(), paths.PROJECT
+    instance = home / "dagster"
+    with explained(home):
+        instance.mkdir(parents=True, exist_ok=True)
+        link = instance / "dagster.yaml"
+        if not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(project / "dagster.yaml")
+    os.environ["DAGSTER_HOME"] = str(instance)
+    os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}")
+    environment = f"DAGSTER_HOME={instance}\nMLFLOW_TRACKING_URI={os.environ['MLFLOW_TRACKING_URI']}\n"
+    if home == project / ".traube" and not _same(project / ".env", environment):
+        write_text(project / ".env", environment)
+
+
+def _same(path: Any, text: str) -> bool:
+    return path.exists() and path.read_text() == text
+
+
+def own_process() -> dict[str, str]:
+    """Tags that say which process a run lives in."""
+    return {PID: str(os.getpid()), STARTED: f"{psutil.Process().create_time():.2f}"}
+
+
+def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
+    """Fail the runs whose process is gone, so that they block no queue. Returns their ids."""
+    lost = []
+    for record in instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING])):
+        run = record.dagster_run
+        if PID in run.tags and not _alive(int(run.tags[PID]), float(run.tags[STARTED])):
+            instance.report_run_failed(run, "the process of this run is gone (killed, or the machine was restarted)")
+            lost.append(run.run_id)
+    return lost
+
+
+def _alive(pid: int, started: float) -> bool:
+    try:
+        return abs(psutil.Process(pid).create_time() - started) < 1
+    except psutil.NoSuchProcess:
+        return False
+
+
+class Launcher:
+    """Starts jobs in this process.
+
+    Parameters
+    ----------
+    progress : who is told of the work done inside the steps
+    verbose : show Dagster's own log
+    """
+
+    def __init__(self, progress: Progress, verbose: bool = False) -> None:
+        prepare()
+        self.instance = dg.DagsterInstance.get()
+        self.lost = end_lost_runs(self.instance)
+        self.definitions = build_defs(progress=progress)
+        self.level = "INFO" if verbose else "CRITICAL"
+
+    def __enter__(self) -> "Launcher":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.instance.dispose()
+
+    def datasets(self, tasks: Sequence[str]) -> list[str]:
+        """Read tasks. Returns the errors, one line each."""
+        return self._execute("datasets", [asset_key(t, s) for t in tasks for s in DATA_STAGES])
+
+    def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
+        """Evaluate one model on tasks. Returns the errors, one line each."""
+        assert MODELS.name is not None
+        self.instance.add_dynamic_partitions(MODELS.name, [model])
+        asked = {"protocol": request.protocol_name, "methods": [m.name for m in request.methods or ()], "seeds": list(request.seeds or ())}
+        config = {"resources": {"benchmark": {"config": asked}}}
+        return self._execute("evaluate", [asset_key(t, s) for t in tasks for s in MODEL_STAGES], config, partition_key=model)
+
+    def publish(self) -> list[str]:
+        """Rebuild leaderboard and report. Returns the errors, one line each."""
+        return self._execute("publish", None)
+
+    def _execute(self, name: str, selection: list[dg.AssetKey] | None, config: dict[str, Any] | None = None, **options: Any) -> list[str]:
+        loggers = {"loggers": {"console": {"config": {"log_level": self.level}}}}
+        tags = {**own_process(), "traube/publishes": "yes"}
+        with self._cancelled_by_ctrl_c(tags):
+            result = self.definitions.resolve_job_def(name).execute_in_process(
+                run_config={**loggers, **(config or {})},
+                instance=self.instance,
+                asset_selection=selection,
+                tags=tags,
+                raise_on_error=False,
+                **options,
+            )
+        return [] if result.success else _errors(result)
+
+    @contextmanager
+    def _cancelled_by_ctrl_c(self, tags: dict[str, str]) -> Iterator[None]:
+        """Dagster calls an interrupted run in this process a failure; it is a cancellation."""
+        from dagster._core.errors import DagsterExecutionInterruptedError
+
+        try:
+            yield
+        except (KeyboardInterrupt, DagsterExecutionInterruptedError):
+            for record in self.instance.get_run_records(dg.RunsFilter(tags=tags), limit=1):
+                self.instance.report_run_canceled(record.dagster_run, "stopped by Ctrl-C")
+            raise KeyboardInterrupt from None
+
+
+def _errors(result: dg.ExecuteInProcessResult) -> list[str]:
+    found = []
+    for event in result.all_events:
+        if event.is_step_failure:
+            error = event.step_failure_data.user_failure_data
+            raised = event.step_failure_data.error
+            text = error.description if error else (raised.message.strip().splitlines()[0] if raised else "failed")
+            found.append(f"{event.step_key.replace('__', '/')}: {text}")
+    for check in result.get_asset_check_evaluations():
+        if check.blocking and not check.passed:
+            found.append(f"{check.asset_key.to_user_string()}: the blocking check '{check.check_name}' failed")
+    return found or ["the run failed; see the Dagster UI (`make dev`)"]

@@ -1,0 +1,1 @@
+"""What assets borrow: storage, the encoder, tracking (MLflow) and quality (Great Expectations)."""

@@ -1,0 +1,35 @@
+"""What is asked for: params.yaml, and what a run says instead."""
+
+import dagster as dg
+from pydantic import Field
+
+from traube.params import load_params
+from traube.plan import Request
+
+
+class BenchmarkResource(dg.ConfigurableResource):
+    """The benchmark of params.yaml, narrowed or widened by a run's configuration.
+
+    Attributes
+    ----------
+    protocol : name of a protocol in params.yaml; by default the one chosen there
+    methods : like `umap/hdbscan`; by default the protocol's
+    seeds : by default the protocol's
+    """
+
+    protocol: str = ""
+    methods: list[str] = Field(default_factory=list)
+    seeds: list[int] = Field(default_factory=list)
+
+    def request(self) -> Request:
+        params = load_params()
+        name = self.protocol or params.protocol
+        protocol = params.chosen(name)
+        return Request(
+            tasks=params.tasks,
+            models=params.models,
+            protocol_name=name,
+            protocol=protocol,
+            methods=[protocol.method(m) for m in self.methods] or None,
+            seeds=self.seeds or None,
+        )

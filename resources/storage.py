@@ -1,0 +1,32 @@
+"""Where assets read and write: everything below TRAUBE_HOME."""
+
+from pathlib import Path
+
+import dagster as dg
+
+from traube import paths
+from traube.models import EmbeddingCache
+from traube.store import Store
+
+
+class StorageResource(dg.ConfigurableResource):
+    """The result store and the embedding cache.
+
+    Attributes
+    ----------
+    home : folder of everything written at run time; by default `TRAUBE_HOME`
+    """
+
+    home: str = ""
+
+    @property
+    def root(self) -> Path:
+        return Path(self.home) if self.home else paths.home()
+
+    @property
+    def store(self) -> Store:
+        return Store(self.root / "store")
+
+    @property
+    def cache(self) -> EmbeddingCache:
+        return EmbeddingCache(self.root / "embeddings")

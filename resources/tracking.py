@@ -1,0 +1,163 @@
+"""MLflow: a run per task, model and version of everything, a nested run per method.
+
+Scores are in the store before MLflow is told of them, so tracking can fail, or be repeated, without losing or doubling
+anything: runs are found again by a tag that hashes what they are about.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+
+from traube import paths
+from traube.files import digest, locked
+from traube.task import TaskCard
+
+EXPERIMENT = "traube"
+KEY = "traube.key"
+# What identifies a run; the same six are its tag.
+IDENTITY = ("task", "model", "protocol", "data_version", "fingerprint", "code_version")
+
+
+class TrackingResource(dg.ConfigurableResource):
+    """Logs scores to MLflow.
+
+    Attributes
+    ----------
+    uri : tracking store; by default `MLFLOW_TRACKING_URI`, or `mlflow.db` below TRAUBE_HOME
+    """
+
+    uri: str = ""
+
+    def client(self) -> Any:
+        """An MlflowClient whose store is initialised, and the experiment's id: (client, experiment id)."""
+        return connect(self.uri or default_uri())
+
+    def log(
+        self, card: TaskCard, cells: pd.DataFrame, scores: pd.DataFrame, table: pd.DataFrame, run_id: str, asset: str, partition: str
+    ) -> dict[str, dg.MetadataValue]:
+        """Log the scored cells of one task and model; update the runs that are there already.
+
+        Parameters
+        ----------
+        cells, scores : as the store gives them
+        table : from `summary`
+        run_id, asset, partition : of the Dagster run, for the link back
+
+        Returns
+        -------
+        Metadata for Dagster: the link to the MLflow run.
+        """
+        done = cells[cells["status"] == "done"]
+        if done.empty:
+            return {}
+        client, experiment = self.client()
+        first = done.iloc[0]
+        identity = {name: str(first[name]) for name in IDENTITY}
+        tags = {
+            **{f"traube.{name}": value for name, value in identity.items()},
+            "dagster.run_id": run_id,
+            "dagster.asset_key": asset,
+            "dagster.partition": partition,
+        }
+        best = table[table["best"].astype(bool)]
+        parent = _run(client, experiment, digest(identity), f"{card.name} x {first['model']}", tags)
+        with _open(client, parent):
+            params = {**identity, "family": card.family, "language": card.language, "licence": card.licence}
+            metrics = {f"best/{row.level}": row.mean for row in best[["level", "mean"]].itertuples(index=False) if pd.notna(row.mean)}
+            _log(client, parent, params, metrics)
+            _log_dataset(client, parent, card, identity["data_version"])
+        values = done.merge(scores, on="cell_id")
+        for (reducer, clusterer), rows in values.groupby(["reducer", "clusterer"], sort=False):
+            method = f"{reducer}/{clusterer}"
+            child = _run(client, experiment, digest([identity, method]), method, {**tags, "mlflow.parentRunId": parent})
+            with _open(client, child):
+                means = rows.groupby(["level", "metric"])["value"].mean()
+                metrics = {f"{level}/{metric}": float(value) for (level, metric), value in means.items() if pd.notna(value)}
+                seeds = sorted({str(int(s)) for s in rows["seed"].dropna()})
+                params = {"reducer": reducer, "clusterer": clusterer, "seeds": " ".join(seeds), **_flat(rows.iloc[0]["params"])}
+                _log(client, child, params, metrics)
+        url = f"http://127.0.0.1:{os.environ.get('TRAUBE_MLFLOW_PORT', '5000')}/#/experiments/{experiment}/runs/{parent}"
+        return {"mlflow": dg.MetadataValue.url(url)}
+
+
+def default_uri() -> str:
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{paths.home() / 'mlflow.db'}"
+
+
+def connect(uri: str) -> tuple[Any, str]:
+    """An MlflowClient and the experiment's id; the store is created if need be.
+
+    A new SQLite store that several processes open at once fails in all of them, so the first contact holds a lock.
+    """
+    import logging
+
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    for name in ("alembic", "mlflow"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    from mlflow import MlflowClient
+
+    home = paths.home()
+    with locked(home / "mlflow.db"):
+        client = MlflowClient(tracking_uri=uri)
+        experiment = client.get_experiment_by_name(EXPERIMENT)
+        if experiment is None:
+            folder = Path(home / "mlartifacts")
+            return client, str(client.create_experiment(EXPERIMENT, artifact_location=folder.as_uri()))
+    return client, str(experiment.experiment_id)
+
+
+def _run(client: Any, experiment: str, key: str, name: str, tags: dict[str, str]) -> str:
+    """The run with that key, new or found again."""
+    found = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
+    if not found:
+        return str(client.create_run(experiment, run_name=name, tags={KEY: key, **tags}).info.run_id)
+    run = str(found[0].info.run_id)
+    for tag, value in tags.items():
+        client.set_tag(run, tag, value)
+    return run
+
+
+@contextmanager
+def _open(client: Any, run: str) -> Iterator[None]:
+    client.update_run(run, status="RUNNING")
+    try:
+        yield
+    except BaseException:
+        client.set_terminated(run, status="FAILED")
+        raise
+    client.set_terminated(run, status="FINISHED")
+
+
+def _log(client: Any, run: str, params: dict[str, Any], metrics: dict[str, float]) -> None:
+    """All at once; parameters that the run has already are left (MLflow refuses to change them)."""
+    import time
+
+    from mlflow.entities import Metric, Param
+
+    known = client.get_run(run).data.params
+    now = int(time.time() * 1000)
+    client.log_batch(
+        run,
+        metrics=[Metric(name, float(value), now, 0) for name, value in metrics.items()],
+        params=[Param(name, str(value)[:500]) for name, value in params.items() if name not in known],
+    )
+
+
+def _log_dataset(client: Any, run: str, card: TaskCard, version: str) -> None:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    source = card.source or card.name
+    dataset = Dataset(name=card.name, digest=version, source_type="traube", source=f'{{"uri": "{source}"}}')
+    client.log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])])
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        flat |= _flat(item, f"{prefix}{key}.") if isinstance(item, dict) else {f"{prefix}{key}": item}
+    return flat

@@ -1,0 +1,25 @@
+"""After every evaluation, whether it succeeded or not, the leaderboard and the report are made anew."""
+
+import dagster as dg
+
+
+def publish_sensors(evaluate: dg.UnresolvedAssetJobDefinition, publish: dg.UnresolvedAssetJobDefinition) -> list[dg.SensorDefinition]:
+    """One sensor per outcome: a run fails when one of its tasks does, and the others' scores still count."""
+
+    def sensor(status: dg.DagsterRunStatus) -> dg.SensorDefinition:
+        @dg.run_status_sensor(
+            name=f"publish_after_{status.value.lower()}",
+            run_status=status,
+            monitored_jobs=[evaluate],
+            request_job=publish,
+            default_status=dg.DefaultSensorStatus.RUNNING,
+            minimum_interval_seconds=5,
+        )
+        def publish_after(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
+            if context.dagster_run.tags.get("traube/publishes") == "yes":
+                return dg.SkipReason("the command that started this run publishes by itself")
+            return dg.RunRequest(run_key=context.dagster_run.run_id)
+
+        return publish_after
+
+    return [sensor(dg.DagsterRunStatus.SUCCESS), sensor(dg.DagsterRunStatus.FAILURE)]

@@ -1,0 +1,79 @@
+"""The Dagster UI with its daemon and the MLflow UI, as children of one command."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from launch import prepare
+from resources.tracking import connect, default_uri
+from traube import paths
+from traube.errors import TraubeError
+
+HOST = "127.0.0.1"
+SECONDS_TO_STOP = 20
+
+
+def free_port(wanted: int, name: str, console: Console) -> int:
+    """The port, or the next free one; says so."""
+    for port in range(wanted, wanted + 20):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        if port != wanted:
+            console.print(f"port {wanted} is taken; {name} goes to {port}")
+        return port
+    raise TraubeError(f"no free port for {name} from {wanted} to {wanted + 19}; choose another one (`traube dev --help`)")
+
+
+def serve(port: int, mlflow_port: int, console: Console) -> None:
+    """Run both servers until Ctrl-C, or until one of them ends."""
+    prepare()
+    connect(default_uri())
+    port, mlflow_port = free_port(port, "Dagster", console), free_port(mlflow_port, "MLflow", console)
+    bin_ = Path(sys.executable).parent
+    dagster = [str(bin_ / "dagster"), "dev", "-w", str(paths.PROJECT / "workspace.yaml"), "-h", HOST, "-p", str(port)]
+    mlflow = [
+        str(bin_ / "mlflow"), "server", "--backend-store-uri", default_uri(), "--host", HOST, "--port", str(mlflow_port),
+        "--serve-artifacts", "--artifacts-destination", (paths.home() / "mlartifacts").as_uri(),
+    ]  # fmt: skip
+    environment = {
+        **os.environ,
+        "TRAUBE_MLFLOW_PORT": str(mlflow_port),
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "DAGSTER_DISABLE_TELEMETRY": "true",
+        "PYTHONWARNINGS": "ignore",
+    }
+    # a session of their own, so that Ctrl-C reaches this process alone, and each child's children are stopped with it
+    children = [subprocess.Popen(c, env=environment, cwd=paths.PROJECT, start_new_session=True) for c in (dagster, mlflow)]
+    console.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        while all(child.poll() is None for child in children):
+            time.sleep(0.5)
+        ended = next(c for c in children if c.poll() is not None)
+        raise TraubeError(f"{Path(ended.args[0]).name} ended by itself with code {ended.returncode}; its messages are above")  # type: ignore[index]
+    except KeyboardInterrupt:
+        console.print("stopping")
+    finally:
+        _stop(children)
+
+
+def _stop(children: list[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGINT)
+    deadline = time.monotonic() + SECONDS_TO_STOP
+    for child in children:
+        try:
+            child.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)

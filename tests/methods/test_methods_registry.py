@@ -1,0 +1,231 @@
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.cluster import Birch
+from sklearn.decomposition import FastICA
+
+from traube.errors import TraubeError
+from traube.methods import (
+    CLUSTERERS,
+    REDUCERS,
+    Method,
+    cluster,
+    grid,
+    parse_method,
+    reduce,
+    register_clusterer,
+    register_reducer,
+)
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_before() -> Iterator[None]:
+    before = dict(REDUCERS), dict(CLUSTERERS)
+    yield
+    for registry, parts in zip((REDUCERS, CLUSTERERS), before, strict=True):
+        registry.clear()
+        registry.update(parts)
+
+
+def built(part, **given):
+    return part.build(**part.params, **given)
+
+
+def test_what_there_is():
+    assert list(REDUCERS) == ["none", "pca", "umap", "pca+umap"]
+    assert list(CLUSTERERS) == [
+        "minibatch_kmeans",
+        "kmeans",
+        "agglomerative",
+        "agglomerative_cosine",
+        "agglomerative_knn",
+        "hdbscan",
+        "dbstream",
+    ]
+
+
+# ALGORITHMS A.3, the parameters of protocol `paper`, as the estimators that come out have them.
+PAPER = {
+    "minibatch_kmeans": {
+        "batch_size": 500,
+        "n_init": "auto",
+        "init": "k-means++",
+        "max_iter": 100,
+        "max_no_improvement": 10,
+        "reassignment_ratio": 0.01,
+    },
+    "agglomerative": {"linkage": "ward", "metric": "euclidean", "connectivity": None, "distance_threshold": None},
+    "hdbscan": {
+        "min_cluster_size": 5,
+        "min_samples": None,
+        "metric": "euclidean",
+        "cluster_selection_method": "eom",
+        "alpha": 1.0,
+        "cluster_selection_epsilon": 0.0,
+        "allow_single_cluster": False,
+    },
+    "dbstream": {
+        "clustering_threshold": 1.0,
+        "fading_factor": 0.01,
+        "cleanup_interval": 2,
+        "intersection_factor": 0.3,
+        "minimum_weight": 1.0,
+    },
+    "pca": {"n_components": 2},
+    "umap": {"n_components": 2, "metric": "cosine", "n_neighbors": 15, "min_dist": 0.1, "init": "spectral"},
+}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_defaults_are_those_of_the_paper(name):
+    part = {**REDUCERS, **CLUSTERERS}[name]
+    params = built(part).get_params()
+    assert {key: params[key] for key in PAPER[name]} == PAPER[name]
+
+
+@pytest.mark.parametrize("name", ["minibatch_kmeans", "kmeans", "agglomerative", "hdbscan"])
+def test_a_listed_default_is_the_librarys_but_where_the_paper_departs(name):
+    part = CLUSTERERS[name]
+    library = type(built(part))().get_params()
+    departs = {key for key, value in part.params.items() if library[key] != value}
+    assert departs == ({"batch_size"} if name == "minibatch_kmeans" else set())
+
+
+def test_pca_umap_is_fifty_components_then_umap():
+    first, second = (step for _, step in built(REDUCERS["pca+umap"], random_state=3).steps)
+    assert (first.n_components, first.random_state) == (50, 3)
+    assert (second.metric, second.n_components, second.random_state) == ("cosine", 2, 3)
+
+
+@pytest.mark.parametrize("name", [*REDUCERS, *CLUSTERERS])
+def test_every_part_is_a_scikit_learn_estimator(name):
+    estimator = built({**REDUCERS, **CLUSTERERS}[name])
+    again = clone(estimator)
+    assert repr(again) == repr(estimator)
+
+
+def test_who_takes_k_and_who_is_seeded():
+    assert {p.name for p in CLUSTERERS.values() if not p.takes_k} == {"hdbscan", "dbstream"}
+    seeded = {p.name for p in [*REDUCERS.values(), *CLUSTERERS.values()] if p.seeded}
+    assert seeded == {"pca", "umap", "pca+umap", "minibatch_kmeans", "kmeans"}
+
+
+def test_parse_method():
+    method = parse_method("pca+umap/hdbscan", {"pca+umap": {"n_neighbors": 5}, "kmeans": {"n_init": 3}})
+    assert (method.reducer, method.clusterer, method.name) == ("pca+umap", "hdbscan", "pca+umap/hdbscan")
+    assert method.reducer_params["n_neighbors"] == 5
+    assert method.clusterer_params == CLUSTERERS["hdbscan"].params
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("none/kmean", None, "unknown clusterer 'kmean': did you mean kmeans"),
+        ("nune/kmeans", None, "unknown reducer 'nune': did you mean none"),
+        ("kmeans", None, "'kmeans' is no method: write reducer/clusterer"),
+        ("none+kmeans", None, "is no method"),
+        ("none/kmeans", {"kmean": {}}, "unknown reducer or clusterer 'kmean'"),
+        ("none/kmeans", {"kmeans": {"max_itr": 3}}, "unknown parameter of kmeans 'max_itr': did you mean max_iter"),
+        ("none/kmeans", {"kmeans": {"n_clusters": 3}}, "'n_clusters' is no parameter"),
+        ("pca/kmeans", {"pca": {"random_state": 3}}, "'random_state' is no parameter"),
+        ("none/kmeans", {"kmeans": {"tol": {1}}}, "kmeans: parameters must be numbers"),
+        ("none/kmeans", {"kmeans": {"tol": float("nan")}}, "kmeans: parameters must be numbers"),
+    ],
+)
+def test_parse_method_refuses(name, params, message):
+    with pytest.raises(TraubeError, match=message):
+        parse_method(name, params)
+
+
+def test_params_identify_a_method():
+    method = parse_method("umap/kmeans", {"kmeans": {"tol": 1e-3}})
+    params = method.params()
+    assert json.loads(json.dumps(params)) == params
+    assert params["clusterer_params"] == {**CLUSTERERS["kmeans"].params, "tol": 1e-3}
+    assert params["reducer_params"] == REDUCERS["umap"].params
+    assert params != parse_method("umap/kmeans").params()
+
+
+def test_a_default_given_is_the_same_method():
+    assert Method("none", "kmeans", {}, {"max_iter": 300}) == Method("none", "kmeans")
+    assert len({Method("none", "kmeans", {}, {"max_iter": 300}), Method("none", "kmeans")}) == 1
+
+
+def test_changing_the_result_of_params_changes_no_default():
+    parse_method("none/kmeans").params()["clusterer_params"]["max_iter"] = 1
+    assert CLUSTERERS["kmeans"].params["max_iter"] == 300
+
+
+def test_grid_is_every_pair_and_unsupported_ones_say_why():
+    methods = grid(REDUCERS, CLUSTERERS)
+    assert len({m.name for m in methods}) == len(REDUCERS) * len(CLUSTERERS)
+    reasons = {m.name: m.unsupported() for m in methods}
+    assert {name for name, reason in reasons.items() if reason} == {
+        "none/hdbscan",
+        "none/dbstream",
+        "pca/agglomerative_cosine",
+        "umap/agglomerative_cosine",
+        "pca+umap/agglomerative_cosine",
+    }
+    assert "umap/hdbscan" in reasons["none/hdbscan"]
+    assert "directions" in reasons["umap/agglomerative_cosine"]
+
+
+def test_grid_passes_parameters_on():
+    (method,) = grid(["none"], iter(["kmeans"]), {"kmeans": {"max_iter": 7}})
+    assert method.clusterer_params["max_iter"] == 7
+
+
+def test_a_users_own_clusterer_and_reducer(blobs):
+    vectors, _ = blobs
+    part = register_clusterer("birch", Birch, {"threshold": 0.1})
+    assert (part.takes_k, part.seeded, part.params) == (True, False, {"threshold": 0.1})
+    assert register_reducer("ica", FastICA, {"n_components": 3}).seeded
+    method = parse_method("ica/birch", {"birch": {"threshold": 0.05}})
+    coordinates = reduce("ica", method.reducer_params, vectors, seed=0)
+    assert coordinates.shape == (300, 3)
+    assert len(set(cluster("birch", method.clusterer_params, coordinates, k=4, seed=0))) == 4
+
+
+def test_parameters_come_from_the_signature_where_not_given():
+    class Halves(ClusterMixin, BaseEstimator):
+        def __init__(self, n_clusters=2, random_state=None, at=0.5):
+            self.at = at
+
+    part = register_clusterer("halves", Halves, needs="reduced")
+    assert (part.params, part.takes_k, part.seeded) == ({"at": 0.5}, True, True)
+    assert parse_method("none/halves").unsupported()
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("kmeans", {}, "'kmeans' is taken"),
+        ("umap", {}, "'umap' is taken"),
+        ("my/birch", {}, "'my/birch' is no name"),
+        ("Birch", {}, "is no name"),
+        ("", {}, "is no name"),
+        ("birch", {"threshold": object()}, "birch: parameters must be numbers"),
+    ],
+)
+def test_register_refuses(name, params, message):
+    with pytest.raises(TraubeError, match=message):
+        register_clusterer(name, Birch, params)
+
+
+def test_replace_is_for_the_same_kind_only():
+    register_clusterer("birch", Birch, {})
+    assert register_clusterer("birch", Birch, {"threshold": 1}, replace=True) is CLUSTERERS["birch"]
+    with pytest.raises(TraubeError, match="'birch' is taken"):
+        register_reducer("birch", FastICA, {}, replace=True)
+
+
+def test_importing_the_methods_imports_nothing_heavy():
+    heavy = ("umap", "hdbscan", "river", "numba", "torch", "sklearn.cluster", "sklearn.decomposition")
+    code = f"import sys, traube.methods; print([m for m in {heavy} if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from traube.errors import TraubeError
+from traube.methods import choose_k
+from traube.methods import number_of_clusters as module
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_finds_the_number_of_groups(blobs, metric, kind):
+    k, table = choose_k(kind(blobs[0]), seed=0, metric=metric)
+    assert k == 4
+    assert list(table) == ["k", "silhouette"]
+    assert table["k"].is_monotonic_increasing
+    assert (table["k"].min(), table["k"].max()) == (2, 25)  # 1.5 sqrt(300)
+    assert table.set_index("k")["silhouette"].idxmax() == k
+
+
+def test_the_same_twice(blobs, monkeypatch):
+    monkeypatch.setattr(module, "ROWS", 100)
+    first, second = (choose_k(blobs[0], seed=5)[1] for _ in range(2))
+    assert first.equals(second)
+    assert not first.equals(choose_k(blobs[0], seed=6)[1])
+
+
+def test_candidates_are_sorted_and_unique(blobs):
+    k, table = choose_k(blobs[0], seed=0, candidates=[5, 3, 5, 4])
+    assert k == 4
+    assert table["k"].tolist() == [3, 4, 5]
+
+
+def test_never_more_than_a_hundred(blobs):
+    assert max(module._grid(10**6)) == 100
+    assert module._grid(3) == [2]
+    assert module._grid(300)[:4] == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("n", "candidates", "message"),
+    [
+        (2, None, "2 texts are too few"),
+        (10, [1, 3], r"between 2 and 9; got \[1\]"),
+        (10, [10], r"got \[10\]"),
+        (10, [], "got none"),
+    ],
+)
+def test_refuses(blobs, n, candidates, message):
+    with pytest.raises(TraubeError, match=message):
+        choose_k(blobs[0][:n], seed=0, candidates=candidates)
+
+
+def test_equal_vectors_have_no_number_of_clusters():
+    with pytest.raises(TraubeError, match="all the same"):
+        choose_k(np.ones((20, 3), dtype=np.float32), seed=0)

@@ -1,0 +1,203 @@
+import math
+import warnings
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn import metrics as sk
+
+from traube.errors import TraubeError
+from traube.metrics import METRICS, NOISE_POLICIES, clustering, internal, score
+
+AGREE = 1e-9
+few = settings(deadline=None, max_examples=40)
+
+labellings = st.integers(1, 40).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(0, 5), min_size=n, max_size=n), st.lists(st.integers(-1, 6), min_size=n, max_size=n)
+    )
+)
+SKLEARN = {
+    "v_measure": sk.v_measure_score,
+    "homogeneity": sk.homogeneity_score,
+    "completeness": sk.completeness_score,
+    "nmi_arithmetic": sk.normalized_mutual_info_score,
+    "nmi_geometric": lambda a, b: sk.normalized_mutual_info_score(a, b, average_method="geometric"),
+    "ami": sk.adjusted_mutual_info_score,
+    "ri": sk.rand_score,
+    "ari": sk.adjusted_rand_score,
+}
+
+
+def best_map(true: list[int], predicted: list[int]) -> float:
+    """ACC by trying every one-to-one map."""
+    classes, clusters = sorted(set(true)), sorted(set(predicted))
+    size = max(len(classes), len(clusters))
+    targets = classes + [None] * (size - len(classes))
+    maps = (dict(zip(clusters, chosen, strict=False)) for chosen in permutations(targets, len(clusters)))
+    return max(sum(m[p] == t for t, p in zip(true, predicted, strict=True)) for m in maps) / len(true)
+
+
+def as_cluster(true, predicted, metric: str) -> float:
+    return score(true, np.array(predicted))[f"{metric}/noise_as_cluster"]
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
+@few
+@given(labellings)
+def test_score_and_the_plain_functions_agree_with_scikit_learn(labels):
+    true, predicted = labels
+    scores = score(true, np.array(predicted))
+    for metric, reference in SKLEARN.items():
+        expected = pytest.approx(reference(true, predicted), abs=AGREE)
+        assert scores[f"{metric}/noise_as_cluster"] == expected
+        assert getattr(clustering, metric)(true, predicted) == expected
+
+
+@few
+@given(labellings)
+def test_acc_and_purity_are_the_same_alone_and_in_score(labels):
+    for metric in ("acc", "purity"):
+        assert getattr(clustering, metric)(*labels) == as_cluster(*labels, metric)
+
+
+@few
+@given(labellings)
+def test_acc_is_the_best_one_to_one_map(labels):
+    true, predicted = [t % 4 for t in labels[0]], [p % 6 for p in labels[1]]
+    assert clustering.acc(true, predicted) == pytest.approx(best_map(true, predicted))
+    assert clustering.acc(predicted, true) == pytest.approx(best_map(predicted, true))
+
+
+@few
+@given(labellings, st.randoms(use_true_random=False))
+def test_scores_do_not_depend_on_the_order_of_items_or_the_names_of_clusters(labels, random):
+    true, predicted = labels
+    expected = pytest.approx(score(true, np.array(predicted)), abs=AGREE, nan_ok=True)
+    order = list(range(len(true)))
+    random.shuffle(order)
+    assert score([true[i] for i in order], np.array([predicted[i] for i in order])) == expected
+    names = random.sample(range(100), 7)
+    renamed = [p if p == -1 else names[p] for p in predicted]
+    assert score([f"class {9 - t}" for t in true], np.array(renamed)) == expected
+
+
+@few
+@given(labellings)
+def test_bounds_and_identities(labels):
+    scores = score(labels[0], np.array(labels[1]))
+    for policy in NOISE_POLICIES:
+        s = {metric: scores[f"{metric}/{policy}"] for metric in METRICS}
+        if math.isnan(s["v_measure"]):
+            continue
+        assert s["v_measure"] == pytest.approx(s["nmi_arithmetic"], abs=AGREE)
+        assert s["nmi_geometric"] >= s["nmi_arithmetic"] - AGREE
+        assert s["acc"] <= s["purity"]
+        assert all(0 <= s[m] <= 1 for m in METRICS if m not in ("ami", "ari"))
+        assert max(s["ami"], s["ari"]) <= 1
+
+
+def test_perfect_clustering_scores_one_everywhere():
+    s = score(["a", "b", "a", "c"], np.array([7, 0, 7, 3]))
+    assert all(s[f"{m}/{p}"] == pytest.approx(1) for m in METRICS for p in NOISE_POLICIES)
+    assert (s["clusters"], s["noise_share"]) == (3, 0)
+
+
+def test_homogeneity_and_completeness_are_not_swapped():
+    true, split = ["a", "a", "b", "b"], np.array([0, 1, 2, 2])
+    assert as_cluster(true, split, "homogeneity") == pytest.approx(1)
+    assert as_cluster(true, split, "completeness") == pytest.approx(2 / 3)  # H(K) = 1.5 bit, H(K|C) = 0.5 bit
+    assert as_cluster(true, split, "v_measure") == pytest.approx(0.8)
+
+
+def test_noise_policies_by_hand():
+    true = ["a", "a", "a", "b", "b", "b"]
+    s = score(true, np.array([0, 0, -1, 1, -1, -1]))
+    assert (s["clusters"], s["noise_share"]) == (2, 0.5)
+    # One cluster of three: 0 -> a (2), noise -> b (2). Purity: 2 + 1 + 2 of 6.
+    assert s["acc/noise_as_cluster"] == pytest.approx(4 / 6)
+    assert s["purity/noise_as_cluster"] == pytest.approx(5 / 6)
+    # 15 pairs. Together in both: (0,1), (4,5). Apart in both: 9 cross pairs less (2,4), (2,5).
+    assert s["ri/noise_as_cluster"] == pytest.approx((2 + 7) / 15)
+    # Dropped: a a b in 0 0 1, perfect.
+    assert [s["v_measure/noise_dropped"], s["acc/noise_dropped"]] == pytest.approx([1, 1])
+    # Singletons: sizes 2 1 1 1 1, all pure; 0 -> a (2) and any of b's (1).
+    assert [s["homogeneity/noise_as_singletons"], s["purity/noise_as_singletons"]] == pytest.approx([1, 1])
+    assert s["acc/noise_as_singletons"] == pytest.approx(3 / 6)
+    assert s["ri/noise_as_singletons"] == pytest.approx((1 + 9) / 15)
+    h_pred = -(2 / 6 * math.log(2 / 6) + 4 / 6 * math.log(1 / 6))
+    assert s["completeness/noise_as_singletons"] == pytest.approx(math.log(2) / h_pred)
+
+
+def test_nothing_but_noise():
+    s = score(["a", "b", "b"], np.array([-1, -1, -1]))
+    assert (s["clusters"], s["noise_share"]) == (0, 1)
+    assert all(math.isnan(s[f"{m}/noise_dropped"]) for m in METRICS)
+    assert s["v_measure/noise_as_cluster"] == 0
+    assert s["homogeneity/noise_as_singletons"] == pytest.approx(1)
+
+
+def test_score_names_and_python_floats():
+    s = score([1, 2], np.array([0, -1]))
+    assert set(s) == {f"{m}/{p}" for m in METRICS for p in NOISE_POLICIES} | {"clusters", "noise_share"}
+    assert all(type(value) is float for value in s.values())
+
+
+def test_many_singletons_raise_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        score(["a", "b"] * 50, np.full(100, -1))
+
+
+@pytest.mark.parametrize(
+    ("true", "predicted", "message"),
+    [
+        (["a"], [0, 1], "1 gold labels but 2"),
+        ([], np.array([], dtype=int), "non-empty"),
+        (["a", None], [0, 1], "item 1: the gold label is missing"),
+        (["a", float("nan")], [0, 1], "item 1"),
+        (["a", "b"], [0.0, 1.0], "integers"),
+        (["a", "b"], ["x", "y"], "integers"),
+        (["a", "b"], [[0, 1]], "integers"),
+    ],
+)
+def test_score_refuses(true, predicted, message):
+    with pytest.raises(TraubeError, match=message):
+        score(true, np.array(predicted))
+
+
+def two_groups(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    labels = np.arange(n) % 2
+    noise = np.random.default_rng(0).normal(scale=0.05, size=(n, 8))
+    return (np.eye(8)[labels] + noise).astype(np.float32), labels
+
+
+def test_internal_equals_scikit_learn_for_dense_and_sparse():
+    vectors, labels = two_groups()
+    labels = np.where(np.arange(60) < 5, -1, labels)
+    expected = sk.silhouette_score(vectors[5:], labels[5:], metric="cosine")
+    assert internal(vectors, labels, seed=0) == pytest.approx(
+        {"silhouette": expected, "clusters": 2, "noise_share": 5 / 60}
+    )
+    for kind in (sparse.csr_matrix, sparse.csr_array):
+        assert internal(kind(vectors), labels, seed=0)["silhouette"] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("labels", [[0] * 6, [-1] * 6, [-1, 0, 0, 0, 0, 0], range(6)])
+def test_silhouette_is_nan_where_it_is_not_defined(labels):
+    assert math.isnan(internal(two_groups(6)[0], np.array(labels), seed=0)["silhouette"])
+
+
+def test_silhouette_samples_by_seed(monkeypatch):
+    monkeypatch.setattr(clustering, "SILHOUETTE_ROWS", 20)
+    vectors, labels = two_groups()
+    values = [internal(vectors, labels, seed=seed)["silhouette"] for seed in (1, 1, 2)]
+    assert values[0] == values[1] != values[2]
+
+
+def test_internal_refuses_other_lengths():
+    with pytest.raises(TraubeError, match="6 vectors but 5"):
+        internal(two_groups(6)[0], np.zeros(5, dtype=int), seed=0)

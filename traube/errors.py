@@ -1,0 +1,24 @@
+"""Errors meant for people: one line that says what is wrong, where, and what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class TraubeError(Exception):
+    """Something the user can mend. Shown as one line, without a traceback."""
+
+
+class Unavailable(TraubeError):
+    """A task or model that is known but cannot be had here (raw data or weights are absent)."""
+
+
+class Unsupported(TraubeError):
+    """A combination that makes no sense or would not fit this machine."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> TraubeError:
+    """The error for a name that does not exist, with the names that are near it."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names) or 'none'}"
+    return TraubeError(f"unknown {kind} '{name}': {hint}")

@@ -1,0 +1,102 @@
+"""Files that are whole or absent, locks that die with their process, and content hashes."""
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from filelock import FileLock
+
+from traube.errors import TraubeError
+
+_EXPLAINED = {
+    errno.ENOSPC: "the disk is full: free some space and run again; what is finished is kept",
+    errno.EROFS: "the file system is read-only: point TRAUBE_HOME at a folder that can be written",
+    errno.EACCES: "no permission to write: point TRAUBE_HOME at a folder that can be written",
+    errno.EDQUOT: "the disk quota is used up: free some space and run again; what is finished is kept",
+}
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn the system errors that a user can mend into one line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _EXPLAINED:
+            raise
+        raise TraubeError(f"{path}: {_EXPLAINED[error.errno]}") from error
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Give a temporary name to write to; on success it becomes `path` at once, on failure nothing is left.
+
+    Raises
+    ------
+    TraubeError
+        If the disk is full or the folder cannot be written.
+    """
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=1, sort_keys=True, default=str) + "\n")
+
+
+def write_parquet(path: Path, frame: pd.DataFrame) -> None:
+    with atomic(path) as temporary:
+        frame.to_parquet(temporary, index=False)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the file lock `<path>.lock`. The system frees it when the process dies."""
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(f"{path}.lock")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def digest(value: Any) -> str:
+    """A 16-character hash of anything that JSON can write, the same on every machine."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def frame_digest(frame: pd.DataFrame) -> str:
+    """A 16-character hash of a table's column names and values, in order."""
+    columns = {c: frame[c].astype("object").where(frame[c].notna(), None) for c in frame.columns}
+    rows = pd.util.hash_pandas_object(pd.DataFrame(columns), index=False, categorize=False)
+    return hashlib.blake2b("\0".join(frame.columns).encode() + rows.to_numpy().tobytes(), digest_size=8).hexdigest()

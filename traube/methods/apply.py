@@ -1,0 +1,164 @@
+"""Run one part on one split's vectors."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube.errors import TraubeError, Unsupported
+from traube.methods.parts import Part, get_clusterer, get_reducer
+from traube.methods.reducers import Matrix
+
+Labels = NDArray[np.int64]
+GIB = 2**30
+
+
+def reduce(
+    reducer_name: str,
+    params: Mapping[str, Any] | None,
+    X: Matrix,
+    seed: int | None,
+    memory_bytes: int | None = None,
+) -> Matrix:
+    """Fit a reducer and give the coordinates.
+
+    Parameters
+    ----------
+    params : in place of some defaults
+    X : [n, d], dense or sparse
+    seed : same inputs and seed, same result
+    memory_bytes : what may be used; None = half of the memory that is free
+
+    Returns
+    -------
+    float32 [n, m]; csr only from `none`, which leaves the vectors as they are
+
+    Raises
+    ------
+    TraubeError
+        If the reducer or a parameter does not exist or is out of range, or X is not a finite, non-empty matrix.
+    Unsupported
+        If a dense copy of sparse vectors would not fit.
+    """
+    part = get_reducer(reducer_name)
+    X = _suited(part, _checked(X), memory_bytes)
+    estimator_params = part.resolve(params) | _seed(part, seed)
+    coordinates = _run(part, estimator_params, lambda estimator: estimator.fit_transform(X))
+    if sparse.issparse(coordinates):
+        return sparse.csr_matrix(coordinates, dtype=np.float32)
+    return np.ascontiguousarray(coordinates, dtype=np.float32)
+
+
+def cluster(
+    clusterer_name: str,
+    params: Mapping[str, Any] | None,
+    X: Matrix,
+    k: int | None,
+    seed: int | None,
+    memory_bytes: int | None = None,
+) -> Labels:
+    """Fit a clusterer and give the labels.
+
+    Parameters
+    ----------
+    k : number of clusters, for clusterers that take it
+    params, X, seed, memory_bytes : as in `reduce`
+
+    Returns
+    -------
+    int64 [n]; -1 is noise. A single text, or k = 1, leaves nothing to decide: all zeros.
+
+    Raises
+    ------
+    TraubeError
+        As in `reduce`; or if k is missing, below 1 or above n.
+    Unsupported
+        If the distances or a dense copy would not fit.
+    """
+    part = get_clusterer(clusterer_name)
+    X = _checked(X)
+    n = X.shape[0]
+    estimator_params = part.resolve(params) | _seed(part, seed) | _clusters(part, k, n)
+    if n == 1 or estimator_params.get("n_clusters") == 1:
+        return np.zeros(n, dtype=np.int64)
+    X = _suited(part, X, memory_bytes)
+    labels = np.asarray(_run(part, estimator_params, lambda estimator: estimator.fit_predict(X)))
+    if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
+        raise TraubeError(
+            f"{part.name} must give an integer for each of {n} texts; it gave {labels.dtype} {labels.shape}"
+        )
+    return labels.astype(np.int64)
+
+
+def _seed(part: Part, seed: int | None) -> dict[str, Any]:
+    return {"random_state": seed} if part.seeded else {}
+
+
+def _clusters(part: Part, k: int | None, n: int) -> dict[str, Any]:
+    if not part.takes_k:
+        return {}
+    if k is None:
+        raise TraubeError(f"{part.name} needs the number of clusters (see traube.methods.choose_k)")
+    if not 1 <= k <= n:
+        raise TraubeError(f"{part.name}: cannot make {k} clusters of {n} texts: give at least 1, at most {n}")
+    return {"n_clusters": int(k)}
+
+
+def _run(part: Part, params: Mapping[str, Any], fit: Callable[[Any], Any]) -> Any:
+    """Build and fit, in one thread.
+
+    Threads add their partial sums in the order in which they finish, so with several of them the last bits of a k-means
+    centre, and now and then a label, would differ from run to run. Splits, methods and seeds run side by side instead.
+    """
+    from threadpoolctl import threadpool_limits
+
+    try:
+        with threadpool_limits(limits=1), warnings.catch_warnings():
+            # Fewer different texts than clusters: the score `clusters` shows it.
+            warnings.filterwarnings("ignore", message="Number of distinct clusters", category=UserWarning)
+            return fit(part.build(**params))
+    except ValueError as error:
+        raise TraubeError(f"{part.name}: {' '.join(str(error).split())}") from error
+
+
+def _checked(X: Matrix) -> Matrix:
+    """X as float32, csr_matrix if sparse. Copied only where it must be."""
+    X = X if sparse.issparse(X) else np.asarray(X)
+    if X.ndim != 2 or 0 in X.shape:
+        raise TraubeError(f"vectors must be a table of texts x dimensions, at least one of each; this is {X.shape}")
+    if sparse.issparse(X):
+        X = sparse.csr_matrix(X, dtype=np.float32)  # UMAP knows matrices, not scipy's newer sparse arrays
+        X = X if X.has_sorted_indices else X.sorted_indices()  # UMAP would sort the caller's in place
+        _refuse_rows(lambda: np.unique(X.tocoo().row[~np.isfinite(X.data)]), X.data)
+    else:
+        X = np.ascontiguousarray(X, dtype=np.float32)
+        _refuse_rows(lambda: np.flatnonzero(~np.isfinite(X).all(axis=1)), X)
+    return X
+
+
+def _refuse_rows(faulty: Callable[[], NDArray[np.integer]], values: NDArray[np.float32]) -> None:
+    if not np.isfinite(values).all():
+        rows = faulty()
+        raise TraubeError(f"vectors hold NaN or infinity in {len(rows)} rows, the first being row {int(rows[0])}")
+
+
+def _suited(part: Part, X: Matrix, memory_bytes: int | None) -> Matrix:
+    """X, dense where the part needs it so; refused where the part would not fit."""
+    if not part.dense:
+        return X
+    n, d = X.shape
+    needed = 8 * n * d + (8 * n * n if part.quadratic else 0)
+    budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
+    if needed > budget:
+        advice = (
+            "use agglomerative_knn (approximate)" if part.quadratic else "reduce the vectors first, for example by pca"
+        )
+        raise Unsupported(
+            f"{part.name} of {n:,} texts in {d:,} dimensions needs {needed / GIB:.1f} GiB, "
+            f"and {budget / GIB:.1f} GiB may be used: {advice}, or fewer texts"
+        )
+    return X.toarray() if sparse.issparse(X) else X

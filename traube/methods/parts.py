@@ -1,0 +1,187 @@
+"""The registries: which reducers and clusterers there are, and how to add one's own."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from traube.errors import TraubeError, unknown
+
+Needs = Literal["any", "reduced", "vectors"]
+GIVEN = ("n_clusters", "random_state")  # set at run time, so never among a part's parameters
+
+
+@dataclass(frozen=True)
+class Part:
+    """A reducer or a clusterer.
+
+    Attributes
+    ----------
+    build : makes the scikit-learn estimator from `params`, with `n_clusters` and `random_state` where it takes them
+    params : every parameter that may be set, with its default
+    takes_k : it needs the number of clusters
+    seeded : it draws random numbers
+    dense : it cannot work on sparse vectors
+    quadratic : it holds all distances, 8 n^2 bytes
+    needs : what a clusterer makes sense on: "any", "reduced" coordinates only, or the model's own "vectors" only
+    """
+
+    name: str
+    build: Callable[..., Any]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    takes_k: bool = False
+    seeded: bool = False
+    dense: bool = False
+    quadratic: bool = False
+    needs: Needs = "any"
+
+    def resolve(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """All parameters: the defaults, with `params` in place of some.
+
+        Raises
+        ------
+        TraubeError
+            If there is no such parameter, or JSON cannot write its value.
+        """
+        given = dict(params or {})
+        for key in given:
+            if key in GIVEN:
+                raise TraubeError(
+                    f"{self.name}: '{key}' is no parameter: it comes from the split's classes or the seed"
+                )
+            if key not in self.params:
+                raise unknown(f"parameter of {self.name}", str(key), self.params)
+        return _plain(self.name, {**self.params, **given})
+
+
+REDUCERS: dict[str, Part] = {}
+CLUSTERERS: dict[str, Part] = {}
+
+
+def get_reducer(name: str) -> Part:
+    """The registered reducer; TraubeError naming those that are near, if there is none."""
+    return _get("reducer", REDUCERS, name)
+
+
+def get_clusterer(name: str) -> Part:
+    """The registered clusterer; TraubeError naming those that are near, if there is none."""
+    return _get("clusterer", CLUSTERERS, name)
+
+
+def register_reducer(
+    name: str,
+    build: Callable[..., Any],
+    params: Mapping[str, Any] | None = None,
+    *,
+    seeded: bool | None = None,
+    dense: bool = True,
+    replace: bool = False,
+) -> Part:
+    """Add a reducer: anything that makes an estimator with `fit_transform(X) -> [n, m]`.
+
+    Parameters
+    ----------
+    name : lower-case letters, digits and `_ + . -`; must not be taken
+    build : an estimator's class, or a function that returns an estimator
+    params : the parameters that may be set, with defaults; None = those of `build`'s signature that have one
+    seeded : `build` takes `random_state`; None = as its signature says
+    dense : sparse vectors must be made dense for it (after a check of the memory)
+    replace : put it in the place of one with the same name, such as in a notebook's cell that is run again
+
+    Raises
+    ------
+    TraubeError
+        If the name is not well-formed or is taken, or a default cannot be written as JSON.
+    """
+    accepted = _parameters(build)
+    part = Part(
+        name=name,
+        build=build,
+        params=_defaults(name, accepted, params),
+        seeded="random_state" in accepted if seeded is None else seeded,
+        dense=dense,
+    )
+    return _register(REDUCERS, part, replace)
+
+
+def register_clusterer(
+    name: str,
+    build: Callable[..., Any],
+    params: Mapping[str, Any] | None = None,
+    *,
+    takes_k: bool | None = None,
+    seeded: bool | None = None,
+    dense: bool = True,
+    quadratic: bool = False,
+    needs: Needs = "any",
+    replace: bool = False,
+) -> Part:
+    """Add a clusterer: anything that makes an estimator with `fit_predict(X) -> int [n]`, where -1 is noise.
+
+    Parameters
+    ----------
+    takes_k : `build` takes `n_clusters`; None = as its signature says
+    quadratic, needs : see `Part`
+    name, build, params, seeded, dense, replace : see `register_reducer`
+
+    Raises
+    ------
+    TraubeError
+        If the name is not well-formed or is taken, or a default cannot be written as JSON.
+
+    Examples
+    --------
+    >>> from sklearn.cluster import Birch
+    >>> register_clusterer("birch", Birch, {"threshold": 0.5}, replace=True).takes_k
+    True
+    """
+    accepted = _parameters(build)
+    part = Part(
+        name=name,
+        build=build,
+        params=_defaults(name, accepted, params),
+        takes_k="n_clusters" in accepted if takes_k is None else takes_k,
+        seeded="random_state" in accepted if seeded is None else seeded,
+        dense=dense,
+        quadratic=quadratic,
+        needs=needs,
+    )
+    return _register(CLUSTERERS, part, replace)
+
+
+def _get(kind: str, registry: Mapping[str, Part], name: str) -> Part:
+    if name not in registry:
+        raise unknown(kind, name, registry)
+    return registry[name]
+
+
+def _register(registry: dict[str, Part], part: Part, replace: bool) -> Part:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_+.-]*", part.name):
+        raise TraubeError(f"'{part.name}' is no name for a method's part: use lower-case letters, digits and _ + . -")
+    # One name space for both: a protocol sets parameters by the part's name alone.
+    taken = part.name in REDUCERS or part.name in CLUSTERERS
+    if taken and not (replace and part.name in registry):
+        raise TraubeError(f"'{part.name}' is taken: choose another name (or, of the same kind, give replace=True)")
+    registry[part.name] = part
+    return part
+
+
+def _parameters(build: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(build).parameters
+
+
+def _defaults(name: str, accepted: Mapping[str, inspect.Parameter], params: Mapping[str, Any] | None) -> dict[str, Any]:
+    if params is None:
+        params = {key: p.default for key, p in accepted.items() if p.default is not p.empty and key not in GIVEN}
+    return _plain(name, params)
+
+
+def _plain(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the parameters as JSON has them: they are hashed, stored and shown."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(params), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TraubeError(f"{name}: parameters must be numbers, texts, truth values, lists or null ({error})") from None
+    return plain

@@ -1,0 +1,85 @@
+"""Models: lexical baselines, sentence-transformers, and the cache of their vectors."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from traube import paths
+from traube.config import parse, read_yaml
+from traube.errors import TraubeError, unknown
+from traube.models.base import Encoder, Model, ModelCard, Precision, fingerprint_on
+from traube.models.cache import EmbeddingCache
+from traube.models.lexical import BagOfWords, Lsa, TfIdf
+from traube.models.transformer import Transformer
+from traube.models.vectors import Vectors
+
+__all__ = [
+    "EmbeddingCache",
+    "Encoder",
+    "Model",
+    "ModelCard",
+    "Vectors",
+    "fingerprint_on",
+    "load_model",
+    "model_cards",
+]
+
+CATALOGUE = Path(__file__).with_name("catalogue.yaml")
+_LEXICAL = {"bow": BagOfWords, "tfidf": TfIdf, "lsa": Lsa}
+
+
+@lru_cache(maxsize=1)
+def _catalogue() -> dict[str, ModelCard]:
+    entries, lines = read_yaml(CATALOGUE)
+    return {
+        name: parse(ModelCard, {"name": name, **entry}, CATALOGUE, {k[1:]: v for k, v in lines.items() if k[0] == name})
+        for name, entry in entries.items()
+    }
+
+
+def model_cards() -> dict[str, ModelCard]:
+    """All known models by name: the catalogue's, then those of `cards/` (YAML files with a key `model`).
+
+    Raises
+    ------
+    TraubeError
+        If a model's card is broken; names the file, line and key.
+    """
+    return {**_catalogue(), **{card.name: card for card in map(read_card, own_cards())}}
+
+
+def own_cards() -> list[Path]:
+    """The user's model cards."""
+    found = sorted(paths.cards().glob("*.yaml")) + sorted(paths.cards().glob("*.yml"))
+    return [p for p in found if any(line.startswith("model:") for line in p.read_text("utf-8", "replace").splitlines())]
+
+
+def read_card(path: Path) -> ModelCard:
+    """Read a user's model card; the model's name is the file's."""
+    entry, lines = read_yaml(path)
+    card = parse(ModelCard, {"name": path.stem, **entry}, path, lines)
+    if card.name in _catalogue():
+        raise TraubeError(f"{path}: the name '{card.name}' is taken by a model of the catalogue; rename the file")
+    if card.kind != "transformer":
+        raise TraubeError(f"{path}: line {lines.get(('kind',), 1)}: kind: a card's model is a transformer")
+    return card
+
+
+def load_model(name: str, device: str | None = None, precision: Precision | None = None) -> Model:
+    """The model of that name. Weights are loaded when they are first needed.
+
+    Parameters
+    ----------
+    precision : instead of the card's
+
+    Raises
+    ------
+    TraubeError
+        If there is no such model; the message names near ones.
+    """
+    cards = model_cards()
+    if name not in cards:
+        raise unknown("model", name, cards)
+    card = cards[name]
+    if card.kind in _LEXICAL:
+        return _LEXICAL[card.kind](card)
+    return Transformer(card.model_copy(update={"precision": precision}) if precision else card, device)

@@ -1,0 +1,71 @@
+"""What a model is: whatever turns texts into vectors."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.sparse import csr_matrix
+
+from traube.config import Strict
+from traube.files import digest
+
+Dense = NDArray[np.float32]
+Precision = Literal["fp32", "bf16", "auto"]
+Progress = Callable[[int], None]
+
+
+class ModelCard(Strict):
+    """A model's entry in the catalogue, or a card of one's own in `cards/`."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    kind: Literal["bow", "tfidf", "lsa", "packaged", "transformer"] = "transformer"
+    description: str = ""
+    # lexical models
+    features: int | None = Field(None, ge=1, description="vocabulary size; the most frequent terms are kept")
+    dimensions: int = Field(128, ge=1, description="lsa: number of components")
+    # packaged models
+    package: str | None = None
+    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors; checked at load")
+    # transformers
+    model: str | None = Field(None, description="Hugging Face id, or a local folder")
+    revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")
+    prompt: str = Field("", description="put in front of every text")
+    max_length: int | None = Field(None, ge=4, description="longest input in tokens")
+    pooling: Literal["mean", "cls", "max"] = Field("mean", description="for encoders that come without pooling")
+    precision: Precision = "fp32"
+
+
+class Model(Protocol):
+    """Texts in, vectors out.
+
+    Attributes
+    ----------
+    name : str, the catalogue's name
+    fingerprint : str, content hash that says exactly which model
+    corpus_bound : bool, whether the vectors depend on all the texts given (tf-idf does, a transformer does not)
+    """
+
+    name: str
+    corpus_bound: bool
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
+        """Vectors, float32 [n, d], in the order of the texts."""
+        ...
+
+
+class Encoder(Model, Protocol):
+    """A model whose vector of a text depends on that text alone, so that vectors can be cached."""
+
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+        """Vectors as they are computed: positions [b] in `texts`, and float32 [b, d]."""
+        ...
+
+
+def fingerprint_on(model: Model, corpus_version: str) -> str:
+    """The fingerprint of a model on a corpus: for a corpus-bound model it also hashes the corpus."""
+    return digest([model.fingerprint, corpus_version]) if model.corpus_bound else model.fingerprint

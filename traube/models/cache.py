@@ -1,0 +1,133 @@
+"""Embeddings by model fingerprint and text, so that a text is encoded once however many tasks and runs need it.
+
+A model has a folder with two append-only files: `vectors.f32` (float32 rows) and `index` (a record per row: the hash of
+the text and the checksum of the vector). A row counts once its record is written, so a process that dies half-way leaves
+nothing wrong behind; the next writer overwrites the torn end. Rows whose checksum does not fit are dropped and computed
+again. Writers take a file lock.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traube.errors import TraubeError
+from traube.files import explained, locked, write_json
+from traube.models.base import Dense
+
+RECORD = np.dtype([("text", "V16"), ("checksum", "<u4")])
+
+
+def text_key(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The cached vectors of one model.
+
+    Attributes
+    ----------
+    folder : Path
+    """
+
+    folder: Path
+
+    @property
+    def vectors_path(self) -> Path:
+        return self.folder / "vectors.f32"
+
+    @property
+    def _index_path(self) -> Path:
+        return self.folder / "index"
+
+    def dimensions(self) -> int | None:
+        """Length of a vector; None while the shelf is empty."""
+        try:
+            return int(json.loads((self.folder / "meta.json").read_text())["dimensions"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            raise TraubeError(f"{self.folder / 'meta.json'}: damaged; delete the folder and run again") from None
+
+    def rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Row of each text in the vectors file, int64 [n]; -1 where it is not cached, or cached but damaged."""
+        found = np.full(len(texts), -1, dtype=np.int64)
+        records, vectors = self._read()
+        if vectors is None:
+            return found
+        # later rows win: a damaged row is followed by its replacement
+        row_of = {key.tobytes(): row for row, key in enumerate(records["text"])}
+        for i, text in enumerate(texts):
+            row = row_of.get(text_key(text), -1)
+            if row >= 0 and zlib.crc32(vectors[row]) == records["checksum"][row]:
+                found[i] = row
+        return found
+
+    def vectors(self) -> Dense:
+        """All rows, float32 [rows, d], memory-mapped."""
+        _, vectors = self._read()
+        if vectors is None:
+            raise TraubeError(f"{self.folder}: nothing is cached here")
+        return vectors
+
+    def append(self, texts: Sequence[str], vectors: Dense) -> None:
+        """Store the vectors [n, d] of texts, at once or not at all.
+
+        Raises
+        ------
+        TraubeError
+            If the vectors have another length than those on the shelf, or the disk is full.
+        """
+        block = np.ascontiguousarray(vectors, dtype=np.float32)
+        with locked(self.folder), explained(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            known = self.dimensions()
+            if known is None:
+                write_json(self.folder / "meta.json", {"dimensions": block.shape[1]})
+            elif known != block.shape[1]:
+                raise TraubeError(f"{self.folder}: vectors of length {block.shape[1]} among vectors of length {known}")
+            rows = self._count(block.shape[1])
+            _write_at(self.vectors_path, rows * block.shape[1] * 4, block.tobytes())
+            records = np.empty(len(block), dtype=RECORD)
+            records["text"] = np.frombuffer(b"".join(map(text_key, texts)), dtype="V16")
+            records["checksum"] = [zlib.crc32(row) for row in block]
+            _write_at(self._index_path, rows * RECORD.itemsize, records.tobytes())
+
+    def _count(self, dimensions: int) -> int:
+        """Rows that are whole in both files."""
+        sizes = [path.stat().st_size if path.exists() else 0 for path in (self._index_path, self.vectors_path)]
+        return min(sizes[0] // RECORD.itemsize, sizes[1] // (dimensions * 4))
+
+    def _read(self) -> tuple[NDArray[np.void], Dense | None]:
+        dimensions = self.dimensions()
+        rows = self._count(dimensions) if dimensions else 0
+        if not dimensions or not rows:
+            return np.empty(0, dtype=RECORD), None
+        records = np.fromfile(self._index_path, dtype=RECORD, count=rows)
+        return records, np.memmap(self.vectors_path, dtype=np.float32, mode="r", shape=(rows, dimensions))
+
+
+def _write_at(path: Path, offset: int, content: bytes) -> None:
+    with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
+        file.truncate(offset)
+        file.seek(offset)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@dataclass(frozen=True)
+class EmbeddingCache:
+    """All shelves, below one folder."""
+
+    folder: Path
+
+    def shelf(self, fingerprint: str) -> Shelf:
+        return Shelf(self.folder / fingerprint)

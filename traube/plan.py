@@ -1,0 +1,213 @@
+"""What is missing: nothing else is ever computed.
+
+A cell is task x model x method x seed x protocol. Its id hashes everything its number depends on, so that a new seed, method,
+model, fingerprint or data version adds exactly its own cells, and what is stored is never computed twice.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from traube.errors import TraubeError, Unavailable
+from traube.files import digest
+from traube.methods import Method
+from traube.models import Model, fingerprint_on, load_model
+from traube.params import Protocol
+from traube.store import Manifest, Store
+from traube.task import Task, TaskCard, data_version
+from traube.tasks import get_source
+
+# Raise when the same vectors would be clustered otherwise: all cells are new.
+CLUSTERING_VERSION = "1"
+# Raise when the same assignments would be scored otherwise, or a metric is added: cells are scored again, not clustered.
+SCORING_VERSION = "1"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of the benchmark before it is split up by split and metric.
+
+    Attributes
+    ----------
+    seed : int, or None where no part of the method is random: then all seeds are one cell
+    fingerprint : of the model on this task
+    """
+
+    task: str
+    family: str
+    model: str
+    fingerprint: str
+    method: Method
+    seed: int | None
+    protocol: str
+    split_set: str
+    data_version: str
+
+    @cached_property
+    def cell_id(self) -> str:
+        return digest(
+            [
+                self.data_version,
+                self.split_set,
+                self.fingerprint,
+                self.method.params(),
+                self.seed,
+                self.protocol,
+                CLUSTERING_VERSION,
+            ]
+        )
+
+
+def cells(
+    task: Task,
+    model: Model,
+    protocol: Protocol,
+    *,
+    protocol_name: str = "own",
+    methods: Sequence[Method] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> list[Cell]:
+    """All cells of a task and a model under a protocol, whether stored or not.
+
+    Parameters
+    ----------
+    methods, seeds : instead of the protocol's
+    """
+    from traube.files import frame_digest
+
+    manifest = Manifest("", frame_digest(task.corpus), frame_digest(task.splits))
+    return _cells(task.card, manifest, model, protocol_name, protocol, methods, seeds)
+
+
+def _cells(
+    card: TaskCard,
+    manifest: Manifest,
+    model: Model,
+    protocol_name: str,
+    protocol: Protocol,
+    methods: Sequence[Method] | None,
+    seeds: Sequence[int] | None,
+) -> list[Cell]:
+    fingerprint = fingerprint_on(model, manifest.corpus_version)
+    version = data_version(manifest.corpus_version, manifest.splits_version)
+    return [
+        Cell(
+            task=card.name,
+            family=card.family,
+            model=model.name,
+            fingerprint=fingerprint,
+            method=method,
+            seed=seed,
+            protocol=protocol_name,
+            split_set=protocol.split_set,
+            data_version=version,
+        )
+        for method in (methods or protocol.methods())
+        for seed in ((seeds or protocol.seeds) if method.seeded else (None,))
+    ]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody wants to know: which tasks and models, under which protocol."""
+
+    tasks: Sequence[str]
+    models: Sequence[str]
+    protocol_name: str
+    protocol: Protocol
+    methods: Sequence[Method] | None = None
+    seeds: Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What has to be done for a request.
+
+    Attributes
+    ----------
+    missing : cells to compute, by model and task; a model without missing cells is not in it
+    total : number of cells asked for, stored or not, of what is available
+    unread : tasks whose raw data is new or has changed; their cells are known once they are read
+    unavailable : reason by name of a task or model that cannot be had here
+    """
+
+    missing: dict[str, dict[str, list[Cell]]] = field(default_factory=dict)
+    total: int = 0
+    unread: list[str] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Number of missing cells."""
+        return sum(len(c) for by_task in self.missing.values() for c in by_task.values())
+
+
+def unread(tasks: Iterable[str], store: Store) -> tuple[list[str], dict[str, str]]:
+    """Tasks whose stored tables are absent or older than the raw data; and those that are unavailable, with the reason."""
+    found, unavailable = [], {}
+    for name in tasks:
+        source = get_source(name)
+        reason = source.missing()
+        if reason:
+            unavailable[name] = reason
+            continue
+        manifest = store.manifest(name)
+        if manifest is None or manifest.raw_version != source.raw_version():
+            found.append(name)
+    return found, unavailable
+
+
+def plan(request: Request, store: Store) -> Plan:
+    """Compare what is asked for with what is stored.
+
+    Raises
+    ------
+    TraubeError
+        If a task or model does not exist.
+    """
+    new, unavailable = unread(request.tasks, store)
+    result = Plan(unread=new, unavailable=unavailable)
+    total = 0
+    for name in request.models:
+        model = load_model(name, precision=request.protocol.precision)
+        try:
+            _ = model.fingerprint
+        except Unavailable as error:
+            unavailable[name] = str(error)
+            continue
+        missing: dict[str, list[Cell]] = {}
+        for task in request.tasks:
+            manifest = store.manifest(task)
+            if task in unavailable or task in new or manifest is None:
+                continue
+            asked = cells_of(task, manifest, model, request)
+            total += len(asked)
+            absent = [cell for cell in asked if not stored(cell, store)]
+            if absent:
+                missing[task] = absent
+        if missing:
+            result.missing[name] = missing
+    return Plan(result.missing, total, new, unavailable)
+
+
+def cells_of(task: str, manifest: Manifest, model: Model, request: Request) -> list[Cell]:
+    """All cells that a request asks of a stored task and a model."""
+    return _cells(
+        get_source(task).card, manifest, model, request.protocol_name, request.protocol, request.methods, request.seeds
+    )
+
+
+def stored(cell: Cell, store: Store) -> bool:
+    """Whether a cell needs no work: it is scored by today's metrics, or was found unsupported. A failed one is tried again."""
+    record = store.cell(cell.task, cell.cell_id)
+    if record is None or record["status"] == "failed":
+        return False
+    return record["status"] == "unsupported" or record["scoring_version"] == SCORING_VERSION
+
+
+def missing_cells(task: str, model: Model, request: Request, store: Store) -> list[Cell]:
+    """The cells of one task and model that have to be computed."""
+    manifest = store.manifest(task)
+    if manifest is None:
+        raise TraubeError(f"task '{task}' has not been read yet: materialise {task}/corpus and {task}/splits")
+    return [cell for cell in cells_of(task, manifest, model, request) if not stored(cell, store)]

@@ -1,0 +1,49 @@
+"""Where a number comes from: what every cell remembers besides its id."""
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from traube.plan import CLUSTERING_VERSION, SCORING_VERSION, Cell
+
+LIBRARIES = ("traube", "numpy", "scipy", "scikit-learn", "umap-learn", "hdbscan", "river", "torch", "transformers", "sentence-transformers")
+
+
+@lru_cache(maxsize=1)
+def library_versions() -> dict[str, str]:
+    import platform
+
+    found = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+def record(cell: Cell, status: str, *, reason: str = "", seconds: float = 0.0, device: str = "cpu", run_id: str = "") -> dict[str, Any]:
+    """The row of the `cells` table for a cell."""
+    return {
+        "cell_id": cell.cell_id,
+        "task": cell.task,
+        "family": cell.family,
+        "model": cell.model,
+        "fingerprint": cell.fingerprint,
+        "reducer": cell.method.reducer,
+        "clusterer": cell.method.clusterer,
+        "params": cell.method.params(),
+        "seed": cell.seed,
+        "protocol": cell.protocol,
+        "data_version": cell.data_version,
+        "code_version": CLUSTERING_VERSION,
+        "scoring_version": SCORING_VERSION,
+        "library_versions": library_versions(),
+        "device": device,
+        "run_id": run_id,
+        "seconds": round(seconds, 3),
+        "status": status,
+        "reason": reason,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

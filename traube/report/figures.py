@@ -1,0 +1,36 @@
+"""Figures as SVG: small, still readable in a paper, and without scripts."""
+
+from io import StringIO
+
+import pandas as pd
+from markupsafe import Markup
+
+
+def heatmap(rows: pd.DataFrame) -> Markup:
+    """Mean score by method and model, x100, for one task, level and protocol.
+
+    Parameters
+    ----------
+    rows : of the leaderboard, columns method, model and mean
+    """
+    from matplotlib.figure import Figure
+
+    grid = rows.pivot_table(index="method", columns="model", values="mean") * 100
+    grid = grid.loc[grid.max(axis=1).sort_values(ascending=False).index, grid.max().sort_values(ascending=False).index]
+    figure = Figure(figsize=(2.4 + 1.1 * grid.shape[1], 0.8 + 0.3 * grid.shape[0]), layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(grid.to_numpy(), aspect="auto", cmap="viridis")
+    axes.set_xticks(range(grid.shape[1]), grid.columns)
+    axes.set_yticks(range(grid.shape[0]), grid.index)
+    axes.tick_params(length=0, labelsize=8)
+    axes.spines[:].set_visible(False)
+    middle = (grid.max().max() + grid.min().min()) / 2
+    for y in range(grid.shape[0]):
+        for x in range(grid.shape[1]):
+            value = grid.iat[y, x]
+            if pd.notna(value):
+                axes.text(x, y, f"{value:.1f}", ha="center", va="center", fontsize=8, color="black" if value > middle else "white")
+    buffer = StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return Markup(text[text.index("<svg") :])  # drawn by matplotlib, which escapes labels  # noqa: S704

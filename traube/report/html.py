@@ -1,0 +1,40 @@
+"""The leaderboard as a page that needs no server. All text is escaped."""
+
+from datetime import UTC, datetime
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader
+
+from traube import __version__
+from traube.report.figures import heatmap
+
+TEMPLATES = Environment(loader=PackageLoader("traube.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+
+
+def page(table: pd.DataFrame) -> str:
+    """The report.
+
+    Parameters
+    ----------
+    table : from `leaderboard`
+    """
+    done = table[table["status"] == "done"]
+    sections = [
+        {
+            "task": task,
+            "level": level,
+            "protocol": protocol,
+            "metric": rows["metric"].iloc[0],
+            "splits": int(rows["splits"].max()),
+            "rows": rows[rows["best"]].to_dict("records"),
+            "figure": heatmap(rows),
+        }
+        for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"], sort=True)
+    ]
+    others = table[table["status"] != "done"].drop_duplicates(["task", "model", "method", "reason"])
+    return TEMPLATES.get_template("report.html").render(
+        sections=sections,
+        others=others.fillna("").to_dict("records"),
+        created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=__version__,
+    )

@@ -1,0 +1,212 @@
+"""MTEB's form of a clustering task: a row per split, with the lists `sentences` and `labels`.
+
+A card in `cards/` names a local file,
+
+    rows: articles.jsonl.gz    # relative to the card's folder; jsonl, jsonl.gz or parquet
+
+or a data set of the Hugging Face hub, which is downloaded when it is first needed:
+
+    dataset: slvnwhrl/blurbs-clustering-s2s
+    revision: 0123456789abcdef0123456789abcdef01234567    # optional: without it, the one of the first download, for ever
+
+Every field of `TaskCard` may be given too. Labels that are lists are levels: `level_0`, `level_1`, ...
+"""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import Field, model_validator
+
+from traube import paths
+from traube.config import parse
+from traube.errors import TraubeError, Unavailable, unknown
+from traube.files import digest, locked, write_json
+from traube.task import TaskCard, make_split
+from traube.tasks.reading import format_of, read_rows
+from traube.tasks.source import Source
+from traube.tasks.table import KeyLines
+
+FORMATS = ("*.jsonl", "*.jsonl.gz", "*.parquet")
+RETRY_AFTER = 300.0  # seconds; without a network each attempt costs some
+_failures: dict[str, tuple[float, str]] = {}
+
+
+class RowsCard(TaskCard):
+    """A task card that says where the rows are."""
+
+    rows: str | None = None
+    dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$")
+    revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")
+    part: str = Field(
+        "test", pattern=r"^[\w.-]+$", description="which part of the data set: how its files' names begin"
+    )
+
+    @model_validator(mode="after")
+    def _either(self) -> "RowsCard":
+        if (self.rows is None) == (self.dataset is None):
+            raise ValueError("give either `rows` or `dataset`")
+        return self
+
+    def task_card(self) -> TaskCard:
+        """The part that every task has; a data set says itself where it comes from."""
+        card = TaskCard.model_validate(self.model_dump(include=set(TaskCard.model_fields)))
+        hub = f"https://huggingface.co/datasets/{self.dataset}"
+        return card if card.source or not self.dataset else card.model_copy(update={"source": hub})
+
+
+class MtebRows(Source):
+    """Splits that come ready-made."""
+
+    def __init__(self, path: Path, card: RowsCard) -> None:
+        super().__init__(card.task_card())
+        self.path = path
+        self.where = card
+
+    @classmethod
+    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "MtebRows":
+        """Make the source of a card that has been read.
+
+        Raises
+        ------
+        TraubeError
+            If a key is unknown or wrong; names the card, the line and the key.
+        """
+        return cls(path, parse(RowsCard, {**value, "name": path.stem}, path, key_lines))
+
+    def files(self) -> list[Path]:
+        """The local file, or the files of the data set, which are downloaded if they are not here.
+
+        Raises
+        ------
+        Unavailable
+            If the data set cannot be had.
+        """
+        if self.where.rows:
+            return [(self.path.parent / Path(self.where.rows).expanduser()).resolve()]
+        folder = fetch(self.where)
+        found = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.where.part))
+        if not found:
+            raise Unavailable(f"{self.where.dataset} has no file {self.where.part}*.jsonl, .jsonl.gz or .parquet")
+        return found
+
+    def missing(self) -> str | None:
+        try:
+            absent = [p for p in self.files() if not p.is_file()]
+        except Unavailable as error:
+            return str(error)
+        return f"{self.path}: {absent[0]} is not there" if absent else None
+
+    def raw_version(self) -> str:
+        return digest([super().raw_version(), self.where.model_dump()])
+
+    def read(self) -> pd.DataFrame:
+        """A record per text: text, split and a column `level:<name>` per level, None where the text has no such level.
+
+        Raises
+        ------
+        TraubeError
+            If a row lacks its lists, or they do not belong together.
+        """
+        rows = [(place, *pair) for path in self.files() for place, *pair in _sentences_and_labels(path)]
+        depth = max((len(label) for _, _, labels in rows for label in labels if isinstance(label, list)), default=0)
+        names = [f"level:level_{i}" for i in range(depth)] or ["level:label"]
+        digits = len(str(len(rows) - 1))
+        records = [
+            (str(text), f"row_{i:0{digits}d}", *_levels(label, len(names)))
+            for i, (_, texts, labels) in enumerate(rows)
+            for text, label in zip(texts, labels, strict=True)
+        ]
+        return pd.DataFrame(records, columns=["text", "split", *names], dtype="str")
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """One split per row and level; where labels are lists, without the texts that lack the level."""
+        names = [name for name in records if str(name).startswith("level:")]
+        splits = []
+        for split, group in records.groupby("split", sort=False):
+            for name in names:
+                there = group[group[name].notna()] if len(names) > 1 else group
+                splits.append(make_split(there, str(split), str(name).removeprefix("level:"), label=str(name)))
+        return pd.concat(splits, ignore_index=True)
+
+
+def _sentences_and_labels(path: Path) -> list[tuple[str, list[Any], list[Any]]]:
+    if format_of(path) not in ("jsonl", "parquet"):
+        raise TraubeError(f"{path}: expected jsonl, jsonl.gz or parquet")
+    rows = read_rows(path)
+    for name in ("sentences", "labels"):
+        if name not in rows.columns:
+            there = ", ".join(rows.columns) or "none"
+            raise TraubeError(
+                f"{path}: {unknown('column', name, rows.columns)} (expected sentences and labels; there are: {there})"
+            )
+    found = list(zip(rows.places, rows.columns["sentences"], rows.columns["labels"], strict=True))
+    for place, sentences, labels in found:
+        if not isinstance(sentences, list) or not isinstance(labels, list):
+            raise TraubeError(
+                f"{place}: sentences and labels must be lists; for one text per row write a card with `file`"
+            )
+        if len(sentences) != len(labels):
+            raise TraubeError(f"{place}: {len(sentences)} sentences but {len(labels)} labels")
+    return found
+
+
+def _levels(label: Any, depth: int) -> list[str | None]:
+    labels = label if isinstance(label, list) else [label]
+    return [None if value is None else str(value) for value in [*labels, *[None] * depth][:depth]]
+
+
+def fetch(card: RowsCard) -> Path:
+    """The folder of a data set, from this machine if it has been downloaded before, else from the hub.
+
+    Raises
+    ------
+    Unavailable
+        If the hub cannot be reached or does not have it. Asked again, it is tried again after five minutes.
+    """
+    key = f"{card.dataset}@{card.revision}" if card.revision else str(card.dataset)
+    failed_at, reason = _failures.get(key, (0.0, ""))
+    if reason and time.monotonic() - failed_at < RETRY_AFTER:
+        raise Unavailable(reason)
+    try:
+        return _from_cache(card, key) or _from_hub(card, key)
+    except (OSError, ValueError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = f"{card.dataset} is not on this machine and cannot be downloaded from the Hugging Face hub ({first})"
+        _failures[key] = (time.monotonic(), reason)
+        raise Unavailable(reason) from None
+
+
+def _from_cache(card: RowsCard, key: str) -> Path | None:
+    """What was downloaded completely: a folder in the hub's cache alone may be half of it."""
+    from huggingface_hub import snapshot_download
+
+    revision = _downloads().get(key)
+    if revision is None:
+        return None
+    try:
+        return Path(snapshot_download(str(card.dataset), repo_type="dataset", revision=revision, local_files_only=True))
+    except OSError:
+        return None
+
+
+def _from_hub(card: RowsCard, key: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    patterns = [f"{card.part}*", f"*/{card.part}*"]
+    revision = card.revision or _downloads().get(key)
+    folder = snapshot_download(str(card.dataset), repo_type="dataset", revision=revision, allow_patterns=patterns)
+    with locked(_downloads_file()):
+        write_json(_downloads_file(), {**_downloads(), key: Path(folder).name})  # the folder's name is the commit
+    return Path(folder)
+
+
+def _downloads_file() -> Path:
+    return paths.home() / "datasets.json"
+
+
+def _downloads() -> dict[str, str]:
+    path = _downloads_file()
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

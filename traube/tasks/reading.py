@@ -1,0 +1,191 @@
+"""Raw files, plain or gzipped, read with errors that name the file and the line."""
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from traube.errors import TraubeError
+
+FORMATS = "csv, tsv, jsonl (all three also .gz) or parquet"
+
+csv.field_size_limit(2**31 - 1)  # a text may be longer than the 128 KiB that the module allows
+
+
+def plain_or_gzipped(path: Path) -> Path:
+    """The file, or the same with `.gz` if only that is there."""
+    gzipped = path.with_name(f"{path.name}.gz")
+    return gzipped if gzipped.is_file() and not path.is_file() else path
+
+
+def read_text(path: Path) -> str:
+    """The contents of a UTF-8 file, without a byte order mark.
+
+    Raises
+    ------
+    TraubeError
+        If the file is empty, is damaged or is not UTF-8.
+    """
+    data = _read_bytes(path)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise TraubeError(
+            f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        ) from None
+    if not text.strip():
+        raise TraubeError(f"{path}: the file is empty")
+    return text
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if path.suffix == ".gz" else data
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise TraubeError(f"{path}: not a readable gzip file ({error})") from None
+    except OSError as error:
+        raise TraubeError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a text file. Only line feeds end a line: texts may hold the other separators that Unicode knows."""
+    return read_text(path).removesuffix("\n").replace("\r\n", "\n").split("\n")
+
+
+def csv_rows(
+    path: Path, *, separator: str = ",", quote: str = '"', width: int | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file, with the line at which each begins. Blank lines are left out.
+
+    Parameters
+    ----------
+    width : number of fields that each row must have; None for that of the first row
+
+    Raises
+    ------
+    TraubeError
+        If a row has another number of fields, or a quoted field does not end.
+    """
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=separator, quotechar=quote, strict=True)
+    begin = 1
+    try:
+        for row in reader:
+            width = width or len(row)
+            if row and len(row) != width:
+                raise TraubeError(f"{path}:{begin}: {len(row)} fields instead of {width}")
+            if row:
+                yield begin, row
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        raise TraubeError(f"{path}:{begin}: {error}, in the row that begins here") from None
+
+
+def json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSONL file, with their lines. Blank lines are left out.
+
+    Raises
+    ------
+    TraubeError
+        If a line is not a JSON object.
+    """
+    for number, line in enumerate(lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise TraubeError(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})") from None
+        if not isinstance(row, dict):
+            raise TraubeError(f"{path}:{number}: expected an object {{...}}, not {type(row).__name__}")
+        yield number, row
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table as it was read, before anything is made of it.
+
+    Attributes
+    ----------
+    columns : the values of each column; None where there is none
+    places : the line at which each row begins, or its number where the file has no lines
+    """
+
+    path: Path
+    columns: dict[str, list[Any]]
+    places: list[str]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def format_of(path: Path) -> str:
+    """csv, tsv, jsonl, parquet or txt, from the file's name.
+
+    Raises
+    ------
+    TraubeError
+        If it is none of them.
+    """
+    suffixes = [s.lower().lstrip(".") for s in path.suffixes]
+    kind = suffixes[-2] if suffixes[-1:] == ["gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
+    if kind not in ("csv", "tsv", "jsonl", "parquet", "txt"):
+        raise TraubeError(f"{path}: unknown format; expected {FORMATS}")
+    return kind
+
+
+def read_rows(path: Path, separator: str | None = None) -> Rows:
+    """Read a table with named columns.
+
+    Parameters
+    ----------
+    separator : what separates the fields; by default a tab in tsv and a comma in csv
+
+    Raises
+    ------
+    TraubeError
+        If the file cannot be read; the message names the file and the line.
+    """
+    kind = format_of(path)
+    if kind == "parquet":
+        return _from_parquet(path)
+    if kind == "jsonl":
+        return _from_json(path)
+    if kind == "txt":
+        raise TraubeError(f"{path}: a text file has no columns; expected {FORMATS}")
+    return _from_csv(path, separator or {"csv": ",", "tsv": "\t"}[kind])
+
+
+def _from_csv(path: Path, separator: str) -> Rows:
+    rows = csv_rows(path, separator=separator)
+    line, header = next(rows)
+    twice = next((name for name in header if name and header.count(name) > 1), None)
+    if twice:
+        raise TraubeError(f"{path}:{line}: column '{twice}' occurs twice")
+    table = list(rows)
+    columns = {name: [fields[i] or None for _, fields in table] for i, name in enumerate(header)}
+    return Rows(path, columns, [f"{path}:{number}" for number, _ in table])
+
+
+def _from_json(path: Path) -> Rows:
+    table = list(json_rows(path))
+    names = dict.fromkeys(name for _, row in table for name in row)
+    columns = {name: [row.get(name) for _, row in table] for name in names}
+    return Rows(path, columns, [f"{path}:{number}" for number, _ in table])
+
+
+def _from_parquet(path: Path) -> Rows:
+    try:
+        table = pq.read_table(path)
+    except (OSError, ValueError) as error:
+        raise TraubeError(f"{path}: not a readable parquet file ({str(error).splitlines()[0]})") from None
+    columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    return Rows(path, columns, [f"{path}: row {i}" for i in range(table.num_rows)])

@@ -1,0 +1,87 @@
+"""What a reader of raw data must be able to do."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import pandas as pd
+
+from traube.errors import TraubeError, Unavailable
+from traube.files import digest, file_sha256
+from traube.task import Task, TaskCard, index_texts, make_split
+
+
+class Source(ABC):
+    """Turns raw data into a task. One subclass per raw format.
+
+    Attributes
+    ----------
+    card : TaskCard
+    version : raise it when the reader's output changes for the same raw data
+    """
+
+    version = "1"
+
+    def __init__(self, card: TaskCard) -> None:
+        self.card = card
+
+    @property
+    def name(self) -> str:
+        return self.card.name
+
+    @abstractmethod
+    def files(self) -> list[Path]:
+        """The raw files that are read."""
+
+    @property
+    def offline(self) -> bool:
+        """Whether the task needs no raw data that has to be fetched or put there by a person."""
+        return False
+
+    def missing(self) -> str | None:
+        """Why the task cannot be read here, and where to get what is missing; None if it can."""
+        for path in self.files():
+            if not path.is_file():
+                return f"{path} is not there; get it from {self.card.source} (licence: {self.card.licence})"
+        return None
+
+    def raw_version(self) -> str:
+        """Content hash of the raw data and the reader: the same string means there is nothing to read again."""
+        return digest([type(self).__name__, self.version, self.card.model_dump(), [file_sha256(p) for p in self.files()]])
+
+    @abstractmethod
+    def read(self) -> pd.DataFrame:
+        """The records, in raw order: `text`, a column of labels per level and, where there are, `part` and `query_id`."""
+
+    @abstractmethod
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """The splits table (task.py), from records whose `text` has become `text_id`."""
+
+    def load(self) -> Task:
+        """Read raw data into a task.
+
+        Raises
+        ------
+        Unavailable
+            If raw data is missing.
+        TraubeError
+            If raw data cannot be read; the message names the file and the line.
+        """
+        reason = self.missing()
+        if reason:
+            raise Unavailable(f"task '{self.name}': {reason}")
+        records = self.read()
+        if records.empty:
+            raise TraubeError(f"task '{self.name}': {self._where()} holds no texts")
+        corpus, indexed = index_texts(records)
+        return Task(self.card, corpus, self.draw(indexed))
+
+    def _where(self) -> str:
+        return ", ".join(map(str, self.files())) or "its source"
+
+
+def whole(records: pd.DataFrame, levels: list[str]) -> pd.DataFrame:
+    """All records as a single split called `all`, once per level of labels; without levels, without labels."""
+    part = records["part"] if "part" in records else "test"
+    if not levels:
+        return make_split(records, "all", "none", part=part)
+    return pd.concat([make_split(records, "all", level, label=level, part=part) for level in levels], ignore_index=True)

@@ -1,0 +1,49 @@
+"""Seeded drawing of splits: the same names, seed and number of records give the same splits on every machine."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from traube.task import make_split
+
+SEED = 42
+
+
+def generator(name: str, seed: int = SEED) -> np.random.Generator:
+    """Random numbers that depend on a name and a seed only: a new split leaves the others as they are."""
+    return np.random.default_rng([seed, *name.encode()])
+
+
+def shuffled(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The numbers 0 to n - 1 in random order.
+
+    Sorting uniform numbers, because NumPy may change how `permutation` and `choice` use the stream, and a benchmark's
+    splits must not change with them.
+    """
+    return np.argsort(rng.random(n), kind="stable").astype(np.int64)
+
+
+def random_fraction(n: int, rng: np.random.Generator, low: float = 0.1, high: float = 1.0) -> NDArray[np.int64]:
+    """Between `low` and `high` (uniform) of the numbers 0 to n - 1, without replacement, in random order."""
+    size = int(np.ceil(n * (low + (high - low) * rng.random())))
+    return shuffled(n, rng)[:size]
+
+
+def random_fractions(
+    records: pd.DataFrame, count: int, level: str, *, prefix: str, low: float = 0.1, seed: int = SEED
+) -> list[pd.DataFrame]:
+    """Draw `count` splits `<prefix>_00`, `<prefix>_01`, ...: each a random share of the records, labelled by `level`.
+
+    Parameters
+    ----------
+    records : DataFrame with `text_id` and a column of labels called `level`
+    low : the smallest share
+    """
+    names = [f"{prefix}_{i:02d}" for i in range(count)]
+    rows = [random_fraction(len(records), generator(name, seed), low) for name in names]
+    return [make_split(records.iloc[r], name, level, label=level) for name, r in zip(names, rows, strict=True)]
+
+
+def everything(records: pd.DataFrame, name: str, level: str, seed: int = SEED) -> pd.DataFrame:
+    """All records, shuffled, as one split: an order that follows the labels would favour order-sensitive clusterers."""
+    return make_split(records.iloc[shuffled(len(records), generator(name, seed))], name, level, label=level)

@@ -1,0 +1,88 @@
+"""One long-lived process per core: numba compiles UMAP once in each, and each keeps to one thread; and what they do."""
+
+import os
+import signal
+import time
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from traube import methods, metrics
+from traube.errors import TraubeError
+from traube.files import atomic
+from traube.methods import Part
+from traube.models.vectors import Vectors
+
+_ONE_THREAD = {
+    name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+}
+IDLE_SECONDS = 600
+
+
+def count() -> int:
+    """Number of workers: `TRAUBE_WORKERS`, by default the cores this process may use."""
+    value = os.environ.get("TRAUBE_WORKERS")
+    if value is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not value.isdigit() or int(value) < 1:
+        raise TraubeError(f"TRAUBE_WORKERS is '{value}'; it must be a whole number from 1")
+    return int(value)
+
+
+def pool() -> Executor:
+    """The process pool, started at the first call and kept for the life of this process."""
+    from joblib.externals.loky import get_reusable_executor
+
+    return get_reusable_executor(max_workers=count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
+
+
+def stop() -> None:
+    """End the workers at once, whatever they are doing."""
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor(max_workers=count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start).shutdown(kill_workers=True)
+
+
+def _start() -> None:
+    # Ctrl-C reaches the whole process group; the parent decides what becomes of the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def memory() -> int:
+    """Bytes that one worker may take."""
+    return int(psutil.virtual_memory().available // (2 * count()))
+
+
+# The units of work. They are given the parts themselves: a worker does not know what was registered in the parent.
+
+
+def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, path: Path, memory: int) -> None:
+    """Fit a reducer on a split's vectors and store the coordinates, float32 [n, m], as `.npy`."""
+    methods.REDUCERS[reducer.name] = reducer
+    points = methods.reduce(reducer.name, params, vectors.load(), seed, memory)
+    with atomic(path) as temporary, temporary.open("wb") as file:
+        np.save(file, points)
+
+
+def cluster(
+    points: Vectors, clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
+) -> tuple[NDArray[np.int64], float]:
+    """Labels of a split, int64 [n], and the seconds it took. Without k, the one with the best silhouette is taken."""
+    methods.CLUSTERERS[clusterer.name] = clusterer
+    values = points.load()
+    if k is None and clusterer.takes_k:
+        k, _ = methods.choose_k(values, seed)
+    began = time.perf_counter()
+    return methods.cluster(clusterer.name, params, values, k, seed, memory), time.perf_counter() - began
+
+
+def score(labels: NDArray[np.object_] | None, clusters: NDArray[np.int64], vectors: Vectors | None) -> dict[str, float]:
+    """Every metric of a split: against its labels or, where it has none, of its vectors."""
+    if labels is not None:
+        return metrics.score(labels, clusters)
+    assert vectors is not None
+    return metrics.internal(vectors.load(), clusters, 0)
