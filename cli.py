@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +22,7 @@ err = Console(stderr=True, soft_wrap=True, highlight=False)
 class _Group(TyperGroup):
     """Shows an error that the user can mend as one line, with exit code 1; Ctrl-C ends with 130."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except TraubeError as error:
@@ -43,11 +42,21 @@ app = typer.Typer(
     "Everything written lies below TRAUBE_HOME (default .traube/), raw data below TRAUBE_RAW (default data/raw/).",
 )
 
-Tasks = Annotated[list[str] | None, typer.Option("--task", "-t", help="Task; may be given several times. Default: params.yaml.")]
-Models = Annotated[list[str] | None, typer.Option("--model", "-m", help="Model; may be given several times. Default: params.yaml.")]
-Methods = Annotated[list[str] | None, typer.Option("--method", help="Reducer/clusterer, like umap/hdbscan. Default: the protocol's.")]
-Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seed; may be given several times. Default: the protocol's.")]
-ProtocolName = Annotated[str | None, typer.Option("--protocol", "-p", help="Protocol of params.yaml. Default: the one chosen there.")]
+Tasks = Annotated[
+    list[str] | None, typer.Option("--task", "-t", help="Task; may be given several times. Default: params.yaml.")
+]
+Models = Annotated[
+    list[str] | None, typer.Option("--model", "-m", help="Model; may be given several times. Default: params.yaml.")
+]
+Methods = Annotated[
+    list[str] | None, typer.Option("--method", help="Reducer/clusterer, like umap/hdbscan. Default: the protocol's.")
+]
+Seeds = Annotated[
+    list[int] | None, typer.Option("--seed", help="Seed; may be given several times. Default: the protocol's.")
+]
+ProtocolName = Annotated[
+    str | None, typer.Option("--protocol", "-p", help="Protocol of params.yaml. Default: the one chosen there.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -111,17 +120,13 @@ def run(
 def _compute(request: Any, store: Any, before: Any, verbose: bool, named_models: set[str]) -> bool:
     """Run datasets, evaluate and publish as far as they are needed; whether all went well."""
     from launch import Launcher
-    from traube.models.transformer import Transformer
     from traube.plan import plan
 
-    downloadable = _fetch(before, named_models)
-    if not (before.unread or before.count or downloadable):
+    fetched = _fetch(before, named_models)
+    if not (before.unread or before.count or fetched) and store.table("leaderboard.parquet").exists():
         _print_unavailable(before)
         out.print(f"Nothing is missing: {before.total} cells are up to date.")
-        from traube.report.tables import leaderboard
-
-        if store.table("leaderboard.parquet").exists() or leaderboard(store).empty:
-            return True
+        return True
     errors: list[str] = []
     with _bars() as (progress, set_total), Launcher(progress, verbose) as launcher:
         for lost in launcher.lost:
@@ -138,7 +143,6 @@ def _compute(request: Any, store: Any, before: Any, verbose: bool, named_models:
         errors += launcher.publish()
     for error in errors:
         err.print(f"[bold red]failed:[/] {_escape(error)}")
-    _ = Transformer
     return not errors
 
 
@@ -177,7 +181,15 @@ def _print_plan(plan: Any) -> None:
 @contextmanager
 def _bars() -> Iterator[tuple[Any, Any]]:
     """Live progress: all cells, and the stage at work. Yields what the engine reports to, and how to set the number of cells."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
     from rich.text import Text
 
     from traube import evaluate
@@ -213,7 +225,9 @@ def _bars() -> Iterator[tuple[Any, Any]]:
 def leaderboard(
     task: Tasks = None,
     model: Models = None,
-    metric: Annotated[str | None, typer.Option(help="Another metric than each task's main one, like acc/noise_as_cluster.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Another metric than each task's main one, like acc/noise_as_cluster.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best.")] = False,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
@@ -231,7 +245,9 @@ def leaderboard(
     for column, wanted in (("task", task), ("model", model)):
         for name in wanted or ():
             if name not in set(table[column]):
-                raise TraubeError(f"there is no score of {column} '{name}' yet; `traube run --{column} {name}` makes one")
+                raise TraubeError(
+                    f"there is no score of {column} '{name}' yet; `traube run --{column} {name}` makes one"
+                )
         table = table[table[column].isin(wanted)] if wanted else table
     if not every:
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
@@ -252,10 +268,28 @@ def _print_leaderboard(table: Any, every: bool) -> None:
     for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"]):
         first = rows.iloc[0]
         title = f"{task}, {level}: {first['metric']} x100, {int(first['splits'])} split(s), protocol {protocol}"
-        shown = Table("#", "model", "method" if every else "best method", "score", "sd", "95 % interval", "seeds", title=title, title_justify="left")
+        shown = Table(
+            "#",
+            "model",
+            "method" if every else "best method",
+            "score",
+            "sd",
+            "95 % interval",
+            "seeds",
+            title=title,
+            title_justify="left",
+        )
         for i, row in enumerate(rows.itertuples(index=False), 1):
             interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}" if pd.notna(row.low) else "-"
-            shown.add_row(str(i), row.model, row.method, f"{100 * row.mean:.2f}", f"{100 * row.sd:.2f}", interval, str(int(row.seeds)))
+            shown.add_row(
+                str(i),
+                row.model,
+                row.method,
+                f"{100 * row.mean:.2f}",
+                f"{100 * row.sd:.2f}",
+                interval,
+                str(int(row.seeds)),
+            )
         out.print(shown)
     others = table[table["status"] != "done"].fillna("")
     for (status, reason), rows in others.groupby(["status", "reason"]):
@@ -266,13 +300,19 @@ def _print_leaderboard(table: Any, every: bool) -> None:
 
 @app.command()
 def cluster(
-    file: Annotated[Path, typer.Argument(help="Texts: .txt (one a line), .csv, .tsv, .jsonl or .parquet.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(help="Texts: .txt (one a line), .csv, .tsv, .jsonl or .parquet.", show_default=False)
+    ],
     column: Annotated[str, typer.Option("--text", help="Column that holds the texts.")] = "text",
     model: Annotated[str, typer.Option("--model", "-m", help="Any model of `traube models`.")] = "minilm",
     method: Annotated[str, typer.Option(help="Reducer/clusterer, see `traube methods`.")] = "none/kmeans",
-    k: Annotated[int | None, typer.Option("-k", help="Number of clusters. Default: the one with the best silhouette.")] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", help="Number of clusters. Default: the one with the best silhouette.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 42,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV to write. Default: FILE with .clusters.csv.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="CSV to write. Default: FILE with .clusters.csv.")
+    ] = None,
 ) -> None:
     """Group your own texts: writes text, cluster and distance, and prints what each cluster is about."""
     import pandas as pd
@@ -288,8 +328,17 @@ def cluster(
         result = cluster_texts(texts, model=model, method=protocol.method(method), k=k, seed=seed)
     target = output or file.with_name(file.name + ".clusters.csv")
     with atomic(target) as temporary:
-        pd.DataFrame({"text": texts, "cluster": result.labels, "distance": result.distances}).to_csv(temporary, index=False)
-    shown = Table("cluster", "texts", "key words", "typical text", title=f"{len(result.words)} clusters by {model}, {method}", title_justify="left")
+        pd.DataFrame({"text": texts, "cluster": result.labels, "distance": result.distances}).to_csv(
+            temporary, index=False
+        )
+    shown = Table(
+        "cluster",
+        "texts",
+        "key words",
+        "typical text",
+        title=f"{len(result.words)} clusters by {model}, {method}",
+        title_justify="left",
+    )
     sizes = pd.Series(result.labels).value_counts()
     for c in sorted(result.words, key=lambda c: -sizes[c]):
         examples = "\n".join(_escape(texts[i][:90].replace("\n", " ")) for i in result.typical[c])
@@ -298,7 +347,10 @@ def cluster(
     if -1 in sizes:
         out.print(f"{sizes[-1]} texts are noise (cluster -1)")
     if result.k_table is not None:
-        out.print("k was chosen by silhouette: " + ", ".join(f"{row.k}: {row.silhouette:.3f}" for row in result.k_table.itertuples()))
+        out.print(
+            "k was chosen by silhouette: "
+            + ", ".join(f"{row.k}: {row.silhouette:.3f}" for row in result.k_table.itertuples())
+        )
     out.print(f"written to {target}")
 
 
@@ -308,10 +360,19 @@ def tasks(as_json: Json = False) -> None:
     from traube.tasks import card_errors, sources
 
     rows: list[dict[str, Any]] = [
-        {"task": name, "family": s.card.family, "language": s.card.language, "licence": s.card.licence, "status": s.missing() or "ready"}
+        {
+            "task": name,
+            "family": s.card.family,
+            "language": s.card.language,
+            "licence": s.card.licence,
+            "status": s.missing() or "ready",
+        }
         for name, s in sources().items()
     ]
-    rows += [{"task": Path(path).stem, "family": "own", "language": "", "licence": "", "status": str(e)} for path, e in card_errors().items()]
+    rows += [
+        {"task": Path(path).stem, "family": "own", "language": "", "licence": "", "status": str(e)}
+        for path, e in card_errors().items()
+    ]
     _print_rows(rows, as_json)
 
 
@@ -333,7 +394,9 @@ def models(as_json: Json = False) -> None:
         except TraubeError as error:
             status = str(error)
         source = card.package or card.model or f"fitted on each task's texts, {card.features} terms"
-        rows.append({"model": name, "kind": card.kind, "source": source, "revision": card.revision or "", "status": status})
+        rows.append(
+            {"model": name, "kind": card.kind, "source": source, "revision": card.revision or "", "status": status}
+        )
     _print_rows(rows, as_json)
 
 
@@ -347,7 +410,11 @@ def methods(as_json: Json = False) -> None:
         for kind, registry in (("reducer", REDUCERS), ("clusterer", CLUSTERERS))
         for name, part in registry.items()
     ]
-    pairs = [{"part": "unsupported", "name": m.name, "parameters": m.unsupported()} for m in grid(list(REDUCERS), list(CLUSTERERS)) if m.unsupported()]
+    pairs = [
+        {"part": "unsupported", "name": m.name, "parameters": m.unsupported()}
+        for m in grid(list(REDUCERS), list(CLUSTERERS))
+        if m.unsupported()
+    ]
     _print_rows(parts + pairs, as_json)
 
 
@@ -364,7 +431,12 @@ def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
 
 
 @app.command()
-def explain(task: str, model: str, method: Annotated[str | None, typer.Argument(help="Like umap/hdbscan.")] = None, as_json: Json = False) -> None:
+def explain(
+    task: str,
+    model: str,
+    method: Annotated[str | None, typer.Argument(help="Like umap/hdbscan.")] = None,
+    as_json: Json = False,
+) -> None:
     """Say where the numbers of a task and a model come from: data, weights, parameters, seed, code, libraries, run."""
     import json
 
@@ -379,7 +451,9 @@ def explain(task: str, model: str, method: Annotated[str | None, typer.Argument(
     if method:
         cells = cells[names == method]
     if cells.empty:
-        raise TraubeError(f"nothing is stored of {task} x {model}{f' x {method}' if method else ''}; `traube leaderboard --all` shows what is")
+        raise TraubeError(
+            f"nothing is stored of {task} x {model}{f' x {method}' if method else ''}; `traube leaderboard --all` shows what is"
+        )
     card = store.card(task)
     metric = card.main_metric if card else "v_measure/noise_as_cluster"
     values = store.scores(cells, [metric]).groupby("cell_id")["value"].mean()

@@ -20,7 +20,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """All checks, each by itself: one that fails unexpectedly is a finding too."""
-    found = []
+    found: list[Finding] = []
     for check in (_antlr, _home, _disk, _params, _tasks, _weights, _device, _runs, _mlflow):
         try:
             found.extend(check())
@@ -52,23 +52,31 @@ def _home() -> Iterator[Finding]:
 def _disk() -> Iterator[Finding]:
     home = paths.home()
     free = shutil.disk_usage(home if home.exists() else paths.PROJECT).free / 2**30
-    yield Finding("disk", "ok" if free > 2 else "wrong", f"{free:.1f} GiB free" + ("" if free > 2 else "; free some space"))
+    yield Finding(
+        "disk", "ok" if free > 2 else "wrong", f"{free:.1f} GiB free" + ("" if free > 2 else "; free some space")
+    )
 
 
 def _params() -> Iterator[Finding]:
     from traube.params import load_params
 
     params = load_params()
-    yield Finding("params.yaml", "ok", f"{len(params.tasks)} tasks, {len(params.models)} models, protocol {params.protocol}")
+    yield Finding(
+        "params.yaml", "ok", f"{len(params.tasks)} tasks, {len(params.models)} models, protocol {params.protocol}"
+    )
 
 
 def _tasks() -> Iterator[Finding]:
     from traube.tasks import card_errors, sources
 
     for path, error in card_errors().items():
-        yield Finding(f"card {os.path.basename(path)}", "wrong", str(error))
+        yield Finding(f"card {path.name}", "wrong", str(error))
     absent = [name for name, source in sources().items() if source.missing()]
-    yield Finding("tasks", "note" if absent else "ok", f"no raw data for {', '.join(absent)} (`traube tasks`)" if absent else "all have their raw data")
+    yield Finding(
+        "tasks",
+        "note" if absent else "ok",
+        f"no raw data for {', '.join(absent)} (`traube tasks`)" if absent else "all have their raw data",
+    )
 
 
 def _weights() -> Iterator[Finding]:
@@ -86,7 +94,11 @@ def _weights() -> Iterator[Finding]:
             absent.append(name)
         except TraubeError as error:
             yield Finding(f"model {name}", "wrong", str(error))
-    yield Finding("models", "note" if absent else "ok", f"{len(absent)} are downloaded when they are first run (`traube models`)" if absent else "all there")
+    yield Finding(
+        "models",
+        "note" if absent else "ok",
+        f"{len(absent)} are downloaded when they are first run (`traube models`)" if absent else "all there",
+    )
 
 
 def _device() -> Iterator[Finding]:
@@ -112,5 +124,3 @@ def _mlflow() -> Iterator[Finding]:
 
     connect(default_uri())
     yield Finding("mlflow", "ok", default_uri())
-
-

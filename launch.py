@@ -47,7 +47,9 @@ def own_process() -> dict[str, str]:
 def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     """Fail the runs whose process is gone, so that they block no queue. Returns their ids."""
     lost = []
-    for record in instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING])):
+    for record in instance.get_run_records(
+        dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING])
+    ):
         run = record.dagster_run
         if PID in run.tags and not _alive(int(run.tags[PID]), float(run.tags[STARTED])):
             instance.report_run_failed(run, "the process of this run is gone (killed, or the machine was restarted)")
@@ -92,15 +94,23 @@ class Launcher:
         """Evaluate one model on tasks. Returns the errors, one line each."""
         assert MODELS.name is not None
         self.instance.add_dynamic_partitions(MODELS.name, [model])
-        asked = {"protocol": request.protocol_name, "methods": [m.name for m in request.methods or ()], "seeds": list(request.seeds or ())}
+        asked = {
+            "protocol": request.protocol_name,
+            "methods": [m.name for m in request.methods or ()],
+            "seeds": list(request.seeds or ()),
+        }
         config = {"resources": {"benchmark": {"config": asked}}}
-        return self._execute("evaluate", [asset_key(t, s) for t in tasks for s in MODEL_STAGES], config, partition_key=model)
+        return self._execute(
+            "evaluate", [asset_key(t, s) for t in tasks for s in MODEL_STAGES], config, partition_key=model
+        )
 
     def publish(self) -> list[str]:
         """Rebuild leaderboard and report. Returns the errors, one line each."""
         return self._execute("publish", None)
 
-    def _execute(self, name: str, selection: list[dg.AssetKey] | None, config: dict[str, Any] | None = None, **options: Any) -> list[str]:
+    def _execute(
+        self, name: str, selection: list[dg.AssetKey] | None, config: dict[str, Any] | None = None, **options: Any
+    ) -> list[str]:
         loggers = {"loggers": {"console": {"config": {"log_level": self.level}}}}
         tags = {**own_process(), "traube/publishes": "yes"}
         with self._cancelled_by_ctrl_c(tags):
@@ -134,8 +144,10 @@ def _errors(result: dg.ExecuteInProcessResult) -> list[str]:
             error = event.step_failure_data.user_failure_data
             raised = event.step_failure_data.error
             text = error.description if error else (raised.message.strip().splitlines()[0] if raised else "failed")
-            found.append(f"{event.step_key.replace('__', '/')}: {text}")
-    for check in result.get_asset_check_evaluations():
-        if check.blocking and not check.passed:
-            found.append(f"{check.asset_key.to_user_string()}: the blocking check '{check.check_name}' failed")
+            found.append(f"{str(event.step_key).replace('__', '/')}: {text}")
+    found += [
+        f"{check.asset_key.to_user_string()}: the blocking check '{check.check_name}' failed"
+        for check in result.get_asset_check_evaluations()
+        if check.blocking and not check.passed
+    ]
     return found or ["the run failed; see the Dagster UI (`make dev`)"]

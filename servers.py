@@ -31,7 +31,9 @@ def free_port(wanted: int, name: str, console: Console) -> int:
         if port != wanted:
             console.print(f"port {wanted} is taken; {name} goes to {port}")
         return port
-    raise TraubeError(f"no free port for {name} from {wanted} to {wanted + 19}; choose another one (`traube dev --help`)")
+    raise TraubeError(
+        f"no free port for {name} from {wanted} to {wanted + 19}; choose another one (`traube dev --help`)"
+    )
 
 
 def serve(port: int, mlflow_port: int, console: Console) -> None:
@@ -53,14 +55,18 @@ def serve(port: int, mlflow_port: int, console: Console) -> None:
         "PYTHONWARNINGS": "ignore",
     }
     # a session of their own, so that Ctrl-C reaches this process alone, and each child's children are stopped with it
-    children = [subprocess.Popen(c, env=environment, cwd=paths.PROJECT, start_new_session=True) for c in (dagster, mlflow)]
+    names = ("Dagster", "MLflow")
+    children = [
+        subprocess.Popen(c, env=environment, cwd=paths.PROJECT, start_new_session=True)  # noqa: S603
+        for c in (dagster, mlflow)
+    ]
     console.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         while all(child.poll() is None for child in children):
             time.sleep(0.5)
-        ended = next(c for c in children if c.poll() is not None)
-        raise TraubeError(f"{Path(ended.args[0]).name} ended by itself with code {ended.returncode}; its messages are above")  # type: ignore[index]
+        name, code = next((n, c.returncode) for n, c in zip(names, children, strict=True) if c.poll() is not None)
+        raise TraubeError(f"{name} ended by itself with code {code}; its messages are above")
     except KeyboardInterrupt:
         console.print("stopping")
     finally:

@@ -41,7 +41,11 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
         try:
             request = benchmark.request()
             model = encoder.model(context.partition_key, request.protocol.precision)
-            cells = [c for c in missing_cells(source.name, model, request, store) if not store.has_assignments(c.task, c.cell_id)]
+            cells = [
+                c
+                for c in missing_cells(source.name, model, request, store)
+                if not store.has_assignments(c.task, c.cell_id)
+            ]
             task = store.task(source.card)
             manifest = store.manifest(source.name)
             assert manifest is not None

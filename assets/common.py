@@ -22,5 +22,6 @@ def refuse_failed_checks(context: dg.AssetExecutionContext, specs: Iterable[dg.A
         if event is not None and not event.asset_check_evaluation_data.passed:
             where = spec.asset_key.to_user_string()
             raise dg.Failure(
-                f"{where}: the blocking check '{spec.name}' failed; mend the data and materialise {where} again", allow_retries=False
+                f"{where}: the blocking check '{spec.name}' failed; mend the data and materialise {where} again",
+                allow_retries=False,
             )

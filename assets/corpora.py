@@ -44,7 +44,9 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
                 "mean_characters": float(lengths.mean()) if len(texts) else 0.0,
                 "raw_version": raw_version,
                 "seconds": time.perf_counter() - began,
-                "preview": dg.MetadataValue.md(texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200)).to_markdown(index=False)),
+                "preview": dg.MetadataValue.md(
+                    texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200)).to_markdown(index=False)
+                ),
             },
             check_results=quality.check_corpus(source.card, key, texts),
         )

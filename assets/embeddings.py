@@ -1,6 +1,7 @@
 """`T/embeddings`: a model's vectors of a task's texts. The value lies in the cache; what was encoded before is not encoded again."""
 
 import time
+from typing import Any
 
 import dagster as dg
 import numpy as np
@@ -24,7 +25,11 @@ COLLAPSED = 0.9999
 
 def embeddings_asset(source: Source) -> dg.AssetsDefinition:
     key = asset_key(source.name, "embeddings")
-    upstream = [spec for stage in ("corpus", "splits") for spec in check_specs(asset_key(source.name, stage), source.card, stage)]
+    upstream = [
+        spec
+        for stage in ("corpus", "splits")
+        for spec in check_specs(asset_key(source.name, stage), source.card, stage)
+    ]
     checks = {
         "shape": "One vector per text.",
         "finite": "No NaN and no infinity.",
@@ -39,7 +44,9 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         kinds={"numpy"},
         description="A model's vectors of the unique texts.",
         check_specs=[
-            dg.AssetCheckSpec(name, asset=key, description=text, blocking=name != "not_collapsed", partitions_def=MODELS)
+            dg.AssetCheckSpec(
+                name, asset=key, description=text, blocking=name != "not_collapsed", partitions_def=MODELS
+            )
             for name, text in checks.items()
         ],
     )
@@ -86,16 +93,26 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
 def _checks(key: dg.AssetKey, vectors: Vectors, texts: int) -> list[dg.AssetCheckResult]:
     finite, norms = True, []
     for start in range(0, len(vectors), ROWS_LOOKED_AT):
-        block = vectors.subset(np.arange(start, min(start + ROWS_LOOKED_AT, len(vectors)))).load()
+        block: Any = vectors.subset(np.arange(start, min(start + ROWS_LOOKED_AT, len(vectors)))).load()
         values = block.data if sparse.issparse(block) else block
         finite = finite and bool(np.isfinite(values).all())
-        norms.append(np.sqrt(block.multiply(block).sum(axis=1)).A1 if sparse.issparse(block) else np.linalg.norm(block, axis=1))
+        norms.append(
+            np.sqrt(block.multiply(block).sum(axis=1)).A1 if sparse.issparse(block) else np.linalg.norm(block, axis=1)
+        )
     norm = np.concatenate(norms)
     similarity = _mean_cosine(vectors)
     return [
-        dg.AssetCheckResult(asset_key=key, check_name="shape", passed=len(vectors) == texts, metadata={"vectors": len(vectors), "texts": texts}),
         dg.AssetCheckResult(
-            asset_key=key, check_name="finite", passed=finite, metadata={"mean_norm": float(norm.mean()), "zero_vectors": int((norm == 0).sum())}
+            asset_key=key,
+            check_name="shape",
+            passed=len(vectors) == texts,
+            metadata={"vectors": len(vectors), "texts": texts},
+        ),
+        dg.AssetCheckResult(
+            asset_key=key,
+            check_name="finite",
+            passed=finite,
+            metadata={"mean_norm": float(norm.mean()), "zero_vectors": int((norm == 0).sum())},
         ),
         dg.AssetCheckResult(
             asset_key=key,
@@ -112,7 +129,8 @@ def _mean_cosine(vectors: Vectors) -> float:
     from sklearn.preprocessing import normalize
 
     sample = np.unique(np.linspace(0, len(vectors) - 1, min(ROWS_LOOKED_AT, len(vectors))).astype(np.int64))
-    unit = normalize(np.nan_to_num(vectors.subset(sample).load()) if not vectors.path.suffix == ".npz" else vectors.subset(sample).load())
+    block = vectors.subset(sample).load()
+    unit = normalize(block if sparse.issparse(block) else np.nan_to_num(block))
     n = unit.shape[0]
     total = np.asarray(unit.sum(axis=0)).ravel()
     return float((total @ total - n) / (n * (n - 1))) if n > 1 else 0.0

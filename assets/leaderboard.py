@@ -27,7 +27,9 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
             table = leaderboard(store, plan(benchmark.request(), store).unavailable)
             write_parquet(store.table(NAME), table)
             write_text(store.table("leaderboard.csv"), table.to_csv(index=False))
-        best = table[table["best"].astype(bool)][["task", "level", "protocol", "model", "method", "metric", "mean", "low", "high"]]
+        best = table[table["best"].astype(bool)][
+            ["task", "level", "protocol", "model", "method", "metric", "mean", "low", "high"]
+        ]
         counts = table["status"].value_counts()
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(table.drop(columns="created"))),

@@ -9,7 +9,9 @@ from traube.files import write_text
 from traube.report.html import page
 
 
-@dg.asset(key="report", deps=["leaderboard"], group_name="report", kinds={"html"}, description="The leaderboard as a page.")
+@dg.asset(
+    key="report", deps=["leaderboard"], group_name="report", kinds={"html"}, description="The leaderboard as a page."
+)
 def report(storage: StorageResource) -> dg.MaterializeResult:
     table = pd.read_parquet(storage.store.table(NAME))
     path = storage.root / "report" / "index.html"

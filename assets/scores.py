@@ -11,10 +11,12 @@ from resources.tracking import TrackingResource
 from traube.errors import TraubeError
 from traube.evaluate import Progress, embed, score
 from traube.files import digest
-from traube.models import fingerprint_on
+from traube.models import Vectors, fingerprint_on
 from traube.plan import SCORING_VERSION, Cell, cells_of, missing_cells
 from traube.provenance import record
 from traube.report.tables import summary
+from traube.store import Store
+from traube.task import Task
 from traube.tasks.source import Source
 
 
@@ -45,9 +47,11 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             task, manifest = store.task(source.card), store.manifest(source.name)
             assert manifest is not None
             matrix = store.matrix(source.name, fingerprint_on(model, manifest.corpus_version))
-            unscored = [c for c in missing_cells(source.name, model, request, store) if store.has_assignments(c.task, c.cell_id)]
+            unscored = [
+                c for c in missing_cells(source.name, model, request, store) if store.has_assignments(c.task, c.cell_id)
+            ]
             vectors = None if task.labelled else embed(task.texts, model, storage.cache, matrix, progress)[0]
-            _score(context, storage, unscored, task, vectors, getattr(model, "device", "cpu"), progress)
+            _score(context, store, unscored, task, vectors, getattr(model, "device", "cpu"), progress)
             asked = [cell.cell_id for cell in cells_of(source.name, manifest, model, request)]
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
@@ -57,7 +61,9 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
         table = summary(cells, values, {source.name: source.card})
         metadata = _metadata(table)
         try:
-            metadata |= tracking.log(source.card, cells, values, table, context.run_id, key.to_user_string(), context.partition_key)
+            metadata |= tracking.log(
+                source.card, cells, values, table, context.run_id, key.to_user_string(), context.partition_key
+            )
         except Exception as error:  # a result is never lost, nor a run failed, because the tracking server is
             context.log.warning(f"scores are stored, but MLflow could not be told: {error}")
             metadata["mlflow"] = dg.MetadataValue.text(f"not logged: {error}")
@@ -69,14 +75,23 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
                 metadata=metadata,
                 allow_retries=False,
             )
-        return dg.MaterializeResult(data_version=dg.DataVersion(digest([sorted(asked), SCORING_VERSION])), metadata=metadata)
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(digest([sorted(asked), SCORING_VERSION])), metadata=metadata
+        )
 
     return scores
 
 
-def _score(context, storage, unscored: list[Cell], task, vectors, device: str, progress: Progress) -> None:  # noqa: ANN001
+def _score(
+    context: dg.AssetExecutionContext,
+    store: Store,
+    unscored: list[Cell],
+    task: Task,
+    vectors: Vectors | None,
+    device: str,
+    progress: Progress,
+) -> None:
     """Score cell after cell in small groups, so that a crash loses little."""
-    store = storage.store
     for start in range(0, len(unscored), 8):
         group = unscored[start : start + 8]
         loaded = {cell.cell_id: store.assignments(cell.task, cell.cell_id) for cell in group}

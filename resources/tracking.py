@@ -38,7 +38,14 @@ class TrackingResource(dg.ConfigurableResource):
         return connect(self.uri or default_uri())
 
     def log(
-        self, card: TaskCard, cells: pd.DataFrame, scores: pd.DataFrame, table: pd.DataFrame, run_id: str, asset: str, partition: str
+        self,
+        card: TaskCard,
+        cells: pd.DataFrame,
+        scores: pd.DataFrame,
+        table: pd.DataFrame,
+        run_id: str,
+        asset: str,
+        partition: str,
     ) -> dict[str, dg.MetadataValue]:
         """Log the scored cells of one task and model; update the runs that are there already.
 
@@ -68,7 +75,11 @@ class TrackingResource(dg.ConfigurableResource):
         parent = _run(client, experiment, digest(identity), f"{card.name} x {first['model']}", tags)
         with _open(client, parent):
             params = {**identity, "family": card.family, "language": card.language, "licence": card.licence}
-            metrics = {f"best/{row.level}": row.mean for row in best[["level", "mean"]].itertuples(index=False) if pd.notna(row.mean)}
+            metrics = {
+                f"best/{row.level}": row.mean
+                for row in best[["level", "mean"]].itertuples(index=False)
+                if pd.notna(row.mean)
+            }
             _log(client, parent, params, metrics)
             _log_dataset(client, parent, card, identity["data_version"])
         values = done.merge(scores, on="cell_id")
@@ -77,11 +88,20 @@ class TrackingResource(dg.ConfigurableResource):
             child = _run(client, experiment, digest([identity, method]), method, {**tags, "mlflow.parentRunId": parent})
             with _open(client, child):
                 means = rows.groupby(["level", "metric"])["value"].mean()
-                metrics = {f"{level}/{metric}": float(value) for (level, metric), value in means.items() if pd.notna(value)}
+                metrics = {
+                    f"{level}/{metric}": float(value) for (level, metric), value in means.items() if pd.notna(value)
+                }
                 seeds = sorted({str(int(s)) for s in rows["seed"].dropna()})
-                params = {"reducer": reducer, "clusterer": clusterer, "seeds": " ".join(seeds), **_flat(rows.iloc[0]["params"])}
+                params = {
+                    "reducer": reducer,
+                    "clusterer": clusterer,
+                    "seeds": " ".join(seeds),
+                    **_flat(rows.iloc[0]["params"]),
+                }
                 _log(client, child, params, metrics)
-        url = f"http://127.0.0.1:{os.environ.get('TRAUBE_MLFLOW_PORT', '5000')}/#/experiments/{experiment}/runs/{parent}"
+        url = (
+            f"http://127.0.0.1:{os.environ.get('TRAUBE_MLFLOW_PORT', '5000')}/#/experiments/{experiment}/runs/{parent}"
+        )
         return {"mlflow": dg.MetadataValue.url(url)}
 
 

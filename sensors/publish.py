@@ -1,9 +1,10 @@
 """After every evaluation, whether it succeeded or not, the leaderboard and the report are made anew."""
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 
-def publish_sensors(evaluate: dg.UnresolvedAssetJobDefinition, publish: dg.UnresolvedAssetJobDefinition) -> list[dg.SensorDefinition]:
+def publish_sensors(evaluate: AssetJob, publish: AssetJob) -> list[dg.SensorDefinition]:
     """One sensor per outcome: a run fails when one of its tasks does, and the others' scores still count."""
 
     def sensor(status: dg.DagsterRunStatus) -> dg.SensorDefinition:

@@ -2,10 +2,15 @@
 
 The library behind the platform. It never imports dagster or mlflow and works from a notebook with nothing running::
 
-    from traube import load_task, load_model, evaluate, cells
+    from traube.evaluate import evaluate
+    from traube.models import load_model
+    from traube.params import load_params
+    from traube.plan import cells
+    from traube.tasks import load_task
 
-    task, model = load_task("pydocs_s2s"), load_model("bow")
-    scores, assignments = evaluate(task, model, cells(task, model, methods=["none+minibatch_kmeans"]))
+    task, model, protocol = load_task("pydocs_s2s"), load_model("bow"), load_params().chosen("paper")
+    methods = [protocol.method("none/minibatch_kmeans")]
+    scores, assignments = evaluate(task, model, cells(task, model, protocol, methods=methods))
 """
 
 import os

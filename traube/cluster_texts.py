@@ -11,11 +11,11 @@ from traube import methods, paths
 from traube.describe import distances, keywords, typical
 from traube.errors import TraubeError, Unsupported
 from traube.evaluate import embed
+from traube.files import digest
 from traube.methods import Method
 from traube.models import EmbeddingCache, load_model
 from traube.models.transformer import Transformer
 from traube.task import text_id
-from traube.files import digest
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,9 @@ class Clusters:
     k_table: pd.DataFrame | None
 
 
-def cluster_texts(texts: Sequence[str], *, model: str, method: Method, k: int | None = None, seed: int = 42) -> Clusters:
+def cluster_texts(
+    texts: Sequence[str], *, model: str, method: Method, k: int | None = None, seed: int = 42
+) -> Clusters:
     """Group texts.
 
     Parameters

@@ -1,6 +1,7 @@
 """What a cluster is about: its key words and its typical texts."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) 
 
     ids = [int(c) for c in np.unique(clusters) if c >= 0]
     try:
-        vectorizer = CountVectorizer(stop_words="english", token_pattern=r"(?u)\b[^\W\d]\w+\b")
+        vectorizer = CountVectorizer(stop_words="english", token_pattern=r"(?u)\b[^\W\d]\w+\b")  # noqa: S106
         counts = vectorizer.fit_transform(texts)
     except ValueError:  # no words at all
         return {c: [] for c in ids}
@@ -28,7 +29,10 @@ def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) 
     weight = np.log(1 + by_cluster.sum(axis=1).mean() / np.maximum(by_cluster.sum(axis=0), 1))
     score = by_cluster / np.maximum(by_cluster.sum(axis=1, keepdims=True), 1) * weight
     words = vectorizer.get_feature_names_out()
-    return {c: [str(words[j]) for j in np.argsort(-row, kind="stable")[:count] if row[j] > 0] for c, row in zip(ids, score, strict=True)}
+    return {
+        c: [str(words[j]) for j in np.argsort(-row, kind="stable")[:count] if row[j] > 0]
+        for c, row in zip(ids, score, strict=True)
+    }
 
 
 def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -36,7 +40,7 @@ def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -
     found = np.full(len(clusters), np.nan)
     for c in np.unique(clusters[clusters >= 0]):
         rows = np.flatnonzero(clusters == c)
-        block = vectors[rows]
+        block: Any = vectors[rows]
         dense = block.toarray() if sparse.issparse(block) else np.asarray(block)
         found[rows] = np.linalg.norm(dense - dense.mean(axis=0), axis=1)
     return found

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -74,7 +75,7 @@ def embed(
         waiting: list[tuple[list[str], NDArray[np.float32]]] = []
         written = time.monotonic()
         try:
-            for positions, block in encoder.encode_batches([texts[i] for i in absent]):
+            for positions, block in encoder.encode_batches([texts[int(i)] for i in absent]):
                 waiting.append(([texts[absent[p]] for p in positions], block))
                 progress.done("texts", len(positions))
                 if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
@@ -152,6 +153,14 @@ class _Group:
     cells: list[Cell]
 
 
+@dataclass(frozen=True)
+class _Failure:
+    """Why a unit of work has no result."""
+
+    status: str
+    reason: str
+
+
 @dataclass
 class _Open:
     """A cell whose splits are being clustered."""
@@ -160,7 +169,7 @@ class _Open:
     waiting: int
     seconds: float = 0.0
     labels: dict[int, NDArray[np.int64]] = field(default_factory=dict)
-    failure: tuple[str, str] | None = None
+    failure: _Failure | None = None
 
 
 def cluster(
@@ -259,16 +268,20 @@ class _Run:
 
         for path, i in first.items():
             if _readable(path, self.splits[i].size):
-                arrived(path, Vectors(path, np.arange(self.splits[i].size), 0))
+                arrived(path, self._coordinates(path, i))
                 continue
-            self.later.append(lambda path=path, i=i: self._reduce(group, path, i, arrived))  # type: ignore[misc]
+            self.later.append(partial(self._reduce, group, path, i, arrived))
 
     def _reduce(self, group: _Group, path: Path, i: int, arrived: Callable[[Path, Any], None]) -> None:
         def then(future: Future[Any]) -> None:
-            failure = _failure(future)
-            arrived(path, failure or Vectors(path, np.arange(self.splits[i].size), 0))
+            outcome = _outcome(future)
+            arrived(path, outcome if isinstance(outcome, _Failure) else self._coordinates(path, i))
 
-        self._submit(then, workers.reduce, self.views[i], methods.get_reducer(group.reducer), group.params, group.seed or 0, path, workers.memory())
+        reducer, seed = methods.get_reducer(group.reducer), group.seed or 0
+        self._submit(then, workers.reduce, self.views[i], reducer, group.params, seed, path, workers.memory())
+
+    def _coordinates(self, path: Path, i: int) -> Vectors:
+        return Vectors(path, np.arange(self.splits[i].size), 0)
 
     def _reduction_id(self, group: _Group, split: Split) -> str:
         texts = blake2b("".join(self.ids[split.rows]).encode(), digest_size=8).hexdigest()
@@ -278,31 +291,37 @@ class _Run:
         for cell in group.cells:
             opened = _Open(cell, len(self.splits))
             for i in self.order:
-                self.ready.append(lambda opened=opened, i=i: self._cluster_split(opened, points[i], i))  # type: ignore[misc]
+                self.ready.append(partial(self._cluster_split, opened, points[i], i))
 
-    def _cluster_split(self, opened: _Open, points: Any, i: int) -> None:
-        if isinstance(points, tuple):  # the reduction failed
+    def _cluster_split(self, opened: _Open, points: Vectors | _Failure, i: int) -> None:
+        if isinstance(points, _Failure):  # of the reduction
             self._close(opened, i, points)
             return
-        split, method = self.splits[i], opened.cell.method
-        k = split.classes or self.task.card.clusters
+        method = opened.cell.method
         self._submit(
-            lambda future: self._close(opened, i, _failure(future) or future.result()),
-            workers.cluster, points, methods.get_clusterer(method.clusterer), dict(method.clusterer_params), k, opened.cell.seed or 0, workers.memory(),
-        )  # fmt: skip
+            lambda future: self._close(opened, i, _outcome(future)),
+            workers.cluster,
+            points,
+            methods.get_clusterer(method.clusterer),
+            dict(method.clusterer_params),
+            self.splits[i].classes or self.task.card.clusters,
+            opened.cell.seed or 0,
+            workers.memory(),
+        )
 
-    def _close(self, opened: _Open, i: int, result: Any) -> None:
+    def _close(self, opened: _Open, i: int, outcome: Any) -> None:
         self.progress.done("clusterings", 1)
         opened.waiting -= 1
-        if isinstance(result, tuple) and isinstance(result[0], str):
-            opened.failure = opened.failure or (result[0], f"{self.splits[i].split} ({self.splits[i].level}): {result[1]}")
+        if isinstance(outcome, _Failure):
+            where = f"{self.splits[i].split} ({self.splits[i].level})"
+            opened.failure = opened.failure or _Failure(outcome.status, f"{where}: {outcome.reason}")
         else:
-            opened.labels[i], seconds = result
+            opened.labels[i], seconds = outcome
             opened.seconds += seconds
         if opened.waiting:
             return
         if opened.failure:
-            self.finished.append(CellResult(opened.cell, *opened.failure))
+            self.finished.append(CellResult(opened.cell, opened.failure.status, opened.failure.reason))
             return
         frames = [
             pd.DataFrame({"split": s.split, "level": s.level, "item": s.items, "cluster": opened.labels[i]})
@@ -311,16 +330,18 @@ class _Run:
         self.finished.append(CellResult(opened.cell, "done", "", pd.concat(frames, ignore_index=True), opened.seconds))
 
 
-def _failure(future: Future[Any]) -> tuple[str, str] | None:
-    """Status and reason of a unit of work that raised."""
+def _outcome(future: Future[Any]) -> Any:
+    """What a unit of work returned, or the failure that it raised."""
     error = future.exception()
     if error is None:
-        return None
+        return future.result()
     if type(error).__name__ in ("TerminatedWorkerError", "BrokenProcessPool"):
-        raise TraubeError("a worker process was killed, most likely for lack of memory; what is finished is kept, run again")
-    status = "unsupported" if isinstance(error, Unsupported) else "failed"
-    text = str(error).strip().splitlines()
-    return status, text[0] if isinstance(error, TraubeError) and text else f"{type(error).__name__}: {text[0] if text else ''}"
+        raise TraubeError(
+            "a worker process was killed, most likely for lack of memory; what is finished is kept, run again"
+        )
+    first = (str(error).strip().splitlines() or [""])[0]
+    reason = first if isinstance(error, TraubeError) else f"{type(error).__name__}: {first}"
+    return _Failure("unsupported" if isinstance(error, Unsupported) else "failed", reason)
 
 
 def _readable(path: Path, n: int) -> bool:
@@ -331,7 +352,11 @@ def _readable(path: Path, n: int) -> bool:
 
 
 def score(
-    task: Task, assignments: pd.DataFrame, vectors: Vectors | None = None, split_set: str = "default", progress: Progress = SILENT
+    task: Task,
+    assignments: pd.DataFrame,
+    vectors: Vectors | None = None,
+    split_set: str = "default",
+    progress: Progress = SILENT,
 ) -> pd.DataFrame:
     """Metrics of every split and level of the given cells.
 
@@ -352,8 +377,10 @@ def score(
         view = None if split.labels is not None or vectors is None else vectors.subset(split.rows)
         jobs.append(((cell_id, name, level), split.labels, clusters, view))
     progress.total("scores", len(jobs))
-    found = []
-    for (key, *_), values in zip(jobs, workers.pool().map(workers.score, *zip(*(j[1:] for j in jobs), strict=True), chunksize=4), strict=True):
+    found: list[tuple[Any, ...]] = []
+    for (key, *_), values in zip(
+        jobs, workers.pool().map(workers.score, *zip(*(j[1:] for j in jobs), strict=True), chunksize=4), strict=True
+    ):
         progress.done("scores", 1)
         found.extend((*key, metric, value) for metric, value in values.items())
     return pd.DataFrame(found, columns=["cell_id", "split", "level", "metric", "value"])

@@ -62,9 +62,14 @@ def load_params(path: Path | None = None) -> Params:
     value, lines = read_yaml(path)
     params = parse(Params, value, path, lines)
     if params.protocol not in params.protocols:
-        raise TraubeError(f"{path}: line {lines['protocol',]}: protocol: {unknown('protocol', params.protocol, params.protocols)}")
+        raise TraubeError(
+            f"{path}: line {lines['protocol',]}: protocol: {unknown('protocol', params.protocol, params.protocols)}"
+        )
     for name, protocol in params.protocols.items():
-        for key, known, given in (("reducers", REDUCERS, protocol.reducers), ("clusterers", CLUSTERERS, protocol.clusterers)):
+        for key, known, given in (
+            ("reducers", REDUCERS, protocol.reducers),
+            ("clusterers", CLUSTERERS, protocol.clusterers),
+        ):
             for i, part in enumerate(given):
                 if part not in known:
                     line = lines.get(("protocols", name, key, i), 1)
@@ -72,5 +77,7 @@ def load_params(path: Path | None = None) -> Params:
         for part in protocol.parameters:
             if part not in {**REDUCERS, **CLUSTERERS}:
                 line = lines.get(("protocols", name, "parameters", part), 1)
-                raise TraubeError(f"{path}: line {line}: protocols.{name}.parameters: {unknown('reducer or clusterer', part, {**REDUCERS, **CLUSTERERS})}")
+                raise TraubeError(
+                    f"{path}: line {line}: protocols.{name}.parameters: {unknown('reducer or clusterer', part, {**REDUCERS, **CLUSTERERS})}"
+                )
     return params

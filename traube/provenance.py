@@ -7,7 +7,18 @@ from typing import Any
 
 from traube.plan import CLUSTERING_VERSION, SCORING_VERSION, Cell
 
-LIBRARIES = ("traube", "numpy", "scipy", "scikit-learn", "umap-learn", "hdbscan", "river", "torch", "transformers", "sentence-transformers")
+LIBRARIES = (
+    "traube",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "umap-learn",
+    "hdbscan",
+    "river",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+)
 
 
 @lru_cache(maxsize=1)
@@ -23,7 +34,9 @@ def library_versions() -> dict[str, str]:
     return found
 
 
-def record(cell: Cell, status: str, *, reason: str = "", seconds: float = 0.0, device: str = "cpu", run_id: str = "") -> dict[str, Any]:
+def record(
+    cell: Cell, status: str, *, reason: str = "", seconds: float = 0.0, device: str = "cpu", run_id: str = ""
+) -> dict[str, Any]:
     """The row of the `cells` table for a cell."""
     return {
         "cell_id": cell.cell_id,

@@ -103,7 +103,9 @@ class Store:
             If it has not been read yet or a file of it is damaged.
         """
         if self.manifest(card.name) is None:
-            raise TraubeError(f"task '{card.name}' has not been read yet: materialise {card.name}/corpus and {card.name}/splits")
+            raise TraubeError(
+                f"task '{card.name}' has not been read yet: materialise {card.name}/corpus and {card.name}/splits"
+            )
         splits = read_table(self._task(card.name) / "splits.parquet", SPLIT_COLUMNS)
         return Task(card, self.corpus(card.name), splits)
 
@@ -128,7 +130,9 @@ class Store:
         return frame, float(metadata.get(b"seconds", b"nan"))
 
     def save_scores(self, task: str, cell_id: str, scores: pd.DataFrame) -> None:
-        write_parquet(self._result(task, cell_id, ".scores.parquet"), scores.assign(cell_id=cell_id)[list(SCORE_COLUMNS)])
+        write_parquet(
+            self._result(task, cell_id, ".scores.parquet"), scores.assign(cell_id=cell_id)[list(SCORE_COLUMNS)]
+        )
 
     def save_cell(self, record: dict[str, Any]) -> None:
         """Store a cell's provenance. Written last: a cell without it does not count."""

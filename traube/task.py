@@ -157,7 +157,9 @@ class Task:
         _refuse(self.corpus["text_id"].duplicated(), f"{where}: corpus", "text_id", "occurs twice")
         keys = ["split_set", "split", "level", "item"]
         _refuse(self.splits.duplicated(keys), f"{where}: splits", "item", "occurs twice in its split")
-        _refuse(~self.splits["text_id"].isin(self.corpus["text_id"]), f"{where}: splits", "text_id", "is not in the corpus")
+        _refuse(
+            ~self.splits["text_id"].isin(self.corpus["text_id"]), f"{where}: splits", "text_id", "is not in the corpus"
+        )
         _refuse(~self.splits["part"].isin(PARTS), f"{where}: splits", "part", f"is none of {', '.join(PARTS)}")
         if not self.labelled:
             return self
@@ -165,7 +167,9 @@ class Task:
         for split_set in self.splits["split_set"].unique():
             for split in self.test_splits(split_set):
                 if split.classes is not None and split.classes < 2:
-                    raise TraubeError(f"{where}: split '{split.split}' ({split.level}): there is only one class; clustering needs two")
+                    raise TraubeError(
+                        f"{where}: split '{split.split}' ({split.level}): there is only one class; clustering needs two"
+                    )
         return self
 
 
@@ -235,7 +239,13 @@ Part = Literal["train", "validation", "test"]
 
 
 def make_split(
-    records: pd.DataFrame, split: str, level: str, *, label: str | None = None, part: Part | pd.Series = "test", split_set: str = "default"
+    records: pd.DataFrame,
+    split: str,
+    level: str,
+    *,
+    label: str | None = None,
+    part: Part | pd.Series = "test",
+    split_set: str = "default",
 ) -> pd.DataFrame:
     """Rows of the splits table for one (split, level), from records with `text_id`.
 

@@ -17,9 +17,9 @@ from traube.files import atomic
 from traube.methods import Part
 from traube.models.vectors import Vectors
 
-_ONE_THREAD = {
-    name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-}
+_ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+)
 IDLE_SECONDS = 600
 
 
@@ -44,7 +44,9 @@ def stop() -> None:
     """End the workers at once, whatever they are doing."""
     from joblib.externals.loky import get_reusable_executor
 
-    get_reusable_executor(max_workers=count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start).shutdown(kill_workers=True)
+    get_reusable_executor(max_workers=count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start).shutdown(
+        kill_workers=True
+    )
 
 
 def _start() -> None:

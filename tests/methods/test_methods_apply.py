@@ -1,15 +1,15 @@
-import warnings
-
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics.pairwise import cosine_distances
 
 from traube.errors import TraubeError, Unsupported
 from traube.methods import CLUSTERERS, REDUCERS, cluster, reduce, register_clusterer
 from traube.methods import apply as applying
+from traube.methods.reducers import Umap, _neighbours
 
 pytestmark = pytest.mark.filterwarnings("error")
 TAKES_K = [name for name, part in CLUSTERERS.items() if part.takes_k]
@@ -210,7 +210,7 @@ def test_unknown_names():
     [
         (lambda X: cluster("kmeans", {"n_init": 0}, X, 2, 0), "kmeans: The 'n_init' parameter"),
         (lambda X: cluster("hdbscan", {"min_cluster_size": 1}, X, None, 0), "hdbscan: Min cluster size"),
-        (lambda X: reduce("umap", {"min_dist": 5}, X, 0), "umap: min_dist must be less"),
+        (lambda X: reduce("umap", {"n_neighbors": 1}, X, 0), "umap: n_neighbors must be greater"),
         (lambda X: reduce("umap", {"knn": "fast"}, X, 0), "umap: knn must be 'exact' or 'approximate'"),
     ],
 )
@@ -237,7 +237,7 @@ def test_the_default_budget_is_half_of_the_free_memory(monkeypatch):
 
 def test_a_dense_copy_that_would_not_fit_is_refused():
     X = words(1000)
-    with pytest.raises(Unsupported, match="agglomerative_knn of 1,000 texts.*reduce the vectors first"):
+    with pytest.raises(Unsupported, match=r"agglomerative_knn of 1,000 texts.*reduce the vectors first"):
         cluster("agglomerative_knn", None, X, 4, 0, memory_bytes=2**20)
 
 
@@ -262,15 +262,26 @@ def test_a_custom_clusterer_that_gives_no_labels(plane):
 
 
 @pytest.mark.slow
-def test_exact_neighbours_keep_what_approximate_ones_keep():
-    """Above 4,096 texts, where UMAP would approximate; without a warning, and the same twice."""
+@pytest.mark.parametrize("knn", ["exact", "approximate"])
+def test_umap_of_more_texts_than_it_takes_exact_neighbours_of_by_itself(knn):
     rng = np.random.default_rng(0)
     gold = rng.integers(5, size=4200)
     X = (4 * np.eye(10)[gold] + rng.normal(size=(4200, 10))).astype(np.float32)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        first, second = (reduce("umap", {"n_epochs": 50}, X, seed=0) for _ in range(2))
+    first, second = (reduce("umap", {"n_epochs": 50, "knn": knn}, X, seed=0) for _ in range(2))
     assert np.array_equal(first, second)
-    approximate = reduce("umap", {"n_epochs": 50, "knn": "approximate"}, X, seed=0)
-    for coordinates in (first, approximate):
-        assert adjusted_rand_score(gold, cluster("kmeans", {"n_init": 5}, coordinates, 5, 0)) > 0.8
+    assert adjusted_rand_score(gold, cluster("kmeans", {"n_init": 5}, first, 5, 0)) > 0.8
+
+
+@pytest.mark.slow
+def test_umap_places_new_texts_where_it_can(blobs):
+    known, new = blobs[0][:250], blobs[0][250:]
+    assert Umap(random_state=0).fit(known).transform(new).shape == (50, 2)
+    with pytest.raises(TraubeError, match="cannot place new texts"):
+        Umap().fit(known[:2]).transform(new)
+
+
+def test_exact_neighbours_are_exact(blobs):
+    indices, distances = _neighbours(blobs[0], 15, "cosine")
+    expected = np.sort(cosine_distances(blobs[0]), axis=1)[:, :15]
+    assert distances == pytest.approx(expected, abs=1e-5)
+    assert (indices[:, 0] == np.arange(300)).all()

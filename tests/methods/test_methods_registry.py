@@ -229,3 +229,12 @@ def test_importing_the_methods_imports_nothing_heavy():
     code = f"import sys, traube.methods; print([m for m in {heavy} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "reducer_seeded", "seeded"),
+    [("none/kmeans", False, True), ("umap/hdbscan", True, True), ("none/agglomerative", False, False)],
+)
+def test_a_method_is_seeded_if_one_of_its_parts_is(name, reducer_seeded, seeded):
+    method = parse_method(name)
+    assert (method.reducer_seeded, method.seeded) == (reducer_seeded, seeded)

@@ -130,20 +130,21 @@ def _checked(X: Matrix) -> Matrix:
     X = X if sparse.issparse(X) else np.asarray(X)
     if X.ndim != 2 or 0 in X.shape:
         raise TraubeError(f"vectors must be a table of texts x dimensions, at least one of each; this is {X.shape}")
-    if sparse.issparse(X):
+    if isinstance(X, np.ndarray):
+        X = np.ascontiguousarray(X, dtype=np.float32)
+    else:
         X = sparse.csr_matrix(X, dtype=np.float32)  # UMAP knows matrices, not scipy's newer sparse arrays
         X = X if X.has_sorted_indices else X.sorted_indices()  # UMAP would sort the caller's in place
-        _refuse_rows(lambda: np.unique(X.tocoo().row[~np.isfinite(X.data)]), X.data)
-    else:
-        X = np.ascontiguousarray(X, dtype=np.float32)
-        _refuse_rows(lambda: np.flatnonzero(~np.isfinite(X).all(axis=1)), X)
+    rows = _rows_not_finite(X)
+    if len(rows):
+        raise TraubeError(f"vectors hold NaN or infinity in {len(rows)} rows, the first being row {int(rows[0])}")
     return X
 
 
-def _refuse_rows(faulty: Callable[[], NDArray[np.integer]], values: NDArray[np.float32]) -> None:
-    if not np.isfinite(values).all():
-        rows = faulty()
-        raise TraubeError(f"vectors hold NaN or infinity in {len(rows)} rows, the first being row {int(rows[0])}")
+def _rows_not_finite(X: Matrix) -> NDArray[np.intp]:
+    if isinstance(X, np.ndarray):
+        return np.flatnonzero(~np.isfinite(X).all(axis=1))
+    return np.unique(X.tocoo().row[~np.isfinite(X.data)])
 
 
 def _suited(part: Part, X: Matrix, memory_bytes: int | None) -> Matrix:
@@ -161,4 +162,4 @@ def _suited(part: Part, X: Matrix, memory_bytes: int | None) -> Matrix:
             f"{part.name} of {n:,} texts in {d:,} dimensions needs {needed / GIB:.1f} GiB, "
             f"and {budget / GIB:.1f} GiB may be used: {advice}, or fewer texts"
         )
-    return X.toarray() if sparse.issparse(X) else X
+    return X if isinstance(X, np.ndarray) else X.toarray()

@@ -48,7 +48,7 @@ def choose_k(
     table = pd.DataFrame({"k": tried, "silhouette": [_silhouette(sample, distances, k, seed) for k in tried]})
     if table["silhouette"].isna().all():
         raise TraubeError("no number of clusters suits these texts: their vectors are all the same")
-    return int(table["k"][table["silhouette"].idxmax()]), table
+    return tried[int(table["silhouette"].argmax())], table
 
 
 def _grid(n: int) -> list[int]:
@@ -68,7 +68,7 @@ def _check(candidates: list[int], rows: int) -> None:
 def _silhouette(sample: Matrix, distances: np.ndarray, k: int, seed: int) -> float:
     from sklearn.metrics import silhouette_score
 
-    labels = cluster("kmeans", {"n_init": 3}, sample, k, seed)
+    labels = cluster("kmeans", None, sample, k, seed)
     if not 2 <= len(np.unique(labels)) < len(labels):
         return float("nan")
     return float(silhouette_score(distances, labels, metric="precomputed"))

@@ -13,8 +13,6 @@ from traube.errors import TraubeError
 Array: TypeAlias = NDArray[np.float32]
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 
-EXACT_ABOVE = 4_096  # below this UMAP itself takes exact neighbours
-
 
 class Identity(TransformerMixin, BaseEstimator):
     """Leaves the vectors as they are, sparse ones too."""
@@ -50,7 +48,7 @@ class Pca(TransformerMixin, BaseEstimator):
         from sklearn.decomposition import PCA
 
         smallest = min(X.shape)
-        if sparse.issparse(X) and self.n_components >= smallest:
+        if not isinstance(X, np.ndarray) and self.n_components >= smallest:
             X = X.toarray()  # ARPACK wants fewer components than that; one side is tiny here, so the copy is small
         self.pca_ = PCA(n_components=min(self.n_components, smallest), random_state=self.random_state)
         with np.errstate(invalid="ignore", divide="ignore"):  # shares of the variance, of which a single text has none
@@ -67,9 +65,9 @@ class Umap(TransformerMixin, BaseEstimator):
     ----------
     n_components, n_neighbors, metric, min_dist, spread, n_epochs, init : as in umap-learn. Differences: the metric is
         cosine, and `n_neighbors` is at most n - 1.
-    knn : "exact" computes the neighbours of 4,096 texts and more by brute force, as UMAP does for fewer;
-        "approximate" leaves them to UMAP's NN-descent, whose compilation costs 20 s and more in each process.
-        After "exact" on so many texts, new ones cannot be transformed.
+    knn : "exact" computes the neighbours by brute force in scikit-learn; "approximate" leaves them to UMAP: exact ones
+        through a Python call for every pair of dense vectors below 4,096 texts (four fifths of a fit), NN-descent above,
+        whose compilation costs 20 s and more in each process. After "exact", new texts cannot be transformed.
     random_state : with a seed UMAP is deterministic on one machine, and single-threaded
 
     Notes
@@ -134,12 +132,9 @@ class Umap(TransformerMixin, BaseEstimator):
         TraubeError
             If `fit` kept nothing to search for neighbours in: after fewer than three texts, or exact neighbours.
         """
-        if not hasattr(self, "umap_") or self._exact(len(self.embedding_)):
+        if not hasattr(self, "umap_") or self.knn == "exact":
             raise TraubeError("this UMAP cannot place new texts: fit it on at least three, with knn='approximate'")
         return self.umap_.transform(X)
-
-    def _exact(self, n: int) -> bool:
-        return self.knn == "exact" and n >= EXACT_ABOVE
 
     def _build(self, X: Matrix, n_neighbors: int) -> Any:
         with warnings.catch_warnings():
@@ -147,6 +142,7 @@ class Umap(TransformerMixin, BaseEstimator):
             from umap import UMAP
 
         n = X.shape[0]
+        exact = self.knn == "exact"
         too_few = self.init == "spectral" and n <= self.n_components + 1
         return UMAP(
             n_components=self.n_components,
@@ -156,7 +152,8 @@ class Umap(TransformerMixin, BaseEstimator):
             spread=self.spread,
             n_epochs=self.n_epochs,
             init="random" if too_few else self.init,
-            precomputed_knn=_neighbours(X, n_neighbors, self.metric) if self._exact(n) else (None, None, None),
+            precomputed_knn=(*_neighbours(X, n_neighbors, self.metric), None) if exact else (None, None, None),
+            force_approximation_algorithm=exact,  # or UMAP ignores the neighbours of fewer than 4,096 texts
             random_state=self.random_state,
             n_jobs=-1 if self.random_state is None else 1,  # what a seed forces anyway, with a warning
         )

@@ -160,7 +160,7 @@ def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, fl
     """
     true, predicted = _checked(labels_true, labels_pred)
     noise = predicted == NOISE
-    scores = {}
+    scores: dict[str, float] = {}
     values: dict[str, float] = {}
     for policy in NOISE_POLICIES:
         if noise.any() or not values:  # without noise all policies say the same

@@ -1,5 +1,6 @@
 """Models: lexical baselines, sentence-transformers, and the cache of their vectors."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
-_LEXICAL = {"bow": BagOfWords, "tfidf": TfIdf, "lsa": Lsa}
+_LEXICAL: dict[str, Callable[[ModelCard], Model]] = {"bow": BagOfWords, "tfidf": TfIdf, "lsa": Lsa}
 
 
 @lru_cache(maxsize=1)

@@ -115,7 +115,8 @@ class Shelf:
 
 
 def _write_at(path: Path, offset: int, content: bytes) -> None:
-    with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
+    path.touch()
+    with path.open("r+b") as file:
         file.truncate(offset)
         file.seek(offset)
         file.write(content)

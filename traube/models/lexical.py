@@ -1,5 +1,6 @@
 """Lexical baselines. They are fitted on the texts they are given: their vectors hold for one corpus only."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from traube.models.base import Dense, ModelCard
 SEED = 42
 
 
-class _Lexical:
+class _Lexical(ABC):
     corpus_bound = True
 
     def __init__(self, card: ModelCard) -> None:
@@ -23,6 +24,10 @@ class _Lexical:
     @property
     def fingerprint(self) -> str:
         return digest([self.card.model_dump(exclude={"description"}), "scikit-learn", sklearn.__version__])
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
+        """Fit on the texts and give their vectors, float32 [n, d]."""
 
     def _counts(self, texts: Sequence[str], vectorizer: type) -> csr_matrix:
         try:

@@ -125,11 +125,15 @@ class Transformer:
                     ) from None
                 budget = max(1, int(lengths[positions[0]]) * len(positions) // 2)
                 torch.cuda.empty_cache()
-                logger.warning("%s: out of memory on %s; going on with batches of %d tokens", self.name, self.device, budget)
+                logger.warning(
+                    "%s: out of memory on %s; going on with batches of %d tokens", self.name, self.device, budget
+                )
                 continue
             if not np.isfinite(block).all():
                 bad = int(positions[int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])])
-                raise TraubeError(f"model '{self.name}': NaN or infinity in the vector of text {bad} ({texts[bad][:60]!r}); its weights are broken")
+                raise TraubeError(
+                    f"model '{self.name}': NaN or infinity in the vector of text {bad} ({texts[bad][:60]!r}); its weights are broken"
+                )
             yield positions, block
             start += size
 
@@ -137,7 +141,7 @@ class Transformer:
         """Tokens of each text as the model sees it, int64 [n]."""
         limit = self._network.max_seq_length or 512
         tokenizer = self._network.tokenizer
-        found = []
+        found: list[int] = []
         for start in range(0, len(texts), 4096):
             block = [self.card.prompt + t for t in texts[start : start + 4096]]
             found.extend(map(len, tokenizer(block, truncation=True, max_length=limit)["input_ids"]))
@@ -191,7 +195,9 @@ def locate(card: ModelCard) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(card.model, revision=_revision(card), allow_patterns=list(WEIGHTS), local_files_only=True))
+        return Path(
+            snapshot_download(card.model, revision=_revision(card), allow_patterns=list(WEIGHTS), local_files_only=True)
+        )
     except (OSError, ValueError):
         raise Unavailable(
             f"model '{card.name}': the weights of {card.model} are not on this machine; `traube run --model {card.name}` downloads them"
@@ -252,16 +258,22 @@ def check_folder(folder: Path, card: ModelCard) -> None:
     if not weights:
         pickles = sorted(p.name for p in folder.rglob("*") if p.suffix in PICKLES)
         if pickles:
-            raise TraubeError(f"{where}: only pickled weights ({', '.join(pickles[:3])}), which can run code when loaded; convert them to safetensors")
+            raise TraubeError(
+                f"{where}: only pickled weights ({', '.join(pickles[:3])}), which can run code when loaded; convert them to safetensors"
+            )
         raise TraubeError(f"{where}: no weights; expected model.safetensors")
     if not any((folder / m / "config.json").is_file() for m in ("", *(m["path"] for m in modules))):
         raise TraubeError(f"{where}: no config.json")
     for module in modules:
         if not str(module["type"]).startswith("sentence_transformers."):
-            raise TraubeError(f"{where}: modules.json asks for the code of '{module['type']}'; only sentence-transformers' own modules are loaded")
+            raise TraubeError(
+                f"{where}: modules.json asks for the code of '{module['type']}'; only sentence-transformers' own modules are loaded"
+            )
         pickled = [p.name for p in (folder / module["path"]).glob("*") if p.suffix in PICKLES]
         if pickled and not list((folder / module["path"]).glob("*.safetensors")):
-            raise TraubeError(f"{where}: pickled weights in {module['path'] or '.'} ({pickled[0]}); convert them to safetensors")
+            raise TraubeError(
+                f"{where}: pickled weights in {module['path'] or '.'} ({pickled[0]}); convert them to safetensors"
+            )
     if card.sha256 and _hash(weights[0], weights[0].stat().st_mtime_ns) != card.sha256:
         raise TraubeError(f"{where}: {weights[0].name} has a wrong checksum; reinstall it")
 
@@ -290,8 +302,8 @@ def _hash(path: Path, _changed: int) -> str:
 
 def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Pooling, Transformer as Body
-
+    from sentence_transformers.models import Pooling
+    from sentence_transformers.models import Transformer as Body
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
@@ -325,7 +337,9 @@ def resolve_precision(model: Transformer) -> str:
     """
     path = paths.home() / "precision.json"
     known = json.loads(path.read_text()) if path.exists() else {}
-    key = digest([[_hash(p, p.stat().st_mtime_ns) for p in _files(model.folder)], model.device, _hardware(model.device)])
+    key = digest(
+        [[_hash(p, p.stat().st_mtime_ns) for p in _files(model.folder)], model.device, _hardware(model.device)]
+    )
     if key not in known:
         known[key] = _probe(model)
         write_json(path, known)
@@ -352,5 +366,10 @@ def _probe(model: Transformer) -> str:
     a, b = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in vectors.values())
     deviation = float(1 - (a * b).sum(axis=1).min())
     faster = seconds["bf16"] < 0.8 * seconds["fp32"]
-    logger.info("%s: bf16 takes %.2f of fp32's time and deviates by %.1e", model.name, seconds["bf16"] / seconds["fp32"], deviation)
+    logger.info(
+        "%s: bf16 takes %.2f of fp32's time and deviates by %.1e",
+        model.name,
+        seconds["bf16"] / seconds["fp32"],
+        deviation,
+    )
     return "bf16" if faster and deviation <= PARITY else "fp32"

@@ -29,7 +29,15 @@ def heatmap(rows: pd.DataFrame) -> Markup:
         for x in range(grid.shape[1]):
             value = grid.iat[y, x]
             if pd.notna(value):
-                axes.text(x, y, f"{value:.1f}", ha="center", va="center", fontsize=8, color="black" if value > middle else "white")
+                axes.text(
+                    x,
+                    y,
+                    f"{value:.1f}",
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color="black" if value > middle else "white",
+                )
     buffer = StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from traube.store import Store
 from traube.task import TaskCard
@@ -17,7 +16,9 @@ CONFIDENCE = 0.95
 WITHOUT_LABELS = "silhouette"
 
 
-def summary(cells: pd.DataFrame, scores: pd.DataFrame, cards: Mapping[str, TaskCard], metric: str | None = None) -> pd.DataFrame:
+def summary(
+    cells: pd.DataFrame, scores: pd.DataFrame, cards: Mapping[str, TaskCard], metric: str | None = None
+) -> pd.DataFrame:
     """One row per task, level, protocol, model and method.
 
     `mean` is the unweighted mean over splits of the mean over seeds, `sd` its population standard deviation over splits, as in
@@ -44,9 +45,20 @@ def summary(cells: pd.DataFrame, scores: pd.DataFrame, cards: Mapping[str, TaskC
         wanted = metric or main_metric(cards.get(key["task"]), group["metric"])
         chosen = group[group["metric"] == wanted]
         if len(chosen):
-            rows.append({**key, "metric": wanted, "status": "done", "reason": "", "created": chosen["created"].max(), **_statistics(chosen)})
+            rows.append(
+                {
+                    **key,
+                    "metric": wanted,
+                    "status": "done",
+                    "reason": "",
+                    "created": chosen["created"].max(),
+                    **_statistics(chosen),
+                }
+            )
     others = cells[cells["status"] != "done"].drop_duplicates([*keys, "status"])
-    rows += [{**row, "level": "", "metric": ""} for row in others[[*keys, "status", "reason", "created"]].to_dict("records")]
+    rows += [
+        {**row, "level": "", "metric": ""} for row in others[[*keys, "status", "reason", "created"]].to_dict("records")
+    ]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     table["best"] = False
     ranked = table[table["mean"].notna()]
@@ -81,6 +93,8 @@ def _statistics(values: pd.DataFrame) -> dict[str, float | int]:
 def _interval(sample: np.ndarray) -> tuple[float, float]:
     if len(sample) < 2 or not np.isfinite(sample).all():
         return float("nan"), float("nan")
+    from scipy import stats  # slow to import, and only needed here
+
     margin = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(sample) - 1) * sample.std(ddof=1) / np.sqrt(len(sample)))
     return float(sample.mean() - margin), float(sample.mean() + margin)
 
@@ -92,7 +106,8 @@ def current(cells: pd.DataFrame, store: Store) -> pd.DataFrame:
     manifests = {task: store.manifest(task) for task in cells["task"].unique()}
     versions = cells["task"].map({task: m.data_version for task, m in manifests.items() if m})
     cells = cells[versions.isna() | (versions == cells["data_version"])]
-    newest = cells.sort_values("created").groupby(["task", "model", "protocol"])["fingerprint"].transform("last")
+    cells = cells.sort_values("created", kind="stable")
+    newest = cells.groupby(["task", "model", "protocol"])["fingerprint"].transform("last")
     return cells[newest == cells["fingerprint"]]
 
 
@@ -107,5 +122,8 @@ def leaderboard(store: Store, unavailable: Mapping[str, str] | None = None, metr
     cards = {task: card for task in cells["task"].unique() if (card := store.card(task))}
     wanted = {metric} if metric else {WITHOUT_LABELS, *(card.main_metric for card in cards.values())}
     table = summary(cells, store.scores(cells, wanted), cards, metric)
-    rows = [{"task": "", "model": name, "status": "unavailable", "reason": reason, "best": False} for name, reason in (unavailable or {}).items()]
+    rows = [
+        {"task": "", "model": name, "status": "unavailable", "reason": reason, "best": False}
+        for name, reason in (unavailable or {}).items()
+    ]
     return pd.concat([table, pd.DataFrame(rows, columns=list(COLUMNS))], ignore_index=True) if rows else table

@@ -7,7 +7,7 @@ A card in `cards/` names a local file,
 or a data set of the Hugging Face hub, which is downloaded when it is first needed:
 
     dataset: slvnwhrl/blurbs-clustering-s2s
-    revision: 0123456789abcdef0123456789abcdef01234567    # optional: without it, the one of the first download, for ever
+    revision: 0123456789abcdef0123456789abcdef01234567    # optional; by default that of the first download
 
 Every field of `TaskCard` may be given too. Labels that are lists are levels: `level_0`, `level_1`, ...
 """
@@ -22,10 +22,10 @@ from pydantic import Field, model_validator
 
 from traube import paths
 from traube.config import parse
-from traube.errors import TraubeError, Unavailable, unknown
+from traube.errors import TraubeError, Unavailable
 from traube.files import digest, locked, write_json
 from traube.task import TaskCard, make_split
-from traube.tasks.reading import format_of, read_rows
+from traube.tasks.reading import as_text, format_of, read_rows
 from traube.tasks.source import Source
 from traube.tasks.table import KeyLines
 
@@ -40,9 +40,7 @@ class RowsCard(TaskCard):
     rows: str | None = None
     dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$")
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")
-    part: str = Field(
-        "test", pattern=r"^[\w.-]+$", description="which part of the data set: how its files' names begin"
-    )
+    part: str = Field("test", pattern=r"^[\w.-]+$", description="which part of the data set: how its files begin")
 
     @model_validator(mode="after")
     def _either(self) -> "RowsCard":
@@ -110,13 +108,13 @@ class MtebRows(Source):
         TraubeError
             If a row lacks its lists, or they do not belong together.
         """
-        rows = [(place, *pair) for path in self.files() for place, *pair in _sentences_and_labels(path)]
+        rows = [row for path in self.files() for row in _sentences_and_labels(path)]
         depth = max((len(label) for _, _, labels in rows for label in labels if isinstance(label, list)), default=0)
         names = [f"level:level_{i}" for i in range(depth)] or ["level:label"]
         digits = len(str(len(rows) - 1))
         records = [
-            (str(text), f"row_{i:0{digits}d}", *_levels(label, len(names)))
-            for i, (_, texts, labels) in enumerate(rows)
+            (as_text(text, place, "sentences") or "", f"row_{i:0{digits}d}", *_levels(label, len(names), place))
+            for i, (place, texts, labels) in enumerate(rows)
             for text, label in zip(texts, labels, strict=True)
         ]
         return pd.DataFrame(records, columns=["text", "split", *names], dtype="str")
@@ -138,24 +136,24 @@ def _sentences_and_labels(path: Path) -> list[tuple[str, list[Any], list[Any]]]:
     rows = read_rows(path)
     for name in ("sentences", "labels"):
         if name not in rows.columns:
-            there = ", ".join(rows.columns) or "none"
-            raise TraubeError(
-                f"{path}: {unknown('column', name, rows.columns)} (expected sentences and labels; there are: {there})"
-            )
+            there = ", ".join(rows.columns)
+            raise TraubeError(f"{path}: there is no column '{name}'; expected sentences and labels, found {there}")
+    if not len(rows):
+        raise TraubeError(f"{path}: there are no rows")
     found = list(zip(rows.places, rows.columns["sentences"], rows.columns["labels"], strict=True))
     for place, sentences, labels in found:
         if not isinstance(sentences, list) or not isinstance(labels, list):
             raise TraubeError(
-                f"{place}: sentences and labels must be lists; for one text per row write a card with `file`"
+                f"{place}: sentences and labels must be lists; for one text per row use a card with `file`"
             )
         if len(sentences) != len(labels):
             raise TraubeError(f"{place}: {len(sentences)} sentences but {len(labels)} labels")
     return found
 
 
-def _levels(label: Any, depth: int) -> list[str | None]:
+def _levels(label: Any, depth: int, place: str) -> list[str | None]:
     labels = label if isinstance(label, list) else [label]
-    return [None if value is None else str(value) for value in [*labels, *[None] * depth][:depth]]
+    return [as_text(value, place, "labels") for value in [*labels, *[None] * depth][:depth]]
 
 
 def fetch(card: RowsCard) -> Path:

@@ -1,9 +1,9 @@
 """Docstrings of Python packages that are installed with Traube: a benchmark that needs no download.
 
-A text is what a public module, class, method or function says of itself: its summary (`pydocs_s2s`) or all of it without
-the code examples (`pydocs_p2p`). `coarse` is its package, `fine` its public subpackage (`sklearn.cluster`). Both tasks
-hold the same records in the same order, so that short and long texts compare like for like. The packages' sources are
-parsed and never imported: reading is the same everywhere and runs no foreign code.
+A text is what a public module, class, method or function says of itself: its summary (`pydocs_s2s`) or all of it
+without the code examples (`pydocs_p2p`). `coarse` is its package, `fine` its public subpackage (`sklearn.cluster`).
+Both tasks hold the same records in the same order, so that short and long texts compare like for like. The packages'
+sources are parsed and never imported: reading is the same everywhere and runs no foreign code.
 """
 
 import ast
@@ -11,7 +11,7 @@ import importlib.util
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -89,12 +89,13 @@ CODE = (
     ),
     # A heading `Example:` or a directive of code, with what is indented below it.
     re.compile(
-        r"^( *)((Examples?|Usage)[^\n:]{,20}::?|\.\. (code|code-block|doctest|ipython|plot|prompt|sourcecode|testcode)::[^\n]*)"
+        r"^( *)((Examples?|Usage)[^\n:]{,20}::?"
+        r"|\.\. (code|code-block|doctest|ipython|plot|prompt|sourcecode|testcode)::[^\n]*)"
         r" *\n(( *|\1 +[^\n]*)(\n|\Z))*",
         re.M | re.I,
     ),
-    # What is indented below a paragraph that ends with `::`.
-    re.compile(r"(?<=::) *\n( *\n)+(?P<indent> +)\S[^\n]*((\n *)*\n(?P=indent)[^\n]*)*", re.M),
+    # What is indented below a paragraph that ends with `::`, but not a formula or a note (`.. math::`).
+    re.compile(r"^(?P<kept>(?! *\.\. )[^\n]*::) *\n( *\n)+(?P<indent> +)\S[^\n]*((\n *)*\n(?P=indent)[^\n]*)*", re.M),
     re.compile(r"^ *>>>.*?(?=\n *\n|\Z)", re.M | re.S),
 )
 RULE = re.compile(r"^ *([-=~^*+])\1{2,} *$", re.M)
@@ -126,7 +127,7 @@ class Pydocs(Source):
 
     def raw_version(self) -> str:
         versions = {p: version(DISTRIBUTIONS.get(p, p)) for p in self.size.packages}
-        return digest([type(self).__name__, self.version, self.card.model_dump(), versions])
+        return digest([type(self).__name__, self.version, self.card.model_dump(), asdict(self.size), versions])
 
     def read(self) -> pd.DataFrame:
         records = docstrings(self.size)
@@ -147,7 +148,7 @@ class Pydocs(Source):
 
 @lru_cache(maxsize=2)  # parsing takes seconds and two tasks share it
 def docstrings(size: Size) -> pd.DataFrame:
-    """The records of a size: coarse, fine, s2s (the summary) and p2p (the prose), in the order of packages and files."""
+    """The records of a size: coarse, fine, s2s (the summary) and p2p (the prose), in package and file order."""
     records = [record for package in size.packages for record in _records(package)]
     frame = pd.DataFrame(records, columns=["coarse", "fine", "s2s", "p2p"])
     frame = frame.drop_duplicates("s2s").drop_duplicates("p2p")
@@ -194,11 +195,9 @@ def _root(package: str) -> Path:
 
 def _is_public(package: str, parts: tuple[str, ...]) -> bool:
     """Whether a file belongs to the public API; `cluster/_kmeans.py` does: its names are exported by `cluster`."""
-    folders, file = parts[:-1], parts[-1]
-    private = any(folder.startswith("_") for folder in folders) or (
-        not folders and file.startswith("_") and file != "__init__.py"
-    )
-    foreign = file.startswith("test_") or bool(FOREIGN.intersection(parts))
+    *folders, file = parts
+    private = [part for part in folders or [file] if part.startswith("_") and part != "__init__.py"]
+    foreign = file.startswith("test_") or FOREIGN.intersection(parts)
     return not private and not foreign and (package, parts[0]) not in REPETITIVE
 
 
@@ -236,7 +235,7 @@ def summary(docstring: str) -> str:
 def prose(docstring: str) -> str:
     """The whole docstring in one line, without examples, code and rules."""
     for code in CODE:
-        docstring = code.sub("\n", docstring)
+        docstring = code.sub(lambda found: found.groupdict().get("kept", "") + "\n", docstring)
     return " ".join(RULE.sub("", docstring).split())
 
 

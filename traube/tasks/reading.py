@@ -38,9 +38,8 @@ def read_text(path: Path) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise TraubeError(
-            f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        ) from None
+        byte = f"byte 0x{data[error.start]:02x}"
+        raise TraubeError(f"{path}:{line}: {byte} is not UTF-8; save the file as UTF-8") from None
     if not text.strip():
         raise TraubeError(f"{path}: the file is empty")
     return text
@@ -189,3 +188,20 @@ def _from_parquet(path: Path) -> Rows:
         raise TraubeError(f"{path}: not a readable parquet file ({str(error).splitlines()[0]})") from None
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
     return Rows(path, columns, [f"{path}: row {i}" for i in range(table.num_rows)])
+
+
+def as_text(value: Any, place: str, column: str) -> str | None:
+    """A value as text; None for null, NaN and the empty string. A whole number loses the `.0` that nulls give it.
+
+    Raises
+    ------
+    TraubeError
+        If it is not a single value; names the place and the column.
+    """
+    if value is None or value == "" or value != value:
+        return None
+    if isinstance(value, list | dict):
+        raise TraubeError(f"{place}: column '{column}' holds a {type(value).__name__}, not a single value")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).encode("utf-8", "replace").decode()  # JSON can hold half a surrogate pair, which no file can

@@ -13,7 +13,8 @@ from traube.errors import TraubeError
 from traube.paths import raw
 from traube.task import Declared, TaskCard
 from traube.tasks.reading import csv_rows, lines, plain_or_gzipped
-from traube.tasks.source import Source, whole
+from traube.tasks.source import Source
+from traube.tasks.splitting import everything
 
 AECL = "https://github.com/YZH0905/AECL-STC (prepare_data/augmented data)"
 RAKIB = "https://github.com/rashadulrakib/short-text-clustering-enhancement (data)"
@@ -80,16 +81,18 @@ class ShortText(Source):
         return list(next(there, layouts[0]))
 
     def read(self) -> pd.DataFrame:
-        paths = self.files()
-        if len(paths) == 2:
-            rows = _paired(*paths)
-        else:
-            rows = _aecl(paths[0]) if ".csv" in paths[0].suffixes else _tabbed(paths[0])
-        records = pd.DataFrame(rows, columns=["text", "topic"])
+        records = pd.DataFrame(_read(*self.files()), columns=["text", "topic"])
         return records.assign(text=records["text"].where(records["text"] != "", EMPTY))
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        return whole(records, ["topic"])
+        """All texts, shuffled: most of the files are sorted by label."""
+        return everything(records, "all", "topic")
+
+
+def _read(path: Path, labels: Path | None = None) -> list[tuple[str, str]]:
+    if labels:
+        return _paired(path, labels)
+    return _aecl(path) if ".csv" in path.suffixes else _tabbed(path)
 
 
 def _aecl(path: Path) -> list[tuple[str, str]]:

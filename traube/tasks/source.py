@@ -46,11 +46,13 @@ class Source(ABC):
 
     def raw_version(self) -> str:
         """Content hash of the raw data and the reader: the same string means there is nothing to read again."""
-        return digest([type(self).__name__, self.version, self.card.model_dump(), [file_sha256(p) for p in self.files()]])
+        return digest(
+            [type(self).__name__, self.version, self.card.model_dump(), [file_sha256(p) for p in self.files()]]
+        )
 
     @abstractmethod
     def read(self) -> pd.DataFrame:
-        """The records, in raw order: `text`, a column of labels per level and, where there are, `part` and `query_id`."""
+        """The records, in raw order: `text`, labels per level and, where there are, `part` and `query` (its text)."""
 
     @abstractmethod
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -81,7 +83,7 @@ class Source(ABC):
 
 def whole(records: pd.DataFrame, levels: list[str]) -> pd.DataFrame:
     """All records as a single split called `all`, once per level of labels; without levels, without labels."""
-    part = records["part"] if "part" in records else "test"
+    part = records.get("part", "test")
     if not levels:
         return make_split(records, "all", "none", part=part)
     return pd.concat([make_split(records, "all", level, label=level, part=part) for level in levels], ignore_index=True)

@@ -20,8 +20,8 @@ from pydantic import Field, field_validator
 from traube.config import parse
 from traube.errors import TraubeError, unknown
 from traube.files import digest
-from traube.task import PARTS, TaskCard, make_split
-from traube.tasks.reading import Rows, format_of, lines, read_rows
+from traube.task import PARTS, Part, TaskCard, make_split
+from traube.tasks.reading import Rows, as_text, format_of, lines, read_rows
 from traube.tasks.source import Source
 
 KeyLines = dict[tuple[Any, ...], int]
@@ -42,6 +42,13 @@ class TableCard(TaskCard):
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
+
+    @field_validator("labels")
+    @classmethod
+    def _once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("a column is named twice")
+        return value
 
     def task_card(self) -> TaskCard:
         """The part that every task has."""
@@ -106,7 +113,7 @@ class Table(Source):
         return pd.concat([part for name, group in groups for part in self._levels(str(name), group)], ignore_index=True)
 
     def _levels(self, split: str, group: pd.DataFrame) -> Iterator[pd.DataFrame]:
-        part = group["part"] if "part" in group else "test"
+        part: Part | pd.Series = group.get("part", "test")
         if not self.table.labels:
             yield make_split(group, split, "none", part=part)
         for level in self.table.labels:
@@ -115,7 +122,7 @@ class Table(Source):
     def _values(self, rows: Rows, key: str, column: str | None = None) -> list[str | None]:
         column = column or getattr(self.table, key)
         values = _column(rows, column, self._place(key))
-        return [_string(value, place, column) for value, place in zip(values, rows.places, strict=True)]
+        return [as_text(value, place, column) for value, place in zip(values, rows.places, strict=True)]
 
     def _place(self, key: str) -> str:
         return f"{self.path}: line {self._key_lines.get((key,), 1)}: {key}"
@@ -135,7 +142,7 @@ def read_texts(path: Path, column: str = "text") -> list[str]:
         return [line for line in lines(path) if line.strip()]
     rows = read_rows(path)
     values = zip(_column(rows, column, str(path)), rows.places, strict=True)
-    texts = [_string(value, place, column) or "" for value, place in values]
+    texts = [as_text(value, place, column) or "" for value, place in values]
     if not texts:
         raise TraubeError(f"{path}: there are no rows")
     return texts
@@ -146,17 +153,6 @@ def _column(rows: Rows, name: str, where: str) -> list[Any]:
         there = ", ".join(rows.columns)
         raise TraubeError(f"{where}: {unknown('column', name, rows.columns)} (columns of {rows.path.name}: {there})")
     return rows.columns[name]
-
-
-def _string(value: Any, place: str, column: str) -> str | None:
-    """A value as text; None for null, NaN and the empty string. A whole number loses the `.0` that nulls give it."""
-    if value is None or value == "" or value != value:
-        return None
-    if isinstance(value, list | dict):
-        raise TraubeError(f"{place}: column '{column}' holds a {type(value).__name__}, not a single value")
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).encode("utf-8", "replace").decode()  # JSON can hold half a surrogate pair, which no file can
 
 
 def _required(

@@ -1,0 +1,66 @@
+"""What the tests of the task readers share. Where real raw data is absent, its tests are skipped with the reason."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from traube import paths
+from traube.task import Task
+from traube.tasks import load_task
+
+
+@pytest.fixture
+def raw_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of raw data."""
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    monkeypatch.setenv("TRAUBE_RAW", str(folder))
+    return folder
+
+
+@pytest.fixture
+def real_raw() -> Callable[[str], Path]:
+    """A folder of the real raw data, by name."""
+
+    def folder(name: str) -> Path:
+        path = paths.raw() / name
+        if not path.is_dir():
+            pytest.skip(f"raw data {path} is absent (TRAUBE_RAW says where it lies)")
+        return path
+
+    return folder
+
+
+@pytest.fixture
+def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of cards, and a TRAUBE_HOME beside it."""
+    folder = tmp_path / "cards"
+    folder.mkdir()
+    monkeypatch.setenv("TRAUBE_CARDS", str(folder))
+    monkeypatch.setenv("TRAUBE_HOME", str(tmp_path / "home"))
+    return folder
+
+
+@pytest.fixture
+def own_task(cards: Path) -> Callable[..., Task]:
+    """Writes a data file and a five-line card, and loads the task."""
+
+    def load(data: str | bytes, card: str = "text: body\nlabels: area", file: str = "tickets.csv") -> Task:
+        content = data.encode() if isinstance(data, str) else data
+        (cards / file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
+        (cards / "tickets.yaml").write_text(f"file: {file}\n{card}\n")
+        return load_task("tickets")
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def pydocs_s2s() -> Task:
+    return load_task("pydocs_s2s")
+
+
+@pytest.fixture(scope="session")
+def pydocs_p2p() -> Task:
+    return load_task("pydocs_p2p")

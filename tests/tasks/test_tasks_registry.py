@@ -1,0 +1,73 @@
+"""Which tasks there are, and what happens to the others when a card is broken."""
+
+from pathlib import Path
+
+import pytest
+
+from traube.errors import TraubeError
+from traube.tasks import card_errors, get_source, sources
+
+CARD = "file: a.csv\ntext: body\n"
+
+
+def test_traubes_own_tasks(cards: Path) -> None:
+    found = sources()
+    assert {"pydocs_s2s", "pydocs_p2p", "pydocs_s2s_full", "pydocs_p2p_full", "tenkgnad_p2p", "tweet"} <= set(found)
+    assert {s.card.family for s in found.values()} == {"pydocs", "german", "shorttext"}
+    assert [name for name, s in found.items() if s.offline] == [n for n in found if n.startswith("pydocs")]
+    for name, source in found.items():
+        assert source.name == name
+        assert source.card.licence and source.card.source and source.card.description and source.card.language
+        assert source.card.declared.splits
+
+
+def test_an_unknown_name_gives_the_near_ones(cards: Path) -> None:
+    with pytest.raises(TraubeError, match=r"unknown task 'pydoc_s2s': did you mean pydocs_s2s"):
+        get_source("pydoc_s2s")
+
+
+def test_a_broken_card_does_not_take_the_others_down(cards: Path) -> None:
+    (cards / "good.yaml").write_text(CARD)
+    (cards / "bad.yaml").write_text("file: a.csv\ntxt: body\n")
+    (cards / "worse.yml").write_text("file: [a.csv\n")
+    (cards / "neither.yaml").write_text("language: de\n")
+    assert {"good", "tweet"} <= set(sources()) and not {"bad", "worse", "neither"} & set(sources())
+    assert {path.name for path in card_errors()} == {"bad.yaml", "worse.yml", "neither.yaml"}
+    assert get_source("good").name == "good"
+    for name, message in {
+        "bad": r"bad.yaml: line 1: text: Field required",
+        "worse": r"worse.yml: line 2: not valid YAML",
+        "neither": r"neither.yaml: line 1: expected a key `file`",
+    }.items():
+        with pytest.raises(TraubeError, match=message):
+            get_source(name)
+
+
+def test_a_name_belongs_to_one_task(cards: Path) -> None:
+    (cards / "tweet.yaml").write_text(CARD)
+    (cards / "mine.yaml").write_text(CARD)
+    (cards / "mine.yml").write_text(CARD)
+    (cards / "leaderboard.yaml").write_text(CARD)
+    assert {p.name for p in card_errors()} == {"tweet.yaml", "mine.yml", "leaderboard.yaml"}
+    assert sources()["tweet"].card.family == "shorttext"
+    with pytest.raises(TraubeError, match=r"tweet.yaml: the name 'tweet' is taken; rename the card"):
+        get_source("tweet")  # which of the two is meant?
+
+
+def test_a_name_that_is_not_legal(cards: Path) -> None:
+    (cards / "My Tickets.yaml").write_text(CARD)
+    with pytest.raises(TraubeError, match=r"use small letters, digits and _ only"):
+        get_source("My Tickets")
+
+
+def test_cards_of_models_and_other_files_are_left_alone(cards: Path) -> None:
+    (cards / "mymodel.yaml").write_text("model: org/name\npooling: mean\n")
+    (cards / "broken.yaml").write_text("model: [org\n")
+    (cards / "README.md").write_text("file: no card\n")
+    assert card_errors() == {}
+    assert not {"mymodel", "broken", "README"} & set(sources())
+
+
+def test_without_a_folder_of_cards(cards: Path) -> None:
+    cards.rmdir()
+    assert "tweet" in sources() and card_errors() == {}

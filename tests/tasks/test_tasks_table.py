@@ -1,0 +1,250 @@
+"""The user's own data: five lines of YAML and a table."""
+
+import gzip
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from traube import paths
+from traube.errors import TraubeError, Unavailable
+from traube.files import frame_digest
+from traube.task import Task, index_texts, text_id
+from traube.tasks import get_source, load_task
+from traube.tasks.table import read_texts
+
+Own = Callable[..., Task]
+
+CSV = 'id,body,area,team,month\n1,"my screen, black",hardware,a,may\n2,no login,access,b,may\n3,slow,hardware,a,june\n'
+
+
+def test_two_lines_make_a_task(own_task: Own) -> None:
+    task = own_task(CSV, "text: body")
+    (split,) = task.test_splits()
+    assert task.texts == ["my screen, black", "no login", "slow"]
+    assert (split.split, split.level, split.labels) == ("all", "none", None)
+    assert task.card.family == "own"
+
+
+def test_a_level_for_each_column_of_labels(own_task: Own) -> None:
+    task = own_task(CSV, "text: body\nlabels: [area, team]").validate()
+    assert {s.level: s.labels.tolist() for s in task.test_splits() if s.labels is not None} == {
+        "area": ["hardware", "access", "hardware"],
+        "team": ["a", "b", "a"],
+    }
+
+
+def test_a_split_for_each_value_of_a_column(own_task: Own) -> None:
+    task = own_task(CSV, "text: body\nlabels: area\nsplit: month")
+    assert [(s.split, s.items.tolist()) for s in task.test_splits()] == [("may", [0, 1]), ("june", [0])]
+
+
+def test_a_query_joins_the_corpus(own_task: Own) -> None:
+    task = own_task(CSV, "text: body\nlabels: area\nquery: month")
+    assert task.texts == ["my screen, black", "no login", "slow", "may", "june"]
+    assert task.splits["query_id"].tolist() == [text_id("may"), text_id("may"), text_id("june")]
+
+
+def test_parts_are_kept(own_task: Own) -> None:
+    task = own_task("body,area,use\na,x,train\nb,y,test\nc,x,test\n", "text: body\nlabels: area\npart: use")
+    assert task.splits["part"].tolist() == ["train", "test", "test"]
+    assert [s.size for s in task.test_splits()] == [2]
+
+
+def test_columns_may_be_called_what_they_like(own_task: Own) -> None:
+    task = own_task(
+        "split,text,part,query\na,x,1,q\nb,y,2,r\n", "text: split\nlabels: [text, part, query]\nsplit: query"
+    )
+    assert task.texts == ["a", "b"]
+    assert task.splits.groupby("level", sort=False)["label"].agg(list).to_dict() == {
+        "text": ["x", "y"],
+        "part": ["1", "2"],
+        "query": ["q", "r"],
+    }
+
+
+def parquet(**columns: list[Any]) -> bytes:
+    buffer = io.BytesIO()
+    pd.DataFrame(columns).to_parquet(buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("file", "data"),
+    [
+        ("t.csv", "body,area\none,1\ntwo,2\n"),
+        ("t.csv", "\ufeffbody,area\r\none,1\r\n\r\ntwo,2\r\n"),
+        ("t.tsv", "body\tarea\none\t1\ntwo\t2\n"),
+        ("t.csv.gz", "body,area\none,1\ntwo,2\n"),
+        ("t.jsonl", '{"body": "one", "area": 1}\n\n{"area": 2.0, "body": "two"}\n'),
+        ("t.JSONL", '\ufeff{"body": "one", "area": "1"}\n{"area": "2", "body": "two"}'),
+        ("t.jsonl.gz", '{"body": "one", "area": 1}\n{"area": 2, "body": "two"}\n'),
+        ("t.parquet", parquet(body=["one", "two"], area=[1, 2])),
+        ("t.parquet", parquet(body=["one", "two"], area=[1.0, 2.0])),
+        ("t.parquet", parquet(body=["one", "two"], area=pd.Categorical(["1", "2"]))),
+    ],
+)
+def test_every_format_gives_the_same_task(own_task: Own, file: str, data: str | bytes) -> None:
+    task = own_task(data, file=file)
+    assert task.texts == ["one", "two"]
+    assert task.splits["label"].tolist() == ["1", "2"]
+
+
+def test_a_separator_of_ones_own(own_task: Own) -> None:
+    assert own_task("body;area\na, b;x\nc;y\n", 'text: body\nlabels: area\nseparator: ";"').texts == ["a, b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("file", "data"),
+    [
+        ("t.csv", "body,area\n,x\nb,\nc,1\n"),
+        ("t.jsonl", '{"body": null, "area": "x"}\n{"body": "b"}\n{"body": "c", "area": 1}\n'),
+        ("t.parquet", parquet(body=[None, "b", "c"], area=["x", None, "1"])),
+    ],
+)
+def test_nulls_reach_the_checks(own_task: Own, file: str, data: str | bytes) -> None:
+    task = own_task(data, file=file)
+    assert task.texts == ["", "b", "c"]
+    assert task.splits["label"].isna().tolist() == [False, True, False]
+    with pytest.raises(TraubeError, match="column text: is empty"):
+        task.validate()
+
+
+def test_whole_numbers_stay_whole_beside_nulls(own_task: Own) -> None:
+    task = own_task(parquet(body=["a", "b", "c"], area=[1, 2, None]), file="t.parquet")
+    assert task.splits["label"].tolist()[:2] == ["1", "2"]
+
+
+def test_half_a_surrogate_pair_can_be_stored(own_task: Own) -> None:
+    assert own_task('{"body": "smile \\ud83d", "area": "x"}\n', file="t.jsonl").texts == ["smile ?"]
+
+
+def test_a_text_may_be_long_and_have_many_lines(own_task: Own) -> None:
+    text = "word\n" * 100_000
+    assert own_task(f'body,area\n"{text}",x\n').texts == [text]
+
+
+@pytest.mark.parametrize(
+    ("file", "data", "message"),
+    [
+        ("t.csv", "bdy,area\na,x\n", r"tickets.yaml: line 2: text: unknown column 'body': did you mean bdy\?"),
+        ("t.csv", "body,region\na,x\n", r"line 3: labels: unknown column 'area': .*\(columns of t.csv: body, region\)"),
+        ("t.jsonl", '{"text": "a"}\n', r"unknown column 'body': there are: text"),
+        ("t.csv", b"body,area\na,x\n\xfc,y\n", "t.csv:3: byte 0xfc is not UTF-8"),
+        ("t.csv", "body,area\na,x\n\nb,y,z\n", "t.csv:4: 3 fields instead of 2"),
+        ("t.csv", 'body,area\n"two\nlines",x\nb\n', "t.csv:4: 1 fields instead of 2"),
+        ("t.csv", 'body,area\na,x\n"b,y\nc,z\n', "t.csv:3: unexpected end of data"),
+        ("t.csv", "body,body,area\na,b,x\n", "t.csv:1: column 'body' occurs twice"),
+        ("t.csv", "", "t.csv: the file is empty"),
+        ("t.csv", "\n\n", "t.csv: the file is empty"),
+        ("t.csv", "body,area\n", "t.csv: there are no rows"),
+        ("t.csv.gz", b"", "t.csv.gz: the file is empty"),
+        ("t.jsonl", '{"body": "a"}\n{"body": \n', r"t.jsonl:2: not JSON: Expecting value \(column 10\)"),
+        ("t.jsonl", '{"body": "a"}\n["b"]\n', "t.jsonl:2: expected an object"),
+        ("t.jsonl", '{"body": "a", "area": ["x", "y"]}\n', "t.jsonl:1: column 'area' holds a list, not a single value"),
+        ("t.parquet", b"PAR1 no", "t.parquet: not a readable parquet file"),
+        ("t.parquet", parquet(body=["a"], area=[["x"]]), "t.parquet: row 0: column 'area' holds a list"),
+        ("t.xlsx", "a", "t.xlsx: unknown format; expected csv, tsv, jsonl"),
+        ("t.txt", "a", "t.txt: a text file has no columns"),
+    ],
+)
+def test_bad_data_is_named_in_one_line(own_task: Own, file: str, data: str | bytes, message: str) -> None:
+    with pytest.raises(TraubeError, match=message) as caught:
+        own_task(data, file=file)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_gzip_file(own_task: Own, cards: Path) -> None:
+    own_task(CSV, file="t.csv.gz")
+    for damaged in (b"body,area", gzip.compress(CSV.encode())[:-9]):
+        (cards / "t.csv.gz").write_bytes(damaged)
+        with pytest.raises(TraubeError, match=r"t.csv.gz: not a readable gzip file"):
+            load_task("tickets")
+
+
+@pytest.mark.parametrize(
+    ("card", "message"),
+    [
+        (
+            "text: body\nlabel: area",
+            r"tickets.yaml: line 3: label: Extra inputs are not permitted \(keys here: .*labels",
+        ),
+        ("labels: area", "tickets.yaml: line 1: text: Field required"),
+        ("text: body\nlabels: [area, area]", "tickets.yaml: line 3: labels: .*a column is named twice"),
+        ("text: body\nlabels:\n  - area\n  - 5", "tickets.yaml: line 5: labels.1: Input should be a valid string"),
+        ("text: body\nclusters: 1", "tickets.yaml: line 3: clusters: Input should be greater than or equal to 2"),
+        ("text: body\nname: other", "tickets.yaml: line 3: name: 'other' is not the name of the card"),
+        ("text: body\n  labels: area", "tickets.yaml: line 3: not valid YAML"),
+        ("text: body\npart: month", "tickets.csv:2: column 'month': 'may' is none of train, validation, test"),
+    ],
+)
+def test_a_bad_card_is_named_with_its_line(own_task: Own, card: str, message: str) -> None:
+    with pytest.raises(TraubeError, match=message):
+        own_task(CSV, card)
+
+
+def test_a_split_without_a_name_is_refused(own_task: Own) -> None:
+    with pytest.raises(TraubeError, match=r"tickets.csv:3: column 'month' is empty"):
+        own_task("body,month\na,may\nb,\n", "text: body\nsplit: month")
+
+
+def test_all_fields_of_a_task_card_may_be_given(own_task: Own) -> None:
+    task = own_task(
+        CSV, "text: body\nfamily: support\nlicence: internal\nlanguage: en\ndeclared: {rows: [3, 3]}\nclusters: 2"
+    )
+    assert (task.card.family, task.card.licence, task.card.clusters) == ("support", "internal", 2)
+    assert task.card.declared.rows == (3, 3)
+
+
+def test_an_absent_file_makes_the_task_unavailable(own_task: Own, cards: Path) -> None:
+    own_task(CSV)
+    (cards / "tickets.csv").unlink()
+    with pytest.raises(Unavailable, match=r"tickets.yaml: line 1: file: .*tickets.csv is not there"):
+        load_task("tickets")
+
+
+def test_the_version_follows_the_data_and_the_card(own_task: Own, cards: Path) -> None:
+    own_task(CSV)
+    versions = {get_source("tickets").raw_version()}
+    (cards / "tickets.csv").write_text(CSV + "4,d,access,b,june\n")
+    versions.add(get_source("tickets").raw_version())
+    (cards / "tickets.yaml").write_text("file: tickets.csv\ntext: body\nlabels: team\n")
+    versions.add(get_source("tickets").raw_version())
+    assert len(versions) == 3
+
+
+def test_splits_can_be_drawn_from_stored_records(own_task: Own, tmp_path: Path) -> None:
+    card = "text: body\nlabels: [area, team]\nsplit: month\nquery: month"
+    splits = own_task(CSV.replace(",hardware,a,june", ",,,june"), card).splits
+    source = get_source("tickets")
+    index_texts(source.read())[1].to_parquet(tmp_path / "records.parquet", index=False)
+    stored = source.draw(pd.read_parquet(tmp_path / "records.parquet"))
+    assert frame_digest(stored) == frame_digest(splits)
+
+
+def test_the_same_data_loads_to_the_same_version(own_task: Own) -> None:
+    assert own_task(CSV).data_version == own_task(CSV).data_version
+
+
+def test_texts_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n")
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"text": t}) for t in ("one", "two")))
+    (tmp_path / "a.csv").write_text("text\none\ntwo\n")
+    assert [read_texts(tmp_path / f"a.{kind}") for kind in ("txt", "jsonl", "csv")] == [["one", "two"]] * 3
+    with pytest.raises(TraubeError, match=r"a.csv: unknown column 'body'"):
+        read_texts(tmp_path / "a.csv", "body")
+    with pytest.raises(TraubeError, match=r"b.csv: there is no such file"):
+        read_texts(tmp_path / "b.csv")
+
+
+def test_the_example_of_the_readme(cards: Path) -> None:
+    example = (paths.PROJECT / "cards" / "README.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
+    (cards / "tickets.yaml").write_text(example)
+    (cards / "tickets.csv").write_text("body,area,team,month,question\na,x,1,may,why?\nb,y,2,may,why?\n")
+    task = load_task("tickets").validate()
+    assert task.texts == ["a", "b", "why?"]
+    assert [(s.split, s.level) for s in task.test_splits()] == [("may", "area"), ("may", "team")]
