@@ -1,7 +1,7 @@
 """`traube`: run the benchmark and read its results without a UI."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -106,24 +106,23 @@ def run(
         seeds=seed,
     )
     store = Store(paths.home() / "store")
+    if not dry_run:
+        _fetch(task or (), model or ())
     before = plan(request, store)
-    for name in task or ():
-        if name in before.unavailable:
-            raise TraubeError(f"task '{name}' is unavailable: {before.unavailable[name]}")
+    for name in {*(task or ()), *(model or ())} & set(before.unavailable):
+        raise TraubeError(f"{name} is unavailable: {before.unavailable[name]}")
     if dry_run:
         _print_plan(before)
-        return
-    if not _compute(request, store, before, verbose, named_models=set(model or ())):
+    elif not _compute(request, store, before, verbose):
         raise typer.Exit(1)
 
 
-def _compute(request: Any, store: Any, before: Any, verbose: bool, named_models: set[str]) -> bool:
+def _compute(request: Any, store: Any, before: Any, verbose: bool) -> bool:
     """Run datasets, evaluate and publish as far as they are needed; whether all went well."""
     from launch import Launcher
     from traube.plan import plan
 
-    fetched = _fetch(before, named_models)
-    if not (before.unread or before.count or fetched) and store.table("leaderboard.parquet").exists():
+    if not (before.unread or before.count) and store.table("leaderboard.parquet").exists():
         _print_unavailable(before)
         out.print(f"Nothing is missing: {before.total} cells are up to date.")
         return True
@@ -146,18 +145,17 @@ def _compute(request: Any, store: Any, before: Any, verbose: bool, named_models:
     return not errors
 
 
-def _fetch(before: Any, named: set[str]) -> bool:
-    """Download the models that were named on the command line and are not on this machine."""
+def _fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
+    """Download the tasks and models that were named on the command line and are not on this machine."""
     from traube.models import load_model
     from traube.models.transformer import Transformer
+    from traube.tasks import get_source
 
-    fetched = False
-    for name in sorted(named & set(before.unavailable)):
-        model = load_model(name)
+    for task in tasks:
+        get_source(task).fetch()
+    for model in map(load_model, models):
         if isinstance(model, Transformer):
-            model.fetch()  # raises Unavailable with the reason: naming an absent model is an error
-            fetched = True
-    return fetched
+            model.fetch()
 
 
 def _print_unavailable(plan: Any) -> None:

@@ -64,7 +64,8 @@ def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], i
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
+        # a misspelt key explains the one that is missing
+        first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
         where = tuple(first["loc"])
         line = next((lines[where[:n]] for n in range(len(where), 0, -1) if where[:n] in lines), 1)
         key = ".".join(map(str, where)) or "(whole file)"

@@ -263,7 +263,7 @@ def test_a_custom_clusterer_that_gives_no_labels(plane):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("knn", ["exact", "approximate"])
-def test_umap_of_more_texts_than_it_takes_exact_neighbours_of_by_itself(knn):
+def test_umap_with_exact_and_with_approximate_neighbours(knn):
     rng = np.random.default_rng(0)
     gold = rng.integers(5, size=4200)
     X = (4 * np.eye(10)[gold] + rng.normal(size=(4200, 10))).astype(np.float32)
@@ -275,9 +275,10 @@ def test_umap_of_more_texts_than_it_takes_exact_neighbours_of_by_itself(knn):
 @pytest.mark.slow
 def test_umap_places_new_texts_where_it_can(blobs):
     known, new = blobs[0][:250], blobs[0][250:]
-    assert Umap(random_state=0).fit(known).transform(new).shape == (50, 2)
-    with pytest.raises(TraubeError, match="cannot place new texts"):
-        Umap().fit(known[:2]).transform(new)
+    assert Umap(knn="approximate", random_state=0).fit(known).transform(new).shape == (50, 2)
+    for unable in (Umap(knn="exact").fit(known), Umap(knn="approximate").fit(known[:2])):
+        with pytest.raises(TraubeError, match="cannot place new texts"):
+            unable.transform(new)
 
 
 def test_exact_neighbours_are_exact(blobs):

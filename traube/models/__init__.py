@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from traube import paths
+from traube.cards import model_files
 from traube.config import parse, read_yaml
 from traube.errors import TraubeError, unknown
 from traube.models.base import Encoder, Model, ModelCard, Precision, fingerprint_on
@@ -45,13 +45,7 @@ def model_cards() -> dict[str, ModelCard]:
     TraubeError
         If a model's card is broken; names the file, line and key.
     """
-    return {**_catalogue(), **{card.name: card for card in map(read_card, own_cards())}}
-
-
-def own_cards() -> list[Path]:
-    """The user's model cards."""
-    found = sorted(paths.cards().glob("*.yaml")) + sorted(paths.cards().glob("*.yml"))
-    return [p for p in found if any(line.startswith("model:") for line in p.read_text("utf-8", "replace").splitlines())]
+    return {**_catalogue(), **{card.name: card for card in map(read_card, model_files())}}
 
 
 def read_card(path: Path) -> ModelCard:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from traube import paths
+from traube.cards import task_files
 from traube.config import read_yaml
 from traube.errors import TraubeError, unknown
 from traube.task import Task
@@ -47,7 +47,7 @@ def get_source(name: str) -> Source:
 
 
 def load_task(name: str) -> Task:
-    """Read a task from its raw data.
+    """Read a task from its raw data, which is downloaded first where that can be done.
 
     Raises
     ------
@@ -56,7 +56,9 @@ def load_task(name: str) -> Task:
     TraubeError
         If there is no such task, or its raw data cannot be read.
     """
-    return get_source(name).load()
+    source = get_source(name)
+    source.fetch()
+    return source.load()
 
 
 def _built_in() -> dict[str, Source]:
@@ -68,19 +70,12 @@ def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
     found: dict[str, Source] = {}
     errors: dict[Path, TraubeError] = {}
     taken = set(_built_in())
-    for path in sorted(p for p in paths.cards().glob("*") if p.suffix in (".yaml", ".yml")):
+    for path in task_files():
         try:
-            if not _is_model(path):
-                found[path.stem] = _read_card(path, taken | set(found))
+            found[path.stem] = _read_card(path, taken | set(found))
         except TraubeError as error:
             errors[path] = error
     return found, errors
-
-
-def _is_model(path: Path) -> bool:
-    """Whether it is the card of a model; told from its lines, because it need not be valid YAML to be one."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    return any(line.startswith(("model:", "folder:")) for line in text.splitlines())
 
 
 def _read_card(path: Path, taken: set[str]) -> Source:

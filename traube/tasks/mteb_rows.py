@@ -13,7 +13,6 @@ Every field of `TaskCard` may be given too. Labels that are lists are levels: `l
 """
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,6 @@ from traube.tasks.source import Source
 from traube.tasks.table import KeyLines
 
 FORMATS = ("*.jsonl", "*.jsonl.gz", "*.parquet")
-RETRY_AFTER = 300.0  # seconds; without a network each attempt costs some
-_failures: dict[str, tuple[float, str]] = {}
 
 
 class RowsCard(TaskCard):
@@ -75,16 +72,20 @@ class MtebRows(Source):
         return cls(path, parse(RowsCard, {**value, "name": path.stem}, path, key_lines))
 
     def files(self) -> list[Path]:
-        """The local file, or the files of the data set, which are downloaded if they are not here.
+        """The local file, or the downloaded files of the data set.
 
         Raises
         ------
         Unavailable
-            If the data set cannot be had.
+            If the data set has not been downloaded yet.
         """
         if self.where.rows:
             return [(self.path.parent / Path(self.where.rows).expanduser()).resolve()]
-        folder = fetch(self.where)
+        folder = _from_cache(self.where)
+        if folder is None:
+            raise Unavailable(
+                f"{self.where.dataset} is not on this machine; `traube run --task {self.name}` downloads it"
+            )
         found = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.where.part))
         if not found:
             raise Unavailable(f"{self.where.dataset} has no file {self.where.part}*.jsonl, .jsonl.gz or .parquet")
@@ -96,6 +97,24 @@ class MtebRows(Source):
         except Unavailable as error:
             return str(error)
         return f"{self.path}: {absent[0]} is not there" if absent else None
+
+    def fetch(self) -> None:
+        """Download the data set from the Hugging Face hub.
+
+        Raises
+        ------
+        Unavailable
+            If the hub cannot be reached or does not have it.
+        """
+        if not self.where.dataset or _from_cache(self.where):
+            return
+        try:
+            _from_hub(self.where)
+        except (OSError, ValueError) as error:
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise Unavailable(
+                f"{self.where.dataset} cannot be downloaded from the Hugging Face hub ({first})"
+            ) from None
 
     def raw_version(self) -> str:
         return digest([super().raw_version(), self.where.model_dump()])
@@ -156,32 +175,15 @@ def _levels(label: Any, depth: int, place: str) -> list[str | None]:
     return [as_text(value, place, "labels") for value in [*labels, *[None] * depth][:depth]]
 
 
-def fetch(card: RowsCard) -> Path:
-    """The folder of a data set, from this machine if it has been downloaded before, else from the hub.
-
-    Raises
-    ------
-    Unavailable
-        If the hub cannot be reached or does not have it. Asked again, it is tried again after five minutes.
-    """
-    key = f"{card.dataset}@{card.revision}" if card.revision else str(card.dataset)
-    failed_at, reason = _failures.get(key, (0.0, ""))
-    if reason and time.monotonic() - failed_at < RETRY_AFTER:
-        raise Unavailable(reason)
-    try:
-        return _from_cache(card, key) or _from_hub(card, key)
-    except (OSError, ValueError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        reason = f"{card.dataset} is not on this machine and cannot be downloaded from the Hugging Face hub ({first})"
-        _failures[key] = (time.monotonic(), reason)
-        raise Unavailable(reason) from None
+def _key(card: RowsCard) -> str:
+    return f"{card.dataset}@{card.revision}" if card.revision else str(card.dataset)
 
 
-def _from_cache(card: RowsCard, key: str) -> Path | None:
+def _from_cache(card: RowsCard) -> Path | None:
     """What was downloaded completely: a folder in the hub's cache alone may be half of it."""
     from huggingface_hub import snapshot_download
 
-    revision = _downloads().get(key)
+    revision = _downloads().get(_key(card))
     if revision is None:
         return None
     try:
@@ -190,14 +192,16 @@ def _from_cache(card: RowsCard, key: str) -> Path | None:
         return None
 
 
-def _from_hub(card: RowsCard, key: str) -> Path:
+def _from_hub(card: RowsCard) -> Path:
     from huggingface_hub import snapshot_download
 
     patterns = [f"{card.part}*", f"*/{card.part}*"]
-    revision = card.revision or _downloads().get(key)
+    revision = card.revision or _downloads().get(_key(card))
     folder = snapshot_download(str(card.dataset), repo_type="dataset", revision=revision, allow_patterns=patterns)
     with locked(_downloads_file()):
-        write_json(_downloads_file(), {**_downloads(), key: Path(folder).name})  # the folder's name is the commit
+        write_json(
+            _downloads_file(), {**_downloads(), _key(card): Path(folder).name}
+        )  # the folder's name is the commit
     return Path(folder)
 
 

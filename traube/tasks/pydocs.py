@@ -46,11 +46,11 @@ class Size:
 
 
 # Quick to parse, and as many texts from each, so that the sizes hold for every version of these packages.
-SMALL = Size(("sklearn", "scipy", "networkx", "matplotlib", "river", "huggingface_hub"), 4, 4, subpackages=6, texts=334)
+SMALL = Size(("sklearn", "scipy", "networkx", "matplotlib", "numpy", "pandas"), 4, 4, subpackages=6, texts=334)
 FULL = Size(
     (
         *SMALL.packages,
-        *("celery", "fontTools", "graphql", "great_expectations", "mlflow", "numba", "numpy", "pandas"),
+        *("celery", "fontTools", "graphql", "great_expectations", "huggingface_hub", "mlflow", "numba", "river"),
         *("sentence_transformers", "sqlalchemy", "sympy", "torch", "transformers"),
     ),
     drawn=10,

@@ -44,6 +44,15 @@ class Source(ABC):
                 return f"{path} is not there; get it from {self.card.source} (licence: {self.card.licence})"
         return None
 
+    def fetch(self) -> None:  # noqa: B027 (most raw data is put there by a person)
+        """Download what is missing, where that can be done.
+
+        Raises
+        ------
+        Unavailable
+            If it cannot be had.
+        """
+
     def raw_version(self) -> str:
         """Content hash of the raw data and the reader: the same string means there is nothing to read again."""
         return digest(
