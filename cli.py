@@ -234,12 +234,13 @@ def leaderboard(
     from traube import paths
     from traube.errors import unknown
     from traube.metrics import METRICS
+    from traube.params import load_params
     from traube.report.tables import leaderboard as build
     from traube.store import Store
 
     if metric and metric not in METRICS:
         raise unknown("metric", metric, METRICS)
-    table = build(Store(paths.home() / "store"), metric=metric)
+    table = build(Store(paths.home() / "store"), metric=metric, protocols=load_params().protocols)
     for column, wanted in (("task", task), ("model", model)):
         for name in wanted or ():
             if name not in set(table[column]):
@@ -289,7 +290,7 @@ def _print_leaderboard(table: Any, every: bool) -> None:
                 str(int(row.seeds)),
             )
         out.print(shown)
-    others = table[table["status"] != "done"].fillna("")
+    others = table[table["status"] != "done"].astype(object).fillna("")
     for (status, reason), rows in others.groupby(["status", "reason"]):
         what = sorted({" ".join(filter(None, (r.task, r.model, r.method))) for r in rows.itertuples(index=False)})
         names = ", ".join(what[:4]) + (f" and {len(what) - 4} more" if len(what) > 4 else "")

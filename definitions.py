@@ -9,7 +9,7 @@ warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 from assets.clusterings import clusterings_asset  # noqa: E402
-from assets.common import MODELS, asset_key  # noqa: E402
+from assets.common import asset_key  # noqa: E402
 from assets.corpora import corpus_asset  # noqa: E402
 from assets.embeddings import embeddings_asset  # noqa: E402
 from assets.leaderboard import leaderboard_asset  # noqa: E402
@@ -66,7 +66,6 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
     evaluate = dg.define_asset_job(
         "evaluate",
         selection=dg.AssetSelection.assets(*(k for s in MODEL_STAGES for k in selected[s])),
-        partitions_def=MODELS,
         description="Embed, cluster and score one model (the partition) on every task, or on those selected.",
     )
     publish = dg.define_asset_job(

@@ -138,16 +138,20 @@ class Launcher:
 
 
 def _errors(result: dg.ExecuteInProcessResult) -> list[str]:
+    """What went wrong, one line each: failed blocking checks, and steps that failed by themselves."""
     found = []
+    for check in result.get_asset_check_evaluations():
+        if check.blocking and not check.passed:
+            rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
+            where = f" ({rows.value} rows; see {page.value})" if rows and page else ""
+            found.append(f"{check.asset_key.to_user_string()}: the blocking check '{check.check_name}' failed{where}")
     for event in result.all_events:
-        if event.is_step_failure:
-            error = event.step_failure_data.user_failure_data
-            raised = event.step_failure_data.error
-            text = error.description if error else (raised.message.strip().splitlines()[0] if raised else "failed")
-            found.append(f"{str(event.step_key).replace('__', '/')}: {text}")
-    found += [
-        f"{check.asset_key.to_user_string()}: the blocking check '{check.check_name}' failed"
-        for check in result.get_asset_check_evaluations()
-        if check.blocking and not check.passed
-    ]
+        if not event.is_step_failure:
+            continue
+        raised, deliberate = event.step_failure_data.error, event.step_failure_data.user_failure_data
+        if raised and raised.cls_name == "DagsterAssetCheckFailedError":
+            continue  # said above
+        cause = (raised.cause or raised).message.strip() if raised else "failed"
+        text = deliberate.description if deliberate else cause
+        found.append(f"{str(event.step_key).replace('__', '/')}: {text}")
     return found or ["the run failed; see the Dagster UI (`make dev`)"]

@@ -57,7 +57,7 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
                     store.save_assignments(source.name, result.cell.cell_id, result.assignments, result.seconds)
                     continue
                 context.log.warning(f"{describe(result.cell)}: {result.status}: {result.reason}")
-                store.save_cell(record(result.cell, result.status, reason=result.reason, run_id=context.run_id))
+                store.save_cell(record(result.cell, result.status, reason=result.reason, run_id=context.run.run_id))
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         stored = [c.cell_id for c in missing_cells(source.name, model, request, store)]

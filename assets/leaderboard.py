@@ -24,7 +24,8 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
         store = storage.store
         # the lock spans reading and writing: a slower writer that read first would lose the other's rows
         with locked(store.table(NAME)):
-            table = leaderboard(store, plan(benchmark.request(), store).unavailable)
+            request = benchmark.request()
+            table = leaderboard(store, plan(request, store).unavailable, protocols=benchmark.protocols())
             write_parquet(store.table(NAME), table)
             write_text(store.table("leaderboard.csv"), table.to_csv(index=False))
         best = table[table["best"].astype(bool)][

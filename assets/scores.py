@@ -58,11 +58,11 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
 
         cells = store.cells_by_id(source.name, asked)
         values = store.scores(cells)
-        table = summary(cells, values, {source.name: source.card})
+        table = summary(cells, values, {source.name: source.card}, protocols={request.protocol_name: request.protocol})
         metadata = _metadata(table)
         try:
             metadata |= tracking.log(
-                source.card, cells, values, table, context.run_id, key.to_user_string(), context.partition_key
+                source.card, cells, values, table, context.run.run_id, key.to_user_string(), context.partition_key
             )
         except Exception as error:  # a result is never lost, nor a run failed, because the tracking server is
             context.log.warning(f"scores are stored, but MLflow could not be told: {error}")
@@ -99,7 +99,7 @@ def _score(
         for cell in group:
             store.save_scores(cell.task, cell.cell_id, found[found["cell_id"] == cell.cell_id])
             seconds = loaded[cell.cell_id][1]
-            store.save_cell(record(cell, "done", seconds=seconds, device=device, run_id=context.run_id))
+            store.save_cell(record(cell, "done", seconds=seconds, device=device, run_id=context.run.run_id))
 
 
 def _metadata(table: pd.DataFrame) -> dict[str, dg.MetadataValue]:

@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from traube.params import load_params
+from traube.params import Protocol, load_params
 from traube.plan import Request
 
 
@@ -20,6 +20,9 @@ class BenchmarkResource(dg.ConfigurableResource):
     protocol: str = ""
     methods: list[str] = Field(default_factory=list)
     seeds: list[int] = Field(default_factory=list)
+
+    def protocols(self) -> dict[str, Protocol]:
+        return load_params().protocols
 
     def request(self) -> Request:
         params = load_params()

@@ -25,7 +25,7 @@ import pandas as pd
 from traube import paths
 from traube.errors import unknown
 from traube.files import locked, write_text
-from traube.task import PARTS, SPLIT_COLUMNS, Declared, TaskCard
+from traube.task import CORPUS_COLUMNS, NULLABLE, PARTS, SPLIT_COLUMNS, Declared, TaskCard
 
 SHORTEST = 3  # characters: what is shorter says nothing about a topic
 LONGEST = 100_000  # characters, some forty pages: what is longer is likely a file that was read as one text
@@ -134,7 +134,7 @@ SPLITS_CHECKS = (
         True,
         (
             _NOT_EMPTY,
-            _among("complete", [True], "no column but label and query_id is null"),
+            _among("complete", [True], f"nothing but {' and '.join(NULLABLE)} is null"),
             Rule(
                 "the item occurs once in its split",
                 "ExpectCompoundColumnsToBeUnique",
@@ -240,14 +240,14 @@ class QualityResource(dg.ConfigurableResource):
 
     def check_corpus(self, card: TaskCard, key: dg.AssetKey, corpus: pd.DataFrame) -> list[dg.AssetCheckResult]:
         """Validate a corpus; one result for each of the corpus' `check_specs`."""
-        rows = corpus.reset_index(drop=True)
+        rows = corpus[list(CORPUS_COLUMNS)].reset_index(drop=True)
         return self._check(card, key, "corpus", rows.join(_corpus_facts(rows)), corpus)
 
     def check_splits(
         self, card: TaskCard, key: dg.AssetKey, splits: pd.DataFrame, corpus: pd.DataFrame
     ) -> list[dg.AssetCheckResult]:
         """Validate a splits table; one result for each of the splits' `check_specs`."""
-        rows = splits.reset_index(drop=True)
+        rows = splits[list(SPLIT_COLUMNS)].reset_index(drop=True)
         return self._check(card, key, "splits", rows.join(_split_facts(card, rows, corpus)), corpus)
 
     def _check(
@@ -298,7 +298,7 @@ def _split_facts(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame) -> 
     seen = trained.groupby([rows["split_set"], rows["text_id"]]).transform("any")
     expect_labels = rows["label"].notna().any() or card.declared.classes is not None
     facts = {
-        "complete": rows[[c for c in SPLIT_COLUMNS if c not in ("label", "query_id")]].notna().all(axis=1),
+        "complete": rows[[c for c in SPLIT_COLUMNS if c not in NULLABLE]].notna().all(axis=1),
         "text_known": rows["text_id"].map(set(corpus["text_id"]).__contains__).astype(bool),  # isin is slow on strings
         "labelled": rows["label"].notna() if expect_labels else None,
         "splits_in_set": rows["split_set"].map(test.groupby("split_set")["split"].nunique()).fillna(0),
@@ -486,7 +486,7 @@ def _cell(value: Any) -> str:
         return "(null)"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # a count that is null elsewhere in its column
-    start = str(value)[: 2 * SHOWN_CHARACTERS]
+    start = str(value).strip()[: 2 * SHOWN_CHARACTERS]
     line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(start.split())) or "(blank)"
     return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"
 

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -69,14 +70,14 @@ def embed(
     encoder = cast("Encoder", model)
     shelf = cache.shelf(encoder.fingerprint)
     rows = shelf.rows(texts)
-    absent = np.flatnonzero(rows < 0)
-    if len(absent):
+    absent = list(dict.fromkeys(texts[int(i)] for i in np.flatnonzero(rows < 0)))
+    if absent:
         progress.total("texts", len(absent))
         waiting: list[tuple[list[str], NDArray[np.float32]]] = []
         written = time.monotonic()
         try:
-            for positions, block in encoder.encode_batches([texts[int(i)] for i in absent]):
-                waiting.append(([texts[absent[p]] for p in positions], block))
+            for positions, block in encoder.encode_batches(absent):
+                waiting.append(([absent[p] for p in positions], block))
                 progress.done("texts", len(positions))
                 if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
                     _flush(shelf, waiting)
@@ -335,10 +336,8 @@ def _outcome(future: Future[Any]) -> Any:
     error = future.exception()
     if error is None:
         return future.result()
-    if type(error).__name__ in ("TerminatedWorkerError", "BrokenProcessPool"):
-        raise TraubeError(
-            "a worker process was killed, most likely for lack of memory; what is finished is kept, run again"
-        )
+    if isinstance(error, BrokenProcessPool):
+        raise workers.broken(error)
     first = (str(error).strip().splitlines() or [""])[0]
     reason = first if isinstance(error, TraubeError) else f"{type(error).__name__}: {first}"
     return _Failure("unsupported" if isinstance(error, Unsupported) else "failed", reason)
@@ -347,7 +346,7 @@ def _outcome(future: Future[Any]) -> Any:
 def _readable(path: Path, n: int) -> bool:
     try:
         return bool(np.load(path, mmap_mode="r").shape[0] == n)
-    except (OSError, ValueError):
+    except (OSError, ValueError, EOFError):
         return False
 
 
@@ -378,11 +377,14 @@ def score(
         jobs.append(((cell_id, name, level), split.labels, clusters, view))
     progress.total("scores", len(jobs))
     found: list[tuple[Any, ...]] = []
-    for (key, *_), values in zip(
-        jobs, workers.pool().map(workers.score, *zip(*(j[1:] for j in jobs), strict=True), chunksize=4), strict=True
-    ):
-        progress.done("scores", 1)
-        found.extend((*key, metric, value) for metric, value in values.items())
+    try:
+        for (key, *_), values in zip(
+            jobs, workers.pool().map(workers.score, *zip(*(j[1:] for j in jobs), strict=True), chunksize=4), strict=True
+        ):
+            progress.done("scores", 1)
+            found.extend((*key, metric, value) for metric, value in values.items())
+    except BrokenProcessPool as error:
+        raise workers.broken(error) from None
     return pd.DataFrame(found, columns=["cell_id", "split", "level", "metric", "value"])
 
 
@@ -406,6 +408,8 @@ def evaluate(
     TraubeError
         If the task is faulty (Task.validate), or a cell fails or is unsupported.
     """
+    if not cells:
+        raise TraubeError(f"task '{task.name}': there are no cells to evaluate")
     task.validate()
     with TemporaryDirectory(prefix="traube-") as temporary:
         root = folder or Path(temporary)

@@ -4,11 +4,11 @@ import errno
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pandas as pd
 from filelock import FileLock
@@ -45,10 +45,9 @@ def atomic(path: Path) -> Iterator[Path]:
     """
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-        os.close(handle)
-        temporary = Path(name)
+        temporary = path.with_name(f".{path.name}.{uuid4().hex}{path.suffix}")
         try:
+            temporary.touch(exist_ok=False)  # with the permissions of any new file; tempfile's are the owner's alone
             yield temporary
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
@@ -68,7 +67,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_parquet(path: Path, frame: pd.DataFrame) -> None:
     with atomic(path) as temporary:
-        frame.to_parquet(temporary, index=False)
+        frame.to_parquet(temporary, index=False, write_page_checksum=True)
 
 
 @contextmanager
@@ -97,6 +96,7 @@ def file_sha256(path: Path) -> str:
 
 def frame_digest(frame: pd.DataFrame) -> str:
     """A 16-character hash of a table's column names and values, in order."""
-    columns = {c: frame[c].astype("object").where(frame[c].notna(), None) for c in frame.columns}
+    absent = b"\xff"  # no text's encoding; None would count as the text "None"
+    columns = {c: frame[c].astype("object").where(frame[c].notna(), absent) for c in frame.columns}
     rows = pd.util.hash_pandas_object(pd.DataFrame(columns), index=False, categorize=False)
     return hashlib.blake2b("\0".join(frame.columns).encode() + rows.to_numpy().tobytes(), digest_size=8).hexdigest()

@@ -74,10 +74,17 @@ def load_params(path: Path | None = None) -> Params:
                 if part not in known:
                     line = lines.get(("protocols", name, key, i), 1)
                     raise TraubeError(f"{path}: line {line}: protocols.{name}.{key}: {unknown(key[:-1], part, known)}")
-        for part in protocol.parameters:
-            if part not in {**REDUCERS, **CLUSTERERS}:
-                line = lines.get(("protocols", name, "parameters", part), 1)
+        parts = {**REDUCERS, **CLUSTERERS}
+        for part, given in protocol.parameters.items():
+            key = ("protocols", name, "parameters", part)
+            if part not in parts:
                 raise TraubeError(
-                    f"{path}: line {line}: protocols.{name}.parameters: {unknown('reducer or clusterer', part, {**REDUCERS, **CLUSTERERS})}"
+                    f"{path}: line {lines.get(key, 1)}: {'.'.join(key[:3])}: {unknown('reducer or clusterer', part, parts)}"
                 )
+            for parameter, value in given.items():
+                try:
+                    parts[part].resolve({parameter: value})
+                except TraubeError as error:
+                    line = lines.get((*key, parameter), 1)
+                    raise TraubeError(f"{path}: line {line}: {'.'.join(key)}: {error}") from None
     return params

@@ -153,6 +153,7 @@ class Task:
         _check_columns(self.splits, SPLIT_COLUMNS, f"{where}: splits")
         if self.corpus.empty:
             raise TraubeError(f"{where}: corpus: there are no texts")
+        _refuse(~self.corpus["text"].map(lambda t: isinstance(t, str)), f"{where}: corpus", "text", "is no text")
         _refuse(self.corpus["text"].str.strip() == "", f"{where}: corpus", "text", "is empty")
         _refuse(self.corpus["text_id"].duplicated(), f"{where}: corpus", "text_id", "occurs twice")
         keys = ["split_set", "split", "level", "item"]
@@ -187,11 +188,12 @@ def read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
         Naming the file, and the row and column where there is one, if the file is absent, damaged or not such a table.
     """
     try:
-        frame = pq.read_table(path).to_pandas()
+        frame = pq.read_table(path, page_checksum_verification=True).to_pandas()
     except FileNotFoundError:
         raise TraubeError(f"{path}: there is no such file") from None
-    except (OSError, ValueError) as error:
-        raise TraubeError(f"{path}: not a readable parquet file ({error})") from None
+    except Exception as error:  # whatever a damaged file raises
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise TraubeError(f"{path}: not a readable parquet file ({reason})") from None
     _check_columns(frame, columns, str(path))
     return frame
 

@@ -121,6 +121,8 @@ def test_texts_and_ids_that_occur_twice_are_found(docs: QualityResource) -> None
     assert value(results["texts_unique"], "offending_rows") == 2
     same_id = corpus.assign(text_id=corpus["text_id"].where(corpus.index != 3, corpus["text_id"][0]))
     assert failed(check_corpus(docs, same_id)) == {"text_ids_unique"}
+    no_id = corpus.assign(text_id=corpus["text_id"].where(corpus.index != 3))
+    assert failed(check_corpus(docs, no_id)) == {"text_ids_unique"}
 
 
 @pytest.mark.parametrize(
@@ -339,6 +341,10 @@ def test_odd_characters_are_shown_and_stored(docs: QualityResource) -> None:
 def test_rows_are_numbered_by_position(docs: QualityResource) -> None:
     corpus = corpus_of(["gut und schön", "auch gut und schön", "x"]).set_index(pd.Index([7, 7, 3]))
     assert examples(check_corpus(docs, corpus)["text_lengths"])["row"].tolist() == ["2"]
+
+
+def test_other_columns_do_not_matter(docs: QualityResource) -> None:
+    assert not failed(check_corpus(docs, fruit()[0].assign(characters=0, row="x")))
 
 
 def test_data_docs_hold_one_page_per_task_and_table(docs: QualityResource) -> None:

@@ -34,7 +34,7 @@ def page(table: pd.DataFrame) -> str:
     others = table[table["status"] != "done"].drop_duplicates(["task", "model", "method", "reason"])
     return TEMPLATES.get_template("report.html").render(
         sections=sections,
-        others=others.fillna("").to_dict("records"),
+        others=others.astype(object).fillna("").to_dict("records"),
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=__version__,
     )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from traube.params import Protocol
 from traube.store import Store
 from traube.task import TaskCard
 
@@ -14,10 +15,15 @@ COLUMNS = (
 )  # fmt: skip
 CONFIDENCE = 0.95
 WITHOUT_LABELS = "silhouette"
+DEFAULT_METRIC = TaskCard.model_fields["main_metric"].default
 
 
 def summary(
-    cells: pd.DataFrame, scores: pd.DataFrame, cards: Mapping[str, TaskCard], metric: str | None = None
+    cells: pd.DataFrame,
+    scores: pd.DataFrame,
+    cards: Mapping[str, TaskCard],
+    metric: str | None = None,
+    protocols: Mapping[str, Protocol] | None = None,
 ) -> pd.DataFrame:
     """One row per task, level, protocol, model and method.
 
@@ -29,7 +35,8 @@ def summary(
     ----------
     cells, scores : as the store gives them
     cards : by task; says the main metric
-    metric : instead of the cards' main metrics
+    metric : instead of the main metrics
+    protocols : by name; their main metric goes before the card's
 
     Returns
     -------
@@ -42,7 +49,7 @@ def summary(
     rows = []
     for values, group in done.groupby([*keys, "level"], sort=False):
         key = dict(zip([*keys, "level"], values, strict=True))
-        wanted = metric or main_metric(cards.get(key["task"]), group["metric"])
+        wanted = metric or _main_metric(cards.get(key["task"]), (protocols or {}).get(key["protocol"]), group["metric"])
         chosen = group[group["metric"] == wanted]
         if len(chosen):
             rows.append(
@@ -69,9 +76,9 @@ def summary(
     return table.sort_values(order, ascending=[True, True, True, False, True, True], ignore_index=True)
 
 
-def main_metric(card: TaskCard | None, metrics: pd.Series) -> str:
-    """The card's main metric, or the silhouette where there are no labels."""
-    wanted = card.main_metric if card else TaskCard.model_fields["main_metric"].default
+def _main_metric(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Series) -> str:
+    """The protocol's main metric, or the card's, or the silhouette where there are no labels."""
+    wanted = (protocol and protocol.main_metric) or (card.main_metric if card else DEFAULT_METRIC)
     return wanted if (metrics == wanted).any() else WITHOUT_LABELS
 
 
@@ -111,7 +118,12 @@ def current(cells: pd.DataFrame, store: Store) -> pd.DataFrame:
     return cells[newest == cells["fingerprint"]]
 
 
-def leaderboard(store: Store, unavailable: Mapping[str, str] | None = None, metric: str | None = None) -> pd.DataFrame:
+def leaderboard(
+    store: Store,
+    unavailable: Mapping[str, str] | None = None,
+    metric: str | None = None,
+    protocols: Mapping[str, Protocol] | None = None,
+) -> pd.DataFrame:
     """The whole leaderboard, from what is stored.
 
     Parameters
@@ -120,8 +132,9 @@ def leaderboard(store: Store, unavailable: Mapping[str, str] | None = None, metr
     """
     cells = current(store.cells(), store)
     cards = {task: card for task in cells["task"].unique() if (card := store.card(task))}
-    wanted = {metric} if metric else {WITHOUT_LABELS, *(card.main_metric for card in cards.values())}
-    table = summary(cells, store.scores(cells, wanted), cards, metric)
+    own = {p.main_metric for p in (protocols or {}).values() if p.main_metric}
+    wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}
+    table = summary(cells, store.scores(cells, wanted), cards, metric, protocols)
     rows = [
         {"task": "", "model": name, "status": "unavailable", "reason": reason, "best": False}
         for name, reason in (unavailable or {}).items()

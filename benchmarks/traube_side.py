@@ -1,0 +1,83 @@
+"""One run of Traube for vs_mteb.py, in a process of its own. Prints its measurements as JSON."""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import psutil
+
+from traube import methods, workers
+from traube.evaluate import evaluate
+from traube.models import load_model
+from traube.params import Protocol
+from traube.plan import cells
+from traube.task import Task, TaskCard
+
+METHOD = "none/minibatch_kmeans"
+PROTOCOL = Protocol(
+    reducers=("none",),
+    clusterers=("minibatch_kmeans",),
+    parameters={"minibatch_kmeans": {"batch_size": 500, "n_init": "auto"}},
+    seeds=(42,),  # MTEB's
+    precision="fp32",
+)
+
+
+def main() -> None:
+    """Evaluate the task in `folder`, and keep the embeddings in `cache` or find them there."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("--cached", action="store_true", help="the embeddings are there: the network is not loaded")
+    arguments = parser.parse_args()
+    task = read_task(arguments.folder)
+    model: Any = load_model("minilm", device="cpu", precision=PROTOCOL.precision)
+    model.fingerprint  # noqa: B018 (hashes the weights, which is part of loading them)
+    if not arguments.cached:
+        model.encode(["warm up", "the network"])
+    _start_workers()
+
+    cpu, wall = cpu_seconds(), time.perf_counter()
+    startup = {"startup_cpu": cpu, "ready": time.time()}
+    asked = cells(task, model, PROTOCOL, methods=[PROTOCOL.method(METHOD)])
+    scores, _ = evaluate(task, model, asked, arguments.cache)
+    work = {"wall": time.perf_counter() - wall, "cpu": cpu_seconds() - cpu}
+
+    v = scores[scores["metric"] == "v_measure/noise_as_cluster"].set_index("split")["value"]
+    print(json.dumps({**startup, **work, "v": v.to_dict()}))
+
+
+def read_task(folder: Path) -> Task:
+    return Task(
+        TaskCard(name="vs_mteb"), pd.read_parquet(folder / "corpus.parquet"), pd.read_parquet(folder / "splits.parquet")
+    )
+
+
+def _start_workers() -> None:
+    """Let every worker import what it needs: imports are no part of the work on either side."""
+    points = np.random.default_rng(0).random((50, 4), dtype=np.float32)
+    jobs = [workers.pool().submit(_warm_up, points) for _ in range(workers.count())]
+    assert len({job.result() for job in jobs}) == workers.count(), "a worker was not warmed up"
+
+
+def _warm_up(points: np.ndarray) -> int:
+    clusters = methods.cluster("minibatch_kmeans", None, points, 2, 0)
+    workers.score(np.arange(50).astype(str).astype(object), clusters, None)
+    time.sleep(0.5)  # so that the next job goes to another worker
+    return os.getpid()
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and its living children."""
+    this = psutil.Process()
+    times = [process.cpu_times() for process in (this, *this.children(recursive=True))]
+    return sum(t.user + t.system for t in times)
+
+
+if __name__ == "__main__":
+    main()

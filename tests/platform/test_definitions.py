@@ -1,0 +1,72 @@
+"""The shape of the graph, and that it loads light."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from traube import paths
+
+HEAVY = {"torch", "transformers", "sentence_transformers", "great_expectations", "umap", "hdbscan", "mlflow", "matplotlib"}
+
+
+@pytest.fixture
+def definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
+    monkeypatch.setenv("TRAUBE_CARDS", str(tmp_path))  # nobody's own tasks
+    from definitions import build_defs
+
+    return build_defs()
+
+
+def test_the_graph_is_the_one_that_was_agreed_on(definitions: dg.Definitions, snapshot: SnapshotAssertion) -> None:
+    graph = definitions.resolve_asset_graph()
+    checks = {key: sorted(c.name for c in graph.get_check_keys_for_assets({key})) for key in graph.get_all_asset_keys()}
+    shape = {
+        key.to_user_string(): {
+            "group": graph.get(key).group_name,
+            "partitions": getattr(graph.get(key).partitions_def, "name", None),
+            "after": sorted(parent.to_user_string() for parent in graph.get(key).parent_keys),
+            "checks": checks[key],
+        }
+        for key in sorted(graph.get_all_asset_keys())
+        if key.path[0] in ("pydocs_s2s", "tweet", "leaderboard", "report")
+    }
+    shape["leaderboard"]["after"] = [name for name in shape["leaderboard"]["after"] if "pydocs" in name]
+    assert shape == snapshot
+
+
+def test_there_are_three_jobs_and_publishing_follows_every_evaluation(definitions: dg.Definitions) -> None:
+    jobs = {job.name for job in definitions.resolve_all_job_defs() if not job.name.startswith("__")}
+    assert jobs == {"datasets", "evaluate", "publish"}
+    sensors = {sensor.name: sensor.default_status for sensor in definitions.sensors or []}
+    assert sensors == dict.fromkeys(
+        ["publish_after_success", "publish_after_failure"], dg.DefaultSensorStatus.RUNNING
+    )
+
+
+def test_the_evaluate_job_holds_partitioned_assets_only(definitions: dg.Definitions) -> None:
+    job = definitions.resolve_job_def("evaluate")
+    assert {key.path[1] for key in job.asset_layer.selected_asset_keys} == {"embeddings", "clusterings", "scores"}
+
+
+def test_an_asset_has_at_most_eight_checks(definitions: dg.Definitions) -> None:
+    graph = definitions.resolve_asset_graph()
+    assert all(len(graph.get_check_keys_for_assets({key})) <= 8 for key in graph.get_all_asset_keys())
+
+
+def test_every_registered_task_is_in_the_graph(definitions: dg.Definitions) -> None:
+    from traube.tasks import sources
+
+    keys = {key.path[0] for key in definitions.resolve_asset_graph().get_all_asset_keys()}
+    assert set(sources()) <= keys
+
+
+def test_loading_imports_nothing_heavy_from_whatever_folder_it_is_started(tmp_path: Path) -> None:
+    code = "import definitions, sys; print(*sorted(sys.modules)); print(definitions.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    modules, file = done.stdout.splitlines()[-2:]
+    assert not HEAVY & set(modules.split())
+    assert Path(file).parent == paths.PROJECT

@@ -1,0 +1,185 @@
+"""The graph at work: real runs on a real instance, from raw data to the leaderboard."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import pandas as pd
+
+from launch import PID, STARTED, Launcher, end_lost_runs
+from tests.platform.conftest import word_rows, write_task
+from traube.evaluate import SILENT
+from traube.plan import Plan, Request
+from traube.store import Store
+
+Planned = Callable[..., Plan]
+Asked = Callable[..., Request]
+
+
+def read(launcher: Launcher, *tasks: str) -> list[str]:
+    return launcher.datasets(list(tasks))
+
+
+def test_from_raw_data_to_the_leaderboard(
+    launcher: Launcher, planned: Planned, request_for: Asked, store: Store, home: Path
+) -> None:
+    assert planned(["words"]).unread == ["words"]
+    assert read(launcher, "words") == []
+
+    todo = planned(["words"])
+    # none and pca with two clusterers each, pca with hdbscan; none/hdbscan is unsupported
+    assert todo.count == 6
+    assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
+    assert planned(["words"]).count == 0
+
+    assert launcher.publish() == []
+    board = pd.read_parquet(store.table("leaderboard.parquet"))
+    done = board[board["status"] == "done"]
+    assert len(done) == 5
+    assert done["mean"].between(0, 1).all()
+    assert done["best"].sum() == 1
+    assert board[board["status"] == "unsupported"]["method"].tolist() == ["none/hdbscan"]
+    assert "words" in (home / "report" / "index.html").read_text()
+
+
+def test_what_is_stored_is_not_computed_again(launcher: Launcher, request_for: Asked, store: Store) -> None:
+    read(launcher, "words")
+    asked = request_for(["words"], ["bow"])
+    launcher.evaluate("bow", ["words"], asked)
+    before = {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.parquet")}
+    launcher.evaluate("bow", ["words"], asked)
+    assert {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.parquet")} == before
+
+
+def test_a_bad_task_stops_itself_and_no_other(
+    launcher: Launcher, cards: Path, request_for: Asked, planned: Planned, store: Store
+) -> None:
+    write_task(cards, "holes", [*word_rows(), ("  ", "birds")])
+    with Launcher(SILENT) as launcher:  # definitions are read when they are built
+        errors = read(launcher, "words", "holes")
+        assert len(errors) == 1
+        assert "holes/corpus: the blocking check 'texts_present' failed (1 rows; see " in errors[0]
+        assert planned(["words", "holes"]).unread == ["holes"]
+        assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
+    assert set(store.cells()["task"]) == {"words"}
+
+
+def test_a_check_that_failed_in_an_earlier_run_still_blocks(
+    launcher: Launcher, cards: Path, request_for: Asked, store: Store
+) -> None:
+    asked = request_for(["words"], ["bow"])
+    # one class only: found by a check on splits, after they were stored
+    write_task(cards, "words", [(text, "one") for text, _ in word_rows()])
+    with Launcher(SILENT) as launcher:
+        assert any("two_classes" in error for error in read(launcher, "words"))
+        refused = launcher.evaluate("bow", ["words"], asked)
+        assert len(refused) == 1
+        assert "words/splits: the blocking check 'two_classes' failed" in refused[0]
+        assert store.cells().empty
+
+    write_task(cards, "words", word_rows())
+    with Launcher(SILENT) as launcher:
+        assert read(launcher, "words") == []
+        assert launcher.evaluate("bow", ["words"], asked) == []
+    assert len(store.cells()) == 6
+
+
+def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_for: Asked) -> None:
+    read(launcher, "words")
+    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
+    for name in ("shape", "finite", "not_collapsed"):
+        key = dg.AssetCheckKey(dg.AssetKey(["words", "embeddings"]), name)
+        record = launcher.instance.get_latest_asset_check_evaluation_record(key)
+        assert record is not None
+        assert record.event is not None
+        assert record.event.dagster_event is not None
+        assert record.event.dagster_event.asset_check_evaluation_data.passed
+
+
+def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launcher, request_for: Asked) -> None:
+    from mlflow import MlflowClient
+
+    from resources.tracking import default_uri
+
+    read(launcher, "words")
+    asked = request_for(["words"], ["bow"])
+    for _ in range(2):
+        launcher.evaluate("bow", ["words"], asked)
+    client = MlflowClient(default_uri())
+    experiment = client.get_experiment_by_name("traube")
+    runs = client.search_runs([experiment.experiment_id])
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    assert len(parents) == 1
+    assert len(runs) == 1 + 5  # and one for each method
+    parent = parents[0]
+    assert parent.info.status == "FINISHED"
+    assert parent.data.tags["traube.model"] == "bow"
+    assert launcher.instance.get_run_by_id(parent.data.tags["dagster.run_id"]) is not None
+    assert parent.inputs.dataset_inputs[0].dataset.digest == parent.data.tags["traube.data_version"]
+    child = next(run for run in runs if run.info.run_name == "none/agglomerative")
+    assert 0 <= child.data.metrics["topic/v_measure/noise_as_cluster"] <= 1
+    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
+    assert parent.info.run_id in str(event.asset_materialization.metadata["mlflow"].value)
+
+
+def test_a_tracking_server_that_is_down_loses_no_score(
+    launcher: Launcher, request_for: Asked, store: Store, tmp_path: Path, monkeypatch
+) -> None:
+    read(launcher, "words")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/no/such/folder/mlflow.db")
+    assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
+    assert (store.cells()["status"] == "done").sum() == 5
+
+
+def test_an_absent_model_is_a_clear_failure(launcher: Launcher, request_for: Asked, monkeypatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    read(launcher, "words")
+    errors = launcher.evaluate("gbert_base", ["words"], request_for(["words"], ["gbert_base"]))
+    assert len(errors) == 1
+    assert "deepset/gbert-base" in errors[0]
+
+
+def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: Asked, store: Store) -> None:
+    read(launcher, "words")
+    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
+    code = (
+        "from launch import Launcher; from traube.evaluate import SILENT\n"
+        "with Launcher(SILENT) as launcher: raise SystemExit(bool(launcher.publish()))"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    assert [process.wait(120) for process in both] == [0, 0]
+    assert len(pd.read_parquet(store.table("leaderboard.parquet"))) == 6
+
+
+def test_a_run_whose_process_is_gone_is_ended(launcher: Launcher) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    job = launcher.definitions.resolve_job_def("publish")
+    for pid in (process.pid, os.getpid()):
+        import psutil
+
+        started = psutil.Process().create_time() if pid == os.getpid() else 0.0
+        run = launcher.instance.create_run_for_job(job, tags={PID: str(pid), STARTED: f"{started:.2f}"})
+        launcher.instance.handle_new_event(
+            dg.EventLogEntry(
+                error_info=None, level="debug", user_message="", run_id=run.run_id, timestamp=0.0, step_key=None,
+                job_name="publish",
+                dagster_event=dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "publish"),
+            )
+        )  # fmt: skip
+    assert len(end_lost_runs(launcher.instance)) == 1
+    assert end_lost_runs(launcher.instance) == []
+
+
+def test_every_cell_says_where_it_comes_from(launcher: Launcher, request_for: Asked, store: Store) -> None:
+    read(launcher, "words")
+    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
+    cell = store.cells().set_index("clusterer").loc["minibatch_kmeans"].iloc[0]
+    assert launcher.instance.get_run_by_id(cell["run_id"]) is not None
+    assert cell["seed"] == 42
+    assert json.loads(json.dumps(cell["params"]))["clusterer_params"]["batch_size"] == 500
+    assert cell["library_versions"]["scikit-learn"]

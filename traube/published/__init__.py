@@ -1,0 +1,1 @@
+"""Numbers that papers printed, as data files."""
