@@ -13,6 +13,7 @@ from definitions import DATA_STAGES, MODEL_STAGES, build_defs
 from traube import paths
 from traube.evaluate import Progress
 from traube.files import explained, write_text
+from traube.params import load_params
 from traube.plan import Request
 
 PID, STARTED = "traube/pid", "traube/process_started"
@@ -42,6 +43,16 @@ def _same(path: Any, text: str) -> bool:
 def own_process() -> dict[str, str]:
     """Tags that say which process a run lives in."""
     return {PID: str(os.getpid()), STARTED: f"{psutil.Process().create_time():.2f}"}
+
+
+def align(instance: dg.DagsterInstance) -> list[str]:
+    """Bring an instance in line: a partition for each model of params.yaml, and no run whose process is gone.
+
+    Returns the ids of the runs that were ended.
+    """
+    assert MODELS.name is not None
+    instance.add_dynamic_partitions(MODELS.name, list(load_params().models))
+    return end_lost_runs(instance)
 
 
 def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
@@ -76,7 +87,7 @@ class Launcher:
     def __init__(self, progress: Progress, verbose: bool = False) -> None:
         prepare()
         self.instance = dg.DagsterInstance.get()
-        self.lost = end_lost_runs(self.instance)
+        self.lost = align(self.instance)
         self.definitions = build_defs(progress=progress)
         self.level = "INFO" if verbose else "CRITICAL"
 

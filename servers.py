@@ -8,9 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import dagster as dg
 from rich.console import Console
 
-from launch import prepare
+from launch import align, prepare
 from resources.tracking import connect, default_uri
 from traube import paths
 from traube.errors import TraubeError
@@ -40,6 +41,8 @@ def serve(port: int, mlflow_port: int, console: Console) -> None:
     """Run both servers until Ctrl-C, or until one of them ends."""
     prepare()
     connect(default_uri())
+    with dg.DagsterInstance.get() as instance:
+        align(instance)
     port, mlflow_port = free_port(port, "Dagster", console), free_port(mlflow_port, "MLflow", console)
     bin_ = Path(sys.executable).parent
     dagster = [str(bin_ / "dagster"), "dev", "-w", str(paths.PROJECT / "workspace.yaml"), "-h", HOST, "-p", str(port)]
@@ -54,6 +57,9 @@ def serve(port: int, mlflow_port: int, console: Console) -> None:
         "DAGSTER_DISABLE_TELEMETRY": "true",
         "PYTHONWARNINGS": "ignore",
     }
+    # both mean: stop (a shell that starts this in the background has told it to ignore Ctrl-C)
+    for stopping in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stopping, signal.default_int_handler)
     # a session of their own, so that Ctrl-C reaches this process alone, and each child's children are stopped with it
     names = ("Dagster", "MLflow")
     children = [
@@ -61,7 +67,6 @@ def serve(port: int, mlflow_port: int, console: Console) -> None:
         for c in (dagster, mlflow)
     ]
     console.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         while all(child.poll() is None for child in children):
             time.sleep(0.5)

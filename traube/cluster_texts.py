@@ -50,8 +50,10 @@ def cluster_texts(
     Raises
     ------
     TraubeError
-        If there are fewer texts than clusters, or the method makes no sense.
+        If there are no texts or fewer than clusters, or the method makes no sense.
     """
+    if not texts:
+        raise TraubeError("there are no texts to group")
     if k is not None and k > len(texts):
         raise TraubeError(f"{k} clusters cannot be made of {len(texts)} texts")
     reason = method.unsupported()

@@ -19,6 +19,8 @@ def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) 
     from sklearn.feature_extraction.text import CountVectorizer
 
     ids = [int(c) for c in np.unique(clusters) if c >= 0]
+    if not ids:
+        return {}
     try:
         vectorizer = CountVectorizer(stop_words="english", token_pattern=r"(?u)\b[^\W\d]\w+\b")  # noqa: S106
         counts = vectorizer.fit_transform(texts)

@@ -338,9 +338,7 @@ def _outcome(future: Future[Any]) -> Any:
         return future.result()
     if isinstance(error, BrokenProcessPool):
         raise workers.broken(error)
-    first = (str(error).strip().splitlines() or [""])[0]
-    reason = first if isinstance(error, TraubeError) else f"{type(error).__name__}: {first}"
-    return _Failure("unsupported" if isinstance(error, Unsupported) else "failed", reason)
+    return _Failure("unsupported" if isinstance(error, Unsupported) else "failed", workers.reason(error))
 
 
 def _readable(path: Path, n: int) -> bool:
@@ -406,7 +404,7 @@ def evaluate(
     Raises
     ------
     TraubeError
-        If the task is faulty (Task.validate), or a cell fails or is unsupported.
+        If the task is faulty (Task.validate), there are no cells, or a cell fails or is unsupported.
     """
     if not cells:
         raise TraubeError(f"task '{task.name}': there are no cells to evaluate")

@@ -75,16 +75,16 @@ def load_params(path: Path | None = None) -> Params:
                     line = lines.get(("protocols", name, key, i), 1)
                     raise TraubeError(f"{path}: line {line}: protocols.{name}.{key}: {unknown(key[:-1], part, known)}")
         parts = {**REDUCERS, **CLUSTERERS}
-        for part, given in protocol.parameters.items():
-            key = ("protocols", name, "parameters", part)
+        for part, parameters in protocol.parameters.items():
+            place = ("protocols", name, "parameters", part)
             if part not in parts:
                 raise TraubeError(
-                    f"{path}: line {lines.get(key, 1)}: {'.'.join(key[:3])}: {unknown('reducer or clusterer', part, parts)}"
+                    f"{path}: line {lines.get(place, 1)}: {'.'.join(place[:3])}: {unknown('reducer or clusterer', part, parts)}"
                 )
-            for parameter, value in given.items():
+            for parameter, setting in parameters.items():
                 try:
-                    parts[part].resolve({parameter: value})
+                    parts[part].resolve({parameter: setting})
                 except TraubeError as error:
-                    line = lines.get((*key, parameter), 1)
-                    raise TraubeError(f"{path}: line {line}: {'.'.join(key)}: {error}") from None
+                    line = lines.get((*place, parameter), 1)
+                    raise TraubeError(f"{path}: line {line}: {'.'.join(place)}: {error}") from None
     return params

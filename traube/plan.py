@@ -90,7 +90,7 @@ def _cells(
 ) -> list[Cell]:
     fingerprint = fingerprint_on(model, manifest.corpus_version)
     version = data_version(manifest.corpus_version, manifest.splits_version)
-    return [
+    found = [
         Cell(
             task=card.name,
             family=card.family,
@@ -105,6 +105,7 @@ def _cells(
         for method in (methods or protocol.methods())
         for seed in ((seeds or protocol.seeds) if method.seeded else (None,))
     ]
+    return list(dict.fromkeys(found))  # a seed or method may be named twice
 
 
 @dataclass(frozen=True)

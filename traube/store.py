@@ -28,6 +28,9 @@ CELL_COLUMNS = (
     "code_version", "scoring_version", "library_versions", "device", "run_id", "seconds", "status", "reason", "created",
 )  # fmt: skip
 SCORE_COLUMNS = ("cell_id", "split", "level", "metric", "value")
+CHECKED = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
 ASSIGNMENT_COLUMNS = ("cell_id", "split", "level", "item", "cluster")
 
 
@@ -84,14 +87,14 @@ class Store:
         try:
             entry = json.loads(path.read_text())
             return Manifest(entry["raw_version"], entry["corpus_version"], entry["splits_version"])
-        except (FileNotFoundError, ValueError, KeyError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None  # absent or damaged: the task is read again
 
     def card(self, name: str) -> TaskCard | None:
         """The card that a stored task was read with."""
         try:
             return TaskCard.model_validate(json.loads((self._task(name) / "manifest.json").read_text())["card"])
-        except (FileNotFoundError, ValueError, KeyError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
     def task(self, card: TaskCard) -> Task:
@@ -146,7 +149,7 @@ class Store:
             record = json.loads(path.read_text())
         except (FileNotFoundError, ValueError):
             return None  # absent or damaged: the cell counts as missing
-        return record if set(CELL_COLUMNS) <= set(record) else None
+        return record if isinstance(record, dict) and set(CELL_COLUMNS) <= set(record) else None
 
     def cells(self) -> pd.DataFrame:
         """All cells, one row each."""
@@ -161,13 +164,29 @@ class Store:
         return pd.DataFrame([record for record in found if record], columns=list(CELL_COLUMNS))
 
     def scores(self, cells: pd.DataFrame, metrics: Iterable[str] | None = None) -> pd.DataFrame:
-        """Scores of the given cells that are done: cell_id, split, level, metric, value."""
+        """Scores of the given cells that are done: cell_id, split, level, metric, value.
+
+        Raises
+        ------
+        TraubeError
+            If a file of them is absent or damaged.
+        """
         done = cells[cells["status"] == "done"]
         files = [str(self._result(t, c, ".scores.parquet")) for t, c in zip(done["task"], done["cell_id"], strict=True)]
         if not files:
             return pd.DataFrame(columns=list(SCORE_COLUMNS))
         wanted = None if metrics is None else ds.field("metric").isin(list(metrics))
-        return ds.dataset(files).to_table(columns=list(SCORE_COLUMNS), filter=wanted).to_pandas()
+        try:
+            dataset = ds.dataset(files, format=CHECKED)
+            return dataset.to_table(columns=list(SCORE_COLUMNS), filter=wanted).to_pandas()
+        except Exception:  # whatever a damaged file raises; read one by one, it is named
+            for file in map(Path, files):
+                try:
+                    read_table(file, SCORE_COLUMNS)
+                except TraubeError as error:
+                    cell = file.with_name(file.name.replace(".scores.parquet", ".json"))
+                    raise TraubeError(f"{error}; delete {cell} and run again") from None
+            raise
 
     # intermediate results and tables
 
@@ -188,4 +207,4 @@ def write_parquet_table(path: Path, table: pa.Table) -> None:
     from traube.files import atomic
 
     with atomic(path) as temporary:
-        pq.write_table(table, temporary)
+        pq.write_table(table, temporary, write_page_checksum=True)

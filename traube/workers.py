@@ -3,16 +3,18 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import psutil
 from numpy.typing import NDArray
 
 from traube import methods, metrics
-from traube.errors import TraubeError
+from traube.errors import TraubeError, Unsupported
 from traube.files import atomic
 from traube.methods import Part
 from traube.models.vectors import Vectors
@@ -21,6 +23,8 @@ _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
 IDLE_SECONDS = 600
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def count() -> int:
@@ -59,9 +63,38 @@ def memory() -> int:
     return int(psutil.virtual_memory().available // (2 * count()))
 
 
+def broken(error: Exception) -> TraubeError:
+    """The error for a pool that broke: mostly the system killed a process that took too much memory."""
+    if type(error).__name__ == "TerminatedWorkerError":
+        return TraubeError(
+            "a worker process was killed, most likely for lack of memory; what is finished is kept, run again"
+        )
+    return TraubeError(f"the worker processes cannot go on: {reason(error)}")
+
+
+def reason(error: BaseException) -> str:
+    """An error in one line, with its kind where it was not meant for people."""
+    first = (str(error).strip().splitlines() or [""])[0]
+    return first if isinstance(error, TraubeError) else f"{type(error).__name__}: {first}"
+
+
+def _sent_whole(function: Callable[P, T]) -> Callable[P, T]:
+    """Let only errors out that can be sent to the parent: one that cannot would break the whole pool."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise (Unsupported if isinstance(error, Unsupported) else TraubeError)(reason(error)) from None
+
+    return run
+
+
 # The units of work. They are given the parts themselves: a worker does not know what was registered in the parent.
 
 
+@_sent_whole
 def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, path: Path, memory: int) -> None:
     """Fit a reducer on a split's vectors and store the coordinates, float32 [n, m], as `.npy`."""
     methods.REDUCERS[reducer.name] = reducer
@@ -70,6 +103,7 @@ def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, p
         np.save(file, points)
 
 
+@_sent_whole
 def cluster(
     points: Vectors, clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
 ) -> tuple[NDArray[np.int64], float]:
@@ -82,6 +116,7 @@ def cluster(
     return methods.cluster(clusterer.name, params, values, k, seed, memory), time.perf_counter() - began
 
 
+@_sent_whole
 def score(labels: NDArray[np.object_] | None, clusters: NDArray[np.int64], vectors: Vectors | None) -> dict[str, float]:
     """Every metric of a split: against its labels or, where it has none, of its vectors."""
     if labels is not None:

@@ -56,6 +56,9 @@ def read_card(path: Path) -> ModelCard:
         raise TraubeError(f"{path}: the name '{card.name}' is taken by a model of the catalogue; rename the file")
     if card.kind != "transformer":
         raise TraubeError(f"{path}: line {lines.get(('kind',), 1)}: kind: a card's model is a transformer")
+    if not card.model:
+        line = lines.get(("model",), 1)
+        raise TraubeError(f"{path}: line {line}: model: expected a Hugging Face id or a local folder")
     return card
 
 

@@ -29,6 +29,7 @@ ENCODER_VERSION = "1"
 # Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is given less when it runs out.
 TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
 WEIGHTS = ("*.json", "*.txt", "*.model", "*.safetensors", "*/*.json", "*/*.safetensors")
+TOKENIZERS = ("*token*.json", "vocab.*", "*.model")
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 PARITY = 1e-3  # largest 1 - cosine to fp32 at which `precision: auto` takes bf16
 
@@ -120,8 +121,9 @@ class Transformer:
                 block = self._forward([texts[i] for i in positions])
             except torch.OutOfMemoryError:
                 if len(positions) == 1:
+                    tokens = lengths[positions[0]]
                     raise TraubeError(
-                        f"model '{self.name}': one text of {lengths[positions[0]]} tokens does not fit the memory of {self.device}; set max_length"
+                        f"model '{self.name}': one text of {tokens} tokens does not fit the memory of {self.device}; set max_length"
                     ) from None
                 budget = max(1, int(lengths[positions[0]]) * len(positions) // 2)
                 torch.cuda.empty_cache()
@@ -138,14 +140,13 @@ class Transformer:
             start += size
 
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Tokens of each text as the model sees it, int64 [n]."""
-        limit = self._network.max_seq_length or 512
+        """Tokens of each text as the model sees it, int64 [n]; at least 1."""
         tokenizer = self._network.tokenizer
         found: list[int] = []
         for start in range(0, len(texts), 4096):
             block = [self.card.prompt + t for t in texts[start : start + 4096]]
-            found.extend(map(len, tokenizer(block, truncation=True, max_length=limit)["input_ids"]))
-        return np.array(found, dtype=np.int64)
+            found.extend(map(len, tokenizer(block, truncation=True)["input_ids"]))
+        return np.maximum(np.array(found, dtype=np.int64), 1)
 
     def _forward(self, texts: list[str]) -> Dense:
         import torch
@@ -159,7 +160,13 @@ class Transformer:
 
     @cached_property
     def _network(self) -> Any:
-        return _load(self.card, self.folder, self.device, self.precision)
+        try:
+            return _load(self.card, self.folder, self.device, self.precision)
+        except TraubeError:
+            raise
+        except Exception as error:  # whatever a damaged folder raises
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise TraubeError(f"model '{self.name}': {self.folder}: cannot be loaded ({reason})") from error
 
     def __getstate__(self) -> dict[str, Any]:
         return {"card": self.card, "name": self.name, "_device": self._device}
@@ -188,7 +195,7 @@ def locate(card: ModelCard) -> Path:
         return Path(next(iter(spec.submodule_search_locations))) / "model"
     assert card.model is not None
     if is_folder(card.model):
-        folder = (paths.cards() / card.model).resolve()
+        folder = (paths.cards() / Path(card.model).expanduser()).resolve()
         if not folder.is_dir():
             raise Unavailable(f"model '{card.name}': there is no folder {folder}")
         return folder
@@ -236,7 +243,10 @@ def _revisions_file() -> Path:
 
 def _revisions() -> dict[str, str]:
     path = _revisions_file()
-    return json.loads(path.read_text()) if path.exists() else {}
+    try:
+        return json.loads(path.read_text()) if path.exists() else {}
+    except ValueError:
+        raise TraubeError(f"{path}: damaged; delete it, and models without a revision are looked up anew") from None
 
 
 def _revision(card: ModelCard) -> str | None:
@@ -249,8 +259,8 @@ def check_folder(folder: Path, card: ModelCard) -> None:
     Raises
     ------
     TraubeError
-        No config.json, no safetensors weights, pickled weights only, modules that are not sentence-transformers' own, or
-        a wrong checksum.
+        No config.json, no tokenizer, no safetensors weights, pickled weights only, modules that are not
+        sentence-transformers' own, or a wrong checksum.
     """
     where = f"model '{card.name}': {folder}"
     modules = _modules(folder)
@@ -264,6 +274,9 @@ def check_folder(folder: Path, card: ModelCard) -> None:
         raise TraubeError(f"{where}: no weights; expected model.safetensors")
     if not any((folder / m / "config.json").is_file() for m in ("", *(m["path"] for m in modules))):
         raise TraubeError(f"{where}: no config.json")
+    # without one, transformers makes up a tokenizer that knows no word
+    if not any(next(folder.rglob(pattern), None) for pattern in TOKENIZERS):
+        raise TraubeError(f"{where}: no tokenizer; expected tokenizer.json")
     for module in modules:
         if not str(module["type"]).startswith("sentence_transformers."):
             raise TraubeError(
@@ -302,23 +315,28 @@ def _hash(path: Path, _changed: int) -> str:
 
 def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Pooling
-    from sentence_transformers.models import Transformer as Body
+    from sentence_transformers.base.modules.transformer import Transformer as Body
+    from sentence_transformers.sentence_transformer.modules import Pooling
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
     dtype = _dtype(precision)
-    loading = {"use_safetensors": True, "torch_dtype": dtype}
+    loading = {"use_safetensors": True, "dtype": dtype}
     logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
     if _modules(folder):
         network = SentenceTransformer(
             str(folder), device=device, trust_remote_code=False, local_files_only=True, model_kwargs=loading
         )
     else:
-        body = Body(str(folder), model_args=loading)
-        pooling = Pooling(body.get_word_embedding_dimension(), pooling_mode=card.pooling)
+        body = Body(str(folder), model_kwargs=loading)
+        pooling = Pooling(body.get_embedding_dimension(), pooling_mode=card.pooling)
         network = SentenceTransformer(modules=[body, pooling], device=device)
     if card.max_length:
+        positions = getattr(getattr(network[0], "config", None), "max_position_embeddings", None) or -1
+        if 0 < positions < card.max_length:
+            raise TraubeError(
+                f"model '{card.name}': max_length {card.max_length} is more than its {positions} positions"
+            )
         network.max_seq_length = card.max_length
     return network.to(dtype).eval()
 
@@ -336,7 +354,10 @@ def resolve_precision(model: Transformer) -> str:
     the fingerprint.
     """
     path = paths.home() / "precision.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
+    try:
+        known = json.loads(path.read_text()) if path.exists() else {}
+    except ValueError:
+        known = {}  # damaged: measured again
     key = digest(
         [[_hash(p, p.stat().st_mtime_ns) for p in _files(model.folder)], model.device, _hardware(model.device)]
     )

@@ -35,11 +35,12 @@ class Vectors:
 
     def load(self) -> Dense | sparse.csr_matrix:
         """The vectors themselves, float32 [n, d]."""
-        return _open(self.path, self.dimensions, self.path.stat().st_mtime_ns)[self.rows]
+        state = self.path.stat()
+        return _open(self.path, self.dimensions, (state.st_mtime_ns, state.st_size))[self.rows]
 
 
 @lru_cache(maxsize=2)
-def _open(path: Path, dimensions: int, _changed: int) -> Any:
+def _open(path: Path, dimensions: int, _state: tuple[int, int]) -> Any:
     if path.suffix == ".npz":
         return sparse.load_npz(path).tocsr()
     if path.suffix == ".npy":

@@ -68,12 +68,13 @@ def summary(
     ]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     table["best"] = False
+    order = ["task", "level", "protocol", "mean", "model", "method"]
+    table = table.sort_values(order, ascending=[True, True, True, False, True, True], ignore_index=True)
     ranked = table[table["mean"].notna()]
     if len(ranked):
         best = ranked.groupby(["task", "level", "protocol", "model"])["mean"].idxmax()
-        table.loc[best, "best"] = True
-    order = ["task", "level", "protocol", "mean", "model", "method"]
-    return table.sort_values(order, ascending=[True, True, True, False, True, True], ignore_index=True)
+        table.loc[best, "best"] = True  # of equal ones the first
+    return table
 
 
 def _main_metric(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Series) -> str:
