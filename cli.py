@@ -12,6 +12,7 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from traube.errors import TraubeError
+from traube.files import in_words
 
 # Heavy imports (dagster, mlflow, scikit-learn, torch) are inside the commands, so that `--help` is quick.
 
@@ -27,6 +28,9 @@ class _Group(TyperGroup):
             return super().invoke(ctx)
         except TraubeError as error:
             err.print(f"[bold red]error:[/] {_escape(str(error))}")
+            sys.exit(1)
+        except OSError as error:
+            err.print(f"[bold red]error:[/] {_escape(in_words(error))}")
             sys.exit(1)
         except KeyboardInterrupt:
             err.print("stopped; what is finished is kept, the same command goes on from there")

@@ -1,8 +1,7 @@
 """Runs of the Dagster graph, started from the command line: in this process, on the instance that the UI shows."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -124,28 +123,24 @@ class Launcher:
     ) -> list[str]:
         loggers = {"loggers": {"console": {"config": {"log_level": self.level}}}}
         tags = {**own_process(), "traube/publishes": "yes"}
-        with self._cancelled_by_ctrl_c(tags):
-            result = self.definitions.resolve_job_def(name).execute_in_process(
-                run_config={**loggers, **(config or {})},
-                instance=self.instance,
-                asset_selection=selection,
-                tags=tags,
-                raise_on_error=False,
-                **options,
-            )
+        result = self.definitions.resolve_job_def(name).execute_in_process(
+            run_config={**loggers, **(config or {})},
+            instance=self.instance,
+            asset_selection=selection,
+            tags=tags,
+            raise_on_error=False,
+            **options,
+        )
+        if _interrupted(result):
+            # Dagster calls an interrupted run in this process a failure; it is a cancellation, and raises no alarm
+            self.instance.report_run_canceled(result.dagster_run, "stopped by Ctrl-C")
+            raise KeyboardInterrupt
         return [] if result.success else _errors(result)
 
-    @contextmanager
-    def _cancelled_by_ctrl_c(self, tags: dict[str, str]) -> Iterator[None]:
-        """Dagster calls an interrupted run in this process a failure; it is a cancellation."""
-        from dagster._core.errors import DagsterExecutionInterruptedError
 
-        try:
-            yield
-        except (KeyboardInterrupt, DagsterExecutionInterruptedError):
-            for record in self.instance.get_run_records(dg.RunsFilter(tags=tags), limit=1):
-                self.instance.report_run_canceled(record.dagster_run, "stopped by Ctrl-C")
-            raise KeyboardInterrupt from None
+def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
+    failures = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    return any(error and error.cls_name == "DagsterExecutionInterruptedError" for error in failures)
 
 
 def _errors(result: dg.ExecuteInProcessResult) -> list[str]:

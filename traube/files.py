@@ -19,19 +19,26 @@ _EXPLAINED = {
     errno.ENOSPC: "the disk is full: free some space and run again; what is finished is kept",
     errno.EROFS: "the file system is read-only: point TRAUBE_HOME at a folder that can be written",
     errno.EACCES: "no permission to write: point TRAUBE_HOME at a folder that can be written",
+    errno.ENOTDIR: "a part of it is no folder: point TRAUBE_HOME at a folder that can be written",
+    errno.ENOENT: "it cannot be made there: point TRAUBE_HOME at a folder that can be written",
     errno.EDQUOT: "the disk quota is used up: free some space and run again; what is finished is kept",
 }
 
 
+def in_words(error: OSError, path: Path | None = None) -> str:
+    """A system error as one line: where, what, and what to do."""
+    where = path or error.filename
+    what = _EXPLAINED.get(error.errno or 0, error.strerror or str(error))
+    return f"{where}: {what}" if where else what
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn the system errors that a user can mend into one line."""
+    """Turn system errors into one line."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _EXPLAINED:
-            raise
-        raise TraubeError(f"{path}: {_EXPLAINED[error.errno]}") from error
+        raise TraubeError(in_words(error, path)) from error
 
 
 @contextmanager
@@ -96,7 +103,13 @@ def file_sha256(path: Path) -> str:
 
 def frame_digest(frame: pd.DataFrame) -> str:
     """A 16-character hash of a table's column names and values, in order."""
-    absent = b"\xff"  # no text's encoding; None would count as the text "None"
-    columns = {c: frame[c].astype("object").where(frame[c].notna(), absent) for c in frame.columns}
-    rows = pd.util.hash_pandas_object(pd.DataFrame(columns), index=False, categorize=False)
-    return hashlib.blake2b("\0".join(frame.columns).encode() + rows.to_numpy().tobytes(), digest_size=8).hexdigest()
+    rows = pd.util.hash_pandas_object(frame.apply(_hashable), index=False, categorize=False)
+    names = "\0".join(map(str, frame.columns)).encode()
+    return hashlib.blake2b(names + rows.to_numpy().tobytes(), digest_size=8).hexdigest()
+
+
+def _hashable(column: pd.Series) -> pd.Series:
+    """The same values in the same form, whatever the form they were read in."""
+    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return column
+    return column.astype(object).where(column.notna(), None)

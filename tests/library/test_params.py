@@ -70,7 +70,7 @@ def test_a_protocol_that_does_not_exist_is_refused_with_the_near_one(params: Par
         ("- kmeans\n", "- k-means\n", "line 8: protocols.paper.clusterers: unknown clusterer 'k-means': did you mean kmeans"),
         ("[none, pca]", "[pac]", "line 6: protocols.paper.reducers: unknown reducer 'pac': did you mean pca"),
         ("      kmeans:", "      kmaens:", "line 11: protocols.paper.parameters: unknown reducer or clusterer 'kmaens'"),
-        ("n_init: 10", "n_inti: 10", 
+        ("n_init: 10", "n_inti: 10",
          "line 12: protocols.paper.parameters.kmeans: unknown parameter of kmeans 'n_inti': did you mean n_init or init?"),
         ("n_init: 10", "n_clusters: 3", "line 12: protocols.paper.parameters.kmeans: kmeans: 'n_clusters' is no parameter"),
         ("n_init: 10", "n_init: .nan", "line 12: protocols.paper.parameters.kmeans: kmeans: parameters must be numbers"),

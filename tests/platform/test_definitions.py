@@ -10,7 +10,16 @@ from syrupy.assertion import SnapshotAssertion
 
 from traube import paths
 
-HEAVY = {"torch", "transformers", "sentence_transformers", "great_expectations", "umap", "hdbscan", "mlflow", "matplotlib"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "great_expectations",
+    "umap",
+    "hdbscan",
+    "mlflow",
+    "matplotlib",
+}
 
 
 @pytest.fixture
@@ -42,9 +51,7 @@ def test_there_are_three_jobs_and_publishing_follows_every_evaluation(definition
     jobs = {job.name for job in definitions.resolve_all_job_defs() if not job.name.startswith("__")}
     assert jobs == {"datasets", "evaluate", "publish"}
     sensors = {sensor.name: sensor.default_status for sensor in definitions.sensors or []}
-    assert sensors == dict.fromkeys(
-        ["publish_after_success", "publish_after_failure"], dg.DefaultSensorStatus.RUNNING
-    )
+    assert sensors == dict.fromkeys(["publish_after_success", "publish_after_failure"], dg.DefaultSensorStatus.RUNNING)
 
 
 def test_the_evaluate_job_holds_partitioned_assets_only(definitions: dg.Definitions) -> None:

@@ -1,0 +1,212 @@
+"""The command line as a person uses it."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli import app
+from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
+from traube.store import Store
+
+Traube = Callable[..., Result]
+
+
+@pytest.fixture
+def traube(cards: Path) -> Traube:
+    """Call the command; give its result."""
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(app, list(arguments))
+
+    return call
+
+
+def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
+    first = traube("run")
+    assert first.exit_code == 0, first.output
+    assert "Reading words" in first.stdout
+    assert "Evaluating bow: 6 cells on words" in first.stdout
+
+    second = traube("run")
+    assert second.exit_code == 0
+    assert "Nothing is missing: 6 cells are up to date." in second.stdout
+
+    plan = traube("run", "--dry-run", "--seed", "42", "--seed", "7")
+    # agglomerative on the vectors as they are has nothing random in it: no second seed
+    assert "4 of 10 cells are missing" in plan.stdout
+    assert "pca/hdbscan seed 7" in plan.stdout
+
+    board = json.loads(traube("leaderboard", "--json").stdout)
+    best = [row for row in board if row["best"]]
+    assert [(row["task"], row["level"], row["model"]) for row in best] == [("words", "topic", "bow")]
+    assert "words, topic" in traube("leaderboard").stdout
+    assert len(list(csv.DictReader(traube("leaderboard", "--all", "--csv").stdout.splitlines()))) == 6
+    assert "acc/noise_as_cluster" in traube("leaderboard", "--metric", "acc/noise_as_cluster").stdout
+
+    origin = json.loads(traube("explain", "words", "bow", "none/agglomerative", "--json").stdout)
+    assert origin[0]["seed"] is None
+    assert {"fingerprint", "data_version", "code_version", "library_versions", "run_id"} <= set(origin[0])
+
+
+def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards: Path) -> None:
+    traube("run", "--method", "none/agglomerative")
+    write_task(cards, "words", word_rows()[:50])
+    again = traube("run", "--method", "none/agglomerative")
+    assert "Reading words" in again.stdout
+    assert "Evaluating bow: 1 cells" in again.stdout
+    board = json.loads(traube("leaderboard", "--json").stdout)
+    assert len(board) == 1  # the old data's row is history
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--task", "wordz"], "unknown task 'wordz': did you mean words?"),
+        (["run", "--model", "minilmm"], "unknown model 'minilmm': did you mean minilm"),
+        (["run", "--method", "umap/hdbscann"], "unknown clusterer 'hdbscann': did you mean hdbscan"),
+        (["run", "--method", "kmeans"], "write reducer/clusterer"),
+        (["run", "--protocol", "paperr"], "unknown protocol 'paperr'"),
+        (["run", "--task", "tenkgnad_p2p"], "is not there; get it from"),
+        (["leaderboard", "--metric", "v_measur"], "unknown metric"),
+        (["leaderboard", "--task", "words"], "there is no score of task 'words' yet"),
+        (["explain", "words", "bow"], "nothing is stored of words x bow"),
+        (["cluster", "no-such-file.txt"], "there is no such file"),
+    ],
+)
+def test_what_a_person_gets_wrong_is_one_clear_line(
+    traube: Traube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.setenv("TRAUBE_RAW", str(tmp_path))
+    result = traube(*arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (PARAMS.replace("reducers:", "reducer:"), "line 7: protocols.tiny.reducer"),
+        (PARAMS.replace("pca]", "pcaa]"), "line 7: protocols.tiny.reducers: unknown reducer 'pcaa': did you mean pca"),
+        (PARAMS.replace("protocol: tiny", "protocol: large"), "line 2: protocol: unknown protocol 'large'"),
+        ("tasks: [", "line 1"),
+        ("", "expected `key: value` lines"),
+    ],
+)
+def test_a_malformed_params_file_names_the_line_and_the_key(
+    traube: Traube, tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "params.yaml").write_text(text)
+    result = traube("run")
+    assert result.exit_code == 1
+    assert "params.yaml" in result.stderr
+    assert message in " ".join(result.stderr.split())
+
+
+def test_a_malformed_card_names_the_line_and_the_key_and_stops_no_other_task(traube: Traube, cards: Path) -> None:
+    (cards / "broken.yaml").write_text("file: words.csv\ntext: text\nlabel: topic\n")
+    assert traube("run", "--method", "none/agglomerative").exit_code == 0
+    result = traube("run", "--task", "broken")
+    assert result.exit_code == 1
+    assert "broken.yaml: line 3: label" in result.stderr
+    assert "broken.yaml" in traube("tasks", "--json").stdout
+
+
+def test_a_faulty_task_fails_with_its_check_and_exit_code(traube: Traube, cards: Path) -> None:
+    write_task(cards, "words", [(text, "one") for text, _ in word_rows()])
+    result = traube("run")
+    assert result.exit_code == 1
+    assert "the blocking check 'two_classes' failed" in " ".join(result.stderr.split())
+
+
+def test_a_home_that_cannot_be_written_is_said_so(traube: Traube, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAUBE_HOME", "/dev/null/traube")  # not even root can write there
+    result = traube("run")
+    assert result.exit_code == 1
+    assert "/dev/null/traube" in result.stderr
+    assert "point TRAUBE_HOME at a folder that can be written" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("\n".join(text for text, _ in word_rows()))
+    result = traube("cluster", str(file), "--model", "bow", "-k", "3")
+    assert result.exit_code == 0, result.output
+    assert all(topic in result.stdout for topic in TOPICS)
+    with (tmp_path / "notes.txt.clusters.csv").open() as written:
+        rows = list(csv.DictReader(written))
+    assert len(rows) == 60
+    assert len({row["cluster"] for row in rows}) == 3
+    assert all(float(row["distance"]) >= 0 for row in rows)
+
+    assert "k was chosen by silhouette" in traube("cluster", str(file), "--model", "bow").stdout
+    too_many = traube("cluster", str(file), "--model", "bow", "-k", "61")
+    assert too_many.exit_code == 1
+    assert "61 clusters cannot be made of 60 texts" in too_many.stderr
+
+
+def test_a_task_without_labels_is_scored_by_its_silhouette(traube: Traube, cards: Path) -> None:
+    write_task(cards, "words", word_rows())
+    (cards / "words.yaml").write_text("file: words.csv\ntext: text\nclusters: 3\n")
+    assert traube("run", "--method", "none/minibatch_kmeans").exit_code == 0
+    board = json.loads(traube("leaderboard", "--json").stdout)
+    assert [row["metric"] for row in board] == ["silhouette"]
+
+
+def test_lists_say_what_there_is(traube: Traube) -> None:
+    tasks = {row["task"]: row for row in json.loads(traube("tasks", "--json").stdout)}
+    assert tasks["words"]["status"] == "ready"
+    assert {"pydocs_s2s", "tenkgnad_p2p", "agnews", "tweet"} <= set(tasks)
+    models = {row["model"]: row["status"] for row in json.loads(traube("models", "--json").stdout)}
+    assert models["minilm"] == "ready"
+    assert models["sentence_t5_xxl"] == "to be downloaded"
+    assert "none/hdbscan" in traube("methods", "--json").stdout
+
+
+def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(traube: Traube, cards: Path) -> None:
+    healthy = traube("doctor", "--json")
+    assert healthy.exit_code == 0, healthy.output
+    assert "antlr" in healthy.stdout
+    (cards / "broken.yaml").write_text("file: [\n")
+    ill = traube("doctor", "--json")
+    assert ill.exit_code == 1
+    assert "broken.yaml" in ill.stdout
+
+
+@pytest.mark.e2e
+def test_ctrl_c_loses_only_what_is_in_flight_and_is_no_failure(cards: Path, home: Path) -> None:
+    (cards.parent / "params.yaml").write_text(PARAMS.replace("[none, pca]", "[none, pca, umap]"))
+    command = [sys.executable, "-m", "cli", "run"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    results = home / "store" / "results" / "words"
+    deadline = time.monotonic() + 120
+    # UMAP takes seconds to compile, so that the others are finished and it is not
+    while len(list(results.glob("*.assignments.parquet"))) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in " ".join(errors.split())
+    kept = {path: path.stat().st_mtime_ns for path in results.glob("*.assignments.parquet")}
+    assert 4 <= len(kept) < 8
+
+    with dg.DagsterInstance.from_config(str(home / "dagster")) as instance:
+        run = next(run for run in instance.get_runs() if run.job_name == "evaluate")
+        assert run.status == dg.DagsterRunStatus.CANCELED
+
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Evaluating bow" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert (Store(home / "store").cells()["status"] == "done").sum() == 8
