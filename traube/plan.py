@@ -166,10 +166,11 @@ def plan(request: Request, store: Store) -> Plan:
     TraubeError
         If a task or model does not exist.
     """
-    new, unavailable = unread(request.tasks, store)
+    tasks = list(dict.fromkeys(request.tasks))  # a name may be given twice
+    new, unavailable = unread(tasks, store)
     result = Plan(unread=new, unavailable=unavailable)
     total = 0
-    for name in request.models:
+    for name in dict.fromkeys(request.models):
         model = load_model(name, precision=request.protocol.precision)
         try:
             _ = model.fingerprint
@@ -177,7 +178,7 @@ def plan(request: Request, store: Store) -> Plan:
             unavailable[name] = str(error)
             continue
         missing: dict[str, list[Cell]] = {}
-        for task in request.tasks:
+        for task in tasks:
             manifest = store.manifest(task)
             if task in unavailable or task in new or manifest is None:
                 continue
