@@ -23,12 +23,13 @@ import pandas as pd
 import psutil
 from numpy.typing import NDArray
 
+from traube import workers
 from traube.evaluate import cluster, embed, score
 from traube.files import digest
 from traube.methods import parse_method
 from traube.models import EmbeddingCache, fingerprint_on, load_model
 from traube.params import Protocol
-from traube.plan import Cell, cells
+from traube.plan import cells
 from traube.store import Store
 from traube.task import Task, TaskCard, index_texts
 from traube.tasks.pydocs import FULL, docstrings
@@ -109,14 +110,17 @@ def main() -> int:
         print("\n| the whole run, by stage | all processes, GiB | largest process, GiB |\n|---|---|---|")
         for stage, size in peak.together.items():
             print(f"| {stage} | {size / GIB:.2f} | {peak.largest[stage] / GIB:.2f} |")
-        print("", *lines, sep="\n")
+        print("", *dict.fromkeys(lines), sep="\n")
         print(
             "\n| a method by itself, embeddings cached | all processes, GiB | largest process, GiB | |\n|---|---|---|---|"
         )
         for run in RUNS:
             alone, lines = measure(folder, arguments.encoder, [run])
             sizes = f"{max(alone.together.values()) / GIB:.2f} | {max(alone.largest.values()) / GIB:.2f}"
-            print(f"| {' '.join(run)} | {sizes} | {'; '.join(lines)} |", flush=True)
+            print(
+                f"| {run[1] if run[0] == 'dense' else ' '.join(run)} | {sizes} | {', '.join(dict.fromkeys(lines))} |",
+                flush=True,
+            )
     stage = max(peak.together, key=peak.together.__getitem__)
     highest = peak.together[stage] / GIB
     print(f"\nPeak of the whole run: {highest:.2f} GiB, in stage '{stage}'; limit {arguments.limit:.2f} GiB")
@@ -174,6 +178,7 @@ def evaluate(pipe: Connection, folder: Path, encoder: str, runs: list[tuple[str,
             model = model or load_model("minilm" if kind == "dense" else kind)
             methods = [method for k, method in runs if k == kind]
             _evaluate(pipe, folder, Store(Path(name)), task, model, methods)
+    workers.stop()  # a process of multiprocessing would wait for them at its end
 
 
 def _evaluate(pipe: Connection, folder: Path, store: Store, task: Task, model: Any, names: list[str]) -> None:
@@ -185,17 +190,13 @@ def _evaluate(pipe: Connection, folder: Path, store: Store, task: Task, model: A
     pipe.send(("stage", f"{model.name}: cluster"))
     began, done = time.monotonic(), []
     for result in cluster(task, vectors, asked, store):
-        pipe.send(("line", f"{_name(result.cell)}: {result.status} {result.reason}".strip()))
+        pipe.send(("line", f"{result.cell.method.name} {result.status} {result.reason}".strip()))
         if result.assignments is not None:
             done.append(result.assignments.assign(cell_id=result.cell.cell_id))
     pipe.send(("line", f"{time.monotonic() - began:.0f} s"))
     pipe.send(("stage", f"{model.name}: score"))
     if done:
         score(task, pd.concat(done, ignore_index=True), vectors)
-
-
-def _name(cell: Cell) -> str:
-    return f"{cell.model} {cell.method.name} seed {cell.seed}"
 
 
 if __name__ == "__main__":

@@ -112,4 +112,5 @@ def _hashable(column: pd.Series) -> pd.Series:
     """The same values in the same form, whatever the form they were read in."""
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return column
-    return column.astype(object).where(column.notna(), None)
+    absent = b"\xff"  # no text's encoding; None would count as the text "None"
+    return column.astype(object).where(column.notna(), absent)

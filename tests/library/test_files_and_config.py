@@ -88,8 +88,17 @@ def test_a_folder_that_cannot_be_written_is_one_line(
     assert names(tmp_path) == []
 
 
-def test_other_errors_of_the_system_are_not_explained_away(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="Input/output"), atomic(tmp_path / "a.json"):
+def test_a_folder_below_a_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "home").touch()
+    path = tmp_path / "home" / "store" / "a.json"
+    with pytest.raises(TraubeError, match=f"^{path}: .*TRAUBE_HOME"):
+        write_json(path, {})
+    with pytest.raises(TraubeError, match=f"^{path}: .*TRAUBE_HOME"), locked(path):
+        pass
+
+
+def test_other_errors_of_the_system_are_one_line_too(tmp_path: Path) -> None:
+    with pytest.raises(TraubeError, match=f"^{tmp_path / 'a.json'}: Input/output error$"), atomic(tmp_path / "a.json"):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 

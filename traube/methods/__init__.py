@@ -4,6 +4,8 @@ The defaults below are the parameters of protocol `paper`: those of the German b
 Every parameter that may be set is listed: another name is an error.
 """
 
+from importlib.metadata import entry_points
+
 from traube.methods import clusterers, reducers
 from traube.methods.apply import cluster, reduce
 from traube.methods.method import Method, grid, parse_method
@@ -79,12 +81,16 @@ register_clusterer(
     seeded=True,
     dense=False,
 )
+WARD = {"linkage": "ward", "metric": "euclidean"}
+COSINE = {"linkage": "average", "metric": "cosine"}
+register_clusterer("agglomerative", clusterers.Agglomerative, WARD, quadratic=True, dense=False)
 register_clusterer(
-    "agglomerative", clusterers.agglomerative, {"linkage": "ward", "metric": "euclidean"}, takes_k=True, quadratic=True
-)
-register_clusterer(
-    "agglomerative_cosine", clusterers.AgglomerativeCosine, {"linkage": "average"}, quadratic=True, needs="vectors"
+    "agglomerative_cosine", clusterers.Agglomerative, COSINE, quadratic=True, dense=False, needs="vectors"
 )
 register_clusterer("agglomerative_knn", clusterers.AgglomerativeKnn, {"n_neighbors": 15})
 register_clusterer("hdbscan", clusterers.hdbscan, HDBSCAN, needs="reduced")
 register_clusterer("dbstream", clusterers.DBStream, DBSTREAM, needs="reduced")
+
+# Methods of other packages: an entry point of this group names a module that registers them when it is imported.
+for entry in entry_points(group="traube.methods"):
+    entry.load()

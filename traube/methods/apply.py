@@ -149,10 +149,9 @@ def _rows_not_finite(X: Matrix) -> NDArray[np.intp]:
 
 def _suited(part: Part, X: Matrix, memory_bytes: int | None) -> Matrix:
     """X, dense where the part needs it so; refused where the part would not fit."""
-    if not part.dense:
-        return X
     n, d = X.shape
-    needed = 8 * n * d + (8 * n * n if part.quadratic else 0)
+    copied = part.dense and sparse.issparse(X)
+    needed = (8 * n * d if copied else 0) + (8 * n * n if part.quadratic else 0)
     budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
     if needed > budget:
         advice = (

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 
 def heatmap(rows: pd.DataFrame) -> Markup:
-    """Mean score by method and model, x100, for one task, level and protocol.
+    """Mean score by method and model, x100, for one task, level and protocol; nothing if there is no score.
 
     Parameters
     ----------
@@ -16,6 +16,8 @@ def heatmap(rows: pd.DataFrame) -> Markup:
     from matplotlib.figure import Figure
 
     grid = rows.pivot_table(index="method", columns="model", values="mean") * 100
+    if grid.empty:
+        return Markup()
     grid = grid.loc[grid.max(axis=1).sort_values(ascending=False).index, grid.max().sort_values(ascending=False).index]
     figure = Figure(figsize=(2.4 + 1.1 * grid.shape[1], 0.8 + 0.3 * grid.shape[0]), layout="constrained")
     axes = figure.subplots()
