@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from traube import methods, metrics
+from traube import methods
 from traube.errors import TraubeError, Unsupported
 from traube.files import atomic
 from traube.methods import Part
@@ -119,6 +119,8 @@ def cluster(
 @_sent_whole
 def score(labels: NDArray[np.object_] | None, clusters: NDArray[np.int64], vectors: Vectors | None) -> dict[str, float]:
     """Every metric of a split: against its labels or, where it has none, of its vectors."""
+    from traube import metrics  # brings scikit-learn, which only workers need
+
     if labels is not None:
         return metrics.score(labels, clusters)
     assert vectors is not None

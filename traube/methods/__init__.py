@@ -4,9 +4,11 @@ The defaults below are the parameters of protocol `paper`: those of the German b
 Every parameter that may be set is listed: another name is an error.
 """
 
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any
 
-from traube.methods import clusterers, reducers
 from traube.methods.apply import cluster, reduce
 from traube.methods.method import Method, grid, parse_method
 from traube.methods.number_of_clusters import choose_k
@@ -47,6 +49,7 @@ UMAP = {
     "knn": "exact",
 }
 KMEANS = {"init": "k-means++", "n_init": "auto"}
+LLOYD = {"max_iter": 300, "tol": 1e-4, "algorithm": "lloyd"}
 MINIBATCH = {"batch_size": 500, "max_iter": 100, "max_no_improvement": 10, "reassignment_ratio": 0.01}
 HDBSCAN = {
     "min_cluster_size": 5,
@@ -65,31 +68,41 @@ DBSTREAM = {
     "minimum_weight": 1.0,
 }
 
-register_reducer("none", reducers.Identity, {}, dense=False)
-register_reducer("pca", reducers.Pca, {"n_components": 2}, dense=False)
-register_reducer("umap", reducers.Umap, UMAP, dense=False)
-register_reducer("pca+umap", reducers.pca_umap, {"pca_components": 50, **UMAP}, dense=False)
-
-register_clusterer(
-    "minibatch_kmeans", clusterers.minibatch_kmeans, {**KMEANS, **MINIBATCH}, takes_k=True, seeded=True, dense=False
-)
-register_clusterer(
-    "kmeans",
-    clusterers.kmeans,
-    {**KMEANS, "max_iter": 300, "tol": 1e-4, "algorithm": "lloyd"},
-    takes_k=True,
-    seeded=True,
-    dense=False,
-)
 WARD = {"linkage": "ward", "metric": "euclidean"}
 COSINE = {"linkage": "average", "metric": "cosine"}
-register_clusterer("agglomerative", clusterers.Agglomerative, WARD, quadratic=True, dense=False)
-register_clusterer(
-    "agglomerative_cosine", clusterers.Agglomerative, COSINE, quadratic=True, dense=False, needs="vectors"
-)
-register_clusterer("agglomerative_knn", clusterers.AgglomerativeKnn, {"n_neighbors": 15})
-register_clusterer("hdbscan", clusterers.hdbscan, HDBSCAN, needs="reduced")
-register_clusterer("dbstream", clusterers.DBStream, DBSTREAM, needs="reduced")
+
+
+def _lazy(module: str, name: str) -> Callable[..., Any]:
+    """An estimator's class, imported when one is built: scikit-learn alone takes a second, and lists need no estimators."""
+
+    def build(**params: Any) -> Any:
+        return getattr(import_module(f"traube.methods.{module}"), name)(**params)
+
+    return build
+
+
+def _reducer(name: str, build: str, params: Mapping[str, Any], *, seeded: bool = True) -> None:
+    register_reducer(name, _lazy("reducers", build), params, seeded=seeded, dense=False)
+
+
+def _clusterer(
+    name: str, build: str, params: Mapping[str, Any], *, takes_k: bool, seeded: bool = False, **more: Any
+) -> None:
+    register_clusterer(name, _lazy("clusterers", build), params, takes_k=takes_k, seeded=seeded, **more)
+
+
+_reducer("none", "Identity", {}, seeded=False)
+_reducer("pca", "Pca", {"n_components": 2})
+_reducer("umap", "Umap", UMAP)
+_reducer("pca+umap", "pca_umap", {"pca_components": 50, **UMAP})
+
+_clusterer("minibatch_kmeans", "minibatch_kmeans", {**KMEANS, **MINIBATCH}, takes_k=True, seeded=True, dense=False)
+_clusterer("kmeans", "kmeans", {**KMEANS, **LLOYD}, takes_k=True, seeded=True, dense=False)
+_clusterer("agglomerative", "Agglomerative", WARD, takes_k=True, quadratic=True, dense=False)
+_clusterer("agglomerative_cosine", "Agglomerative", COSINE, takes_k=True, quadratic=True, dense=False, needs="vectors")
+_clusterer("agglomerative_knn", "AgglomerativeKnn", {"n_neighbors": 15}, takes_k=True)
+_clusterer("hdbscan", "hdbscan", HDBSCAN, takes_k=False, needs="reduced")
+_clusterer("dbstream", "DBStream", DBSTREAM, takes_k=False, needs="reduced")
 
 # Methods of other packages: an entry point of this group names a module that registers them when it is imported.
 for entry in entry_points(group="traube.methods"):

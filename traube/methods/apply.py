@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import psutil
@@ -11,9 +11,9 @@ from scipy import sparse
 
 from traube.errors import TraubeError, Unsupported
 from traube.methods.parts import Part, get_clusterer, get_reducer
-from traube.methods.reducers import Matrix
 
-Labels = NDArray[np.int64]
+Labels: TypeAlias = NDArray[np.int64]
+Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 GIB = 2**30
 
 

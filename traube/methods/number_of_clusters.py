@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from traube.errors import TraubeError
-from traube.methods.apply import cluster, reduce
-from traube.methods.reducers import Matrix
+from traube.methods.apply import Matrix, cluster, reduce
 
 ROWS = 3_000
 MOST = 100

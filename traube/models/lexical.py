@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import numpy as np
-import sklearn
 from scipy.sparse import csr_matrix
 
 from traube.errors import TraubeError
@@ -23,7 +23,7 @@ class _Lexical(ABC):
 
     @property
     def fingerprint(self) -> str:
-        return digest([self.card.model_dump(exclude={"description"}), "scikit-learn", sklearn.__version__])
+        return digest([self.card.model_dump(exclude={"description"}), "scikit-learn", version("scikit-learn")])
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
