@@ -237,13 +237,14 @@ def leaderboard(
     """Show each model's best method, with its 95 % interval over splits, by task and level."""
     from traube import paths
     from traube.errors import unknown
-    from traube.metrics import METRICS
+    from traube.metrics import METRICS, NOISE_POLICIES
     from traube.params import load_params
     from traube.report.tables import leaderboard as build
     from traube.store import Store
 
-    if metric and metric not in METRICS:
-        raise unknown("metric", metric, METRICS)
+    known = {f"{name}/{policy}" for name in METRICS for policy in NOISE_POLICIES} | {"silhouette"}
+    if metric and metric not in known:
+        raise unknown("metric", metric, known)
     table = build(Store(paths.home() / "store"), metric=metric, protocols=load_params().protocols)
     for column, wanted in (("task", task), ("model", model)):
         for name in wanted or ():

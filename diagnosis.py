@@ -67,9 +67,10 @@ def _params() -> Iterator[Finding]:
 
 
 def _tasks() -> Iterator[Finding]:
-    from traube.tasks import card_errors, sources
+    from traube import models, tasks
+    from traube.tasks import sources
 
-    for path, error in card_errors().items():
+    for path, error in {**tasks.card_errors(), **models.card_errors()}.items():
         yield Finding(f"card {path.name}", "wrong", str(error))
     absent = [name for name, source in sources().items() if source.missing()]
     yield Finding(

@@ -49,6 +49,7 @@ class Cell:
             [
                 self.data_version,
                 self.split_set,
+                self.model,  # two names of the same weights are two rows of the leaderboard
                 self.fingerprint,
                 self.method.params(),
                 self.seed,

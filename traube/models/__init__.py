@@ -19,6 +19,7 @@ __all__ = [
     "Model",
     "ModelCard",
     "Vectors",
+    "card_errors",
     "fingerprint_on",
     "load_model",
     "model_cards",
@@ -38,14 +39,24 @@ def _catalogue() -> dict[str, ModelCard]:
 
 
 def model_cards() -> dict[str, ModelCard]:
-    """All known models by name: the catalogue's, then those of `cards/` (YAML files with a key `model`).
+    """All known models by name: the catalogue's, then those of `cards/` (YAML files with a key `model`) that can be used."""
+    return {**_catalogue(), **_read_cards()[0]}
 
-    Raises
-    ------
-    TraubeError
-        If a model's card is broken; names the file, line and key.
-    """
-    return {**_catalogue(), **{card.name: card for card in map(read_card, model_files())}}
+
+def card_errors() -> dict[Path, TraubeError]:
+    """The models' cards that cannot be used, and why: a broken card does not take the others down."""
+    return _read_cards()[1]
+
+
+def _read_cards() -> tuple[dict[str, ModelCard], dict[Path, TraubeError]]:
+    found: dict[str, ModelCard] = {}
+    errors: dict[Path, TraubeError] = {}
+    for path in model_files():
+        try:
+            found[path.stem] = read_card(path)
+        except TraubeError as error:
+            errors[path] = error
+    return found, errors
 
 
 def read_card(path: Path) -> ModelCard:
@@ -72,8 +83,11 @@ def load_model(name: str, device: str | None = None, precision: Precision | None
     Raises
     ------
     TraubeError
-        If there is no such model; the message names near ones.
+        If there is no such model (the message names near ones), or its card is broken.
     """
+    for path, error in card_errors().items():
+        if path.stem == name:
+            raise error
     cards = model_cards()
     if name not in cards:
         raise unknown("model", name, cards)
