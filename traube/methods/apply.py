@@ -86,6 +86,10 @@ def cluster(
     if n == 1 or estimator_params.get("n_clusters") == 1:
         return np.zeros(n, dtype=np.int64)
     X = _suited(part, X, memory_bytes)
+    if sparse.issparse(X):
+        X = X.astype(
+            np.float64
+        )  # scikit-learn computes in double anyway, and converts block by block: a hundred times slower
     labels = np.asarray(_run(part, estimator_params, lambda estimator: estimator.fit_predict(X)))
     if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
         raise TraubeError(
