@@ -82,8 +82,8 @@ def main() -> int:
             for row in ROWS:
                 runs[row].append(bench.run(row))
                 print(f"Round {i + 1}: {ROWS[row]}: {_seconds(runs[row][-1])}", flush=True)
-    if arguments.save:
-        arguments.save.write_text(json.dumps(runs, indent=1), encoding="utf-8")
+            if arguments.save:
+                arguments.save.write_text(json.dumps(runs, indent=1), encoding="utf-8")
     print("\n" + "\n".join(report(runs, arguments.threads)))
     worst = max(difference(runs, row)[0] for row in ROWS)
     print(f"\nV-measures agree within {AGREEMENT}: {'yes' if worst <= AGREEMENT else f'NO, {worst:.4f}'}")
