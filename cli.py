@@ -461,7 +461,8 @@ def explain(
     card = store.card(task)
     metric = card.main_metric if card else "v_measure/noise_as_cluster"
     values = store.scores(cells, [metric]).groupby("cell_id")["value"].mean()
-    rows = [{**cell, metric: values.get(cell["cell_id"])} for cell in cells.to_dict("records")]
+    records = cells.astype(object).where(cells.notna(), None).to_dict("records")
+    rows = [{**cell, metric: values.get(cell["cell_id"])} for cell in records]
     if as_json:
         print(json.dumps(rows, indent=1, default=str))  # noqa: T201
         return
