@@ -252,7 +252,7 @@ def _card(kind: Kind, suffix: str) -> TaskCard:
         description=f"Documentation of {len(packages)} Python packages ({TEXTS[kind]}), by package and subpackage.",
         language="en",
         licence="each package's own (BSD, Apache-2.0, MIT, LGPL, Matplotlib)",
-        citation="https://pypi.org, the packages and versions in requirements.lock",
+        citation="the packages and versions in requirements.lock",
         source=f"the installed packages {', '.join(packages)}",
         declared=DECLARED[suffix],
     )
