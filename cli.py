@@ -297,7 +297,8 @@ def _print_leaderboard(table: Any, every: bool) -> None:
         out.print(shown)
     others = table[table["status"] != "done"].astype(object).fillna("")
     for (status, reason), rows in others.groupby(["status", "reason"]):
-        what = sorted({" ".join(filter(None, (r.task, r.model, r.method))) for r in rows.itertuples(index=False)})
+        columns = ("method",) if status == "unsupported" else ("task", "model", "method")
+        what = sorted({" ".join(filter(None, row)) for row in rows[list(columns)].itertuples(index=False)})
         names = ", ".join(what[:4]) + (f" and {len(what) - 4} more" if len(what) > 4 else "")
         out.print(f"[yellow]{status}[/] {_escape(names)}: {_escape(reason)}")
 
