@@ -24,7 +24,7 @@ from scipy import sparse
 from traube import methods, workers
 from traube.errors import TraubeError, Unsupported
 from traube.files import atomic, digest
-from traube.models import EmbeddingCache, Encoder, Model, Vectors, fingerprint_on
+from traube.models import EmbeddingCache, Encoder, Model, Vectors
 from traube.plan import CLUSTERING_VERSION, Cell
 from traube.store import Store
 from traube.task import Split, Task
@@ -324,11 +324,16 @@ class _Run:
         if opened.failure:
             self.finished.append(CellResult(opened.cell, opened.failure.status, opened.failure.reason))
             return
-        frames = [
-            pd.DataFrame({"split": s.split, "level": s.level, "item": s.items, "cluster": opened.labels[i]})
-            for i, s in enumerate(self.splits)
-        ]
-        self.finished.append(CellResult(opened.cell, "done", "", pd.concat(frames, ignore_index=True), opened.seconds))
+        sizes = [split.size for split in self.splits]
+        assignments = pd.DataFrame(
+            {
+                "split": np.repeat([s.split for s in self.splits], sizes),
+                "level": np.repeat([s.level for s in self.splits], sizes),
+                "item": np.concatenate([s.items for s in self.splits]),
+                "cluster": np.concatenate([opened.labels[i] for i in range(len(self.splits))]),
+            }
+        )
+        self.finished.append(CellResult(opened.cell, "done", "", assignments, opened.seconds))
 
 
 def _outcome(future: Future[Any]) -> Any:
@@ -368,9 +373,10 @@ def score(
     """
     splits = {(s.split, s.level): s for s in task.test_splits(split_set)}
     jobs = []
-    for (cell_id, name, level), rows in assignments.groupby(["cell_id", "split", "level"], sort=False):
+    items, clusters_of = (assignments[column].to_numpy(np.int64) for column in ("item", "cluster"))
+    for (cell_id, name, level), rows in assignments.groupby(["cell_id", "split", "level"], sort=False).indices.items():
         split = splits[name, level]
-        clusters = rows.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
+        clusters = pd.Series(clusters_of[rows], index=items[rows]).reindex(split.items).to_numpy(np.int64)
         view = None if split.labels is not None or vectors is None else vectors.subset(split.rows)
         jobs.append(((cell_id, name, level), split.labels, clusters, view))
     progress.total("scores", len(jobs))
@@ -412,7 +418,7 @@ def evaluate(
     with TemporaryDirectory(prefix="traube-") as temporary:
         root = folder or Path(temporary)
         store = Store(root / "store")
-        matrix = store.matrix(task.name, fingerprint_on(model, task.data_version))
+        matrix = store.matrix(task.name, cells[0].fingerprint)
         vectors, _ = embed(task.texts, model, EmbeddingCache(root / "embeddings"), matrix, progress)
         frames = []
         for result in cluster(task, vectors, cells, store, progress):

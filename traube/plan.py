@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from traube.errors import TraubeError, Unavailable
-from traube.files import digest
+from traube.files import digest, frame_digest
 from traube.methods import Method
 from traube.models import Model, fingerprint_on, load_model
 from traube.params import Protocol
@@ -74,8 +74,6 @@ def cells(
     ----------
     methods, seeds : instead of the protocol's
     """
-    from traube.files import frame_digest
-
     manifest = Manifest("", frame_digest(task.corpus), frame_digest(task.splits))
     return _cells(task.card, manifest, model, protocol_name, protocol, methods, seeds)
 

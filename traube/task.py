@@ -12,7 +12,7 @@ splits : split_set, split, level (str), item (int: the row's number inside its s
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
@@ -103,7 +103,6 @@ class Task:
     card: TaskCard
     corpus: pd.DataFrame
     splits: pd.DataFrame
-    _version: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -117,9 +116,7 @@ class Task:
     @property
     def data_version(self) -> str:
         """Content hash of both tables."""
-        if not self._version:
-            self._version.append(data_version(frame_digest(self.corpus), frame_digest(self.splits)))
-        return self._version[0]
+        return data_version(frame_digest(self.corpus), frame_digest(self.splits))
 
     @property
     def labelled(self) -> bool:
@@ -128,15 +125,20 @@ class Task:
     def test_splits(self, split_set: str = "default") -> Iterator[Split]:
         """The clustering problems that the engine scores, in table order."""
         table = self.splits[(self.splits["split_set"] == split_set) & (self.splits["part"] == "test")]
-        position = pd.Series(np.arange(len(self.corpus)), index=self.corpus["text_id"])
-        for (split, level), rows in table.groupby(["split", "level"], sort=False):
-            labels = None if rows["label"].isna().all() else rows["label"].to_numpy(dtype=object)
+        rows = pd.Index(self.corpus["text_id"]).get_indexer(table["text_id"])
+        if (rows < 0).any():
+            raise TraubeError(
+                f"{self.name}: splits: text_id '{table['text_id'].iloc[int(rows.argmin())]}' is not in the corpus"
+            )
+        items = table["item"].to_numpy(np.int64)
+        labels = table["label"].to_numpy(dtype=object, na_value=None)
+        for (split, level), found in table.groupby(["split", "level"], sort=False).indices.items():
             yield Split(
                 split=str(split),
                 level=str(level),
-                items=rows["item"].to_numpy(np.int64),
-                rows=position.loc[rows["text_id"]].to_numpy(np.int64),
-                labels=labels,
+                items=items[found],
+                rows=rows[found].astype(np.int64),
+                labels=None if all(label is None for label in labels[found]) else labels[found],
             )
 
     def validate(self, source: str = "") -> "Task":
@@ -165,12 +167,10 @@ class Task:
         if not self.labelled:
             return self
         _refuse(self.splits["label"].isna(), f"{where}: splits", "label", "is missing")
-        for split_set in self.splits["split_set"].unique():
-            for split in self.test_splits(split_set):
-                if split.classes is not None and split.classes < 2:
-                    raise TraubeError(
-                        f"{where}: split '{split.split}' ({split.level}): there is only one class; clustering needs two"
-                    )
+        tested = self.splits[self.splits["part"] == "test"]
+        classes = tested.groupby(["split_set", "split", "level"], sort=False)["label"].nunique()
+        for _, split, level in classes.index[classes < 2]:
+            raise TraubeError(f"{where}: split '{split}' ({level}): there is only one class; clustering needs two")
         return self
 
 

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.cluster import AgglomerativeClustering, KMeans, MiniBatchKMeans, kmeans_plusplus
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import cosine_distances
@@ -9,6 +11,7 @@ from sklearn.metrics.pairwise import cosine_distances
 from traube.errors import TraubeError, Unsupported
 from traube.methods import CLUSTERERS, REDUCERS, cluster, reduce, register_clusterer
 from traube.methods import apply as applying
+from traube.methods.clusterers import plus_plus
 from traube.methods.reducers import Umap, _neighbours
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -290,3 +293,27 @@ def test_exact_neighbours_are_exact(blobs):
     expected = np.sort(cosine_distances(blobs[0]), axis=1)[:, :15]
     assert distances == pytest.approx(expected, abs=1e-5)
     assert (indices[:, 0] == np.arange(300)).all()
+
+
+@given(
+    n=st.integers(2, 400),
+    d=st.integers(1, 40),
+    k=st.integers(2, 30),
+    seed=st.integers(0, 1000),
+    normalised=st.booleans(),
+)
+def test_the_faster_kmeans_plus_plus_picks_the_centres_that_scikit_learn_picks(n, d, k, seed, normalised):
+    rng = np.random.default_rng(seed)
+    points = (rng.normal(size=(5, d))[rng.integers(0, 5, n)] + rng.normal(size=(n, d))).astype(np.float32)
+    if normalised:
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+    k = min(k, n)
+    expected, _ = kmeans_plusplus(points, k, random_state=seed)
+    assert np.array_equal(plus_plus(points, k, np.random.RandomState(seed)), expected)
+
+
+def test_minibatch_kmeans_is_scikit_learns():
+    points = np.random.default_rng(0).normal(size=(900, 24)).astype(np.float32)
+    ours = cluster("minibatch_kmeans", {"batch_size": 500}, points, 9, 42)
+    theirs = MiniBatchKMeans(9, batch_size=500, n_init="auto", random_state=42).fit_predict(points)
+    assert np.array_equal(ours, theirs)

@@ -1,7 +1,9 @@
 """Run one part on one split's vectors."""
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -118,15 +120,22 @@ def _run(part: Part, params: Mapping[str, Any], fit: Callable[[Any], Any]) -> An
     Threads add their partial sums in the order in which they finish, so with several of them the last bits of a k-means
     centre, and now and then a label, would differ from run to run. Splits, methods and seeds run side by side instead.
     """
-    from threadpoolctl import threadpool_limits
-
     try:
-        with threadpool_limits(limits=1), warnings.catch_warnings():
+        estimator = part.build(**params)
+        with _thread_pools(len(sys.modules)).limit(limits=1), warnings.catch_warnings():
             # Fewer different texts than clusters: the score `clusters` shows it.
             warnings.filterwarnings("ignore", message="Number of distinct clusters", category=UserWarning)
-            return fit(part.build(**params))
+            return fit(estimator)
     except ValueError as error:
         raise TraubeError(f"{part.name}: {' '.join(str(error).split())}") from error
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(modules: int) -> Any:
+    """The thread pools of the loaded libraries: finding them takes longer than a small clustering, so only after imports."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _checked(X: Matrix) -> Matrix:

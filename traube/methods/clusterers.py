@@ -19,7 +19,43 @@ Labels: TypeAlias = NDArray[np.int64]
 def minibatch_kmeans(**params: Any) -> Any:
     from sklearn.cluster import MiniBatchKMeans
 
+    if params.get("init") == "k-means++" and params.get("n_init") in (1, "auto"):
+        # "auto" is one start, but three for an init that is a function
+        params |= {"init": plus_plus, "n_init": 1}
     return MiniBatchKMeans(**params)
+
+
+def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> Matrix:
+    """First centres [n_clusters, d] by greedy k-means++ (Arthur & Vassilvitskii 2007), as scikit-learn draws them.
+
+    For dense float32 vectors scikit-learn widens all of them anew for every centre, two thirds of the time of a mini-batch
+    k-means. Here it is done once, at 8 bytes a number; mini-batch k-means starts from a sample, so that is little.
+    """
+    from sklearn.cluster import kmeans_plusplus
+
+    if not isinstance(X, np.ndarray) or X.dtype != np.float32:
+        return kmeans_plusplus(X, n_clusters, random_state=random_state)[0]
+    wide = X.astype(np.float64)
+    norms = np.einsum("ij,ij->i", wide, wide)
+
+    def distances(rows: NDArray[np.intp]) -> Array:
+        squared = norms[rows][:, None] - 2 * (wide[rows] @ wide.T) + norms
+        return np.maximum(squared.astype(np.float32), 0)
+
+    n, trials = len(X), 2 + int(np.log(n_clusters))
+    weights = np.ones(n, dtype=np.float32)  # the sums below are rounded as scikit-learn's, or other centres would win
+    chosen = [int(random_state.choice(n, p=weights / weights.sum()))]
+    nearest = distances(np.array(chosen))[0]
+    potential = nearest @ weights
+    for _ in range(1, n_clusters):
+        drawn = random_state.uniform(size=trials) * potential
+        candidates = np.minimum(np.searchsorted(np.cumsum(nearest), drawn), n - 1)
+        shortened = np.minimum(nearest, distances(candidates))
+        potentials = shortened @ weights
+        best = int(np.argmin(potentials))
+        chosen.append(int(candidates[best]))
+        nearest, potential = shortened[best], potentials[best]
+    return X[chosen]
 
 
 def kmeans(**params: Any) -> Any:
