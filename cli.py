@@ -96,14 +96,14 @@ def run(
     """
     from traube import paths
     from traube.params import load_params
-    from traube.plan import Request, plan
+    from traube.plan import Request, plan, wanted_models
     from traube.store import Store
 
     params = load_params()
     chosen = params.chosen(protocol)
     request = Request(
         tasks=task or params.tasks,
-        models=model or params.models,
+        models=model or wanted_models(params),
         protocol_name=protocol or params.protocol,
         protocol=chosen,
         methods=[chosen.method(m) for m in method] if method else None,
@@ -472,6 +472,111 @@ def explain(
         for key, value in row.items():
             text = json.dumps(value) if isinstance(value, dict) else value
             out.print(f"[bold]{key:>28}[/]  {_escape(str(text))}", soft_wrap=True)
+
+
+@app.command()
+def compare(
+    a: Annotated[str, typer.Argument(help="Model, or model:reducer/clusterer.", show_default=False)],
+    b: Annotated[str, typer.Argument(help="The same, to compare with.", show_default=False)],
+    task: Tasks = None,
+    protocol: ProtocolName = None,
+    metric: Annotated[str | None, typer.Option(help="Another metric than each task's main one.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say whether A is really better than B: paired tests over splits, Holm-corrected over tasks.
+
+    Without a method, each model's best one on the task is taken. Splits that share texts are allowed for; a task with one split is
+    tested by a bootstrap over its texts, which needs three seeds.
+    """
+    import json
+
+    from traube import paths
+    from traube.comparison import candidates, compare, corrected, find, main_metric
+    from traube.params import load_params
+    from traube.store import Store
+
+    params = load_params()
+    name = protocol or params.protocol
+    chosen = params.chosen(name)
+    store = Store(paths.home() / "store")
+    found, absent = [], []
+    for t in task or params.tasks:
+        card = store.card(t)
+        options = candidates(store, t, name, metric or main_metric(card, chosen.main_metric)) if card else []
+        try:
+            if card is None or not options:
+                raise TraubeError("nothing is scored yet")
+            sides = find(options, a), find(options, b)
+            found.append(compare(store, store.task(card), *sides, chosen.split_set))
+        except TraubeError as error:
+            absent.append(f"{t}: {error}")
+    if not found:
+        raise TraubeError("nothing to compare: " + "; ".join(absent))
+    for reason in absent:
+        err.print(f"[yellow]left out:[/] {_escape(reason)}")
+    found = corrected(found)
+    if as_json:
+        print(json.dumps([_comparison_row(c, params.promotion.level) for c in found], indent=1))  # noqa: T201
+        return
+    for comparison in found:
+        _print_comparison(comparison, params.promotion.level)
+    over = f", Holm-corrected over {len(found)} tasks" if len(found) > 1 else ""
+    out.print(f"[dim]scores x100; p two-sided{over}; level {params.promotion.level:g}; protocol {name}[/]")
+
+
+def _comparison_row(comparison: Any, level: float) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    sides = {
+        side: {"model": c.model, "method": c.method, "fingerprint": c.fingerprint, "mean": c.mean, "cells": c.cells}
+        for side, c in (("a", comparison.a), ("b", comparison.b))
+    }
+    test = asdict(comparison.test) if comparison.test else None
+    verdict = {"verdict": comparison.verdict(level), "p_holm": comparison.corrected if test else None}
+    return {"task": comparison.a.task, "metric": comparison.a.metric, **verdict, "test": test, **sides}
+
+
+def _print_comparison(comparison: Any, level: float) -> None:
+    c, test = comparison, comparison.test
+    out.print(f"[bold]{c.a.task}[/], {c.a.metric}: [bold]{_escape(c.verdict(level))}[/]")
+    width = max(len(c.a.name), len(c.b.name))
+    for side, candidate in (("A", c.a), ("B", c.b)):
+        out.print(f"  {side}      {candidate.name:<{width}}  {100 * candidate.mean:6.2f}", highlight=False)
+    if test is not None:
+        interval = f"95 % interval {100 * test.low:+.2f} to {100 * test.high:+.2f}"
+        out.print(f"  A - B  {100 * test.difference:+.2f}, {interval}, p = {c.corrected:.3g}, effect {test.effect:.2f}")
+        out.print(f"         [dim]{test.name}, n = {test.n}[/]")
+
+
+@app.command()
+def promote(
+    task: str,
+    version: Annotated[str | None, typer.Argument(help="Version of traube-TASK. Default: the challenger.")] = None,
+) -> None:
+    """Make a version of a task's registered model the champion, whatever the tests say."""
+    from launch import prepare
+    from resources.registry import RegistryResource, registered_name
+
+    prepare()
+    out.print(f"{registered_name(task)}@champion is version {RegistryResource().promote(task, version)} now")
+
+
+@app.command()
+def rollback(task: str) -> None:
+    """Make the champion before the present one champion again."""
+    from launch import prepare
+    from resources.registry import RegistryResource, registered_name
+
+    prepare()
+    out.print(f"{registered_name(task)}@champion is version {RegistryResource().rollback(task)} again")
+
+
+@app.command()
+def retry(checkpoint: str) -> None:
+    """Have the checkpoint sensor evaluate a checkpoint once more, after a failure."""
+    from traube.models.checkpoints import ask_again
+
+    out.print(f"attempt {ask_again(checkpoint)} of {checkpoint} is asked for; `make dev` has to be running")
 
 
 @app.command()

@@ -9,25 +9,29 @@ warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 from assets.clusterings import clusterings_asset  # noqa: E402
-from assets.common import asset_key  # noqa: E402
+from assets.common import data_keys, model_keys  # noqa: E402
 from assets.corpora import corpus_asset  # noqa: E402
 from assets.embeddings import embeddings_asset  # noqa: E402
 from assets.leaderboard import leaderboard_asset  # noqa: E402
+from assets.registry import registry  # noqa: E402
 from assets.report import report  # noqa: E402
 from assets.scores import scores_asset  # noqa: E402
 from assets.splits import splits_asset  # noqa: E402
 from resources.benchmark import BenchmarkResource  # noqa: E402
 from resources.encoder import EncoderResource  # noqa: E402
 from resources.quality import QualityResource  # noqa: E402
+from resources.registry import RegistryResource  # noqa: E402
 from resources.storage import StorageResource  # noqa: E402
 from resources.tracking import TrackingResource  # noqa: E402
+from sensors.checkpoints import checkpoint_sensor  # noqa: E402
+from sensors.failures import failure_sensor  # noqa: E402
+from sensors.lost_runs import lost_run_sensor  # noqa: E402
+from sensors.nightly import nightly_schedules  # noqa: E402
 from sensors.publish import publish_sensors  # noqa: E402
+from sensors.raw_data import raw_data_sensor  # noqa: E402
 from traube import paths  # noqa: E402
 from traube.evaluate import SILENT  # noqa: E402
 from traube.tasks import sources  # noqa: E402
-
-DATA_STAGES = ("corpus", "splits")
-MODEL_STAGES = ("embeddings", "clusterings", "scores")
 
 
 def resources() -> dict[str, Any]:
@@ -39,6 +43,7 @@ def resources() -> dict[str, Any]:
         "encoder": EncoderResource(),
         "quality": QualityResource(folder=str(home / "quality")),
         "tracking": TrackingResource(),
+        "models": RegistryResource(),
         "progress": SILENT,
     }
 
@@ -57,26 +62,33 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
         for source in tasks.values()
         for make in (corpus_asset, splits_asset, embeddings_asset, clusterings_asset, scores_asset)
     ]
-    selected = {stage: [asset_key(name, stage) for name in tasks] for stage in (*DATA_STAGES, *MODEL_STAGES)}
+    leaderboard = leaderboard_asset(list(tasks))
     datasets = dg.define_asset_job(
         "datasets",
-        selection=dg.AssetSelection.assets(*(k for s in DATA_STAGES for k in selected[s])),
+        selection=dg.AssetSelection.assets(*data_keys(tasks)),
         description="Read raw data, draw and check splits. Narrow it to the tasks that you want.",
     )
     evaluate = dg.define_asset_job(
         "evaluate",
-        selection=dg.AssetSelection.assets(*(k for s in MODEL_STAGES for k in selected[s])),
+        selection=dg.AssetSelection.assets(*model_keys(tasks)),
         description="Embed, cluster and score one model (the partition) on every task, or on those selected.",
     )
     publish = dg.define_asset_job(
         "publish",
-        selection=dg.AssetSelection.assets(dg.AssetKey("leaderboard"), dg.AssetKey("report")),
-        description="Rebuild leaderboard and report from what is stored.",
+        selection=dg.AssetSelection.assets(leaderboard, registry, report),
+        description="Rebuild leaderboard, registry and report from what is stored.",
     )
     return dg.Definitions(
-        assets=[*per_task, leaderboard_asset(list(tasks)), report],
+        assets=[*per_task, leaderboard, registry, report],
         jobs=[datasets, evaluate, publish],
-        sensors=publish_sensors(evaluate, publish),
+        sensors=[
+            checkpoint_sensor(evaluate),
+            raw_data_sensor(datasets),
+            *publish_sensors(evaluate, publish),
+            failure_sensor([datasets, evaluate, publish]),
+            lost_run_sensor(),
+        ],
+        schedules=nightly_schedules(evaluate, publish),
         resources={**resources(), **overrides},
         executor=executor,
     )

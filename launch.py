@@ -5,17 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
-import psutil
 
-from assets.common import MODELS, asset_key
-from definitions import DATA_STAGES, MODEL_STAGES, build_defs
+from assets.common import MODELS, data_keys, model_keys
+from definitions import build_defs
+from sensors.lost_runs import end_lost_runs, own_process
 from traube import paths
 from traube.evaluate import Progress
 from traube.files import explained, write_text
 from traube.params import load_params
-from traube.plan import Request
-
-PID, STARTED = "traube/pid", "traube/process_started"
+from traube.plan import Request, wanted_models
 
 
 def prepare() -> None:
@@ -39,39 +37,14 @@ def _same(path: Any, text: str) -> bool:
     return path.exists() and path.read_text() == text
 
 
-def own_process() -> dict[str, str]:
-    """Tags that say which process a run lives in."""
-    return {PID: str(os.getpid()), STARTED: f"{psutil.Process().create_time():.2f}"}
-
-
 def align(instance: dg.DagsterInstance) -> list[str]:
-    """Bring an instance in line: a partition for each model of params.yaml, and no run whose process is gone.
+    """Bring an instance in line: a partition for each model, and no run whose process is gone.
 
     Returns the ids of the runs that were ended.
     """
     assert MODELS.name is not None
-    instance.add_dynamic_partitions(MODELS.name, list(load_params().models))
+    instance.add_dynamic_partitions(MODELS.name, list(wanted_models(load_params())))
     return end_lost_runs(instance)
-
-
-def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Fail the runs whose process is gone, so that they block no queue. Returns their ids."""
-    lost = []
-    for record in instance.get_run_records(
-        dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING])
-    ):
-        run = record.dagster_run
-        if PID in run.tags and not _alive(int(run.tags[PID]), float(run.tags[STARTED])):
-            instance.report_run_failed(run, "the process of this run is gone (killed, or the machine was restarted)")
-            lost.append(run.run_id)
-    return lost
-
-
-def _alive(pid: int, started: float) -> bool:
-    try:
-        return abs(psutil.Process(pid).create_time() - started) < 1
-    except psutil.NoSuchProcess:
-        return False
 
 
 class Launcher:
@@ -98,7 +71,7 @@ class Launcher:
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
         """Read tasks. Returns the errors, one line each."""
-        return self._execute("datasets", [asset_key(t, s) for t in tasks for s in DATA_STAGES])
+        return self._execute("datasets", data_keys(tasks))
 
     def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
         """Evaluate one model on tasks. Returns the errors, one line each."""
@@ -110,9 +83,7 @@ class Launcher:
             "seeds": list(request.seeds or ()),
         }
         config = {"resources": {"benchmark": {"config": asked}}}
-        return self._execute(
-            "evaluate", [asset_key(t, s) for t in tasks for s in MODEL_STAGES], config, partition_key=model
-        )
+        return self._execute("evaluate", model_keys(tasks), config, partition_key=model)
 
     def publish(self) -> list[str]:
         """Rebuild leaderboard and report. Returns the errors, one line each."""

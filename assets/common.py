@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import dagster as dg
 
-STAGES = ("corpus", "splits", "embeddings", "clusterings", "scores")
+DATA_STAGES = ("corpus", "splits")
+MODEL_STAGES = ("embeddings", "clusterings", "scores")
 RESERVED = ("papers", "checkpoints", "leaderboard", "report", "registry")
 
 MODELS = dg.DynamicPartitionsDefinition(name="models")
@@ -12,6 +13,16 @@ MODELS = dg.DynamicPartitionsDefinition(name="models")
 
 def asset_key(task: str, stage: str) -> dg.AssetKey:
     return dg.AssetKey([task, stage])
+
+
+def data_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
+    """What a `datasets` run of some tasks makes."""
+    return [asset_key(task, stage) for task in tasks for stage in DATA_STAGES]
+
+
+def model_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
+    """What an `evaluate` run of some tasks makes."""
+    return [asset_key(task, stage) for task in tasks for stage in MODEL_STAGES]
 
 
 def refuse_failed_checks(context: dg.AssetExecutionContext, specs: Iterable[dg.AssetCheckSpec]) -> None:

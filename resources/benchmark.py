@@ -4,7 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from traube.params import Protocol, load_params
-from traube.plan import Request
+from traube.plan import Request, wanted_models
 
 
 class BenchmarkResource(dg.ConfigurableResource):
@@ -30,7 +30,7 @@ class BenchmarkResource(dg.ConfigurableResource):
         protocol = params.chosen(name)
         return Request(
             tasks=params.tasks,
-            models=params.models,
+            models=wanted_models(params),
             protocol_name=name,
             protocol=protocol,
             methods=[protocol.method(m) for m in self.methods] or None,

@@ -24,6 +24,7 @@ from scipy import sparse
 from traube import methods, workers
 from traube.errors import TraubeError, Unsupported
 from traube.files import atomic, digest
+from traube.methods import Method
 from traube.models import EmbeddingCache, Encoder, Model, Vectors
 from traube.plan import CLUSTERING_VERSION, Cell
 from traube.store import Store
@@ -252,7 +253,11 @@ class _Run:
             self._cluster(group, list(self.views))
             return
         points: list[Any] = [None] * len(self.splits)
-        paths = [self.store.reduction(self._reduction_id(group, split)) for split in self.splits]
+        cell = group.cells[0]
+        paths = [
+            reduction_path(self.store, cell.fingerprint, cell.method, group.seed, self.ids[split.rows])
+            for split in self.splits
+        ]
         # levels of one split have the same texts: one reduction
         first: dict[Path, int] = {}
         for i in self.order:
@@ -283,10 +288,6 @@ class _Run:
 
     def _coordinates(self, path: Path, i: int) -> Vectors:
         return Vectors(path, np.arange(self.splits[i].size), 0)
-
-    def _reduction_id(self, group: _Group, split: Split) -> str:
-        texts = blake2b("".join(self.ids[split.rows]).encode(), digest_size=8).hexdigest()
-        return digest([group.cells[0].fingerprint, group.reducer, group.params, group.seed, texts, CLUSTERING_VERSION])
 
     def _cluster(self, group: _Group, points: list[Any]) -> None:
         for cell in group.cells:
@@ -334,6 +335,16 @@ class _Run:
             }
         )
         self.finished.append(CellResult(opened.cell, "done", "", assignments, opened.seconds))
+
+
+def reduction_path(
+    store: Store, fingerprint: str, method: Method, seed: int | None, text_ids: NDArray[np.object_]
+) -> Path:
+    """Where the reduced vectors of some texts, in that order, are kept."""
+    texts = blake2b("".join(text_ids).encode(), digest_size=8).hexdigest()
+    seed = seed if method.reducer_seeded else None
+    params = dict(method.reducer_params)
+    return store.reduction(digest([fingerprint, method.reducer, params, seed, texts, CLUSTERING_VERSION]))
 
 
 def _outcome(future: Future[Any]) -> Any:

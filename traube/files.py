@@ -96,6 +96,12 @@ def digest(value: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def append_line(path: Path, text: str) -> None:
+    """Add one line to a file that several processes may write to."""
+    with locked(path), path.open("a", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
 def file_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,9 @@
 """params.yaml: the benchmark. Read by the command line, Dagster and DVC alike."""
 
+import re
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from traube import paths
 from traube.config import Strict, parse, read_yaml
@@ -34,12 +35,69 @@ class Protocol(Strict):
         return parse_method(name, self.parameters)
 
 
+_CRON = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))  # minute, hour, day, month, weekday
+
+
+def _in_cron(field: str, bounds: tuple[int, int]) -> bool:
+    """Whether a cron field is well-formed: lists of `*`, `a` or `a-b`, each with `/step` if need be."""
+    for part in field.split(","):
+        found = re.fullmatch(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", part)
+        if not found or any(not bounds[0] <= int(n) <= bounds[1] for n in found.groups()[:2] if n):
+            return False
+    return True
+
+
+class Nightly(Strict):
+    """When the whole benchmark runs by itself."""
+
+    enabled: bool = True
+    cron: str = "0 2 * * *"
+    timezone: str = "Europe/Berlin"
+
+    @field_validator("cron")
+    @classmethod
+    def _is_cron(cls, value: str) -> str:
+        fields = value.split()
+        if len(fields) != len(_CRON) or not all(map(_in_cron, fields, _CRON)):
+            raise ValueError(f"'{value}' is no cron expression of five fields in numbers, like '0 2 * * *'")
+        return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_timezone(cls, value: str) -> str:
+        from zoneinfo import ZoneInfo
+
+        try:
+            ZoneInfo(value)
+        except (ValueError, KeyError, OSError):
+            raise ValueError(f"'{value}' is no time zone, like Europe/Berlin or UTC") from None
+        return value
+
+
+class Promotion(Strict):
+    """When a challenger becomes champion."""
+
+    level: float = Field(0.05, gt=0, lt=1, description="of the two-sided test, Holm-corrected over tasks")
+    minimum_effect: float = Field(0.005, ge=0, le=1, description="smallest gain in the task's main metric")
+    margin: float = Field(0.01, ge=0, le=1, description="largest loss on another task of the family")
+
+
+class Watch(Strict):
+    """What else is looked at for new models; nothing by default, and nothing when offline."""
+
+    hub: tuple[str, ...] = Field((), description="Hugging Face ids whose new revisions become checkpoints")
+    mlflow: tuple[str, ...] = Field((), description="registered models whose new versions become checkpoints")
+
+
 class Params(Strict):
     """The whole of params.yaml."""
 
     protocol: str
     tasks: tuple[str, ...] = Field(min_length=1)
     models: tuple[str, ...] = Field(min_length=1)
+    nightly: Nightly = Nightly()
+    promotion: Promotion = Promotion()
+    watch: Watch = Watch()
     protocols: dict[str, Protocol]
 
     def chosen(self, protocol: str | None = None) -> Protocol:

@@ -21,6 +21,11 @@ def raw() -> Path:
     return _from_environment("TRAUBE_RAW", PROJECT / "data" / "raw")
 
 
+def checkpoints() -> Path:
+    """Models that training wrote or people put here: `TRAUBE_CHECKPOINTS`, by default `checkpoints/` in the project."""
+    return _from_environment("TRAUBE_CHECKPOINTS", PROJECT / "checkpoints")
+
+
 def cards() -> Path:
     """The user's own tasks and models: `TRAUBE_CARDS`, by default `cards/` in the project."""
     return _from_environment("TRAUBE_CARDS", PROJECT / "cards")

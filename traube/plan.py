@@ -11,8 +11,8 @@ from functools import cached_property
 from traube.errors import TraubeError, Unavailable
 from traube.files import digest, frame_digest
 from traube.methods import Method
-from traube.models import Model, fingerprint_on, load_model
-from traube.params import Protocol
+from traube.models import Model, checkpoints, fingerprint_on, load_model
+from traube.params import Params, Protocol
 from traube.store import Manifest, Store
 from traube.task import Task, TaskCard, data_version
 from traube.tasks import get_source
@@ -105,6 +105,11 @@ def _cells(
         for seed in ((seeds or protocol.seeds) if method.seeded else (None,))
     ]
     return list(dict.fromkeys(found))  # a seed or method may be named twice
+
+
+def wanted_models(params: Params) -> tuple[str, ...]:
+    """The models of the benchmark: those of params.yaml, then the checkpoints."""
+    return tuple(dict.fromkeys([*params.models, *checkpoints.cards()]))
 
 
 @dataclass(frozen=True)

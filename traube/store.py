@@ -151,9 +151,9 @@ class Store:
             return None  # absent or damaged: the cell counts as missing
         return record if isinstance(record, dict) and set(CELL_COLUMNS) <= set(record) else None
 
-    def cells(self) -> pd.DataFrame:
-        """All cells, one row each."""
-        return self._table((path.parent.name, path.stem) for path in sorted(self.folder.glob("results/*/*.json")))
+    def cells(self, task: str = "*") -> pd.DataFrame:
+        """All cells, or those of one task; one row each."""
+        return self._table((path.parent.name, path.stem) for path in sorted(self.folder.glob(f"results/{task}/*.json")))
 
     def cells_by_id(self, task: str, cell_ids: Iterable[str]) -> pd.DataFrame:
         """Those of the given cells that are stored."""

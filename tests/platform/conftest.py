@@ -3,7 +3,9 @@
 import csv
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import dagster as dg
 import pytest
 
 from launch import Launcher
@@ -43,6 +45,16 @@ def word_rows() -> list[tuple[str, str]]:
         for topic, words in TOPICS.items()
         for i in range(20)
     ]
+
+
+def sensor_of(definitions: dg.Definitions, name: str) -> Any:
+    """A sensor, to be called with a context."""
+    return next(sensor for sensor in definitions.sensors or [] if sensor.name == name)
+
+
+def schedule_of(definitions: dg.Definitions, name: str) -> Any:
+    """A schedule, to be called with a context."""
+    return next(schedule for schedule in definitions.schedules or [] if schedule.name == name)
 
 
 @pytest.fixture

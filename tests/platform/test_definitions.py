@@ -41,17 +41,25 @@ def test_the_graph_is_the_one_that_was_agreed_on(definitions: dg.Definitions, sn
             "checks": checks[key],
         }
         for key in sorted(graph.get_all_asset_keys())
-        if key.path[0] in ("pydocs_s2s", "tweet", "leaderboard", "report")
+        if key.path[0] in ("pydocs_s2s", "tweet", "leaderboard", "registry", "report")
     }
     shape["leaderboard"]["after"] = [name for name in shape["leaderboard"]["after"] if "pydocs" in name]
     assert shape == snapshot
 
 
-def test_there_are_three_jobs_and_publishing_follows_every_evaluation(definitions: dg.Definitions) -> None:
+def test_there_are_three_jobs_and_what_runs_by_itself_is_on(definitions: dg.Definitions) -> None:
     jobs = {job.name for job in definitions.resolve_all_job_defs() if not job.name.startswith("__")}
     assert jobs == {"datasets", "evaluate", "publish"}
     sensors = {sensor.name: sensor.default_status for sensor in definitions.sensors or []}
-    assert sensors == dict.fromkeys(["publish_after_success", "publish_after_failure"], dg.DefaultSensorStatus.RUNNING)
+    names = [
+        "new_checkpoints",
+        "raw_data",
+        "publish_after_success",
+        "publish_after_failure",
+        "failed_runs",
+        "lost_runs",
+    ]
+    assert sensors == dict.fromkeys(names, dg.DefaultSensorStatus.RUNNING)
 
 
 def test_the_evaluate_job_holds_partitioned_assets_only(definitions: dg.Definitions) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import dagster as dg
 import pandas as pd
 
-from launch import PID, STARTED, Launcher, end_lost_runs
+from launch import Launcher
+from sensors.lost_runs import PID, STARTED, end_lost_runs
 from tests.platform.conftest import word_rows, write_task
 from traube.evaluate import SILENT
 from traube.plan import Plan, Request

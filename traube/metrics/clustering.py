@@ -9,7 +9,7 @@ label -1, which HDBSCAN and others give to items they refuse to put in any clust
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -22,7 +22,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as sk
 from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
 
-from traube.errors import TraubeError
+from traube.errors import TraubeError, unknown
 
 Labels: TypeAlias = Sequence[Any] | NDArray[Any] | pd.Series
 Codes: TypeAlias = NDArray[np.int64]
@@ -136,7 +136,10 @@ class Contingency:
     @cached_property
     def information(self) -> float:
         """Mutual information I(C;K), which no rounding lifts above the entropies: a score of 1 + 2e-16 fails checks."""
-        return min(float(sk.mutual_info_score(None, None, contingency=self.counts)), *self.entropies)
+        cells = self.counts.tocoo()
+        expected = self.classes[cells.row].astype(np.float64) * self.clusters[cells.col]
+        information = float((cells.data / self.n * np.log(cells.data / expected * self.n)).sum())
+        return max(0.0, min(information, *self.entropies))
 
 
 def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, float]:
@@ -164,7 +167,7 @@ def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, fl
     values: dict[str, float] = {}
     for policy in NOISE_POLICIES:
         if noise.any() or not values:  # without noise all policies say the same
-            values = _scores(Contingency.of(*_under(policy, true, predicted, noise)))
+            values = _scores(Contingency.of(*under(policy, true, predicted)))
         scores |= {f"{metric}/{policy}": value for metric, value in values.items()}
     return scores | _sizes(predicted)
 
@@ -222,8 +225,9 @@ def _sizes(predicted: Codes) -> dict[str, float]:
     return {"clusters": float(len(np.unique(predicted[~noise]))), "noise_share": float(noise.mean())}
 
 
-def _under(policy: str, true: Codes, predicted: Codes, noise: NDArray[np.bool_]) -> tuple[Codes, Codes]:
-    """Both label arrays as a noise policy reads them."""
+def under(policy: str, true: Codes, predicted: Codes) -> tuple[Codes, Codes]:
+    """Both label arrays, int64 [n], as a noise policy reads them."""
+    noise = predicted == NOISE
     if policy == "noise_dropped":
         return true[~noise], predicted[~noise]
     if policy == "noise_as_singletons":
@@ -232,17 +236,43 @@ def _under(policy: str, true: Codes, predicted: Codes, noise: NDArray[np.bool_])
     return true, predicted
 
 
+def metric_of(name: str) -> Callable[[Codes, Codes], float]:
+    """A metric by its full name, `<metric>/<policy>`, as a function of gold labels and clusters, both int64 [n].
+
+    Raises
+    ------
+    TraubeError
+        If there is no such metric.
+    """
+    metric, _, policy = name.partition("/")
+    if metric not in METRICS or policy not in NOISE_POLICIES:
+        raise unknown("metric", name, [f"{m}/{p}" for m in METRICS for p in NOISE_POLICIES])
+
+    def value(labels_true: Codes, labels_pred: Codes) -> float:
+        table = Contingency.of(*under(policy, labels_true, labels_pred))
+        return _OF_TABLE[metric](table) if table.n else np.nan
+
+    return value
+
+
 def _scores(table: Contingency) -> dict[str, float]:
     """METRICS from one table: the numbers of the functions above, with shared work (the tests compare them)."""
     if table.n == 0:
         return dict.fromkeys(METRICS, np.nan)
-    h_true, h_pred = table.entropies
-    homogeneous = table.information / h_true if h_true else 1.0
-    complete = table.information / h_pred if h_pred else 1.0
-    v = 2 * homogeneous * complete / (homogeneous + complete) if homogeneous + complete else 0.0
-    rand, adjusted_rand = _rand(table)
-    values = (v, homogeneous, complete, v, _nmi_geometric(table), _ami(table))
-    return dict(zip(METRICS, (*values, rand, adjusted_rand, _acc(table), _purity(table)), strict=True))
+    return {metric: _OF_TABLE[metric](table) for metric in METRICS}
+
+
+def _homogeneity(table: Contingency) -> float:
+    return table.information / table.entropies[0] if table.entropies[0] else 1.0
+
+
+def _completeness(table: Contingency) -> float:
+    return table.information / table.entropies[1] if table.entropies[1] else 1.0
+
+
+def _v_measure(table: Contingency) -> float:
+    h, c = _homogeneity(table), _completeness(table)
+    return 2 * h * c / (h + c) if h + c else 0.0
 
 
 def _entropy(sizes: Codes) -> float:
@@ -272,17 +302,25 @@ def _away_from_zero(value: float) -> float:
     return float(np.copysign(max(abs(value), np.finfo(np.float64).eps), value))
 
 
-def _rand(table: Contingency) -> tuple[float, float]:
-    """RI and ARI from pair counts, in Python's unbounded integers."""
+def _pairs(table: Contingency) -> tuple[int, int, int, int]:
+    """Item pairs together in both, in their class only, in their cluster only, and apart; Python's unbounded integers."""
     squares = int((table.counts.data**2).sum())
     in_class, in_cluster = int((table.classes**2).sum()), int((table.clusters**2).sum())
-    together, pairs = squares - table.n, table.n * (table.n - 1)
-    split, merged = in_class - squares, in_cluster - squares  # together in one of the two only
-    apart = pairs - together - split - merged
+    together, split, merged = squares - table.n, in_class - squares, in_cluster - squares
+    return together, split, merged, table.n * (table.n - 1) - together - split - merged
+
+
+def _ri(table: Contingency) -> float:
+    together, split, merged, apart = _pairs(table)
+    return (together + apart) / (table.n * (table.n - 1)) if split or merged else 1.0
+
+
+def _ari(table: Contingency) -> float:
+    together, split, merged, apart = _pairs(table)
     if split == merged == 0:
-        return 1.0, 1.0
+        return 1.0
     chance = (together + split) * (split + apart) + (together + merged) * (merged + apart)
-    return (together + apart) / pairs, 2 * (together * apart - split * merged) / chance
+    return 2 * (together * apart - split * merged) / chance
 
 
 def _acc(table: Contingency) -> float:
@@ -294,3 +332,17 @@ def _acc(table: Contingency) -> float:
 
 def _purity(table: Contingency) -> float:
     return float(table.counts.max(axis=0).sum() / table.n) if table.n else np.nan
+
+
+_OF_TABLE: dict[str, Callable[[Contingency], float]] = {
+    "v_measure": _v_measure,
+    "homogeneity": _homogeneity,
+    "completeness": _completeness,
+    "nmi_arithmetic": _v_measure,
+    "nmi_geometric": _nmi_geometric,
+    "ami": _ami,
+    "ri": _ri,
+    "ari": _ari,
+    "acc": _acc,
+    "purity": _purity,
+}

@@ -1,14 +1,15 @@
 """Models: lexical baselines, sentence-transformers, and the cache of their vectors."""
 
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 
 from traube.cards import model_files
 from traube.config import parse, read_yaml
 from traube.errors import TraubeError, unknown
+from traube.models import checkpoints
 from traube.models.base import Encoder, Model, ModelCard, Precision, fingerprint_on
 from traube.models.cache import EmbeddingCache
+from traube.models.catalogue import catalogue
 from traube.models.lexical import BagOfWords, Lsa, TfIdf
 from traube.models.transformer import Transformer
 from traube.models.vectors import Vectors
@@ -23,24 +24,15 @@ __all__ = [
     "fingerprint_on",
     "load_model",
     "model_cards",
+    "model_of",
 ]
 
-CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 _LEXICAL: dict[str, Callable[[ModelCard], Model]] = {"bow": BagOfWords, "tfidf": TfIdf, "lsa": Lsa}
 
 
-@lru_cache(maxsize=1)
-def _catalogue() -> dict[str, ModelCard]:
-    entries, lines = read_yaml(CATALOGUE)
-    return {
-        name: parse(ModelCard, {"name": name, **entry}, CATALOGUE, {k[1:]: v for k, v in lines.items() if k[0] == name})
-        for name, entry in entries.items()
-    }
-
-
 def model_cards() -> dict[str, ModelCard]:
-    """All known models by name: the catalogue's, then those of `cards/` (YAML files with a key `model`) that can be used."""
-    return {**_catalogue(), **_read_cards()[0]}
+    """All known models by name: checkpoints, the catalogue's, then those of `cards/` (YAML files with a key `model`)."""
+    return {**checkpoints.cards(), **catalogue(), **_read_cards()[0]}
 
 
 def card_errors() -> dict[Path, TraubeError]:
@@ -63,7 +55,7 @@ def read_card(path: Path) -> ModelCard:
     """Read a user's model card; the model's name is the file's."""
     entry, lines = read_yaml(path)
     card = parse(ModelCard, {"name": path.stem, **entry}, path, lines)
-    if card.name in _catalogue():
+    if card.name in catalogue():
         raise TraubeError(f"{path}: the name '{card.name}' is taken by a model of the catalogue; rename the file")
     if card.kind != "transformer":
         raise TraubeError(f"{path}: line {lines.get(('kind',), 1)}: kind: a card's model is a transformer")
@@ -92,6 +84,9 @@ def load_model(name: str, device: str | None = None, precision: Precision | None
     if name not in cards:
         raise unknown("model", name, cards)
     card = cards[name]
-    if card.kind in _LEXICAL:
-        return _LEXICAL[card.kind](card)
-    return Transformer(card.model_copy(update={"precision": precision}) if precision else card, device)
+    return model_of(card.model_copy(update={"precision": precision}) if precision else card, device)
+
+
+def model_of(card: ModelCard, device: str | None = None) -> Model:
+    """The model that a card describes. Weights are loaded when they are first needed."""
+    return _LEXICAL[card.kind](card) if card.kind in _LEXICAL else Transformer(card, device)

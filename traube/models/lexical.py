@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 
 from traube.errors import TraubeError
 from traube.files import digest
@@ -26,45 +27,61 @@ class _Lexical(ABC):
         return digest([self.card.model_dump(exclude={"description"}), "scikit-learn", version("scikit-learn")])
 
     @abstractmethod
+    def _pipeline(self, texts: Sequence[str]) -> Any:
+        """What makes vectors, not fitted yet."""
+
     def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
         """Fit on the texts and give their vectors, float32 [n, d]."""
+        return self._fitted(texts)[1]
 
-    def _counts(self, texts: Sequence[str], vectorizer: type) -> csr_matrix:
+    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense | csr_matrix:
+        """Fit on a corpus and give the vectors of other texts, float32 [n, d]."""
+        return _as_float32(self._fitted(corpus)[0].transform(texts))
+
+    def _fitted(self, texts: Sequence[str]) -> tuple[Any, Dense | csr_matrix]:
         try:
-            return csr_matrix(vectorizer(max_features=self.card.features, dtype=np.float32).fit_transform(texts))
+            pipeline = self._pipeline(texts)
+            return pipeline, _as_float32(pipeline.fit_transform(texts))
         except ValueError as error:
             raise TraubeError(f"model '{self.name}': no vocabulary: the texts hold no words ({error})") from None
+
+    def _vectorizer(self, kind: type) -> Any:
+        return kind(max_features=self.card.features, dtype=np.float32)
+
+
+def _as_float32(vectors: Any) -> Dense | csr_matrix:
+    return csr_matrix(vectors) if issparse(vectors) else np.asarray(vectors, dtype=np.float32)
 
 
 class BagOfWords(_Lexical):
     """Term counts, float32 csr [n, features]."""
 
-    def encode(self, texts: Sequence[str]) -> csr_matrix:
+    def _pipeline(self, texts: Sequence[str]) -> Any:
         from sklearn.feature_extraction.text import CountVectorizer
 
-        return self._counts(texts, CountVectorizer)
+        return self._vectorizer(CountVectorizer)
 
 
 class TfIdf(_Lexical):
     """TF-IDF weights with rows of length 1, float32 csr [n, features]."""
 
-    def encode(self, texts: Sequence[str]) -> csr_matrix:
+    def _pipeline(self, texts: Sequence[str]) -> Any:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        return self._counts(texts, TfidfVectorizer)
+        return self._vectorizer(TfidfVectorizer)
 
 
 class Lsa(_Lexical):
     """Latent semantic analysis: TF-IDF, truncated SVD (seed 42), rows of length 1; float32 [n, dimensions]."""
 
-    def encode(self, texts: Sequence[str]) -> Dense:
+    def _pipeline(self, texts: Sequence[str]) -> Any:
         from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.preprocessing import normalize
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import Normalizer
 
-        weights = self._counts(texts, TfidfVectorizer)
-        components = min(self.card.dimensions, min(weights.shape) - 1)
+        words = self._vectorizer(TfidfVectorizer)
+        components = min(self.card.dimensions, min(words.fit_transform(texts).shape) - 1)
         if components < 1:
             raise TraubeError(f"model '{self.name}': LSA needs at least two texts and two words")
-        reduced = TruncatedSVD(components, random_state=SEED).fit_transform(weights)
-        return normalize(reduced).astype(np.float32)
+        return make_pipeline(words, TruncatedSVD(components, random_state=SEED), Normalizer())

@@ -1,0 +1,136 @@
+"""`registry`: which clustering of each task is served: the champion, and the challenger with the reason why it is not."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import dagster as dg
+import pandas as pd
+
+from resources.benchmark import BenchmarkResource
+from resources.encoder import EncoderResource
+from resources.registry import CHAMPION, RegistryResource, is_candidate
+from resources.storage import StorageResource
+from traube.errors import TraubeError
+from traube.evaluate import embed
+from traube.files import locked
+from traube.models import Model, fingerprint_on
+from traube.models.base import Precision
+from traube.params import load_params
+from traube.store import Manifest, Store
+from traube.task import Task
+
+if TYPE_CHECKING:
+    from traube.comparison import Candidate, Verdict
+
+
+@dg.asset(
+    key="registry",
+    deps=["leaderboard"],
+    group_name="registry",
+    kinds={"mlflow"},
+    description="Champion and challenger of each task. The champion changes only for one that is better by a paired test.",
+)
+def registry(
+    context: dg.AssetExecutionContext,
+    storage: StorageResource,
+    benchmark: BenchmarkResource,
+    encoder: EncoderResource,
+    models: RegistryResource,
+) -> dg.MaterializeResult:
+    from traube.comparison import candidates, judge, main_metric
+
+    store, request = storage.store, benchmark.request()
+    with locked(store.table("registry")):
+        tasks = _tasks(store, list(request.tasks))
+        found = {
+            name: candidates(store, name, request.protocol_name, main_metric(task.card, request.protocol.main_metric))
+            for name, task in tasks.items()
+        }
+        challengers, champions = _sides(models, encoder, request.protocol.precision, store, found)
+        rules, split_set = load_params().promotion, request.protocol.split_set
+        verdicts = judge(store, tasks, found, challengers, champions, rules, split_set)
+        notes = []
+        for verdict in verdicts:
+            try:
+                model = encoder.model(verdict.challenger.model, request.protocol.precision)
+                _apply(verdict, tasks[verdict.task], model, storage, models, split_set)
+            except TraubeError as error:  # a model that is gone keeps only its own task from being served
+                context.log.warning(f"{verdict.task}: {error}")
+                notes.append(f"{verdict.task}: {error}")
+    table = verdict_table(verdicts)
+    return dg.MaterializeResult(
+        metadata={
+            "verdicts": dg.MetadataValue.md(table.to_markdown(index=False)),
+            "promoted": sum(v.decision in ("first", "promote") for v in verdicts),
+            **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
+        }
+    )
+
+
+def _tasks(store: Store, names: list[str]) -> dict[str, Task]:
+    """The stored tasks with labels: without them nothing can be better."""
+    stored = {name: store.task(card) for name in names if store.manifest(name) and (card := store.card(name))}
+    return {name: task for name, task in stored.items() if task.labelled}
+
+
+def _sides(
+    models: RegistryResource,
+    encoder: EncoderResource,
+    precision: Precision | None,
+    store: Store,
+    found: Mapping[str, "list[Candidate]"],
+) -> tuple[dict[str, "Candidate"], dict[str, "Candidate | None"]]:
+    """By task: the best candidate that can be served and is not the champion, and the champion as scored on the present data."""
+    challengers: dict[str, Candidate] = {}
+    champions: dict[str, Candidate | None] = {}
+    for task, options in found.items():
+        held, manifest = models.held(task, CHAMPION), store.manifest(task)
+        assert manifest is not None
+        present = {name: _fingerprint(encoder, name, precision, manifest) for name in {c.model for c in options}}
+        if held:
+            champions[task] = next((c for c in options if is_candidate(held, c)), None)
+        new = [c for c in options if not is_candidate(held, c) and c.fingerprint == present[c.model]]
+        if new:
+            challengers[task] = new[0]
+    return challengers, champions
+
+
+def _fingerprint(encoder: EncoderResource, name: str, precision: Precision | None, manifest: Manifest) -> str | None:
+    """Of a model as it is now; None if it is gone."""
+    try:
+        return fingerprint_on(encoder.model(name, precision), manifest.corpus_version)
+    except TraubeError:
+        return None
+
+
+def _apply(
+    verdict: "Verdict", task: Task, model: Model, storage: StorageResource, models: RegistryResource, split_set: str
+) -> None:
+    """Register the challenger, and move the aliases as was decided."""
+    from traube import serving
+
+    candidate, store = verdict.challenger, storage.store
+    vectors, _ = embed(task.texts, model, storage.cache, store.matrix(task.name, candidate.fingerprint))
+    version = models.register(candidate, lambda: serving.freeze(store, task, candidate, model, vectors, split_set))
+    models.explain(task.name, version, verdict)
+    if verdict.decision in ("first", "promote"):
+        models.promote(task.name, version)
+    else:
+        models.challenge(task.name, version)
+
+
+def verdict_table(verdicts: list["Verdict"]) -> pd.DataFrame:
+    """One row a task, for people."""
+    return pd.DataFrame(
+        [
+            {
+                "task": v.task,
+                "decision": v.decision,
+                "challenger": f"{v.challenger.name}: {100 * v.challenger.mean:.2f}",
+                "champion": f"{v.champion.name}: {100 * v.champion.mean:.2f}" if v.champion else "",
+                "reason": v.reason,
+            }
+            for v in verdicts
+        ],
+        columns=["task", "decision", "challenger", "champion", "reason"],
+    )

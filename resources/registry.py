@@ -1,0 +1,174 @@
+"""The MLflow model registry: a servable clustering per task, with the aliases `champion` and `challenger`.
+
+A task's registered model is `traube-<task>`. A version is one (model, fingerprint, method) on one version of the task's data;
+its tags say which, with what score, and why it was promoted or not.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from resources.tracking import connect, default_uri
+from traube.errors import TraubeError
+from traube.files import digest
+from traube.models.checkpoints import pin
+
+if TYPE_CHECKING:
+    from traube.comparison import Candidate, Verdict
+    from traube.serving import Served
+
+CHAMPION, CHALLENGER = "champion", "challenger"
+HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
+IDENTITY = ("task", "protocol", "metric", "model", "fingerprint", "method", "data_version")
+CODE = Path(__file__).with_name("served_model.py")
+
+
+def registered_name(task: str) -> str:
+    return f"traube-{task}"
+
+
+class RegistryResource(dg.ConfigurableResource):
+    """Reads and moves champions and challengers.
+
+    Attributes
+    ----------
+    uri : tracking store; by default `MLFLOW_TRACKING_URI`, or `mlflow.db` below TRAUBE_HOME
+    """
+
+    uri: str = ""
+
+    def client(self) -> Any:
+        return connect(self.uri or default_uri())[0]
+
+    def held(self, task: str, alias: str) -> dict[str, str] | None:
+        """Tags of the version that has an alias, and its number as `version`; None if there is none."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            version = self.client().get_model_version_by_alias(registered_name(task), alias)
+        except MlflowException:
+            return None
+        tags = {key.removeprefix("traube."): value for key, value in version.tags.items()}
+        return {**tags, "version": str(version.version)}
+
+    def register(self, candidate: "Candidate", freeze: "Callable[[], Served]") -> str:
+        """Make a candidate servable. Returns its version: a new one, or the one that it has already."""
+        import mlflow
+        from mlflow.exceptions import MlflowException
+
+        from traube import serving
+
+        client, experiment = connect(self.uri or default_uri())
+        name, identity = registered_name(candidate.task), {key: str(getattr(candidate, key)) for key in IDENTITY}
+        key = digest(identity)
+        found = client.search_model_versions(f"name = '{name}' and tag.`traube.key` = '{key}'")
+        if found:
+            return str(found[0].version)
+        served = freeze()
+        served.card = pin(served.card, served.fingerprint)
+        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+        mlflow.set_tracking_uri(self.uri or default_uri())
+        run = client.create_run(
+            experiment, run_name=f"serve {candidate.task}: {candidate.name}", tags={"traube.serves": key}
+        )
+        with TemporaryDirectory(prefix="traube-") as folder:
+            serving.save(served, Path(folder) / "served")
+            with mlflow.start_run(run_id=run.info.run_id):
+                info = mlflow.pyfunc.log_model(
+                    name="served",
+                    python_model=str(CODE),
+                    artifacts={"served": str(Path(folder) / "served")},
+                    pip_requirements=["traube"],
+                )
+        source = client.get_logged_model(info.model_id).artifact_location
+        with suppress(MlflowException):  # it is there already
+            client.create_registered_model(name)
+        made = client.create_model_version(name, source, run.info.run_id, model_id=info.model_id)
+        version = str(made.version)
+        for tag, value in {**identity, "key": key, "score": f"{candidate.mean:.6f}"}.items():
+            client.set_model_version_tag(name, version, f"traube.{tag}", value)
+        return version
+
+    def explain(self, task: str, version: str, verdict: "Verdict") -> None:
+        """Write down on a version what was decided of it, and why."""
+        client, name = self.client(), registered_name(task)
+        tags = {"decision": verdict.decision, "reason": verdict.reason}
+        if verdict.comparison and verdict.comparison.test:
+            test = verdict.comparison.test
+            tags |= {
+                "against": verdict.comparison.b.name,
+                "difference": f"{test.difference:+.6f}",
+                "interval": f"{test.low:+.6f} to {test.high:+.6f}",
+                "p": f"{test.p:.3g}",
+                "p_holm": f"{verdict.comparison.corrected:.3g}",
+                "effect": f"{test.effect:.3f}",
+                "test": test.name,
+            }
+        for tag, value in tags.items():
+            client.set_model_version_tag(name, version, f"traube.{tag}", value)
+
+    def challenge(self, task: str, version: str) -> None:
+        self.client().set_registered_model_alias(registered_name(task), CHALLENGER, version)
+
+    def promote(self, task: str, version: str | None = None) -> str:
+        """Make a version (by default the challenger) the champion, and remember the one before. Returns the version.
+
+        Raises
+        ------
+        TraubeError
+            If there is no such version.
+        """
+        version = version or self._version_of(task, CHALLENGER)
+        client, name = self.client(), registered_name(task)
+        if version not in {str(v.version) for v in client.search_model_versions(f"name = '{name}'")}:
+            raise TraubeError(f"{name} has no version {version}; see the registry in the MLflow UI (`make dev`)")
+        history = self._history(task)
+        if history[-1:] != [version]:
+            client.set_registered_model_tag(name, HISTORY, json.dumps([*history, version]))
+        client.set_registered_model_alias(name, CHAMPION, version)
+        challenger = self.held(task, CHALLENGER)
+        if challenger and challenger["version"] == version:
+            client.delete_registered_model_alias(name, CHALLENGER)
+        return version
+
+    def rollback(self, task: str) -> str:
+        """Make the champion before this one champion again. Returns its version.
+
+        Raises
+        ------
+        TraubeError
+            If there was none.
+        """
+        history = self._history(task)
+        if len(history) < 2:
+            raise TraubeError(f"{registered_name(task)} has had no other champion to go back to")
+        client, name = self.client(), registered_name(task)
+        client.set_registered_model_tag(name, HISTORY, json.dumps(history[:-1]))
+        client.set_registered_model_alias(name, CHAMPION, history[-2])
+        return history[-2]
+
+    def _version_of(self, task: str, alias: str) -> str:
+        held = self.held(task, alias)
+        if held is None:
+            raise TraubeError(f"{registered_name(task)} has no {alias}; `traube run` makes one")
+        return held["version"]
+
+    def _history(self, task: str) -> list[str]:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            tags = self.client().get_registered_model(registered_name(task)).tags
+        except MlflowException:
+            return []
+        return list(json.loads(tags.get(HISTORY, "[]")))
+
+
+def is_candidate(held: Mapping[str, str] | None, candidate: "Candidate") -> bool:
+    """Whether a version of the registry is that candidate, on whichever data."""
+    return held is not None and (held["model"], held["fingerprint"], held["method"]) == candidate.key

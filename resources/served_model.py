@@ -1,0 +1,22 @@
+"""The code that MLflow stores with a served clustering, and runs to load it. What it reads are plain files, no pickles."""
+
+from pathlib import Path
+
+import pandas as pd
+from mlflow.models import set_model  # noqa: TID253 (only MLflow imports this file)
+from mlflow.pyfunc import PythonModel, PythonModelContext  # noqa: TID253
+
+from traube import serving
+
+
+class ServedClustering(PythonModel):
+    """Texts in; cluster, distance to its centre and key words out."""
+
+    def load_context(self, context: PythonModelContext) -> None:
+        self.served = serving.load(Path(context.artifacts["served"]))
+
+    def predict(self, context: PythonModelContext, model_input: list[str]) -> pd.DataFrame:
+        return self.served.predict(model_input)
+
+
+set_model(ServedClustering())

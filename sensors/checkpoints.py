@@ -1,0 +1,111 @@
+"""A new checkpoint is noticed, waited for until it is whole, and evaluated: once for each content."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
+
+from assets.common import MODELS, model_keys
+from traube import paths
+from traube.errors import TraubeError
+from traube.models import checkpoints, load_model
+from traube.params import Params, load_params
+from traube.plan import unread
+from traube.store import Store
+
+
+@dataclass
+class Seen:
+    """What the sensor remembers of a folder.
+
+    Attributes
+    ----------
+    state : of its files at the last tick; while it changes, the folder is being written
+    settled : the state in which it was requested or refused
+    fingerprint, attempt : of the last evaluation that was requested
+    """
+
+    state: str = ""
+    settled: str = ""
+    fingerprint: str = ""
+    attempt: int = 0
+
+
+def checkpoint_sensor(evaluate: AssetJob) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="new_checkpoints",
+        job=evaluate,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=10,
+        description="Evaluates each new or changed folder of checkpoints/ on the benchmark's tasks.",
+    )
+    def new_checkpoints(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        seen = {name: Seen(**entry) for name, entry in json.loads(context.cursor or "{}").items()}
+        params = load_params()
+        tasks, waiting = _tasks(params)
+        if not tasks:
+            return dg.SkipReason(f"no task of params.yaml has been read yet ({waiting or 'none can be had here'})")
+        requests, said = [], []
+        for folder in checkpoints.folders():
+            entry = seen.setdefault(folder.name, Seen())
+            try:
+                request = _look_at(folder, entry, params, tasks)
+            except (TraubeError, OSError) as error:
+                context.log.warning(f"checkpoint refused: {error}")
+                said.append(f"refused: {error}")
+                continue
+            if isinstance(request, dg.RunRequest):
+                requests.append(request)
+            elif request:
+                said.append(f"{folder.name}: {request}")
+        # the cursor is merged: a folder that is away for a while is known again when it is back
+        cursor = json.dumps({name: asdict(entry) for name, entry in seen.items()})
+        keys = [r.partition_key for r in requests if r.partition_key]
+        return dg.SensorResult(
+            run_requests=requests,
+            dynamic_partitions_requests=[MODELS.build_add_request(keys)] if keys else [],
+            cursor=cursor,
+            skip_reason=None if requests else dg.SkipReason("; ".join(said) or "nothing new"),
+        )
+
+    return new_checkpoints
+
+
+def _tasks(params: Params) -> tuple[list[str], str]:
+    """The tasks to evaluate on, and those that have to be read first."""
+    new, unavailable = unread(params.tasks, Store(paths.home() / "store"))
+    return [t for t in params.tasks if t not in new and t not in unavailable], ", ".join(new)
+
+
+def _look_at(folder: Path, entry: Seen, params: Params, tasks: list[str]) -> dg.RunRequest | str:
+    """The run that a folder calls for, or why there is none; updates the entry.
+
+    Raises
+    ------
+    TraubeError
+        If the folder is bad.
+    """
+    state, attempt = checkpoints.state(folder), checkpoints.attempts().get(folder.name, 0)
+    if entry.state != state:
+        entry.state = state
+        return "changed since the last look; waiting until it is quiet"
+    asked_again = attempt != entry.attempt
+    if entry.settled == state and not asked_again:
+        return ""
+    reason = checkpoints.unfinished(folder)
+    if reason:
+        return f"not complete: {reason}"
+    entry.settled, entry.attempt = state, attempt  # whatever comes of it, it is said once
+    checkpoints.check(folder)
+    fingerprint = load_model(folder.name, precision=params.chosen().precision).fingerprint
+    if fingerprint == entry.fingerprint and not asked_again:
+        return ""  # touched, not changed
+    entry.fingerprint = fingerprint
+    return dg.RunRequest(
+        run_key=f"{folder.name}@{fingerprint}#{attempt}",
+        partition_key=folder.name,
+        asset_selection=model_keys(tasks),
+        tags={"traube/fingerprint": fingerprint, "traube/attempt": str(attempt)},
+    )

@@ -1,0 +1,65 @@
+"""Runs whose process is gone (kill -9, a power cut) are ended, so that they block no queue; the daemon tries them again."""
+
+import os
+import re
+
+import dagster as dg
+import psutil
+
+PID, STARTED = "traube/pid", "traube/process_started"
+ALIVE = (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.CANCELING)
+GONE = "the process of this run is gone (killed, or the machine was restarted)"
+
+
+def own_process() -> dict[str, str]:
+    """Tags that say which process a run lives in, for runs started in this one."""
+    return {PID: str(os.getpid()), STARTED: f"{psutil.Process().create_time():.2f}"}
+
+
+def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
+    """Fail the runs whose process is gone. Returns their ids."""
+    lost = []
+    for record in instance.get_run_records(dg.RunsFilter(statuses=list(ALIVE))):
+        run = record.dagster_run
+        process = _process(instance, run)
+        if process and not _alive(*process):
+            cancelled = run.status == dg.DagsterRunStatus.CANCELING
+            (instance.report_run_canceled if cancelled else instance.report_run_failed)(run, GONE)
+            lost.append(run.run_id)
+    return lost
+
+
+def _process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
+    """The run's process id, and a time by which that process had started; None where it is not known yet."""
+    if PID in run.tags:
+        return int(run.tags[PID]), float(run.tags[STARTED]) + 1
+    for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
+        pid = re.search(r"\(pid: (\d+)\)", entry.message or "")
+        if pid:
+            return int(pid[1]), entry.timestamp + 1
+    return None
+
+
+def _alive(pid: int, by: float) -> bool:
+    """Whether that process lives still, and is not another one with the same id."""
+    try:
+        process = psutil.Process(pid)
+        return process.create_time() <= by and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def lost_run_sensor() -> dg.SensorDefinition:
+    @dg.sensor(
+        name="lost_runs",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=30,
+        description="Ends runs whose process is gone; the daemon starts those that it launched again, twice at most.",
+    )
+    def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        lost = end_lost_runs(context.instance)
+        for run_id in lost:
+            context.log.warning(f"run {run_id}: {GONE}")
+        return dg.SkipReason(f"ended {len(lost)}: {', '.join(lost)}" if lost else "no run is lost")
+
+    return lost_runs

@@ -1,0 +1,62 @@
+"""The night: one run for each model that lacks cells, then leaderboard, report and what changed since the last night."""
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
+
+from assets.common import MODELS, model_keys
+from resources.benchmark import BenchmarkResource
+from traube import paths
+from traube.errors import TraubeError
+from traube.params import Nightly, load_params
+from traube.plan import plan
+from traube.store import Store
+
+
+def nightly_schedules(evaluate: AssetJob, publish: AssetJob) -> list[dg.ScheduleDefinition]:
+    """`nightly_benchmark` evaluates, and nothing if nothing is missing; `nightly_publish` always ends the night with tables."""
+    nightly = _nightly()
+    status = dg.DefaultScheduleStatus.RUNNING if nightly.enabled else dg.DefaultScheduleStatus.STOPPED
+
+    @dg.schedule(
+        name="nightly_benchmark",
+        job=evaluate,
+        cron_schedule=nightly.cron,
+        execution_timezone=nightly.timezone,
+        default_status=status,
+        description="Asks the plan which cells are missing, and evaluates one model a run.",
+    )
+    def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+        assert MODELS.name is not None
+        todo = plan(BenchmarkResource().request(), Store(paths.home() / "store"))
+        for name, reason in todo.unavailable.items():
+            context.log.warning(f"{name} is unavailable: {reason}")
+        if not todo.missing:
+            return dg.SkipReason(f"nothing is missing: {todo.total} cells are up to date")
+        context.instance.add_dynamic_partitions(MODELS.name, list(todo.missing))
+        night = context.scheduled_execution_time.isoformat()
+        return [
+            dg.RunRequest(run_key=f"{model}@{night}", partition_key=model, asset_selection=model_keys(by_task))
+            for model, by_task in todo.missing.items()
+        ]
+
+    @dg.schedule(
+        name="nightly_publish",
+        job=publish,
+        cron_schedule=nightly.cron,
+        execution_timezone=nightly.timezone,
+        default_status=status,
+        description="Leaderboard, registry, regressions and report once a night, even if nothing was missing.",
+    )
+    def nightly_publish(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+        return dg.RunRequest(run_key=f"publish@{context.scheduled_execution_time.isoformat()}")
+
+    return [nightly_benchmark, nightly_publish]
+
+
+def _nightly() -> Nightly:
+    try:
+        return load_params().nightly
+    except TraubeError:
+        return (
+            Nightly()
+        )  # a broken params.yaml fails each command and tick with its message, but not the loading of the graph

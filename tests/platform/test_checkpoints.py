@@ -1,0 +1,225 @@
+"""New checkpoints: each content is evaluated once, when it is whole; a bad folder is reported and stops no other."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from assets.common import MODELS
+from definitions import build_defs
+from launch import Launcher
+from tests.platform.conftest import sensor_of
+from traube import paths
+from traube.models import checkpoints, load_model, model_cards
+from traube.models.checkpoints import ask_again
+
+Tick = Callable[[], dg.SensorResult]
+
+
+@pytest.fixture
+def tick(launcher: Launcher) -> Tick:
+    """One look of the sensor, which goes on where the last one ended: on the same instance, with its cursor."""
+    launcher.datasets(["words"])
+    definitions = build_defs()
+    sensor = sensor_of(definitions, "new_checkpoints")
+    cursor: list[str | None] = [None]
+
+    def look() -> dg.SensorResult:
+        context = dg.build_sensor_context(launcher.instance, cursor[0], definitions=definitions)
+        result = sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        cursor[0] = result.cursor
+        return result
+
+    return look
+
+
+@pytest.fixture
+def drop(tiny_bert: Path) -> Callable[[str], Path]:
+    """Copy an encoder into checkpoints/."""
+    return lambda name: Path(shutil.copytree(tiny_bert, paths.checkpoints() / name))
+
+
+def asked(result: dg.SensorResult) -> list[str | None]:
+    return [request.partition_key for request in result.run_requests or []]
+
+
+def said(result: dg.SensorResult) -> str:
+    assert isinstance(result.skip_reason, dg.SkipReason)
+    return str(result.skip_reason.skip_message)
+
+
+def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(tick: Tick, drop: Callable[[str], Path]) -> None:
+    assert said(tick()) == "nothing new"
+    drop("cob__words__a")
+    assert "waiting until it is quiet" in said(tick())
+    result = tick()
+    assert asked(result) == ["cob__words__a"]
+    assert result.dynamic_partitions_requests[0].partition_keys == ["cob__words__a"]
+    (request,) = result.run_requests or []
+    fingerprint = load_model("cob__words__a").fingerprint
+    assert request.run_key == f"cob__words__a@{fingerprint}#0"
+    assert {key.path[1] for key in request.asset_selection or []} == {"embeddings", "clusterings", "scores"}
+    assert [said(tick()) for _ in range(3)] == ["nothing new"] * 3
+
+
+def test_the_requested_run_scores_the_checkpoint(tick: Tick, drop: Callable[[str], Path], launcher: Launcher) -> None:
+    drop("mine")
+    tick()
+    (request,) = tick().run_requests or []
+    launcher.instance.add_dynamic_partitions(str(MODELS.name), ["mine"])
+    job = build_defs().resolve_job_def("evaluate")
+    done = job.execute_in_process(
+        instance=launcher.instance, partition_key=request.partition_key, asset_selection=request.asset_selection
+    )
+    assert done.success
+    launcher.publish()
+    board = (paths.home() / "store" / "tables" / "leaderboard.csv").read_text()
+    assert "mine" in board
+
+
+def test_touched_is_not_changed_and_changed_is_evaluated_again(tick: Tick, drop: Callable[[str], Path]) -> None:
+    folder = drop("mine")
+    tick()
+    first = (tick().run_requests or [])[0].run_key
+    os.utime(folder / "config.json")
+    assert [asked(tick()) for _ in range(2)] == [[], []]
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: tensor * 1.5 for name, tensor in weights.items()}, folder / "model.safetensors", {"format": "pt"})
+    assert asked(tick()) == []
+    (request,) = tick().run_requests or []
+    assert request.run_key != first
+
+
+def test_a_failed_evaluation_can_be_asked_for_again(tick: Tick, drop: Callable[[str], Path]) -> None:
+    drop("mine")
+    tick()
+    first = (tick().run_requests or [])[0].run_key
+    assert asked(tick()) == []
+    ask_again("mine")
+    again = (tick().run_requests or [])[0].run_key
+    assert str(first).endswith("#0")
+    assert str(again).endswith("#1")
+    assert asked(tick()) == []
+
+
+def test_a_folder_that_was_away_is_known_again(tick: Tick, drop: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = drop("mine")
+    tick()
+    assert asked(tick()) == ["mine"]
+    shutil.move(folder, tmp_path / "away")
+    tick()
+    shutil.move(tmp_path / "away", folder)
+    assert [asked(tick()) for _ in range(3)] == [[], [], []]
+
+
+def test_what_is_still_being_copied_is_waited_for(tick: Tick, drop: Callable[[str], Path]) -> None:
+    folder = drop("mine")
+    (folder / "model.safetensors").rename(folder / "model.safetensors.tmp")
+    tick()
+    assert "model.safetensors.tmp is being written" in said(tick())
+    (folder / "model.safetensors.tmp").rename(folder / "model.safetensors")
+    tick()
+    assert asked(tick()) == ["mine"]
+
+
+def no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def pickles_only(folder: Path) -> None:
+    no_weights(folder)
+    torch.save({}, folder / "pytorch_model.bin")
+
+
+def broken_json(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+
+
+def nan_weights(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    name = next(n for n, t in weights.items() if t.is_floating_point())
+    weights[name].view(-1)[0] = float("nan")
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def cut_off(folder: Path) -> None:
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
+
+
+def link_out(folder: Path) -> None:
+    (folder / "vocab.txt").symlink_to("/etc/hostname")
+
+
+def bad_name(folder: Path) -> None:
+    folder.rename(folder.with_name("a..b"))
+
+
+def taken_name(folder: Path) -> None:
+    folder.rename(folder.with_name("minilm"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (no_weights, "no weights"),
+        (pickles_only, "only pickled weights"),
+        (broken_json, "broken json"),
+        (nan_weights, "NaN or infinity in"),
+        (cut_off, "not a complete safetensors file"),
+        (link_out, "a link that leads out of checkpoints/"),
+        (bad_name, "rename it"),
+        (taken_name, "is a model of the catalogue"),
+    ],
+)
+def test_a_bad_folder_is_reported_once_and_blocks_no_other(
+    tick: Tick, drop: Callable[[str], Path], damage: Callable[[Path], None], reason: str
+) -> None:
+    damage(drop("bad"))
+    drop("good")
+    tick()
+    result = tick()
+    assert asked(result) == ["good"]
+    errors = checkpoints.errors()
+    assert len(errors) == 1
+    assert reason in str(next(iter(errors.values())))
+    assert said(tick()) == "nothing new"
+
+
+def test_a_bad_folder_is_named_in_the_tick(tick: Tick, drop: Callable[[str], Path]) -> None:
+    no_weights(drop("bad"))
+    tick()
+    assert "refused: model 'bad'" in said(tick())
+    assert said(tick()) == "nothing new"
+
+
+def test_nothing_is_asked_for_before_a_task_has_been_read(launcher: Launcher, drop: Callable[[str], Path]) -> None:
+    drop("mine")
+    context = dg.build_sensor_context(launcher.instance)
+    result = sensor_of(build_defs(), "new_checkpoints")(context)
+    assert isinstance(result, dg.SkipReason)
+    assert "words" in str(result.skip_message)
+
+
+def test_a_checkpoint_is_a_model_like_any_other(drop: Callable[[str], Path], cards: Path) -> None:
+    drop("mine")
+    assert "mine" in model_cards()
+    assert load_model("mine").encode(["the cat", "a dog"]).shape == (2, 32)
+    assert json.loads((paths.checkpoints() / "mine" / "config.json").read_text())["hidden_size"] == 32
+
+
+def test_pinned_weights_outlive_their_folder(drop: Callable[[str], Path], cards: Path) -> None:
+    folder = drop("mine")
+    model = load_model("mine")
+    card = checkpoints.pin(model.card, model.fingerprint)  # type: ignore[attr-defined]
+    shutil.rmtree(folder)
+    from traube.models import model_of
+
+    assert model_of(card).fingerprint == model.fingerprint

@@ -1,0 +1,185 @@
+"""What runs by itself: the night, raw data that is new, alerts, and runs whose process is gone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from definitions import build_defs
+from launch import Launcher
+from sensors.failures import WEBHOOK
+from sensors.lost_runs import end_lost_runs
+from tests.platform.conftest import PARAMS, schedule_of, sensor_of, word_rows, write_task
+from traube import paths
+from traube.plan import Request
+
+Asked = Callable[..., Request]
+
+
+def night(launcher: Launcher, name: str = "nightly_benchmark") -> Any:
+    context = dg.build_schedule_context(launcher.instance, datetime(2026, 1, 1, 2, tzinfo=UTC))
+    return schedule_of(build_defs(), name)(context)
+
+
+def test_the_night_asks_for_one_run_for_each_model_that_lacks_cells(
+    launcher: Launcher, cards: Path, request_for: Asked
+) -> None:
+    paths.params().write_text(PARAMS.replace("[bow]", "[bow, tfidf]"))
+    launcher.datasets(["words"])
+    assert {r.partition_key for r in night(launcher)} == {"bow", "tfidf"}
+    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
+    (request,) = night(launcher)
+    assert request.partition_key == "tfidf"
+    assert {key.path[0] for key in request.asset_selection} == {"words"}
+    launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
+    assert "nothing is missing: 12 cells" in night(launcher).skip_message
+
+
+def test_a_new_seed_in_params_is_the_nights_work(launcher: Launcher, request_for: Asked) -> None:
+    launcher.datasets(["words"])
+    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
+    paths.params().write_text(PARAMS + "    seeds: [42, 7]\n")
+    assert [r.partition_key for r in night(launcher)] == ["bow"]
+
+
+def test_the_night_ends_with_tables_even_if_nothing_was_missing(launcher: Launcher) -> None:
+    assert isinstance(night(launcher, "nightly_publish"), dg.RunRequest)
+
+
+@pytest.mark.parametrize("setting", ["enabled: false", "cron: 30 4 * * 1-5, timezone: UTC"])
+def test_the_night_is_set_in_params(cards: Path, setting: str) -> None:
+    paths.params().write_text(PARAMS + f"nightly: {{{setting}}}\n")
+    schedule = schedule_of(build_defs(), "nightly_benchmark")
+    if "enabled" in setting:
+        assert schedule.default_status == dg.DefaultScheduleStatus.STOPPED
+    else:
+        assert (schedule.cron_schedule, schedule.execution_timezone) == ("30 4 * * 1-5", "UTC")
+        assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+
+
+def test_new_raw_data_is_read_once(launcher: Launcher, cards: Path) -> None:
+    sensor = sensor_of(build_defs(), "raw_data")
+    request = sensor(dg.build_sensor_context(launcher.instance))
+    assert {tuple(key.path) for key in request.asset_selection} == {("words", "corpus"), ("words", "splits")}
+    launcher.datasets(["words"])
+    assert "as its raw data is" in sensor(dg.build_sensor_context(launcher.instance)).skip_message
+    write_task(cards, "words", [*word_rows(), ("a new text", "birds")])
+    changed = sensor(dg.build_sensor_context(launcher.instance))
+    assert changed.run_key != request.run_key
+
+
+# alerts
+
+
+@pytest.fixture
+def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    """What a webhook on this machine received."""
+    received: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv(WEBHOOK, f"http://127.0.0.1:{server.server_port}/hook")
+    yield received
+    server.shutdown()
+    server.server_close()
+
+
+def failed_run(launcher: Launcher, cards: Path) -> dg.DagsterRun:
+    """A run of `evaluate` that failed: its task was never read."""
+    launcher.evaluate("bow", ["words"], Request(["words"], ["bow"], "tiny", _tiny()))
+    return launcher.instance.get_runs(dg.RunsFilter(job_name="evaluate"))[0]
+
+
+def _tiny() -> Any:
+    from traube.params import load_params
+
+    return load_params().chosen("tiny")
+
+
+def alarm(launcher: Launcher, run: dg.DagsterRun) -> Any:
+    event = next(
+        e.dagster_event
+        for e in launcher.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
+        if e.dagster_event
+    )
+    context = dg.build_run_status_sensor_context("failed_runs", event, launcher.instance, run).for_run_failure()
+    return sensor_of(build_defs(), "failed_runs")(context)
+
+
+def test_a_failed_run_raises_an_alert_that_says_how_to_try_again(
+    launcher: Launcher, cards: Path, webhook: list[dict[str, Any]]
+) -> None:
+    alarm(launcher, failed_run(launcher, cards))
+    (line,) = (paths.home() / "alerts.jsonl").read_text().splitlines()
+    alert = json.loads(line)
+    assert alert["summary"] == "evaluate of bow failed"
+    assert "words/embeddings: task 'words' has not been read yet" in alert["errors"][0]
+    assert alert["retry"] == "To try again: traube run --task words --model bow"
+    assert [posted["summary"] for posted in webhook] == ["evaluate of bow failed"]
+
+
+def test_a_webhook_that_is_down_loses_no_alert(
+    launcher: Launcher, cards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WEBHOOK, "http://127.0.0.1:9/nobody")
+    alarm(launcher, failed_run(launcher, cards))
+    assert (paths.home() / "alerts.jsonl").exists()
+
+
+# lost runs
+
+SLEEPER = """
+import dagster as dg, os, time
+@dg.op
+def sleep():
+    print("asleep", flush=True)
+    time.sleep(600)
+@dg.job(executor_def=dg.in_process_executor)
+def sleeper():
+    sleep()
+with dg.DagsterInstance.get() as instance:
+    sleeper.execute_in_process(instance=instance)
+"""
+
+
+def test_a_run_whose_process_was_killed_is_ended_and_a_living_one_is_not(launcher: Launcher) -> None:
+    # no tags: the process is known from Dagster's own events, as for runs that the daemon started
+    child = subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, env=dict(os.environ))
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"asleep\n"
+    assert end_lost_runs(launcher.instance) == []
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    (lost,) = end_lost_runs(launcher.instance)
+    run = launcher.instance.get_run_by_id(lost)
+    assert run is not None
+    assert run.status == dg.DagsterRunStatus.FAILURE
+    assert end_lost_runs(launcher.instance) == []
+
+
+def test_another_process_with_the_same_id_does_not_keep_a_run_alive() -> None:
+    from sensors.lost_runs import _alive
+
+    assert _alive(os.getpid(), time.time())
+    assert not _alive(os.getpid(), 1.0)  # it had started by then, this one had not

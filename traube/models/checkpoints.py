@@ -1,0 +1,160 @@
+"""Checkpoints: folders below `checkpoints/`, written by a trainer or put there by a person. Each is a model of its own name.
+
+A folder is taken as it is found: nothing in it is unpickled or executed, and nothing outside of `checkpoints/` is read.
+"""
+
+import json
+import re
+import shutil
+from functools import lru_cache
+from pathlib import Path
+
+from traube import paths
+from traube.errors import TraubeError, unknown
+from traube.files import digest, locked, write_json
+from traube.models.base import ModelCard
+from traube.models.catalogue import catalogue
+from traube.models.transformer import check_folder
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+ATTEMPTS = "attempts.json"
+PARTIAL = (".tmp", ".part", ".partial", ".incomplete", ".lock")
+
+
+def folders() -> list[Path]:
+    """The checkpoints, good or bad, by name."""
+    root = paths.checkpoints()
+    if not root.is_dir():
+        return []
+    return sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+
+def card_of(folder: Path) -> ModelCard:
+    """The model card of a checkpoint. Cheap: looks at names only.
+
+    Raises
+    ------
+    TraubeError
+        If the folder's name cannot be a model's or is taken, or the folder or a file of it leads out of `checkpoints/`.
+    """
+    if not NAME.fullmatch(folder.name) or ".." in folder.name:
+        raise TraubeError(f"{folder}: rename it: a checkpoint's name is of a-z, 0-9, _ . and -, without '..'")
+    if folder.name in catalogue():
+        raise TraubeError(f"{folder}: rename it: '{folder.name}' is a model of the catalogue")
+    root = paths.checkpoints().resolve()
+    for path in (folder, *folder.rglob("*")):
+        if path.is_symlink() and not path.resolve().is_relative_to(root):
+            raise TraubeError(f"{path}: a link that leads out of {root.name}/; put the files themselves there")
+    return ModelCard(name=folder.name, kind="transformer", model=str(folder))
+
+
+def state(folder: Path) -> str:
+    """A hash of the folder's file names, sizes and times: while it changes, somebody is still writing."""
+    files = [(str(p.relative_to(folder)), p.lstat()) for p in sorted(folder.rglob("*")) if not p.is_dir()]
+    return digest([(name, s.st_size, s.st_mtime_ns) for name, s in files])
+
+
+def unfinished(folder: Path) -> str | None:
+    """Why a folder is not complete yet; None if it looks so."""
+    partial = next((p.name for p in sorted(folder.rglob("*")) if p.suffix in PARTIAL), None)
+    if partial:
+        return f"{partial} is being written"
+    if not (folder / "config.json").exists() and not (folder / "modules.json").exists():
+        return "there is no config.json or modules.json yet"
+    return None
+
+
+def check(folder: Path) -> ModelCard:
+    """Refuse a checkpoint that cannot be evaluated; read every tensor, once for each `state`.
+
+    Raises
+    ------
+    TraubeError
+        As `card_of` and `check_folder`; or if a JSON file is broken, a weights file is cut off, or a weight is NaN or infinite.
+    """
+    card = card_of(folder)
+    check_folder(folder, card)
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise TraubeError(f"{path}: broken json ({error})") from None
+    for path in sorted(folder.rglob("*.safetensors")):
+        fault = _faulty_weights(path, path.stat().st_mtime_ns)
+        if fault:
+            raise TraubeError(f"{path}: {fault}")
+    return card
+
+
+@lru_cache(maxsize=256)
+def _faulty_weights(path: Path, _changed: int) -> str:
+    """What is wrong with a weights file; empty if nothing. One tensor is in memory at a time."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as weights:
+            for name in weights.keys():  # noqa: SIM118 (not a dict)
+                tensor = weights.get_tensor(name)
+                if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+                    return f"NaN or infinity in {name}"
+    except (SafetensorError, OSError) as error:
+        return f"not a complete safetensors file ({error})"
+    return ""
+
+
+def cards() -> dict[str, ModelCard]:
+    """The checkpoints that may be asked for, by name. What is wrong inside is found when they are loaded."""
+    found = {}
+    for folder in folders():
+        try:
+            found[folder.name] = card_of(folder)
+        except TraubeError:
+            continue  # the sensor and `traube doctor` say so
+    return found
+
+
+def errors() -> dict[Path, TraubeError]:
+    """The checkpoints that cannot be evaluated, and why."""
+    found = {}
+    for folder in folders():
+        try:
+            check(folder)
+        except TraubeError as error:
+            found[folder] = error
+    return found
+
+
+def pin(card: ModelCard, fingerprint: str) -> ModelCard:
+    """The card with a copy of a checkpoint's weights that stays when the folder changes or goes; other cards as they are."""
+    source = Path(card.model or "")
+    if card.kind != "transformer" or source.parent != paths.checkpoints():
+        return card
+    target = paths.home() / "weights" / fingerprint
+    with locked(target):
+        if not target.exists():
+            temporary = target.with_name(f".{fingerprint}.partial")
+            shutil.rmtree(temporary, ignore_errors=True)
+            shutil.copytree(source, temporary)
+            temporary.rename(target)
+    return card.model_copy(update={"model": str(target)})
+
+
+def attempts() -> dict[str, int]:
+    """How often the evaluation of a checkpoint was asked for again, by name."""
+    try:
+        found = json.loads((paths.home() / ATTEMPTS).read_text())
+        return {str(name): int(n) for name, n in found.items()}
+    except (FileNotFoundError, ValueError, AttributeError):
+        return {}
+
+
+def ask_again(name: str) -> int:
+    """Have the sensor evaluate a checkpoint once more. Returns the number of the attempt."""
+    if name not in cards():
+        raise unknown("checkpoint", name, cards())
+    path = paths.home() / ATTEMPTS
+    with locked(path):
+        counted = attempts()
+        counted[name] = counted.get(name, 0) + 1
+        write_json(path, counted)
+    return counted[name]
