@@ -56,7 +56,7 @@ Methods = Annotated[
     list[str] | None, typer.Option("--method", help="Reducer/clusterer, like umap/hdbscan. Default: the protocol's.")
 ]
 Seeds = Annotated[
-    list[int] | None, typer.Option("--seed", help="Seed; may be given several times. Default: the protocol's.")
+    list[int] | None, typer.Option("--seed", min=0, help="Seed; may be given several times. Default: the protocol's.")
 ]
 ProtocolName = Annotated[
     str | None, typer.Option("--protocol", "-p", help="Protocol of params.yaml. Default: the one chosen there.")
@@ -125,8 +125,9 @@ def _compute(request: Any, store: Any, before: Any, verbose: bool) -> bool:
     """Run datasets, evaluate and publish as far as they are needed; whether all went well."""
     from launch import Launcher
     from traube.plan import plan
+    from traube.report.tables import is_published
 
-    if not (before.unread or before.count) and store.table("leaderboard.parquet").exists():
+    if not (before.unread or before.count) and is_published(store):
         _print_unavailable(before)
         out.print(f"Nothing is missing: {before.total} cells are up to date.")
         return True
@@ -225,8 +226,13 @@ def _bars() -> Iterator[tuple[Any, Any]]:
 
 @app.command()
 def leaderboard(
-    task: Tasks = None,
-    model: Models = None,
+    task: Annotated[
+        list[str] | None, typer.Option("--task", "-t", help="Only this task; may be given several times.")
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option("--model", "-m", help="Only this model; may be given several times.")
+    ] = None,
+    protocol: Annotated[str | None, typer.Option("--protocol", "-p", help="Only this protocol.")] = None,
     metric: Annotated[
         str | None, typer.Option(help="Another metric than each task's main one, like acc/noise_as_cluster.")
     ] = None,
@@ -234,24 +240,28 @@ def leaderboard(
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Show each model's best method, with its 95 % interval over splits, by task and level."""
+    """Show each model's best method, with its 95 % interval over splits, by task and level.
+
+    Methods and seeds that were asked for beside a protocol's own are shown under "<protocol>, own choice".
+    """
     from traube import paths
     from traube.errors import unknown
-    from traube.metrics import METRICS, NOISE_POLICIES
+    from traube.metrics import full_name
     from traube.params import load_params
+    from traube.plan import Request, plan, wanted_models
     from traube.report.tables import leaderboard as build
     from traube.store import Store
 
-    known = {f"{name}/{policy}" for name in METRICS for policy in NOISE_POLICIES} | {"silhouette"}
-    if metric and metric not in known:
-        raise unknown("metric", metric, known)
-    table = build(Store(paths.home() / "store"), metric=metric, protocols=load_params().protocols)
-    for column, wanted in (("task", task), ("model", model)):
+    if metric:
+        full_name(metric)
+    store, params = Store(paths.home() / "store"), load_params()
+    todo = plan(Request(params.tasks, wanted_models(params), params.protocol, params.chosen()), store)
+    table = build(store, todo.unavailable, metric, params.protocols)
+    for column, wanted in (("task", task), ("model", model), ("protocol", [protocol] if protocol else None)):
+        scored = sorted({name for name in table[column].dropna() if name})
         for name in wanted or ():
-            if name not in set(table[column]):
-                raise TraubeError(
-                    f"there is no score of {column} '{name}' yet; `traube run --{column} {name}` makes one"
-                )
+            if name not in scored:
+                raise unknown(f"scored {column}", name, scored)
         table = table[table[column].isin(wanted)] if wanted else table
     if not every:
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
@@ -266,12 +276,16 @@ def leaderboard(
 def _print_leaderboard(table: Any, every: bool) -> None:
     import pandas as pd
 
+    from traube.report.tables import places
+
     done = table[table["status"] == "done"]
     if done.empty:
         out.print("Nothing has been evaluated yet: traube run")
     for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"]):
         first = rows.iloc[0]
-        title = f"{task}, {level}: {first['metric']} x100, {int(first['splits'])} split(s), protocol {protocol}"
+        title = (
+            f"{task}, {_escape(level)}: {first['metric']} x100, {int(first['splits'])} split(s), protocol {protocol}"
+        )
         shown = Table(
             "#",
             "model",
@@ -283,18 +297,19 @@ def _print_leaderboard(table: Any, every: bool) -> None:
             title=title,
             title_justify="left",
         )
-        for i, row in enumerate(rows.itertuples(index=False), 1):
+        for row in rows.itertuples(index=False):
             interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}" if pd.notna(row.low) else "-"
             shown.add_row(
-                str(i),
+                places(row),
                 row.model,
                 row.method,
                 f"{100 * row.mean:.2f}",
-                f"{100 * row.sd:.2f}",
+                f"{100 * row.sd:.2f}" if pd.notna(row.sd) else "-",
                 interval,
                 str(int(row.seeds)),
             )
         out.print(shown)
+    out.print("[dim]#: the places that the data allow; models whose places overlap are ties[/]")
     others = table[table["status"] != "done"].astype(object).fillna("")
     for (status, reason), rows in others.groupby(["status", "reason"]):
         columns = ("method",) if status == "unsupported" else ("task", "model", "method")
@@ -324,11 +339,14 @@ def cluster(
 
     from traube.cluster_texts import cluster_texts
     from traube.files import atomic
+    from traube.methods import CLUSTERERS
     from traube.params import load_params
     from traube.tasks.table import read_texts
 
     texts = read_texts(file, column)
     protocol = load_params().chosen()
+    if k is not None and not CLUSTERERS[protocol.method(method).clusterer].takes_k:
+        raise TraubeError(f"{method} finds the number of clusters by itself: leave out -k, or use none/kmeans")
     with err.status(f"encoding and clustering {len(texts)} texts"):
         result = cluster_texts(texts, model=model, method=protocol.method(method), k=k, seed=seed)
     target = output or file.with_name(file.name + ".clusters.csv")
@@ -356,7 +374,7 @@ def cluster(
             "k was chosen by silhouette: "
             + ", ".join(f"{row.k}: {row.silhouette:.3f}" for row in result.k_table.itertuples())
         )
-    out.print(f"written to {target}")
+    out.print(f"written to {_escape(str(target))}")
 
 
 @app.command()
@@ -429,7 +447,9 @@ def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows, indent=1))  # noqa: T201
         return
-    shown = Table(*rows[0]) if rows else Table()
+    shown = Table()
+    for i, name in enumerate(rows[0] if rows else ()):
+        shown.add_column(name, no_wrap=i == 0, overflow="fold")  # what is cut off cannot be copied
     for row in rows:
         shown.add_row(*(_escape(str(value)) for value in row.values()))
     out.print(shown)
@@ -442,35 +462,28 @@ def explain(
     method: Annotated[str | None, typer.Argument(help="Like umap/hdbscan.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say where the numbers of a task and a model come from: data, weights, parameters, seed, code, libraries, run."""
+    """Say where the numbers of a task and a model come from, and what has changed since they were computed.
+
+    Data, weights, parameters, seed, code, libraries and run of every cell that counts today; if none does, of the last ones that did.
+    """
     import json
 
     from traube import paths
-    from traube.report.tables import current
+    from traube.params import load_params
+    from traube.report.explain import explanations
     from traube.store import Store
 
-    store = Store(paths.home() / "store")
-    cells = current(store.cells(), store)
-    cells = cells[(cells["task"] == task) & (cells["model"] == model)]
-    names = cells["reducer"] + "/" + cells["clusterer"]
-    if method:
-        cells = cells[names == method]
-    if cells.empty:
-        raise TraubeError(
-            f"nothing is stored of {task} x {model}{f' x {method}' if method else ''}; `traube leaderboard --all` shows what is"
-        )
-    card = store.card(task)
-    metric = card.main_metric if card else "v_measure/noise_as_cluster"
-    values = store.scores(cells, [metric]).groupby("cell_id")["value"].mean()
-    records = cells.astype(object).where(cells.notna(), None).to_dict("records")
-    rows = [{**cell, metric: values.get(cell["cell_id"])} for cell in records]
+    rows = explanations(Store(paths.home() / "store"), load_params().protocols, task, model, method)
     if as_json:
         print(json.dumps(rows, indent=1, default=str))  # noqa: T201
         return
     for row in rows:
-        out.rule(f"{row['reducer']}/{row['clusterer']}", align="left")
+        seed = "" if row["seed"] is None else f", seed {row['seed']}"
+        out.rule(f"{row['reducer']}/{row['clusterer']}{seed}", align="left")
         for key, value in row.items():
             text = json.dumps(value) if isinstance(value, dict) else value
+            if key == "changed_since":
+                text = "; ".join(value) or "nothing: computed again today, it would be the same cell"
             out.print(f"[bold]{key:>28}[/]  {_escape(str(text))}", soft_wrap=True)
 
 
@@ -502,7 +515,7 @@ def compare(
     found, absent = [], []
     for t in task or params.tasks:
         card = store.card(t)
-        options = candidates(store, t, name, metric or main_metric(card, chosen.main_metric)) if card else []
+        options = candidates(store, t, name, chosen, metric or main_metric(card, chosen.main_metric)) if card else []
         try:
             if card is None or not options:
                 raise TraubeError("nothing is scored yet")

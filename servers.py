@@ -20,9 +20,11 @@ HOST = "127.0.0.1"
 SECONDS_TO_STOP = 20
 
 
-def free_port(wanted: int, name: str, console: Console) -> int:
-    """The port, or the next free one; says so."""
+def free_port(wanted: int, name: str, console: Console, taken: int = 0) -> int:
+    """The port, or the next free one that is not `taken`; says so."""
     for port in range(wanted, wanted + 20):
+        if port == taken:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -43,7 +45,8 @@ def serve(port: int, mlflow_port: int, console: Console) -> None:
     connect(default_uri())
     with dg.DagsterInstance.get() as instance:
         align(instance)
-    port, mlflow_port = free_port(port, "Dagster", console), free_port(mlflow_port, "MLflow", console)
+    port = free_port(port, "Dagster", console)
+    mlflow_port = free_port(mlflow_port, "MLflow", console, taken=port)
     bin_ = Path(sys.executable).parent
     dagster = [str(bin_ / "dagster"), "dev", "-w", str(paths.PROJECT / "workspace.yaml"), "-h", HOST, "-p", str(port)]
     mlflow = [
@@ -57,8 +60,8 @@ def serve(port: int, mlflow_port: int, console: Console) -> None:
         "DAGSTER_DISABLE_TELEMETRY": "true",
         "PYTHONWARNINGS": "ignore",
     }
-    # both mean: stop (a shell that starts this in the background has told it to ignore Ctrl-C)
-    for stopping in (signal.SIGINT, signal.SIGTERM):
+    # all mean: stop (a closed terminal hangs up; a shell that starts this in the background has told it to ignore Ctrl-C)
+    for stopping in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stopping, signal.default_int_handler)
     # a session of their own, so that Ctrl-C reaches this process alone, and each child's children are stopped with it
     names = ("Dagster", "MLflow")

@@ -44,7 +44,7 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
             cells = [
                 c
                 for c in missing_cells(source.name, model, request, store)
-                if not store.has_assignments(c.task, c.cell_id)
+                if not store.sound_assignments(c.task, c.cell_id)
             ]
             task = store.task(source.card)
             manifest = store.manifest(source.name)
@@ -67,6 +67,7 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
                 "clustered_now": found["done"],
                 "failed": found["failed"],
                 "unsupported": found["unsupported"],
+                "unavailable": found["unavailable"],
                 "seconds": time.perf_counter() - began,
             },
         )

@@ -30,8 +30,13 @@ def refuse_failed_checks(context: dg.AssetExecutionContext, specs: Iterable[dg.A
     for spec in specs:
         record = context.instance.get_latest_asset_check_evaluation_record(spec.key) if spec.blocking else None
         event = record.event.dagster_event if record and record.event else None
+        where = spec.asset_key.to_user_string()
+        if event is not None and event.event_type != dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            raise dg.Failure(
+                f"{where}: the check '{spec.name}' was begun and not finished; materialise {where} again",
+                allow_retries=False,
+            )
         if event is not None and not event.asset_check_evaluation_data.passed:
-            where = spec.asset_key.to_user_string()
             raise dg.Failure(
                 f"{where}: the blocking check '{spec.name}' failed; mend the data and materialise {where} again",
                 allow_retries=False,

@@ -5,7 +5,7 @@ import time
 import dagster as dg
 
 from assets.common import asset_key
-from resources.quality import QualityResource, check_specs
+from resources.quality import QualityResource, check_specs, markdown
 from resources.storage import StorageResource
 from traube.errors import TraubeError
 from traube.task import index_texts
@@ -45,7 +45,7 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
                 "raw_version": raw_version,
                 "seconds": time.perf_counter() - began,
                 "preview": dg.MetadataValue.md(
-                    texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200)).to_markdown(index=False)
+                    markdown(texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200)))
                 ),
             },
             check_results=quality.check_corpus(source.card, key, texts),

@@ -5,11 +5,11 @@ import dagster as dg
 from assets.common import asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
-from traube.files import frame_digest, locked, write_parquet, write_text
+from traube.files import frame_digest, locked, write_json, write_parquet, write_text
 from traube.plan import plan
-from traube.report.tables import leaderboard
+from traube.report.tables import leaderboard, state
 
-NAME = "leaderboard.parquet"
+NAME, MADE_OF = "leaderboard.parquet", "leaderboard.json"
 
 
 def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
@@ -24,10 +24,12 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
         store = storage.store
         # the lock spans reading and writing: a slower writer that read first would lose the other's rows
         with locked(store.table(NAME)):
+            made_of = state(store)
             request = benchmark.request()
             table = leaderboard(store, plan(request, store).unavailable, protocols=benchmark.protocols())
             write_parquet(store.table(NAME), table)
             write_text(store.table("leaderboard.csv"), table.to_csv(index=False))
+            write_json(store.table(MADE_OF), {"state": made_of})
         best = table[table["best"].astype(bool)][
             ["task", "level", "protocol", "model", "method", "metric", "mean", "low", "high"]
         ]

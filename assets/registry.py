@@ -43,7 +43,13 @@ def registry(
     with locked(store.table("registry")):
         tasks = _tasks(store, list(request.tasks))
         found = {
-            name: candidates(store, name, request.protocol_name, main_metric(task.card, request.protocol.main_metric))
+            name: candidates(
+                store,
+                name,
+                request.protocol_name,
+                request.protocol,
+                main_metric(task.card, request.protocol.main_metric),
+            )
             for name, task in tasks.items()
         }
         challengers, champions = _sides(models, encoder, request.protocol.precision, store, found)

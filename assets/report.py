@@ -1,19 +1,28 @@
 """`report`: the leaderboard as a page that needs no server."""
 
+import shutil
+
 import dagster as dg
 import pandas as pd
 
-from assets.leaderboard import NAME
+from assets.leaderboard import MADE_OF, NAME
 from resources.storage import StorageResource
 from traube.files import write_text
 from traube.report.html import page
+from traube.report.tables import PUBLISHED
 
 
 @dg.asset(
-    key="report", deps=["leaderboard"], group_name="report", kinds={"html"}, description="The leaderboard as a page."
+    key="report",
+    deps=["leaderboard", "registry"],
+    group_name="report",
+    kinds={"html"},
+    description="The leaderboard as a page.",
 )
 def report(storage: StorageResource) -> dg.MaterializeResult:
     table = pd.read_parquet(storage.store.table(NAME))
     path = storage.root / "report" / "index.html"
     write_text(path, page(table))
+    # last of all: a publication that was cut short is made again
+    shutil.copyfile(storage.store.table(MADE_OF), storage.store.table(PUBLISHED))
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.url(path.as_uri())})

@@ -6,6 +6,7 @@ import pandas as pd
 from assets.common import MODELS, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
+from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
 from traube.errors import TraubeError
@@ -105,7 +106,7 @@ def _score(
 def _metadata(table: pd.DataFrame) -> dict[str, dg.MetadataValue]:
     """Per level the best method's score as a number, which Dagster plots across models, and the whole table."""
     shown = table[["level", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds"]]
-    metadata: dict[str, dg.MetadataValue] = {"scores": dg.MetadataValue.md(shown.round(4).to_markdown(index=False))}
+    metadata: dict[str, dg.MetadataValue] = {"scores": dg.MetadataValue.md(markdown(shown.round(4)))}
     for level, rows in table.groupby("level"):
         best = rows.loc[rows["mean"].idxmax()] if rows["mean"].notna().any() else None
         if best is not None:

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from assets.common import asset_key
-from resources.quality import QualityResource, check_specs
+from resources.quality import QualityResource, check_specs, markdown
 from resources.storage import StorageResource
 from traube.errors import TraubeError
 from traube.tasks.source import Source
@@ -34,6 +34,9 @@ def splits_asset(source: Source) -> dg.AssetsDefinition:
             .reset_index()
         )
         labels = frame["label"].value_counts().head(50).rename_axis("label").reset_index(name="rows")
+        checked = quality.check_splits(source.card, key, frame, store.corpus(source.name))
+        # only now: a task whose checks were cut short is read again
+        store.complete(source.card, manifest)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(manifest.splits_version),
             metadata={
@@ -41,10 +44,10 @@ def splits_asset(source: Source) -> dg.AssetsDefinition:
                 "splits": int(frame["split"].nunique()),
                 "redundancy": float(len(frame) / max(1, frame["text_id"].nunique())),
                 "task_data_version": manifest.data_version,
-                "sizes": dg.MetadataValue.md(sizes.to_markdown(index=False)),
-                "label_histogram": dg.MetadataValue.md(labels.to_markdown(index=False)),
+                "sizes": dg.MetadataValue.md(markdown(sizes)),
+                "label_histogram": dg.MetadataValue.md(markdown(labels)),
             },
-            check_results=quality.check_splits(source.card, key, frame, store.corpus(source.name)),
+            check_results=checked,
         )
 
     return splits

@@ -143,7 +143,7 @@ def write_task(folder: Path, count: int) -> str:
     store = Store(folder / "store")
     store.save_corpus(CARD.name, corpus, records, raw_version="")
     splits = everything(records, "all", "fine")
-    store.save_splits(CARD, splits)
+    store.complete(CARD, store.save_splits(CARD, splits))
     return f"{len(corpus):,} unique texts in one split of {splits['label'].nunique()} classes"
 
 

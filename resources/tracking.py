@@ -4,7 +4,9 @@ Scores are in the store before MLflow is told of them, so tracking can fail, or 
 anything: runs are found again by a tag that hashes what they are about.
 """
 
+import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,7 +87,13 @@ class TrackingResource(dg.ConfigurableResource):
         values = done.merge(scores, on="cell_id")
         for (reducer, clusterer), rows in values.groupby(["reducer", "clusterer"], sort=False):
             method = f"{reducer}/{clusterer}"
-            child = _run(client, experiment, digest([identity, method]), method, {**tags, "mlflow.parentRunId": parent})
+            child = _run(
+                client,
+                experiment,
+                digest([identity, method, rows.iloc[0]["params"]]),
+                method,
+                {**tags, "mlflow.parentRunId": parent},
+            )
             with _open(client, child):
                 means = rows.groupby(["level", "metric"])["value"].mean()
                 metrics = {
@@ -163,16 +171,21 @@ def _log(client: Any, run: str, params: dict[str, Any], metrics: dict[str, float
     now = int(time.time() * 1000)
     client.log_batch(
         run,
-        metrics=[Metric(name, float(value), now, 0) for name, value in metrics.items()],
+        metrics=[Metric(_metric_name(name), float(value), now, 0) for name, value in metrics.items()],
         params=[Param(name, str(value)[:500]) for name, value in params.items() if name not in known],
     )
+
+
+def _metric_name(name: str) -> str:
+    """The name as MLflow takes it: other characters than its own become underscores."""
+    return re.sub(r"[^\w\-. :/]", "_", name)
 
 
 def _log_dataset(client: Any, run: str, card: TaskCard, version: str) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     source = card.source or card.name
-    dataset = Dataset(name=card.name, digest=version, source_type="traube", source=f'{{"uri": "{source}"}}')
+    dataset = Dataset(name=card.name, digest=version, source_type="traube", source=json.dumps({"uri": source}))
     client.log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])])
 
 

@@ -16,7 +16,7 @@ def model_files() -> list[Path]:
 
 
 def _files() -> list[Path]:
-    return sorted(path for path in paths.cards().glob("*") if path.suffix in (".yaml", ".yml"))
+    return sorted(path for path in paths.cards().glob("*") if path.suffix in (".yaml", ".yml") and path.is_file())
 
 
 def _is_model(path: Path) -> bool:

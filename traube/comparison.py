@@ -10,7 +10,8 @@ import pandas as pd
 from traube.errors import unknown
 from traube.metrics.clustering import metric_of
 from traube.metrics.significance import Test, bootstrap_texts, holm, paired_t, shared
-from traube.params import Promotion
+from traube.params import Promotion, Protocol
+from traube.standing import of_present_data, of_present_methods
 from traube.store import Store
 from traube.task import Task, TaskCard
 
@@ -97,19 +98,18 @@ def main_metric(card: TaskCard, protocol_metric: str | None) -> str:
     return protocol_metric or card.main_metric
 
 
-def candidates(store: Store, task: str, protocol: str, metric: str) -> list[Candidate]:
+def candidates(store: Store, task: str, name: str, protocol: Protocol, metric: str) -> list[Candidate]:
     """All that is scored of a task's present data under a protocol, of whichever fingerprint, the best first."""
     manifest, cells = store.manifest(task), store.cells(task)
     if manifest is None:
         return []
-    cells = cells[
-        (cells["protocol"] == protocol) & (cells["status"] == "done") & (cells["data_version"] == manifest.data_version)
-    ]
+    cells = of_present_methods(of_present_data(cells, store), {name: protocol})
+    cells = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
     means = store.scores(cells, [metric]).groupby("cell_id")["value"].mean()
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"], mean=cells["cell_id"].map(means))
     found = [
         Candidate(
-            *(task, protocol, metric, model, fingerprint, method, manifest.data_version),
+            *(task, name, metric, model, fingerprint, method, manifest.data_version),
             cells=tuple(rows["cell_id"]),
             mean=float(rows["mean"].mean()),
         )

@@ -71,4 +71,5 @@ def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], i
         key = ".".join(map(str, where)) or "(whole file)"
         known = sorted(model.model_fields)
         hint = f" (keys here: {', '.join(known)})" if first["type"] == "extra_forbidden" and len(where) == 1 else ""
-        raise TraubeError(f"{path}: line {line}: {key}: {first['msg']}{hint}") from None
+        said = "expected a list, like [a, b]" if first["type"] == "tuple_type" else first["msg"]
+        raise TraubeError(f"{path}: line {line}: {key}: {said}{hint}") from None

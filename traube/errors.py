@@ -13,7 +13,11 @@ class Unavailable(TraubeError):
 
 
 class Unsupported(TraubeError):
-    """A combination that makes no sense or would not fit this machine."""
+    """A combination that makes no sense."""
+
+
+class DoesNotFit(Unavailable):
+    """Work that the memory there is now does not suffice for."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> TraubeError:

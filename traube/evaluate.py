@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube import methods, workers
-from traube.errors import TraubeError, Unsupported
+from traube.errors import DoesNotFit, TraubeError, Unsupported
 from traube.files import atomic, digest
 from traube.methods import Method
 from traube.models import EmbeddingCache, Encoder, Model, Vectors
@@ -133,7 +133,7 @@ class CellResult:
 
     Attributes
     ----------
-    status : done / failed / unsupported
+    status : done / failed / unsupported / unavailable (does not fit the memory)
     assignments : DataFrame split, level, item, cluster; None unless done
     seconds : the clusterings' time, without the reductions that cells share
     """
@@ -354,7 +354,8 @@ def _outcome(future: Future[Any]) -> Any:
         return future.result()
     if isinstance(error, BrokenProcessPool):
         raise workers.broken(error)
-    return _Failure("unsupported" if isinstance(error, Unsupported) else "failed", workers.reason(error))
+    kinds: dict[type, str] = {Unsupported: "unsupported", DoesNotFit: "unavailable"}
+    return _Failure(kinds.get(type(error), "failed"), workers.reason(error))
 
 
 def _readable(path: Path, n: int) -> bool:

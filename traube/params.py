@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
@@ -10,6 +11,7 @@ from traube.config import Strict, parse, read_yaml
 from traube.errors import TraubeError, unknown
 from traube.methods import CLUSTERERS, REDUCERS, Method, grid, parse_method
 from traube.models.base import Precision
+from traube.task import MetricName
 
 
 class Protocol(Strict):
@@ -22,9 +24,9 @@ class Protocol(Strict):
     parameters: dict[str, dict[str, float | int | str | bool | None]] = Field(
         default_factory=dict, description="by reducer or clusterer; others keep the registry's (the German benchmark's)"
     )
-    seeds: tuple[int, ...] = Field((42,), min_length=1)
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field((42,), min_length=1)
     precision: Precision | None = Field(None, description="overrides the models' cards")
-    main_metric: str | None = Field(None, description="overrides the tasks' cards")
+    main_metric: MetricName | None = Field(None, description="overrides the tasks' cards")
 
     def methods(self) -> list[Method]:
         """Every reducer with every clusterer; those that make no sense are `unsupported`."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from traube.errors import TraubeError, Unavailable
+from traube.errors import TraubeError, unknown
 from traube.files import digest, frame_digest
 from traube.methods import Method
-from traube.models import Model, checkpoints, fingerprint_on, load_model
+from traube.models import Model, card_errors, checkpoints, fingerprint_on, load_model, model_cards
 from traube.params import Params, Protocol
 from traube.store import Manifest, Store
 from traube.task import Task, TaskCard, data_version
@@ -175,11 +175,8 @@ def plan(request: Request, store: Store) -> Plan:
     result = Plan(unread=new, unavailable=unavailable)
     total = 0
     for name in dict.fromkeys(request.models):
-        model = load_model(name, precision=request.protocol.precision)
-        try:
-            _ = model.fingerprint
-        except Unavailable as error:
-            unavailable[name] = str(error)
+        model = _usable(name, request, unavailable)
+        if model is None:
             continue
         missing: dict[str, list[Cell]] = {}
         for task in tasks:
@@ -196,6 +193,25 @@ def plan(request: Request, store: Store) -> Plan:
     return Plan(result.missing, total, new, unavailable)
 
 
+def _usable(name: str, request: Request, unavailable: dict[str, str]) -> Model | None:
+    """A model whose weights are here and sound; if not, the reason is noted: one bad model does not stop the others.
+
+    Raises
+    ------
+    TraubeError
+        If there is no model of that name: a misspelt one is no bad one.
+    """
+    if name not in {**model_cards(), **{path.stem: None for path in card_errors()}}:
+        raise unknown("model", name, model_cards())
+    try:
+        model = load_model(name, precision=request.protocol.precision)
+        _ = model.fingerprint
+    except TraubeError as error:
+        unavailable[name] = str(error)
+        return None
+    return model
+
+
 def cells_of(task: str, manifest: Manifest, model: Model, request: Request) -> list[Cell]:
     """All cells that a request asks of a stored task and a model."""
     return _cells(
@@ -204,9 +220,12 @@ def cells_of(task: str, manifest: Manifest, model: Model, request: Request) -> l
 
 
 def stored(cell: Cell, store: Store) -> bool:
-    """Whether a cell needs no work: it is scored by today's metrics, or was found unsupported. A failed one is tried again."""
+    """Whether a cell needs no work: it is scored by today's metrics, or was found to make no sense.
+
+    One that failed is tried again, and so is one that did not fit the memory there was (`unavailable`).
+    """
     record = store.cell(cell.task, cell.cell_id)
-    if record is None or record["status"] == "failed":
+    if record is None or record["status"] in ("failed", "unavailable"):
         return False
     return record["status"] == "unsupported" or record["scoring_version"] == SCORING_VERSION
 

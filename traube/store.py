@@ -68,12 +68,14 @@ class Store:
         return frame_digest(corpus)
 
     def save_splits(self, card: TaskCard, splits: pd.DataFrame) -> Manifest:
-        """Store a task's splits; from then on the task is complete."""
+        """Store a task's splits. The task still counts as absent: see `complete`."""
         raw_version = json.loads((self._task(card.name) / "read.json").read_text())["raw_version"]
         write_parquet(self._task(card.name) / "splits.parquet", splits)
-        manifest = Manifest(raw_version, frame_digest(self.corpus(card.name)), frame_digest(splits))
+        return Manifest(raw_version, frame_digest(self.corpus(card.name)), frame_digest(splits))
+
+    def complete(self, card: TaskCard, manifest: Manifest) -> None:
+        """From now on the task is there: its tables are stored, and their checks are done."""
         write_json(self._task(card.name) / "manifest.json", {**vars(manifest), "card": card.model_dump()})
-        return manifest
 
     def corpus(self, name: str) -> pd.DataFrame:
         return read_table(self._task(name) / "corpus.parquet", CORPUS_COLUMNS)
@@ -119,6 +121,15 @@ class Store:
 
     def has_assignments(self, task: str, cell_id: str) -> bool:
         return self._result(task, cell_id, ".assignments.parquet").exists()
+
+    def sound_assignments(self, task: str, cell_id: str) -> bool:
+        """Whether a cell's assignments are there and can be read; damaged ones are removed, to be made again."""
+        try:
+            self.assignments(task, cell_id)
+        except TraubeError:
+            self._result(task, cell_id, ".assignments.parquet").unlink(missing_ok=True)
+            return False
+        return True
 
     def save_assignments(self, task: str, cell_id: str, assignments: pd.DataFrame, seconds: float) -> None:
         frame = assignments.assign(cell_id=cell_id)[list(ASSIGNMENT_COLUMNS)]

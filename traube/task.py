@@ -15,22 +15,38 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from traube.config import Strict
 from traube.errors import TraubeError
 from traube.files import digest, frame_digest
+from traube.metrics import full_name
 
 CORPUS_COLUMNS = ("text_id", "text")
 SPLIT_COLUMNS = ("split_set", "split", "level", "item", "text_id", "label", "query_id", "part")
 PARTS = ("train", "validation", "test")
 NULLABLE = ("label", "query_id")
+
+
+def _metric(name: str) -> str:
+    try:
+        return full_name(name)
+    except TraubeError as error:
+        raise ValueError(str(error)) from None
+
+
+# What is checked of every task; a card may raise any of them to blocking.
+CheckName = Literal[
+    "texts_present", "text_ids_unique", "texts_unique", "text_lengths", "no_mojibake", "items_valid", "labels_present",
+    "two_classes", "declared_sizes", "texts_once", "one_label", "class_sizes", "parts_disjoint",
+]  # fmt: skip
+MetricName = Annotated[str, AfterValidator(_metric)]
 
 
 class Declared(Strict):
@@ -51,10 +67,10 @@ class TaskCard(Strict):
     licence: str = "unknown"
     citation: str = ""
     source: str = Field("", description="where the raw data comes from")
-    main_metric: str = "v_measure/noise_as_cluster"
+    main_metric: MetricName = "v_measure/noise_as_cluster"
     declared: Declared = Declared()
     clusters: int | None = Field(None, ge=2, description="number of clusters for a task without labels")
-    blocking: tuple[str, ...] = Field((), description="warnings that shall stop the task, by check name")
+    blocking: tuple[CheckName, ...] = Field((), description="warnings that shall stop the task, by check name")
 
 
 @dataclass(frozen=True)

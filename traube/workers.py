@@ -14,7 +14,7 @@ import psutil
 from numpy.typing import NDArray
 
 from traube import methods
-from traube.errors import TraubeError, Unsupported
+from traube.errors import DoesNotFit, TraubeError, Unsupported
 from traube.files import atomic
 from traube.methods import Part
 from traube.models.vectors import Vectors
@@ -86,7 +86,8 @@ def _sent_whole(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            raise (Unsupported if isinstance(error, Unsupported) else TraubeError)(reason(error)) from None
+            kind = next((k for k in (Unsupported, DoesNotFit) if isinstance(error, k)), TraubeError)
+            raise kind(reason(error)) from None
 
     return run
 
@@ -119,9 +120,9 @@ def cluster(
 @_sent_whole
 def score(labels: NDArray[np.object_] | None, clusters: NDArray[np.int64], vectors: Vectors | None) -> dict[str, float]:
     """Every metric of a split: against its labels or, where it has none, of its vectors."""
-    from traube import metrics  # brings scikit-learn, which only workers need
+    from traube.metrics import clustering  # brings scikit-learn, which only workers need
 
     if labels is not None:
-        return metrics.score(labels, clusters)
+        return clustering.score(labels, clusters)
     assert vectors is not None
-    return metrics.internal(vectors.load(), clusters, 0)
+    return clustering.internal(vectors.load(), clusters, 0)

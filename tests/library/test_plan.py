@@ -40,7 +40,7 @@ def tickets(cards: Path, store: Store) -> Callable[..., None]:
             source = get_source("tickets")
             corpus, records = index_texts(source.read())
             store.save_corpus("tickets", corpus, records, source.raw_version())
-            store.save_splits(source.card, source.draw(records))
+            store.complete(source.card, store.save_splits(source.card, source.draw(records)))
 
     write("screen,hardware", "login,access", "mouse,hardware")
     return write

@@ -14,7 +14,7 @@ from traube.params import Protocol
 from traube.plan import Cell
 from traube.provenance import record
 from traube.report.html import page
-from traube.report.tables import COLUMNS, current, leaderboard, summary
+from traube.report.tables import COLUMNS, leaderboard, places, summary
 from traube.store import Store
 from traube.task import Task, TaskCard, index_texts
 
@@ -77,7 +77,7 @@ def test_the_interval_of_a_single_split_is_over_seeds(store: Store, add: Add) ->
     add(0.4, seed=1)
     add(0.6, seed=2)
     (row,) = leaderboard(store).to_dict("records")
-    assert row["mean"] == pytest.approx(0.5) and row["sd"] == 0
+    assert row["mean"] == pytest.approx(0.5) and row["sd"] == pytest.approx(0.1)
     assert row["high"] - row["mean"] == pytest.approx(12.7062 * 0.1, rel=1e-5)  # t(0.975, 1) * sqrt(0.02 / 2)
 
 
@@ -140,15 +140,56 @@ def test_a_score_that_does_not_exist_is_never_the_best(store: Store, add: Add) -
     assert leaderboard(store)[["method", "best"]].values.tolist() == [["pca/kmeans", True], ["none/kmeans", False]]
 
 
+def test_a_split_without_a_score_leaves_the_mean_without_one(store: Store, add: Add) -> None:
+    add(0.9, float("nan"), float("nan"))
+    (row,) = leaderboard(store).to_dict("records")
+    assert np.isnan([row["mean"], row["sd"], row["low"]]).all()
+    assert not row["best"]
+
+
+def test_ranks_are_intervals_and_ties_overlap(store: Store, add: Add) -> None:
+    add(*[0.81, 0.80, 0.79, 0.80], model="lsa")
+    add(*[0.51, 0.49, 0.51, 0.49], model="bow")
+    add(*[0.49, 0.51, 0.50, 0.51], model="tfidf")
+    table = leaderboard(store).set_index("model")
+    assert {model: places(row) for model, row in table.iterrows()} == {"lsa": "1", "bow": "2-3", "tfidf": "2-3"}
+
+
+def test_of_one_split_nothing_is_said_of_ranks(store: Store, add: Add) -> None:
+    add(0.8, model="lsa")
+    add(0.5, model="bow")
+    assert [places(row) for _, row in leaderboard(store).iterrows()] == ["-", "-"]
+
+
+def test_splits_that_share_texts_have_a_wider_interval() -> None:
+    cells = pd.DataFrame(
+        [{**record(Cell("t", "f", "bow", "bow", parse_method("none/kmeans"), 1, "own", "default", "d"), "done")}]
+    )
+    values = [0.4, 0.5, 0.6]
+    scores = pd.DataFrame(
+        {"cell_id": cells["cell_id"].iloc[0], "split": ["a", "b", "c"], "level": "l", "metric": METRIC, "value": values}
+    )
+    apart = {(s, "l"): np.arange(10) + 10 * i for i, s in enumerate("abc")}
+    halves = {(s, "l"): np.r_[np.arange(5), np.arange(5) + 10 * (i + 1)] for i, s in enumerate("abc")}
+    narrow, plain, wide = (
+        summary(cells, scores, {}, texts=texts).iloc[0] for texts in (lambda *_: apart, None, lambda *_: halves)
+    )
+    assert narrow["high"] == pytest.approx(plain["high"])
+    # half of the texts are shared: the variance of the mean is s^2 (1/3 + 1), and not s^2 / 3
+    assert wide["high"] - wide["mean"] == pytest.approx(2 * (plain["high"] - plain["mean"]))
+
+
 # what belongs on it
 
 
 def test_only_cells_of_the_present_data_count(store: Store, add: Add, tiny_task: Task, topics: pd.DataFrame) -> None:
     store.save_corpus("tiny", tiny_task.corpus, index_texts(topics)[1], "raw")
-    version = store.save_splits(tiny_task.card, tiny_task.splits).data_version
+    manifest = store.save_splits(tiny_task.card, tiny_task.splits)
+    store.complete(tiny_task.card, manifest)
+    version = manifest.data_version
     add(0.9, data_version="older", created="2026-02-02")
     add(0.5, data_version=version)
-    assert current(store.cells(), store)["data_version"].tolist() == [version]
+    assert leaderboard(store)["data_version"].tolist() == [version]
     assert leaderboard(store)["mean"].tolist() == [0.5]
 
 
@@ -218,7 +259,7 @@ def test_the_page_shows_each_models_best_method_with_its_interval(store: Store, 
     found = Page(page(leaderboard(store)))
     text = " ".join(found.text.split())
     assert "tiny, coarse" in text and "tiny, fine" in text and f"{METRIC}, 2 splits, protocol own" in text
-    assert "1bownone/kmeans50.00 10.00 -77.06 to 177.06 1" in text  # 12.7062 * 0.1 either way
+    assert "-bownone/kmeans50.00 10.00 -77.06 to 177.06 1" in text  # 12.7062 * 0.1 either way
     assert "pca/kmeans" not in text  # only in the figure, which has all methods
     assert found.tags.count("svg") == 2
 

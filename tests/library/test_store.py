@@ -33,7 +33,7 @@ def full(store: Store) -> Store:
 
 def save_task(store: Store, task: Task, topics: pd.DataFrame) -> None:
     store.save_corpus(task.name, task.corpus, index_texts(topics)[1], "raw 1")
-    store.save_splits(task.card, task.splits)
+    store.complete(task.card, store.save_splits(task.card, task.splits))
 
 
 def file(store: Store, suffix: str) -> Path:

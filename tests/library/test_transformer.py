@@ -180,11 +180,21 @@ def remove(pattern: str) -> Callable[[Path], object]:
     return lambda folder: [path.unlink() for path in folder.glob(pattern)]
 
 
+def hide_a_pickle(folder: Path) -> None:
+    """A module whose weights are pickled, beside safetensors that are not its weights."""
+    (folder / "2_Dense").mkdir()
+    torch.save({}, folder / "2_Dense" / "pytorch_model.bin")
+    save_file({"x": torch.zeros(1)}, folder / "2_Dense" / "decoy.safetensors")
+    (folder / "modules.json").write_text(DENSE)
+
+
+DENSE = '[{"idx": 0, "name": "0", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}]'
 FOREIGN = '[{"idx": 0, "name": "0", "path": "", "type": "custom_code.Model"}]'
 MISSING = '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Nonsense"}]'
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no weights": (remove("*.safetensors"), r"no weights; expected model\.safetensors$"),
     "pickled weights": (pickle_weights, r"only pickled weights \(pytorch_model\.bin\), which can run code when loaded"),
+    "a hidden pickle": (hide_a_pickle, r"pickled weights in 2_Dense \(pytorch_model\.bin\)"),
     "no config": (remove("config.json"), r"no config\.json$"),
     "no tokenizer": (remove("*[tv]o[kc]*"), r"no tokenizer; expected tokenizer\.json$"),
     "NaN": (spoil_weights, r"NaN or infinity in the vector of text \d+ \('.+'\); its weights are broken$"),

@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import cosine_distances
 
-from traube.errors import TraubeError, Unsupported
+from traube.errors import DoesNotFit, TraubeError
 from traube.methods import CLUSTERERS, REDUCERS, cluster, reduce, register_clusterer
 from traube.methods import apply as applying
 from traube.methods.clusterers import plus_plus
@@ -231,20 +231,20 @@ def test_values_out_of_range_are_one_line(plane, run, message):
 def test_distances_that_would_not_fit_are_refused(plane, name):
     needed = 8 * 300 * 300
     assert len(cluster(name, None, plane[0], 4, 0, memory_bytes=needed)) == 300
-    with pytest.raises(Unsupported, match=r"300 texts in 2 dimensions needs 0.0 GiB.*agglomerative_knn"):
+    with pytest.raises(DoesNotFit, match=r"300 texts in 2 dimensions needs 0.0 GiB.*agglomerative_knn"):
         cluster(name, None, plane[0], 4, 0, memory_bytes=needed - 1)
 
 
 def test_the_default_budget_is_half_of_the_free_memory(monkeypatch):
     """100,000 texts need 74.5 GiB for their distances; nothing is allocated before the check."""
     monkeypatch.setattr(applying.psutil, "virtual_memory", lambda: type("Memory", (), {"available": 24 * 2**30}))
-    with pytest.raises(Unsupported, match=r"100,000 texts in 2 dimensions needs 74.5 GiB, and 12.0 GiB may be used"):
+    with pytest.raises(DoesNotFit, match=r"100,000 texts in 2 dimensions needs 74.5 GiB, and 12.0 GiB may be used"):
         cluster("agglomerative", None, np.zeros((100_000, 2), dtype=np.float32), 4, 0)
 
 
 def test_a_dense_copy_that_would_not_fit_is_refused():
     X = words(1000)
-    with pytest.raises(Unsupported, match=r"agglomerative_knn of 1,000 texts.*reduce the vectors first"):
+    with pytest.raises(DoesNotFit, match=r"agglomerative_knn of 1,000 texts.*reduce the vectors first"):
         cluster("agglomerative_knn", None, X, 4, 0, memory_bytes=2**20)
 
 

@@ -10,7 +10,8 @@ from scipy import sparse
 from sklearn import metrics as sk
 
 from traube.errors import TraubeError
-from traube.metrics import METRICS, NOISE_POLICIES, clustering, internal, score
+from traube.metrics import METRICS, NOISE_POLICIES, clustering
+from traube.metrics.clustering import internal, score
 
 AGREE = 1e-9
 few = settings(deadline=None, max_examples=40)

@@ -78,8 +78,8 @@ def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards:
         (["run", "--protocol", "paperr"], "unknown protocol 'paperr'"),
         (["run", "--task", "tenkgnad_p2p"], "is not there; get it from"),
         (["leaderboard", "--metric", "v_measur"], "unknown metric"),
-        (["leaderboard", "--task", "words"], "there is no score of task 'words' yet"),
-        (["explain", "words", "bow"], "nothing is stored of words x bow"),
+        (["leaderboard", "--task", "words"], "unknown scored task 'words'"),
+        (["explain", "words", "bow"], "unknown scored task 'words'"),
         (["cluster", "no-such-file.txt"], "there is no such file"),
     ],
 )

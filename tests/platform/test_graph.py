@@ -1,14 +1,17 @@
 """The graph at work: real runs on a real instance, from raw data to the leaderboard."""
 
+import csv
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import dagster as dg
 import pandas as pd
+import pytest
 
 from launch import Launcher
 from sensors.lost_runs import PID, STARTED, end_lost_runs
@@ -184,3 +187,79 @@ def test_every_cell_says_where_it_comes_from(launcher: Launcher, request_for: As
     assert cell["seed"] == 42
     assert json.loads(json.dumps(cell["params"]))["clusterer_params"]["batch_size"] == 500
     assert cell["library_versions"]["scikit-learn"]
+
+
+def test_a_task_whose_checks_were_cut_short_is_read_again(
+    launcher: Launcher, planned: Planned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from resources.quality import QualityResource
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(QualityResource, "check_splits", interrupted)
+        with suppress(KeyboardInterrupt):
+            read(launcher, "words")
+    assert planned(["words"]).unread == ["words"]
+    assert read(launcher, "words") == []
+    assert planned(["words"]).unread == []
+
+
+def test_damaged_assignments_are_made_again(
+    launcher: Launcher, planned: Planned, request_for: Asked, store: Store
+) -> None:
+    read(launcher, "words")
+    asked = request_for(["words"], ["bow"])
+    launcher.evaluate("bow", ["words"], asked)
+    damaged = next(store.folder.glob("results/words/*.assignments.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    damaged.with_name(damaged.name.replace(".assignments.parquet", ".json")).unlink()
+    assert planned(["words"]).count == 1
+    assert launcher.evaluate("bow", ["words"], asked) == []
+    assert planned(["words"]).count == 0
+
+
+def test_what_did_not_fit_the_memory_is_tried_again(
+    launcher: Launcher, planned: Planned, request_for: Asked, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(launcher, "words")
+    asked = request_for(["words"], ["bow"])
+    with monkeypatch.context() as patched:
+        patched.setattr("traube.workers.memory", lambda: 1000)
+        assert launcher.evaluate("bow", ["words"], asked) == []
+    refused = store.cells()[store.cells()["status"] == "unavailable"]
+    assert len(refused) > 0
+    assert "GiB" in refused["reason"].iloc[0]
+    assert planned(["words"]).count == len(refused)
+    launcher.evaluate("bow", ["words"], asked)
+    assert planned(["words"]).count == 0
+
+
+def test_one_model_that_cannot_be_used_does_not_stop_the_others(
+    launcher: Launcher, cards: Path, planned: Planned, tmp_path: Path
+) -> None:
+    (tmp_path / "pickled").mkdir()
+    (tmp_path / "pickled" / "pytorch_model.bin").write_bytes(b"no weights")
+    (cards / "pick.yaml").write_text(f"model: {tmp_path / 'pickled'}\n")
+    read(launcher, "words")
+    todo = planned(["words"], ["bow", "pick"])
+    assert list(todo.missing) == ["bow"]
+    assert "only pickled weights" in todo.unavailable["pick"]
+
+
+def test_a_label_columns_name_need_not_suit_mlflow(launcher: Launcher, cards: Path, request_for: Asked) -> None:
+    import mlflow
+
+    from resources.tracking import default_uri
+
+    with (cards / "odd.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("text", 'team [red] "x"'), *word_rows()])
+    (cards / "odd.yaml").write_text("file: odd.csv\ntext: text\nlabels: 'team [red] \"x\"'\n")
+    with Launcher(SILENT) as launcher:
+        read(launcher, "odd")
+        launcher.evaluate("bow", ["odd"], request_for(["odd"], ["bow"]))
+    client = mlflow.MlflowClient(default_uri())
+    runs = client.search_runs([client.get_experiment_by_name("traube").experiment_id])
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert any(name.startswith("best/team _red_") for run in runs for name in run.data.metrics)

@@ -4,7 +4,7 @@ import html
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import dagster as dg
 import pandas as pd
@@ -12,12 +12,12 @@ import pytest
 from ftfy.badness import MOJIBAKE_CATEGORIES, is_bad
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from resources import quality
-from resources.quality import CORPUS_CHECKS, SPLITS_CHECKS, QualityResource, check_specs
-from traube.errors import TraubeError
+from resources.quality import CHECKS, CORPUS_CHECKS, SPLITS_CHECKS, QualityResource, check_specs
 from traube.paths import PROJECT
-from traube.task import SPLIT_COLUMNS, Declared, TaskCard, text_id
+from traube.task import SPLIT_COLUMNS, CheckName, Declared, TaskCard, text_id
 
 CARD = TaskCard(name="fruit")
 CORPUS_KEY = dg.AssetKey(["fruit", "corpus"])
@@ -292,8 +292,12 @@ def test_a_card_makes_a_warning_block(docs: QualityResource) -> None:
 
 
 def test_a_card_cannot_raise_a_check_that_does_not_exist() -> None:
-    with pytest.raises(TraubeError, match="unknown check 'text_once': did you mean texts_once"):
-        check_specs(SPLITS_KEY, TaskCard(name="fruit", blocking=("text_once",)), "splits")
+    with pytest.raises(ValidationError, match="'texts_once'"):
+        TaskCard.model_validate({"name": "fruit", "blocking": ["text_once"]})
+
+
+def test_a_card_may_name_every_check_there_is() -> None:
+    assert {check.name for checks in CHECKS.values() for check in checks} == set(get_args(CheckName))
 
 
 # what people see

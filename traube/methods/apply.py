@@ -11,7 +11,7 @@ import psutil
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube.errors import TraubeError, Unsupported
+from traube.errors import DoesNotFit, TraubeError
 from traube.methods.parts import Part, get_clusterer, get_reducer
 
 Labels: TypeAlias = NDArray[np.int64]
@@ -43,7 +43,7 @@ def reduce(
     ------
     TraubeError
         If the reducer or a parameter does not exist or is out of range, or X is not a finite, non-empty matrix.
-    Unsupported
+    DoesNotFit
         If a dense copy of sparse vectors would not fit.
     """
     part = get_reducer(reducer_name)
@@ -78,7 +78,7 @@ def cluster(
     ------
     TraubeError
         As in `reduce`; or if k is missing, below 1 or above n.
-    Unsupported
+    DoesNotFit
         If the distances or a dense copy would not fit.
     """
     part = get_clusterer(clusterer_name)
@@ -170,7 +170,7 @@ def _suited(part: Part, X: Matrix, memory_bytes: int | None) -> Matrix:
         advice = (
             "use agglomerative_knn (approximate)" if part.quadratic else "reduce the vectors first, for example by pca"
         )
-        raise Unsupported(
+        raise DoesNotFit(
             f"{part.name} of {n:,} texts in {d:,} dimensions needs {needed / GIB:.1f} GiB, "
             f"and {budget / GIB:.1f} GiB may be used: {advice}, or fewer texts"
         )

@@ -1,5 +1,5 @@
-"""What is measured: agreement of a clustering with gold labels, and its compactness without."""
+"""What is measured: agreement of a clustering with gold labels, its compactness without, and whether a difference is real."""
 
-from traube.metrics.clustering import METRICS, NOISE_POLICIES, internal, score
+from traube.metrics.names import FULL_NAMES, METRICS, NOISE_POLICIES, SILHOUETTE, full_name
 
-__all__ = ["METRICS", "NOISE_POLICIES", "internal", "score"]
+__all__ = ["FULL_NAMES", "METRICS", "NOISE_POLICIES", "SILHOUETTE", "full_name"]

@@ -22,26 +22,14 @@ from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as sk
 from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
 
-from traube.errors import TraubeError, unknown
+from traube.errors import TraubeError
+from traube.metrics.names import METRICS, NOISE_POLICIES, full_name
 
 Labels: TypeAlias = Sequence[Any] | NDArray[Any] | pd.Series
 Codes: TypeAlias = NDArray[np.int64]
 Vectors: TypeAlias = NDArray[np.float32] | sparse.csr_matrix | sparse.csr_array
 
 NOISE = -1
-NOISE_POLICIES = ("noise_as_cluster", "noise_dropped", "noise_as_singletons")
-METRICS = (
-    "v_measure",
-    "homogeneity",
-    "completeness",
-    "nmi_arithmetic",
-    "nmi_geometric",
-    "ami",
-    "ri",
-    "ari",
-    "acc",
-    "purity",
-)
 SILHOUETTE_ROWS = 5_000
 
 
@@ -244,9 +232,7 @@ def metric_of(name: str) -> Callable[[Codes, Codes], float]:
     TraubeError
         If there is no such metric.
     """
-    metric, _, policy = name.partition("/")
-    if metric not in METRICS or policy not in NOISE_POLICIES:
-        raise unknown("metric", name, [f"{m}/{p}" for m in METRICS for p in NOISE_POLICIES])
+    metric, _, policy = full_name(name).partition("/")
 
     def value(labels_true: Codes, labels_pred: Codes) -> float:
         table = Contingency.of(*under(policy, labels_true, labels_pred))

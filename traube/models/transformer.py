@@ -282,8 +282,12 @@ def check_folder(folder: Path, card: ModelCard) -> None:
             raise TraubeError(
                 f"{where}: modules.json asks for the code of '{module['type']}'; only sentence-transformers' own modules are loaded"
             )
-        pickled = [p.name for p in (folder / module["path"]).glob("*") if p.suffix in PICKLES]
-        if pickled and not list((folder / module["path"]).glob("*.safetensors")):
+        inside = folder / module["path"]
+        pickled = [p.name for p in inside.glob("*") if p.suffix in PICKLES]
+        # only under this name are safetensors loaded in place of a pickle that lies beside them
+        if pickled and not any(
+            (inside / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")
+        ):
             raise TraubeError(
                 f"{where}: pickled weights in {module['path'] or '.'} ({pickled[0]}); convert them to safetensors"
             )

@@ -7,6 +7,7 @@ from jinja2 import Environment, PackageLoader
 
 from traube import __version__
 from traube.report.figures import heatmap
+from traube.report.tables import places
 
 TEMPLATES = Environment(loader=PackageLoader("traube.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
@@ -26,7 +27,7 @@ def page(table: pd.DataFrame) -> str:
             "protocol": protocol,
             "metric": rows["metric"].iloc[0],
             "splits": int(rows["splits"].max()),
-            "rows": rows[rows["best"]].to_dict("records"),
+            "rows": list(rows[rows["best"]].itertuples(index=False)),
             "figure": heatmap(rows),
         }
         for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"], sort=True)
@@ -34,6 +35,7 @@ def page(table: pd.DataFrame) -> str:
     others = table[table["status"] != "done"].drop_duplicates(["task", "model", "method", "reason"])
     return TEMPLATES.get_template("report.html").render(
         sections=sections,
+        places=places,
         others=others.astype(object).fillna("").to_dict("records"),
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=__version__,

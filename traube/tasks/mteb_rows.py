@@ -211,4 +211,7 @@ def _downloads_file() -> Path:
 
 def _downloads() -> dict[str, str]:
     path = _downloads_file()
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except ValueError:
+        raise TraubeError(f"{path}: damaged; delete it, and data sets without a revision are looked up anew") from None

@@ -1,0 +1,126 @@
+"""Everything ever computed is kept; what counts is what the benchmark asks for now."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from traube.methods import parse_method
+from traube.models import load_model
+from traube.models.base import fingerprint_on
+from traube.params import Protocol
+from traube.plan import Cell
+from traube.provenance import record
+from traube.report.explain import explanations
+from traube.standing import standing
+from traube.store import Store
+from traube.task import Task
+
+PAPER = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2))
+Add = Callable[..., str]
+
+
+@pytest.fixture
+def store(tmp_path: Path, tiny_task: Task) -> Store:
+    store = Store(tmp_path / "store")
+    store.save_corpus("tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
+    store.complete(tiny_task.card, store.save_splits(tiny_task.card, tiny_task.splits))
+    return store
+
+
+@pytest.fixture
+def add(store: Store, tiny_task: Task) -> Add:
+    """Stores a cell of the model bow; returns its id."""
+    manifest = store.manifest("tiny")
+    assert manifest is not None
+    present = fingerprint_on(load_model("bow"), manifest.corpus_version)
+
+    def cell(
+        method: str = "none/kmeans",
+        seed: int | None = 1,
+        fingerprint: str = present,
+        data_version: str = manifest.data_version,
+        created: str = "2026-01-01",
+        parameters: dict[str, dict[str, int]] | None = None,
+        **changes: str,
+    ) -> str:
+        made = Cell(
+            *(
+                "tiny",
+                "own",
+                "bow",
+                fingerprint,
+                parse_method(method, parameters),
+                seed,
+                "paper",
+                "default",
+                data_version,
+            )
+        )
+        values = {"split": ["s"], "level": ["coarse"], "metric": ["v_measure/noise_as_cluster"], "value": [0.5]}
+        store.save_scores("tiny", made.cell_id, pd.DataFrame(values))
+        store.save_cell({**record(made, "done"), "created": created, **changes})
+        return made.cell_id
+
+    return cell
+
+
+def test_the_protocols_own_cells_count(store: Store, add: Add) -> None:
+    ids = {add(seed=1), add(seed=2)}
+    counted = standing(store.cells(), store, {"paper": PAPER})
+    assert set(counted["cell_id"]) == ids
+    assert set(counted["protocol"]) == {"paper"}
+
+
+def test_what_was_asked_for_besides_does_not_change_the_protocols_numbers(store: Store, add: Add) -> None:
+    add(seed=1)
+    add(seed=7)
+    add(method="none/agglomerative", seed=None)
+    counted = standing(store.cells(), store, {"paper": PAPER})
+    assert counted["protocol"].value_counts().to_dict() == {"paper, own choice": 2, "paper": 1}
+
+
+def test_other_parameters_are_no_seeds(store: Store, add: Add) -> None:
+    add()
+    now = add(parameters={"kmeans": {"n_init": 20}}, created="2026-01-02")
+    changed = PAPER.model_copy(update={"parameters": {"kmeans": {"n_init": 20}}})
+    assert standing(store.cells(), store, {"paper": changed})["cell_id"].tolist() == [now]
+
+
+def test_cells_of_older_code_do_not_count(store: Store, add: Add) -> None:
+    add(code_version="0")
+    assert standing(store.cells(), store, {"paper": PAPER}).empty
+
+
+def test_going_back_to_an_earlier_setting_shows_its_number_again(store: Store, add: Add) -> None:
+    present = add(created="2026-01-01")
+    add(fingerprint="another prompt", created="2026-01-02")
+    assert standing(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [present]
+
+
+def test_after_a_failed_reading_the_last_data_counts_and_not_the_best(store: Store, add: Add) -> None:
+    add(data_version="older", created="2026-01-01")
+    last = add(created="2026-01-02")
+    (store.folder / "tasks" / "tiny" / "manifest.json").unlink()
+    assert standing(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [last]
+
+
+def test_explain_says_what_has_changed_since(store: Store, add: Add) -> None:
+    add()
+    (row,) = explanations(store, {"paper": PAPER}, "tiny", "bow")
+    assert row["changed_since"] == []
+    assert row["seed"] == 1
+    assert row["scores"] == {"coarse v_measure/noise_as_cluster": 0.5}
+    changed = PAPER.model_copy(update={"parameters": {"kmeans": {"n_init": 20}}})
+    (row,) = explanations(store, {"paper": changed}, "tiny", "bow")
+    assert row["changed_since"] == ["the method's parameters in params.yaml"]
+
+
+def test_explain_names_each_version_that_is_another_now(store: Store, add: Add) -> None:
+    add(fingerprint="f0", data_version="d0", library_versions={"numpy": "1.0"})  # type: ignore[arg-type]
+    (row,) = explanations(store, {"paper": PAPER}, "tiny", "bow")
+    data, model, numpy = row["changed_since"]
+    assert data.startswith("data version d0 -> ")
+    assert model.startswith("model fingerprint f0 -> ")
+    assert numpy.startswith("numpy 1.0 -> ")

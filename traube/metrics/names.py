@@ -1,0 +1,32 @@
+"""What the metrics are called. Light: cards and params are validated against it."""
+
+from traube.errors import unknown
+
+NOISE_POLICIES = ("noise_as_cluster", "noise_dropped", "noise_as_singletons")
+METRICS = (
+    "v_measure",
+    "homogeneity",
+    "completeness",
+    "nmi_arithmetic",
+    "nmi_geometric",
+    "ami",
+    "ri",
+    "ari",
+    "acc",
+    "purity",
+)
+SILHOUETTE = "silhouette"  # of clusterings without gold labels
+FULL_NAMES = tuple(f"{metric}/{policy}" for metric in METRICS for policy in NOISE_POLICIES)
+
+
+def full_name(name: str) -> str:
+    """The name itself.
+
+    Raises
+    ------
+    TraubeError
+        If there is no such metric; the message names near ones.
+    """
+    if name not in (*FULL_NAMES, SILHOUETTE):
+        raise unknown("metric", name, (*FULL_NAMES, SILHOUETTE))
+    return name

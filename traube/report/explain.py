@@ -1,0 +1,89 @@
+"""Where a number comes from, and what has changed since."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from traube.errors import TraubeError, unknown
+from traube.models import fingerprint_on, load_model
+from traube.params import Protocol
+from traube.plan import CLUSTERING_VERSION, SCORING_VERSION
+from traube.provenance import library_versions
+from traube.report.tables import main_metric
+from traube.standing import standing
+from traube.store import Store
+
+
+def explanations(
+    store: Store, protocols: Mapping[str, Protocol], task: str, model: str, method: str | None = None
+) -> list[dict[str, Any]]:
+    """The provenance of a task's and model's cells: those that count today or, if none does, the last ones that did.
+
+    Returns
+    -------
+    Per cell its record, `scores` (the mean over splits by level, in the leaderboard's metric) and `changed_since`, in words
+
+    Raises
+    ------
+    TraubeError
+        If nothing of the kind is stored; the message names what is.
+    """
+    every = store.cells()
+    for kind, name in (("task", task), ("model", model)):
+        if name not in set(every[kind]):
+            raise unknown(f"scored {kind}", name, sorted(set(every[kind])))
+    cells = every[(every["task"] == task) & (every["model"] == model)]
+    names = cells["reducer"] + "/" + cells["clusterer"]
+    if method and method not in set(names):
+        raise unknown(f"scored method of {model} on {task}", method, sorted(set(names)))
+    cells = cells[names == method] if method else cells
+    if cells.empty:
+        raise TraubeError(f"nothing is stored of {task} x {model}; `traube leaderboard --all` shows what is")
+    counted = standing(cells, store, protocols)
+    shown = counted if len(counted) else cells[cells["created"] == cells["created"].max()]
+    values = store.scores(shown)
+    card = store.card(task)
+    records = shown.astype(object).where(shown.notna(), None).to_dict("records")
+    for record in records:
+        record["seed"] = None if record["seed"] is None else int(record["seed"])
+        # the protocol by which it was computed, whatever it is shown under
+        record["protocol"] = every.loc[every["cell_id"] == record["cell_id"], "protocol"].iloc[0]
+        own = values[values["cell_id"] == record["cell_id"]]
+        metric = main_metric(card, protocols.get(record["protocol"]), own["metric"])
+        means = own[own["metric"] == metric].groupby("level")["value"].mean()
+        record["scores"] = {f"{level} {metric}": float(mean) for level, mean in means.items() if pd.notna(mean)}
+        record["changed_since"] = changed_since(store, protocols, record)
+    return records
+
+
+def changed_since(store: Store, protocols: Mapping[str, Protocol], record: Mapping[str, Any]) -> list[str]:
+    """What is not as it was when a cell was computed, in words."""
+    manifest, protocol = store.manifest(record["task"]), protocols.get(record["protocol"])
+    changes = []
+    if manifest is None:
+        changes.append("the task's data is not there")
+    elif manifest.data_version != record["data_version"]:
+        changes.append(f"data version {record['data_version']} -> {manifest.data_version}")
+    try:
+        precision = protocol.precision if protocol else None
+        model = load_model(record["model"], precision=precision)
+        present = fingerprint_on(model, manifest.corpus_version) if manifest else record["fingerprint"]
+        if present != record["fingerprint"]:
+            changes.append(f"model fingerprint {record['fingerprint']} -> {present}")
+    except TraubeError as error:
+        changes.append(f"the model cannot be had: {error}")
+    if protocol is None:
+        changes.append(f"protocol {record['protocol']} is no longer in params.yaml")
+    elif protocol.method(f"{record['reducer']}/{record['clusterer']}").params() != record["params"]:
+        changes.append("the method's parameters in params.yaml")
+    for what, then, now in (
+        ("clustering code version", record["code_version"], CLUSTERING_VERSION),
+        ("scoring code version", record["scoring_version"], SCORING_VERSION),
+    ):
+        if then != now:
+            changes.append(f"{what} {then} -> {now}")
+    versions = library_versions()
+    then = record["library_versions"]
+    changes += [f"{name} {then[name]} -> {versions.get(name)}" for name in then if then[name] != versions.get(name)]
+    return changes

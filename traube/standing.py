@@ -1,0 +1,86 @@
+"""Which of the stored cells count today: everything ever computed is kept, but a table shows what the benchmark asks for now."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from traube.errors import TraubeError
+from traube.models import fingerprint_on, load_model
+from traube.params import Protocol
+from traube.plan import CLUSTERING_VERSION
+from traube.store import Manifest, Store
+
+
+def standing(cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+    """The cells of each task's present data, each model's present weights and settings, and each protocol's present parameters.
+
+    The protocol of a method or seed that was asked for beside the protocol's own becomes `<protocol>, own choice`, so that the
+    protocol's numbers are the same for everybody.
+    """
+    cells = of_present_methods(of_present_data(cells, store), protocols)
+    return of_present_models(cells, store, protocols)
+
+
+def of_present_data(cells: pd.DataFrame, store: Store) -> pd.DataFrame:
+    """The cells of each task's data as it is stored now; of a task whose reading failed, of the data before."""
+    if cells.empty:
+        return cells
+    manifests = {task: store.manifest(task) for task in cells["task"].unique()}
+    latest = cells.sort_values("created", kind="stable").groupby("task")["data_version"].last()
+    versions = {task: m.data_version if (m := manifests[task]) else latest[task] for task in manifests}
+    return cells[cells["task"].map(versions) == cells["data_version"]]
+
+
+def of_present_methods(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+    """The cells computed by today's code with their protocol's present parameters. Protocols that are not given stay as they are."""
+    names = [_protocol_of(cell, protocols.get(cell["protocol"])) for cell in cells.to_dict("records")]
+    return cells.assign(protocol=pd.Series(names, index=cells.index, dtype=object)).dropna(subset="protocol")
+
+
+def _protocol_of(cell: Mapping[str, Any], protocol: Protocol | None) -> str | None:
+    name = str(cell["protocol"])
+    if cell["code_version"] != CLUSTERING_VERSION:
+        return None
+    if protocol is None:
+        return name
+    try:
+        method = protocol.method(f"{cell['reducer']}/{cell['clusterer']}")
+    except TraubeError:  # a part that is no longer registered
+        return None
+    if method.params() != cell["params"]:
+        return None
+    in_grid = method.reducer in protocol.reducers and method.clusterer in protocol.clusterers
+    in_seeds = pd.isna(cell["seed"]) or int(cell["seed"]) in protocol.seeds
+    return name if in_grid and in_seeds else own_choice(name)
+
+
+def own_choice(protocol: str) -> str:
+    """The name under which methods and seeds beside a protocol's own are shown."""
+    return f"{protocol}, own choice"
+
+
+def of_present_models(cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+    """The cells of each model as it is now; of a model that is gone, of the fingerprint that was evaluated last."""
+    if cells.empty:
+        return cells
+    cells = cells.sort_values("created", kind="stable")
+    manifests = {task: store.manifest(task) for task in cells["task"].unique()}
+    kept = []
+    for (task, model, name), rows in cells.groupby(["task", "model", "protocol"], sort=False):
+        protocol = protocols.get(name.removesuffix(own_choice("")))
+        present = _fingerprint(model, protocol, manifests[task])
+        if present not in set(rows["fingerprint"]):
+            present = rows["fingerprint"].iloc[-1]
+        kept.append(rows[rows["fingerprint"] == present])
+    return pd.concat(kept)
+
+
+def _fingerprint(model: str, protocol: Protocol | None, manifest: Manifest | None) -> str | None:
+    if manifest is None:
+        return None
+    precision = protocol.precision if protocol else None
+    try:
+        return fingerprint_on(load_model(model, precision=precision), manifest.corpus_version)
+    except TraubeError:  # it is gone, or cannot be had here
+        return None
