@@ -28,7 +28,7 @@ $(READY): requirements.lock pyproject.toml
 	touch $@
 
 demo: $(READY)  ## run the main job, offline, to a leaderboard
-	$(BIN)/traube run
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro --quiet
 	$(BIN)/traube leaderboard
 
 dev: $(READY)  ## Dagster on 127.0.0.1:3000 and MLflow on 127.0.0.1:5000; Ctrl-C stops both

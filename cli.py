@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -590,6 +591,59 @@ def retry(checkpoint: str) -> None:
     from traube.models.checkpoints import ask_again
 
     out.print(f"attempt {ask_again(checkpoint)} of {checkpoint} is asked for; `make dev` has to be running")
+
+
+class Stage(StrEnum):
+    """Stages of the release pipeline (dvc.yaml), in order."""
+
+    datasets = "datasets"
+    validate = "validate"
+    benchmark = "benchmark"
+    report = "report"
+
+
+@app.command()
+def release(stage: Annotated[Stage, typer.Argument(help="One stage; `dvc repro` runs those that are needed.")]) -> None:
+    """One stage of the release pipeline, which writes to release/. `make demo` and `dvc repro` call it."""
+    from launch import Launcher
+    from traube import paths
+    from traube.evaluate import SILENT
+    from traube.files import write_json
+    from traube.params import load_params
+    from traube.plan import unread
+    from traube.report import release as files
+    from traube.store import Store
+
+    params, store, folder = load_params(), Store(paths.home() / "store"), paths.release()
+    if stage is Stage.datasets:
+        new, unavailable = unread(params.tasks, store)
+        errors = []
+        if new:
+            out.print(f"Reading {', '.join(new)}")
+            with Launcher(SILENT) as launcher:
+                errors = launcher.datasets(new)
+        for name, reason in unavailable.items():
+            err.print(f"[yellow]unavailable:[/] {_escape(name)}: {_escape(reason)}")
+        _fail_on(errors)
+        files.write_datasets(store, params.tasks, folder)
+    elif stage is Stage.validate:
+        from resources.quality import validate
+
+        results = validate(store, params.tasks)
+        write_json(folder / "validation.json", results)
+        _fail_on([f"{key} failed" for key, r in results.items() if r["blocking"] and not r["passed"]])
+    elif stage is Stage.benchmark:
+        run()
+        files.write_scores(store, params, folder)
+    else:
+        files.write_metrics(store, params, folder)
+
+
+def _fail_on(errors: list[str]) -> None:
+    for error in errors:
+        err.print(f"[bold red]failed:[/] {_escape(error)}")
+    if errors:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -12,7 +12,7 @@ loaded.
 import html
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ import pandas as pd
 
 from traube import paths
 from traube.files import locked, write_text
+from traube.store import Store
 from traube.task import CORPUS_COLUMNS, NULLABLE, PARTS, SPLIT_COLUMNS, Declared, TaskCard
 
 SHORTEST = 3  # characters: what is shorter says nothing about a topic
@@ -247,6 +248,29 @@ class QualityResource(dg.ConfigurableResource):
             findings = [_finding(check, validation.results, judged, corpus) for check in CHECKS[table]]
             page = _write_page(self.root, card.name, table, validation, findings)
         return [finding.result(key, _blocks(finding.check, card), page) for finding in findings]
+
+
+def validate(store: Store, tasks: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Check stored tasks: by `task/table/check` whether it blocks, whether it passed, and how many rows offend."""
+    quality, found = QualityResource(folder=str(paths.home() / "quality")), {}
+    for task in tasks:
+        card = store.card(task)
+        if card is None:
+            continue
+        corpus, splits = store.corpus(task), store.task(card).splits
+        results: dict[Table, list[dg.AssetCheckResult]] = {
+            "corpus": quality.check_corpus(card, dg.AssetKey([task, "corpus"]), corpus),
+            "splits": quality.check_splits(card, dg.AssetKey([task, "splits"]), splits, corpus),
+        }
+        for table, checks in results.items():
+            for check, result in zip(CHECKS[table], checks, strict=True):
+                rows = result.metadata["offending_rows"].value
+                found[f"{task}/{table}/{check.name}"] = {
+                    "blocking": _blocks(check, card),
+                    "passed": result.passed,
+                    "offending_rows": rows,
+                }
+    return found
 
 
 # facts: columns that the rules speak of

@@ -34,3 +34,8 @@ def cards() -> Path:
 def params() -> Path:
     """The benchmark: `TRAUBE_PARAMS`, by default `params.yaml` in the project."""
     return _from_environment("TRAUBE_PARAMS", PROJECT / "params.yaml")
+
+
+def release() -> Path:
+    """What DVC versions of a benchmark: `TRAUBE_RELEASE`, by default `release/` in the project."""
+    return _from_environment("TRAUBE_RELEASE", PROJECT / "release")

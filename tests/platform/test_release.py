@@ -1,0 +1,99 @@
+"""The release pipeline under DVC: in a clone of its own, with real `dvc` commands."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.platform.conftest import PARAMS, word_rows, write_task
+from traube import paths
+
+pytestmark = pytest.mark.slow
+BIN = Path(sys.executable).parent
+
+
+class Clone:
+    """A checkout with its own home, a small benchmark, and the environment in which `dvc` and `traube` are found."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        tracked = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"],
+            cwd=paths.PROJECT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for name in tracked.stdout.splitlines():
+            if name.startswith(("tests/", "docs/", "dvc.lock", "release/")) or not (paths.PROJECT / name).is_file():
+                continue
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(paths.PROJECT / name, folder / name)
+        (folder / "params.yaml").write_text(PARAMS)
+        write_task(folder / "cards", "words", word_rows())
+        ours = {k: v for k, v in os.environ.items() if not k.startswith(("TRAUBE_", "DAGSTER_HOME", "MLFLOW_"))}
+        self.environment = {
+            **ours,
+            "PATH": f"{BIN}{os.pathsep}{ours['PATH']}",
+            "PYTHONPATH": str(folder),
+            "TRAUBE_WORKERS": "1",
+        }
+        for command in (
+            ["init", "-q"],
+            ["add", "-A"],
+            ["-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", "clone"],
+        ):
+            self.run("git", *command)
+
+    def run(self, *command: str) -> str:
+        done = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def repro(self) -> set[str]:
+        """The stages that `dvc repro` ran."""
+        said = self.run("dvc", "repro")
+        return {
+            stage for stage in ("datasets", "validate", "benchmark", "report") if f"Running stage '{stage}'" in said
+        }
+
+    def metrics(self) -> bytes:
+        return (self.folder / "release" / "metrics.json").read_bytes()
+
+
+def test_repro_runs_what_has_changed_and_equal_runs_give_equal_bytes(tmp_path: Path) -> None:
+    clone, twin = Clone(tmp_path / "one"), Clone(tmp_path / "two")
+    assert clone.repro() == {"datasets", "validate", "benchmark", "report"}
+    assert clone.repro() == set()
+    twin.repro()
+    assert clone.metrics() == twin.metrics()
+    assert b'"bow"' in clone.metrics()
+
+    clone.run("git", "add", "-A")
+    clone.run("git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", "released")
+    (clone.folder / "params.yaml").write_text(PARAMS + "    seeds: [7]\n")
+    assert clone.repro() == {"benchmark", "report"}
+    assert "release/metrics.json" in clone.run("dvc", "metrics", "diff", "--all")
+    clone.run("dvc", "plots", "show")
+    assert "bow" in (clone.folder / "dvc_plots" / "index.html").read_text()
+
+
+def test_raw_data_comes_back_from_a_remote_as_it_was(tmp_path: Path) -> None:
+    clone = Clone(tmp_path / "one")
+    raw = clone.folder / "data" / "raw" / "words"
+    raw.mkdir(parents=True)
+    write_task(raw, "words", word_rows())
+    (raw / "words.yaml").unlink()
+    content = (raw / "words.csv").read_bytes()
+    clone.run("dvc", "remote", "add", "-d", "local", str(tmp_path / "remote"))
+    clone.run("dvc", "add", "data/raw/words/words.csv")
+    clone.run("dvc", "push")
+    (raw / "words.csv").unlink()
+    shutil.rmtree(clone.folder / ".dvc" / "cache")
+    clone.run("dvc", "pull", "data/raw/words/words.csv.dvc")
+    assert (raw / "words.csv").read_bytes() == content
+    assert hashlib.md5(content).hexdigest() in (raw / "words.csv.dvc").read_text()

@@ -1,0 +1,64 @@
+"""What a release holds: the data as it was frozen, every score, and the metrics that DVC compares. Equal runs, equal bytes."""
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from traube.files import write_json, write_text
+from traube.params import Params, Protocol
+from traube.report.tables import leaderboard
+from traube.standing import standing
+from traube.store import Store
+
+DIGITS = 6
+
+
+def write_datasets(store: Store, tasks: Iterable[str], folder: Path) -> None:
+    """The frozen corpora and splits, and their versions."""
+    versions = {}
+    for task in sorted(tasks):
+        manifest = store.manifest(task)
+        if manifest is None:
+            continue
+        target = folder / "tasks" / task
+        target.mkdir(parents=True, exist_ok=True)
+        for table in ("corpus.parquet", "splits.parquet"):
+            shutil.copyfile(store.folder / "tasks" / task / table, target / table)
+        versions[task] = {"corpus": manifest.corpus_version, "splits": manifest.splits_version}
+    write_json(folder / "datasets.json", versions)
+
+
+def write_scores(store: Store, params: Params, folder: Path) -> None:
+    """Every score of the benchmark's own tasks, models and protocol: one row per split, level, method, seed and metric."""
+    protocols = {params.protocol: params.chosen()}
+    cells = _own(standing(store.cells(), store, protocols), params)
+    scores = store.scores(cells).merge(
+        cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])[["cell_id", "task", "model", "method", "seed"]]
+    )
+    columns = ["task", "model", "method", "seed", "split", "level", "metric", "value"]
+    scores = scores[columns].sort_values(columns[:-1], ignore_index=True)
+    write_text(folder / "scores.csv", scores.round(DIGITS).to_csv(index=False))
+
+
+def write_metrics(store: Store, params: Params, folder: Path) -> None:
+    """The leaderboard as a table, and each model's best score by task and level for `dvc metrics diff`."""
+    protocols: Mapping[str, Protocol] = {params.protocol: params.chosen()}
+    table = leaderboard(store, protocols=protocols)
+    table = _own(table[table["status"] == "done"], params)
+    shown = ["task", "level", "model", "method", "metric", "mean", "sd", "low", "high", "rank_low", "rank_high"]
+    best = table[table["best"].astype(bool)][shown].round(DIGITS)
+    write_text(folder / "leaderboard.csv", best.to_csv(index=False))
+    metrics: dict[str, dict[str, dict[str, float]]] = {}
+    for row in best.itertuples(index=False):
+        metrics.setdefault(row.task, {}).setdefault(row.level, {})[row.model] = row.mean
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=1, sort_keys=True) + "\n")
+
+
+def _own(table: pd.DataFrame, params: Params) -> pd.DataFrame:
+    """Rows of the tasks, models and protocol that params.yaml names: checkpoints of this machine are no part of a release."""
+    return table[
+        table["task"].isin(params.tasks) & table["model"].isin(params.models) & (table["protocol"] == params.protocol)
+    ]
