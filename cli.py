@@ -240,6 +240,9 @@ def leaderboard(
     every: Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best.")] = False,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    show_published: Annotated[
+        bool, typer.Option("--published", help="Show what was imported (`traube import`) as tables of its own.")
+    ] = False,
 ) -> None:
     """Show each model's best method, with its 95 % interval over splits, by task and level.
 
@@ -272,6 +275,8 @@ def leaderboard(
         print(table.to_csv(index=False), end="")  # noqa: T201
     else:
         _print_leaderboard(table, every)
+        if show_published:
+            _print_published(store, task)
 
 
 def _print_leaderboard(table: Any, every: bool) -> None:
@@ -317,6 +322,26 @@ def _print_leaderboard(table: Any, every: bool) -> None:
         what = sorted({" ".join(filter(None, row)) for row in rows[list(columns)].itertuples(index=False)})
         names = ", ".join(what[:4]) + (f" and {len(what) - 4} more" if len(what) > 4 else "")
         out.print(f"[yellow]{status}[/] {_escape(names)}: {_escape(reason)}")
+
+
+def _print_published(store: Any, tasks: list[str] | None) -> None:
+    """Published results, of the tasks asked for by our name or MTEB's."""
+    from traube.exchange import published
+
+    rows = published(store)
+    if tasks:
+        cards = filter(None, map(store.card, tasks))
+        rows = rows[rows["task"].isin({*tasks, *(card.mteb for card in cards)})]
+    for task, group in rows.groupby("task"):
+        shown = Table(
+            "model", "score", "sd", "splits", "source", title=f"{task}, published: V-measure x100", title_justify="left"
+        )
+        for row in group.sort_values("mean", ascending=False).itertuples(index=False):
+            sd = f"{100 * row.sd:.2f}" if row.sd == row.sd else "-"
+            shown.add_row(
+                _escape(row.model), f"{100 * row.mean:.2f}", sd, str(len(row.splits) or "-"), _escape(row.source)
+            )
+        out.print(shown)
 
 
 @app.command()
@@ -591,6 +616,68 @@ def retry(checkpoint: str) -> None:
     from traube.models.checkpoints import ask_again
 
     out.print(f"attempt {ask_again(checkpoint)} of {checkpoint} is asked for; `make dev` has to be running")
+
+
+@app.command()
+def reproduce(
+    cell: Annotated[str, typer.Argument(help="Id of a cell, or its beginning; `traube explain` shows ids.")],
+) -> None:
+    """Compute a cell again from scratch, and say whether it is equal. Exit code 1 if it is not."""
+    from traube import paths
+    from traube.models import EmbeddingCache
+    from traube.params import load_params
+    from traube.reproduce import reproduce as again
+    from traube.store import Store
+
+    with _bars() as (progress, _):
+        cache = EmbeddingCache(paths.home() / "embeddings")
+        found = again(Store(paths.home() / "store"), cache, load_params().protocols, cell, progress)
+    for change in found.changed:
+        out.print(f"changed since: {_escape(change)}")
+    clusters = "every cluster is the same" if found.clusters_equal else "clusters differ"
+    scores = f"{len(found.scores)} scores differ by at most {found.difference:.2g}"
+    verdict = "[green]equal[/]" if found.equal else "[red]not equal[/]"
+    out.print(
+        f"{verdict}: cell {found.cell_id}: {clusters}; {scores}; vectors by at most {found.vectors:.2g} (1 - cosine)"
+    )
+    if not found.equal:
+        raise typer.Exit(1)
+
+
+@app.command("export")
+def export_results(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path("results"),
+    kind: Annotated[str, typer.Option("--format", help="Only mteb so far.")] = "mteb",
+    method: Annotated[
+        str, typer.Option(help="MTEB has one method a task; its own is the default.")
+    ] = "none/minibatch_kmeans",
+) -> None:
+    """Write scores as MTEB's result files: OUTPUT/<org>__<model>/<revision>/<Task>.json."""
+    from traube import paths
+    from traube.errors import unknown
+    from traube.exchange import export_mteb
+    from traube.params import load_params
+    from traube.store import Store
+
+    if kind != "mteb":
+        raise unknown("format", kind, ["mteb"])
+    written = export_mteb(Store(paths.home() / "store"), load_params().protocols, method, output)
+    out.print(f"{len(written)} files written to {_escape(str(output))}")
+
+
+@app.command("import")
+def import_results(
+    path: Annotated[
+        Path, typer.Argument(help="Result file, folder of them, or .jsonl(.gz) of rows.", show_default=False)
+    ],
+) -> None:
+    """Read MTEB results as published rows, which `traube leaderboard --published` shows beside the measured ones."""
+    from traube import paths
+    from traube.exchange import import_mteb
+    from traube.store import Store
+
+    rows = import_mteb(Store(paths.home() / "store"), path)
+    out.print(f"{len(rows)} published results of {rows['model'].nunique()} models on {rows['task'].nunique()} tasks")
 
 
 class Stage(StrEnum):

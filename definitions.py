@@ -14,6 +14,7 @@ from assets.corpora import corpus_asset  # noqa: E402
 from assets.embeddings import embeddings_asset  # noqa: E402
 from assets.leaderboard import leaderboard_asset  # noqa: E402
 from assets.registry import registry  # noqa: E402
+from assets.regressions import regressions  # noqa: E402
 from assets.report import report  # noqa: E402
 from assets.scores import scores_asset  # noqa: E402
 from assets.splits import splits_asset  # noqa: E402
@@ -75,11 +76,11 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
     )
     publish = dg.define_asset_job(
         "publish",
-        selection=dg.AssetSelection.assets(leaderboard, registry, report),
-        description="Rebuild leaderboard, registry and report from what is stored.",
+        selection=dg.AssetSelection.assets(leaderboard, registry, regressions, report),
+        description="Rebuild leaderboard, registry, regressions and report from what is stored.",
     )
     return dg.Definitions(
-        assets=[*per_task, leaderboard, registry, report],
+        assets=[*per_task, leaderboard, registry, regressions, report],
         jobs=[datasets, evaluate, publish],
         sensors=[
             checkpoint_sensor(evaluate),

@@ -1,6 +1,7 @@
 """What all stages share: keys, the partitions, and the guard against checks that failed in an earlier run."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 import dagster as dg
 
@@ -9,6 +10,9 @@ MODEL_STAGES = ("embeddings", "clusterings", "scores")
 RESERVED = ("papers", "checkpoints", "leaderboard", "report", "registry")
 
 MODELS = dg.DynamicPartitionsDefinition(name="models")
+
+# what every night makes anew is late after a day and a bit, and amiss after a day and a half
+NIGHTLY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))
 
 
 def asset_key(task: str, stage: str) -> dg.AssetKey:

@@ -12,6 +12,20 @@ from traube.task import index_texts
 from traube.tasks.source import Source
 
 
+def dvc_hashes(source: Source) -> dict[str, str]:
+    """The DVC hash of each raw file that DVC tracks: `<file>.dvc` lies beside it, or beside a folder that holds it."""
+    import yaml
+
+    found = {}
+    for file in source.files():
+        for path in (file, *file.parents[:3]):
+            tracked = path.with_name(f"{path.name}.dvc")
+            if tracked.is_file():
+                found[f"dvc/{path.name}"] = str(yaml.safe_load(tracked.read_text())["outs"][0]["md5"])
+                break
+    return found
+
+
 def corpus_asset(source: Source) -> dg.AssetsDefinition:
     key = asset_key(source.name, "corpus")
 
@@ -43,6 +57,7 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
                 "records": len(records),
                 "mean_characters": float(lengths.mean()) if len(texts) else 0.0,
                 "raw_version": raw_version,
+                **dvc_hashes(source),
                 "seconds": time.perf_counter() - began,
                 "preview": dg.MetadataValue.md(
                     markdown(texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200)))

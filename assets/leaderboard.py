@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from assets.common import asset_key
+from assets.common import NIGHTLY, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
 from traube.files import frame_digest, locked, write_json, write_parquet, write_text
@@ -18,6 +18,7 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
         deps=[dg.AssetDep(asset_key(t, "scores"), partition_mapping=dg.AllPartitionMapping()) for t in tasks],
         group_name="leaderboard",
         kinds={"parquet"},
+        freshness_policy=NIGHTLY,
         description="Each model's score by task, level and method, with its interval; and what could not be scored, and why.",
     )
     def board(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:

@@ -6,6 +6,7 @@ import dagster as dg
 import pandas as pd
 
 from assets.leaderboard import MADE_OF, NAME
+from assets.regressions import read
 from resources.storage import StorageResource
 from traube.files import write_text
 from traube.report.html import page
@@ -14,7 +15,7 @@ from traube.report.tables import PUBLISHED
 
 @dg.asset(
     key="report",
-    deps=["leaderboard", "registry"],
+    deps=["leaderboard", "registry", "regressions"],
     group_name="report",
     kinds={"html"},
     description="The leaderboard as a page.",
@@ -22,7 +23,7 @@ from traube.report.tables import PUBLISHED
 def report(storage: StorageResource) -> dg.MaterializeResult:
     table = pd.read_parquet(storage.store.table(NAME))
     path = storage.root / "report" / "index.html"
-    write_text(path, page(table))
+    write_text(path, page(table, read(storage)))
     # last of all: a publication that was cut short is made again
     shutil.copyfile(storage.store.table(MADE_OF), storage.store.table(PUBLISHED))
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.url(path.as_uri())})

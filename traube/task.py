@@ -67,6 +67,7 @@ class TaskCard(Strict):
     licence: str = "unknown"
     citation: str = ""
     source: str = Field("", description="where the raw data comes from")
+    mteb: str = Field("", description="the task's name in MTEB, where it is one of MTEB's")
     main_metric: MetricName = "v_measure/noise_as_cluster"
     declared: Declared = Declared()
     clusters: int | None = Field(None, ge=2, description="number of clusters for a task without labels")

@@ -12,12 +12,13 @@ from traube.report.tables import places
 TEMPLATES = Environment(loader=PackageLoader("traube.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
-def page(table: pd.DataFrame) -> str:
+def page(table: pd.DataFrame, changes: pd.DataFrame | None = None) -> str:
     """The report.
 
     Parameters
     ----------
     table : from `leaderboard`
+    changes : from `regressions`, with a column `since`
     """
     done = table[table["status"] == "done"]
     sections = [
@@ -36,6 +37,7 @@ def page(table: pd.DataFrame) -> str:
     return TEMPLATES.get_template("report.html").render(
         sections=sections,
         places=places,
+        changes=[] if changes is None else list(changes.itertuples(index=False)),
         others=others.astype(object).fillna("").to_dict("records"),
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=__version__,

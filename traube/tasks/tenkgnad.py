@@ -39,6 +39,7 @@ def sources() -> list[Source]:
         language="de",
         licence="CC BY-NC-SA 4.0",
         citation="Wehrli et al. (KONVENS 2023); Schabus et al., One Million Posts (SIGIR 2017)",
+        mteb="TenKGnadClusteringP2P",
         source="https://github.com/tblock/10kGNAD (train.csv and test.csv)",
         # Bounds, from a tenth of the test part to all articles: either part may be absent.
         declared=Declared(splits=SPLITS, rows=(103, 10_273), classes=(9, 9)),

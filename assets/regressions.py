@@ -1,0 +1,46 @@
+"""`regressions`: what changed since the previous night."""
+
+import dagster as dg
+import pandas as pd
+
+from resources.benchmark import BenchmarkResource
+from resources.quality import markdown
+from resources.storage import StorageResource
+from traube.files import locked, write_parquet
+from traube.params import load_params
+from traube.report.regressions import regressions as compare
+from traube.report.regressions import snapshot, today
+
+NAME = "regressions.parquet"
+
+
+@dg.asset(
+    key="regressions",
+    deps=["leaderboard"],
+    group_name="report",
+    kinds={"parquet"},
+    description="Scores that are made of other cells than the night before: how much, whether significant, and the likely cause.",
+)
+def regressions(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
+    store, protocols = storage.store, benchmark.protocols()
+    date = today(load_params().nightly.timezone)
+    with locked(store.table(NAME)):
+        snapshot(store, protocols, date)
+        since, changes = compare(store, protocols, date)
+        write_parquet(store.table(NAME), changes.assign(since=since))
+    shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
+    worse = int((changes["verdict"] == "worse").sum())
+    return dg.MaterializeResult(
+        metadata={
+            "since": since or "no earlier night",
+            "changes": len(changes),
+            "significantly_worse": worse,
+            "table": dg.MetadataValue.md(markdown(shown) if len(changes) else "nothing changed"),
+        }
+    )
+
+
+def read(storage: StorageResource) -> pd.DataFrame:
+    """The last report of changes; empty if there is none."""
+    path = storage.store.table(NAME)
+    return pd.read_parquet(path) if path.exists() else pd.DataFrame()

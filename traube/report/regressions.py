@@ -1,0 +1,142 @@
+"""What changed since the previous night, whether it is significant, and the likely cause."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from traube.files import write_parquet
+from traube.params import Protocol
+from traube.report.tables import main_metric
+from traube.standing import standing
+from traube.store import Store
+
+KEYS = ["task", "protocol", "model", "method"]
+CAUSES = {
+    "data_version": "data",
+    "fingerprint": "model weights or settings",
+    "code_version": "clustering code",
+    "scoring_version": "scoring code",
+    "params": "method parameters",
+    "library_versions": "libraries",
+}
+COLUMNS = (*KEYS, "metric", "before", "after", "difference", "p", "verdict", "cause")
+LEVEL = 0.05
+
+
+def snapshot(store: Store, protocols: Mapping[str, Protocol], today: str) -> Path:
+    """Keep which cells count today, by date; the last one of a day stays. Their scores are in the store."""
+    cells = standing(store.cells(), store, protocols)
+    cells = cells[cells["status"] == "done"]
+    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()
+    for column in ("params", "library_versions"):
+        kept[column] = kept[column].map(lambda value: json.dumps(value, sort_keys=True))
+    path = _folder(store) / f"{today}.parquet"
+    write_parquet(path, kept)
+    return path
+
+
+def today(timezone: str) -> str:
+    """The date of a night, in the benchmark's time zone."""
+    return datetime.now(ZoneInfo(timezone)).date().isoformat()
+
+
+def regressions(store: Store, protocols: Mapping[str, Protocol], today: str) -> tuple[str, pd.DataFrame]:
+    """Compare today's snapshot with the last one before it.
+
+    Returns
+    -------
+    since : the date compared with; empty if there is none
+    changes : DataFrame with COLUMNS, one row for each task, protocol, model and method that is new, gone or made of other cells;
+        p is Holm-corrected over them, nan where there is nothing to pair
+    """
+    earlier = sorted(p.stem for p in _folder(store).glob("*.parquet") if p.stem < today)
+    if not earlier:
+        return "", pd.DataFrame(columns=list(COLUMNS))
+    before, after = (_groups(pd.read_parquet(_folder(store) / f"{day}.parquet")) for day in (earlier[-1], today))
+    rows = []
+    for key in sorted({*before, *after}):
+        old, new = before.get(key), after.get(key)
+        if old is not None and new is not None and set(old["cell_id"]) == set(new["cell_id"]):
+            continue
+        rows.append({**dict(zip(KEYS, key, strict=True)), **_change(store, protocols, key, old, new)})
+    return earlier[-1], _judged(pd.DataFrame(rows, columns=[*COLUMNS]))
+
+
+def _folder(store: Store) -> Path:
+    return store.table("nights")
+
+
+def _groups(cells: pd.DataFrame) -> dict[tuple[Any, ...], pd.DataFrame]:
+    return {tuple(key): rows for key, rows in cells.groupby(KEYS)}
+
+
+def _change(
+    store: Store,
+    protocols: Mapping[str, Protocol],
+    key: tuple[Any, ...],
+    old: pd.DataFrame | None,
+    new: pd.DataFrame | None,
+) -> dict[str, Any]:
+    from traube.metrics.significance import paired_t, shared
+
+    task, protocol = key[0], key[1]
+    values = {}
+    metric = ""
+    for name, cells in (("before", old), ("after", new)):
+        if cells is None:
+            continue
+        scores = store.scores(cells.assign(status="done"))
+        metric = main_metric(store.card(task), protocols.get(protocol), scores["metric"])
+        values[name] = scores[scores["metric"] == metric].groupby(["split", "level"])["value"].mean()
+    found: dict[str, Any] = {"metric": metric, **{name: float(v.mean()) for name, v in values.items()}}
+    if old is None or new is None:
+        return {**found, "verdict": "new" if old is None else "gone", "cause": ""}
+    cause = "; ".join(_differing(old, new)) or "seeds"
+    found |= {"difference": found["after"] - found["before"], "cause": cause}
+    differences = (values["after"] - values["before"]).dropna()
+    card, manifest = store.card(task), store.manifest(task)
+    if "data" in cause.split("; ") or len(differences) < 2 or card is None or manifest is None:
+        return found  # other texts, or a single split: nothing to pair
+    texts = {(s.split, s.level): s.rows for s in store.task(card).test_splits()}
+    known = all(split in texts for split in differences.index)
+    test = paired_t(differences.to_numpy(), shared([texts[s] for s in differences.index]) if known else None)
+    return {**found, "p": test.p}
+
+
+def _differing(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
+    """The likely causes, in words; of libraries, which."""
+    causes = []
+    for column, name in CAUSES.items():
+        before, after = set(old[column]), set(new[column])
+        if before == after:
+            continue
+        if column != "library_versions":
+            causes.append(name)
+            continue
+        a, b = json.loads(sorted(before)[-1]), json.loads(sorted(after)[-1])
+        causes.append("libraries: " + ", ".join(f"{k} {a.get(k)} -> {b[k]}" for k in sorted(b) if a.get(k) != b[k]))
+    return causes
+
+
+def _judged(changes: pd.DataFrame) -> pd.DataFrame:
+    from traube.metrics.significance import holm
+
+    changes = changes.astype({"p": float, "verdict": object})
+    tested = changes["p"].notna()
+    changes.loc[tested, "p"] = holm(changes.loc[tested, "p"].to_numpy())
+    for i, row in changes.iterrows():
+        if pd.notna(row["verdict"]):
+            continue
+        significant = pd.notna(row["p"]) and row["p"] < LEVEL
+        better = "better" if row["difference"] > 0 else "worse"
+        untested = "changed; not comparable" if "data" in str(row["cause"]).split("; ") else "changed; not tested"
+        changes.loc[i, "verdict"] = (
+            better if significant else ("no significant change" if pd.notna(row["p"]) else untested)
+        )
+    return changes
