@@ -13,15 +13,39 @@ from traube.plan import Cell
 from traube.provenance import record
 from traube.report.regressions import regressions, snapshot
 from traube.store import Store
+from traube.task import TaskCard, text_id
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1,))
 METRIC = "v_measure/noise_as_cluster"
 Add = Callable[..., None]
 
 
+def save_task(store: Store, more: str = "") -> None:
+    """Eight disjoint splits of four texts."""
+    texts = [f"{s} {i}{more}" for s in range(8) for i in range(4)]
+    corpus = pd.DataFrame({"text_id": [text_id(t) for t in texts], "text": texts})
+    splits = pd.DataFrame(
+        {
+            "split_set": "default",
+            "split": [f"s{i // 4}" for i in range(32)],
+            "level": "coarse",
+            "item": [i % 4 for i in range(32)],
+            "text_id": corpus["text_id"],
+            "label": [str(i % 2) for i in range(32)],
+            "query_id": None,
+            "part": "test",
+        }
+    )
+    card = TaskCard(name="tiny")
+    store.save_corpus("tiny", corpus, corpus[["text_id"]], "raw")
+    store.complete(card, store.save_splits(card, splits))
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+    store = Store(tmp_path / "store")
+    save_task(store)
+    return store
 
 
 @pytest.fixture
@@ -29,8 +53,10 @@ def add(store: Store) -> Add:
     """Stores a model's scores on eight splits."""
 
     def cell(mean: float, day: str, model: str = "ck", fingerprint: str = "f1", **changes: object) -> None:
-        data = str(changes.get("data_version", "d1"))
-        made = Cell("tiny", "own", model, fingerprint, parse_method("none/kmeans"), 1, "own", "default", data)
+        manifest = store.manifest("tiny")
+        assert manifest is not None
+        method = parse_method("none/kmeans")
+        made = Cell("tiny", "own", model, fingerprint, method, 1, "own", "default", manifest.data_version)
         values = mean + np.random.default_rng(len(model)).normal(0, 0.01, 8)
         frame = {"split": [f"s{i}" for i in range(8)], "level": "coarse", "metric": METRIC, "value": values}
         store.save_scores("tiny", made.cell_id, pd.DataFrame(frame))
@@ -69,7 +95,8 @@ def test_new_weights_are_named_as_the_cause(store: Store, add: Add, after: float
 
 def test_other_data_cannot_be_paired(store: Store, add: Add) -> None:
     add(0.5, "2026-01-01")
-    add(0.6, "2026-01-02", data_version="d2")
+    save_task(store, more="!")
+    add(0.6, "2026-01-02")
     (row,) = changes(store).to_dict("records")
     assert row["verdict"] == "changed; not comparable"
     assert row["cause"] == "data"
