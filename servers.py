@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import dagster as dg
@@ -63,10 +64,11 @@ def serve(port: int, mlflow_port: int, console: Console) -> None:
     # all mean: stop (a closed terminal hangs up; a shell that starts this in the background has told it to ignore Ctrl-C)
     for stopping in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stopping, signal.default_int_handler)
-    # a session of their own, so that Ctrl-C reaches this process alone, and each child's children are stopped with it
+    # in the home, since dagster lets a .env of the folder it starts in overrule the environment: that of the project may name
+    # another home. A session of their own, so that Ctrl-C reaches this process alone, and each child's children are stopped with it
     names = ("Dagster", "MLflow")
     children = [
-        subprocess.Popen(c, env=environment, cwd=paths.PROJECT, start_new_session=True)  # noqa: S603
+        subprocess.Popen(c, env=environment, cwd=paths.home(), start_new_session=True)  # noqa: S603
         for c in (dagster, mlflow)
     ]
     console.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
@@ -87,7 +89,8 @@ def _stop(children: list[subprocess.Popen[bytes]]) -> None:
             os.killpg(child.pid, signal.SIGINT)
     deadline = time.monotonic() + SECONDS_TO_STOP
     for child in children:
-        try:
+        with suppress(subprocess.TimeoutExpired):
             child.wait(max(0.1, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):  # dagster's code server now and then outlives its parent
             os.killpg(child.pid, signal.SIGKILL)
+        child.wait()

@@ -117,10 +117,11 @@ def _judge(rng: np.random.Generator, splits: int, seeds: int) -> str:
         store = Store(Path(name) / "results")
         store.save_corpus(task.name, task.corpus, task.corpus[["text_id"]], "simulated")
         store.complete(task.card, store.save_splits(task.card, task.splits))
-        for copy in ("champion", "newcomer"):
-            drawn = tuple(int(s) for s in rng.integers(0, 2**31, seeds))
-            protocol = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=drawn)
-            _save(store, task, Copy(copy, vectors), cells(task, Copy(copy, vectors), protocol), Path(name))
+        drawn = tuple(int(s) for s in rng.choice(2**31, 2 * seeds, replace=False))
+        protocol = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=drawn)
+        for copy, own in (("champion", drawn[:seeds]), ("newcomer", drawn[seeds:])):
+            model = Copy(copy, vectors)
+            _save(store, task, model, cells(task, model, protocol, seeds=own), Path(name))
         found = comparison.candidates(store, task.name, "own", protocol, task.card.main_metric)
         newcomer, champion = (next(c for c in found if c.model == name) for name in ("newcomer", "champion"))
         tables, rules = {task.name: task}, Promotion(level=LEVEL, minimum_effect=0)

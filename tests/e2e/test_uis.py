@@ -1,0 +1,199 @@
+"""The real UIs in a real browser, against `traube dev`: what a person would look at in the morning.
+
+With TRAUBE_SCREENSHOTS=<folder> the pages are kept as pictures.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.platform.conftest import PARAMS, word_rows, write_task
+
+CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (see README, Tests)"),
+]
+TRAUBE = Path(sys.executable).with_name("traube")
+PATIENCE = 180
+
+
+@dataclass
+class Running:
+    """`traube dev` at work.
+
+    Attributes
+    ----------
+    dagster, mlflow : addresses
+    home, checkpoints : folders
+    """
+
+    dagster: str
+    mlflow: str
+    home: Path
+    checkpoints: Path
+    log: Path
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(1)
+    raise AssertionError(f"{what} did not happen within {seconds} s")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Two models evaluated on a good task, and a task with bad data; then the servers."""
+    folder = tmp_path_factory.mktemp("e2e")
+    (folder / "cards").mkdir()
+    write_task(folder / "cards", "words", word_rows())
+    write_task(folder / "cards", "holes", [*word_rows(), ("  ", "birds")])
+    (folder / "params.yaml").write_text(PARAMS.replace("[bow]", "[bow, tfidf]").replace("[words]", "[words, holes]"))
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(("DAGSTER_HOME", "MLFLOW_TRACKING"))}
+    environment = {
+        **ours,
+        "TRAUBE_HOME": str(folder / "home"),
+        "TRAUBE_CARDS": str(folder / "cards"),
+        "TRAUBE_PARAMS": str(folder / "params.yaml"),
+        "TRAUBE_CHECKPOINTS": str(folder / "checkpoints"),
+    }
+    done = subprocess.run([TRAUBE, "run"], env=environment, capture_output=True, text=True)
+    assert "texts_present" in done.stderr, done.stdout + done.stderr
+    ports = free_port(), free_port()
+    log = folder / "dev.log"
+    with log.open("w") as file:
+        command = [TRAUBE, "dev", "--port", str(ports[0]), "--mlflow-port", str(ports[1])]
+        process = subprocess.Popen(command, env=environment, stdout=file, stderr=file, start_new_session=True)
+    try:
+        wait_for(lambda: all(map(answers, ports)), "starting the servers")
+        addresses = [f"http://127.0.0.1:{port}" for port in ports]
+        yield Running(*addresses, folder / "home", folder / "checkpoints", log)
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0, log.read_text()[-2000:]
+        left = [p.cmdline() for p in psutil.process_iter() if _belongs(p, folder)]
+        assert left == [], "processes outlived their servers"
+
+
+def _belongs(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return process.environ().get("TRAUBE_HOME") == str(folder / "home")
+    except psutil.Error:
+        return False
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    profile = tmp_path_factory.mktemp("profile")
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--window-size=1500,1000",
+        f"--user-data-dir={profile}",
+    ):
+        options.add_argument(argument)
+    driver = webdriver.Chrome(options, webdriver.ChromeService(executable_path=str(DRIVER)))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def see(browser: Any) -> Callable[..., str]:
+    """Open a page and wait until it shows some words; gives all it shows, and keeps a picture if asked to."""
+
+    def look(address: str, *words: str, click: str = "", picture: str = "") -> str:
+        browser.get(address)
+        if click:
+            xpath = f"//*[text()[contains(., '{click}')]]"
+            wait_for(lambda: browser.find_elements("xpath", xpath), f"showing {click}", 60)[0].click()
+
+        def shown() -> str:
+            text = str(browser.execute_script("return document.body.innerText"))
+            return text if all(word in text for word in words) else ""
+
+        try:
+            text = str(wait_for(shown, f"showing {words}", 60))
+        except AssertionError as error:
+            raise AssertionError(
+                f"{error}; shown: {browser.execute_script('return document.body.innerText')}"
+            ) from None
+        folder = os.environ.get("TRAUBE_SCREENSHOTS")
+        if folder and picture:
+            time.sleep(3)  # charts move in
+            browser.save_screenshot(str(Path(folder) / f"{picture}.png"))
+        return text
+
+    return look
+
+
+def test_the_graph_shows_tasks_by_group_and_what_follows_them(running: Running, see: Callable[..., str]) -> None:
+    text = see(f"{running.dagster}/asset-groups", "leaderboard", "registry", "report", "pydocs", picture="graph")
+    assert "own" in text
+
+
+def test_scores_are_shown_and_plotted_across_models(running: Running, browser: Any, see: Callable[..., str]) -> None:
+    see(f"{running.dagster}/assets/words/scores?view=overview", "best_topic", "mlflow")
+    see(f"{running.dagster}/assets/words/scores?view=overview", "best_topic", click="Plots", picture="scores")
+    assert wait_for(lambda: browser.find_elements("css selector", "canvas"), "drawing the plot", 60)
+
+
+def test_a_failed_check_shows_its_offending_rows(running: Running, see: Callable[..., str]) -> None:
+    address = f"{running.dagster}/assets/holes/corpus?view=checks&checkDetail=texts_present"
+    assert "Failed" in see(address, "texts_present", "offending_rows")
+    see(address, "row", "text_id", click="Show Markdown", picture="check")
+
+
+def test_a_checkpoint_put_there_gets_its_row_with_nothing_clicked(
+    running: Running, tiny_bert: Path, see: Callable[..., str]
+) -> None:
+    shutil.copytree(tiny_bert, running.checkpoints / "fresh")
+    board = running.home / "store" / "tables" / "leaderboard.csv"
+    wait_for(lambda: "fresh" in board.read_text(), "the row on the leaderboard")
+    see(f"{running.dagster}/locations/definitions/sensors/new_checkpoints", "1 run requested", picture="sensor")
+
+
+def test_mlflow_shows_the_champion_and_compares_runs(running: Running, see: Callable[..., str]) -> None:
+    from mlflow import MlflowClient
+
+    see(f"{running.mlflow}/#/models/traube-words", "champion", "Version 1", picture="registry")
+    client = MlflowClient(f"sqlite:///{running.home / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("traube")
+    runs = client.search_runs([experiment.experiment_id], "tags.`traube.task` = 'words'")
+    parents = [
+        run.info.run_id for run in runs if "mlflow.parentRunId" not in run.data.tags and "traube.model" in run.data.tags
+    ]
+    ids = ",".join(f'"{run}"' for run in parents)
+    address = f'{running.mlflow}/#/compare-runs?runs=[{ids}]&experiments=["{experiment.experiment_id}"]'
+    see(address, "best/topic", "tfidf", picture="compare")
