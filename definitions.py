@@ -24,12 +24,14 @@ from resources.quality import QualityResource  # noqa: E402
 from resources.registry import RegistryResource  # noqa: E402
 from resources.storage import StorageResource  # noqa: E402
 from resources.tracking import TrackingResource  # noqa: E402
+from sensors.automation import automation_sensor  # noqa: E402
 from sensors.checkpoints import checkpoint_sensor  # noqa: E402
 from sensors.failures import failure_sensor  # noqa: E402
 from sensors.lost_runs import lost_run_sensor  # noqa: E402
 from sensors.nightly import nightly_schedules  # noqa: E402
 from sensors.publish import publish_sensors  # noqa: E402
 from sensors.raw_data import raw_data_sensor  # noqa: E402
+from sensors.watch import watch_sensor  # noqa: E402
 from traube import paths  # noqa: E402
 from traube.evaluate import SILENT  # noqa: E402
 from traube.tasks import sources  # noqa: E402
@@ -88,6 +90,8 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
             *publish_sensors(evaluate, publish),
             failure_sensor([datasets, evaluate, publish]),
             lost_run_sensor(),
+            watch_sensor(),
+            automation_sensor(),
         ],
         schedules=nightly_schedules(evaluate, publish),
         resources={**resources(), **overrides},

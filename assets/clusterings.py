@@ -5,7 +5,7 @@ from collections import Counter
 
 import dagster as dg
 
-from assets.common import MODELS, asset_key
+from assets.common import FILL, MODELS, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
@@ -23,6 +23,7 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
         key=asset_key(source.name, "clusterings"),
         deps=[asset_key(source.name, "embeddings"), asset_key(source.name, "splits")],
         partitions_def=MODELS,
+        automation_condition=FILL,
         group_name=source.card.family,
         kinds={"scikitlearn"},
         code_version=CLUSTERING_VERSION,

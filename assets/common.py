@@ -14,6 +14,18 @@ MODELS = dg.DynamicPartitionsDefinition(name="models")
 # what every night makes anew is late after a day and a bit, and amiss after a day and a half
 NIGHTLY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))
 
+# Declarative automation, for those who switch its sensor on. `missing` and not `eager`: eager passes over failed checks of
+# earlier runs, and over partitions that were there before it was first evaluated; a failed cell waits for somebody to ask again.
+FILL = (
+    dg.AutomationCondition.missing()
+    & ~dg.AutomationCondition.any_deps_missing()
+    & ~dg.AutomationCondition.in_progress()
+    & ~dg.AutomationCondition.execution_failed()
+    & dg.AutomationCondition.all_deps_blocking_checks_passed()
+)
+# a table over all partitions would wait for the whole row as soon as a model is added
+REBUILD = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
+
 
 def asset_key(task: str, stage: str) -> dg.AssetKey:
     return dg.AssetKey([task, stage])

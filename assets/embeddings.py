@@ -7,7 +7,7 @@ import dagster as dg
 import numpy as np
 from scipy import sparse
 
-from assets.common import MODELS, asset_key, refuse_failed_checks
+from assets.common import FILL, MODELS, asset_key, refuse_failed_checks
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import check_specs
@@ -40,6 +40,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         key=key,
         deps=[asset_key(source.name, "corpus"), asset_key(source.name, "splits")],
         partitions_def=MODELS,
+        automation_condition=FILL,
         group_name=source.card.family,
         kinds={"numpy"},
         description="A model's vectors of the unique texts.",

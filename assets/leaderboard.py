@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from assets.common import NIGHTLY, asset_key
+from assets.common import NIGHTLY, REBUILD, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
 from traube.files import frame_digest, locked, write_json, write_parquet, write_text
@@ -19,6 +19,7 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
         group_name="leaderboard",
         kinds={"parquet"},
         freshness_policy=NIGHTLY,
+        automation_condition=REBUILD,
         description="Each model's score by task, level and method, with its interval; and what could not be scored, and why.",
     )
     def board(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:

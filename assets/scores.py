@@ -3,7 +3,7 @@
 import dagster as dg
 import pandas as pd
 
-from assets.common import MODELS, asset_key
+from assets.common import FILL, MODELS, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import markdown
@@ -28,6 +28,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
         key=key,
         deps=[asset_key(source.name, "clusterings"), asset_key(source.name, "splits")],
         partitions_def=MODELS,
+        automation_condition=FILL,
         group_name=source.card.family,
         kinds={"parquet", "mlflow"},
         code_version=SCORING_VERSION,

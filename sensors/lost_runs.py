@@ -21,7 +21,7 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     lost = []
     for record in instance.get_run_records(dg.RunsFilter(statuses=list(ALIVE))):
         run = record.dagster_run
-        process = _process(instance, run)
+        process = process_of(instance, run)
         if process and not _alive(*process):
             cancelled = run.status == dg.DagsterRunStatus.CANCELING
             (instance.report_run_canceled if cancelled else instance.report_run_failed)(run, GONE)
@@ -29,7 +29,7 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     return lost
 
 
-def _process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
+def process_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
     """The run's process id, and a time by which that process had started; None where it is not known yet."""
     if PID in run.tags:
         return int(run.tags[PID]), float(run.tags[STARTED]) + 1

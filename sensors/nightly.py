@@ -32,11 +32,15 @@ def nightly_schedules(evaluate: AssetJob, publish: AssetJob) -> list[dg.Schedule
             context.log.warning(f"{name} is unavailable: {reason}")
         if not todo.missing:
             return dg.SkipReason(f"nothing is missing: {todo.total} cells are up to date")
-        context.instance.add_dynamic_partitions(MODELS.name, list(todo.missing))
+        busy = _at_work(context.instance)
+        open_ = {model: by_task for model, by_task in todo.missing.items() if model not in busy}
+        if not open_:
+            return dg.SkipReason(f"runs for the {todo.count} missing cells are at work or waiting already")
+        context.instance.add_dynamic_partitions(MODELS.name, list(open_))
         night = context.scheduled_execution_time.isoformat()
         return [
             dg.RunRequest(run_key=f"{model}@{night}", partition_key=model, asset_selection=model_keys(by_task))
-            for model, by_task in todo.missing.items()
+            for model, by_task in open_.items()
         ]
 
     @dg.schedule(
@@ -51,6 +55,18 @@ def nightly_schedules(evaluate: AssetJob, publish: AssetJob) -> list[dg.Schedule
         return dg.RunRequest(run_key=f"publish@{context.scheduled_execution_time.isoformat()}")
 
     return [nightly_benchmark, nightly_publish]
+
+
+def _at_work(instance: dg.DagsterInstance) -> set[str | None]:
+    """The models that an unfinished `evaluate` run is about."""
+    unfinished = [
+        dg.DagsterRunStatus.QUEUED,
+        dg.DagsterRunStatus.NOT_STARTED,
+        dg.DagsterRunStatus.STARTING,
+        dg.DagsterRunStatus.STARTED,
+    ]
+    runs = instance.get_runs(dg.RunsFilter(job_name="evaluate", statuses=unfinished))
+    return {run.tags.get("dagster/partition") for run in runs}
 
 
 def _nightly() -> Nightly:

@@ -5,108 +5,20 @@ With TRAUBE_SCREENSHOTS=<folder> the pages are kept as pictures.
 
 import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from tests.platform.conftest import PARAMS, word_rows, write_task
+from tests.e2e.conftest import Running, wait_for
 
 CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (see README, Tests)"),
 ]
-TRAUBE = Path(sys.executable).with_name("traube")
-PATIENCE = 180
-
-
-@dataclass
-class Running:
-    """`traube dev` at work.
-
-    Attributes
-    ----------
-    dagster, mlflow : addresses
-    home, checkpoints : folders
-    """
-
-    dagster: str
-    mlflow: str
-    home: Path
-    checkpoints: Path
-    log: Path
-
-
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(1)
-    raise AssertionError(f"{what} did not happen within {seconds} s")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Two models evaluated on a good task, and a task with bad data; then the servers."""
-    folder = tmp_path_factory.mktemp("e2e")
-    (folder / "cards").mkdir()
-    write_task(folder / "cards", "words", word_rows())
-    write_task(folder / "cards", "holes", [*word_rows(), ("  ", "birds")])
-    (folder / "params.yaml").write_text(PARAMS.replace("[bow]", "[bow, tfidf]").replace("[words]", "[words, holes]"))
-    ours = {k: v for k, v in os.environ.items() if not k.startswith(("DAGSTER_HOME", "MLFLOW_TRACKING"))}
-    environment = {
-        **ours,
-        "TRAUBE_HOME": str(folder / "home"),
-        "TRAUBE_CARDS": str(folder / "cards"),
-        "TRAUBE_PARAMS": str(folder / "params.yaml"),
-        "TRAUBE_CHECKPOINTS": str(folder / "checkpoints"),
-    }
-    done = subprocess.run([TRAUBE, "run"], env=environment, capture_output=True, text=True)
-    assert "texts_present" in done.stderr, done.stdout + done.stderr
-    ports = free_port(), free_port()
-    log = folder / "dev.log"
-    with log.open("w") as file:
-        command = [TRAUBE, "dev", "--port", str(ports[0]), "--mlflow-port", str(ports[1])]
-        process = subprocess.Popen(command, env=environment, stdout=file, stderr=file, start_new_session=True)
-    try:
-        wait_for(lambda: all(map(answers, ports)), "starting the servers")
-        addresses = [f"http://127.0.0.1:{port}" for port in ports]
-        yield Running(*addresses, folder / "home", folder / "checkpoints", log)
-    finally:
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0, log.read_text()[-2000:]
-        left = [p.cmdline() for p in psutil.process_iter() if _belongs(p, folder)]
-        assert left == [], "processes outlived their servers"
-
-
-def _belongs(process: psutil.Process, folder: Path) -> bool:
-    try:
-        return process.environ().get("TRAUBE_HOME") == str(folder / "home")
-    except psutil.Error:
-        return False
 
 
 @pytest.fixture(scope="module")

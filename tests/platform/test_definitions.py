@@ -52,6 +52,7 @@ def test_there_are_three_jobs_and_what_runs_by_itself_is_on(definitions: dg.Defi
     assert jobs == {"datasets", "evaluate", "publish"}
     sensors = {sensor.name: sensor.default_status for sensor in definitions.sensors or []}
     names = [
+        "watched_models",
         "new_checkpoints",
         "raw_data",
         "publish_after_success",
@@ -59,7 +60,8 @@ def test_there_are_three_jobs_and_what_runs_by_itself_is_on(definitions: dg.Defi
         "failed_runs",
         "lost_runs",
     ]
-    assert sensors == dict.fromkeys(names, dg.DefaultSensorStatus.RUNNING)
+    running = dict.fromkeys(names, dg.DefaultSensorStatus.RUNNING)
+    assert sensors == {**running, "declarative_automation": dg.DefaultSensorStatus.STOPPED}
 
 
 def test_the_evaluate_job_holds_partitioned_assets_only(definitions: dg.Definitions) -> None:

@@ -1,0 +1,13 @@
+"""Declarative automation, switched off by default: the plan knows better what is missing (params.yaml, fingerprints)."""
+
+import dagster as dg
+
+
+def automation_sensor() -> dg.SensorDefinition:
+    return dg.AutomationConditionSensorDefinition(
+        "declarative_automation",
+        target=dg.AssetSelection.all(),
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        minimum_interval_seconds=60,
+        description="Fills missing partitions and rebuilds the leaderboard by Dagster's own conditions, in place of plan and publish.",
+    )

@@ -1,0 +1,130 @@
+"""Real servers: `traube dev` on a small benchmark, in a home of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.platform.conftest import PARAMS, word_rows, write_task
+
+TRAUBE = Path(sys.executable).with_name("traube")
+PATIENCE = 180
+
+
+@dataclass
+class Running:
+    """`traube dev` at work.
+
+    Attributes
+    ----------
+    dagster, mlflow : addresses
+    home, checkpoints : folders
+    """
+
+    dagster: str
+    mlflow: str
+    home: Path
+    checkpoints: Path
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(1)
+    raise AssertionError(f"{what} did not happen within {seconds} s")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def environment_in(folder: Path) -> dict[str, str]:
+    """Everything below one folder."""
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(("DAGSTER_HOME", "MLFLOW_TRACKING"))}
+    return {
+        **ours,
+        "TRAUBE_HOME": str(folder / "home"),
+        "TRAUBE_CARDS": str(folder / "cards"),
+        "TRAUBE_PARAMS": str(folder / "params.yaml"),
+        "TRAUBE_CHECKPOINTS": str(folder / "checkpoints"),
+    }
+
+
+class Servers:
+    """`traube dev`, started and stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ports = free_port(), free_port()
+        self.log = folder / "dev.log"
+        with self.log.open("a") as file:
+            command = [TRAUBE, "dev", "--port", str(self.ports[0]), "--mlflow-port", str(self.ports[1])]
+            self.process = subprocess.Popen(
+                command, env=environment_in(folder), stdout=file, stderr=file, start_new_session=True
+            )
+
+    def wait(self) -> "Servers":
+        """Until both answer."""
+        wait_for(lambda: all(map(answers, self.ports)), "starting the servers")
+        return self
+
+    def stop(self) -> None:
+        """Ctrl-C, after which nothing may be left."""
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(60) == 0, self.log.read_text()[-2000:]
+        assert [p.cmdline() for p in self.processes()] == [], "processes outlived their servers"
+
+    def processes(self, part: str = "") -> list[psutil.Process]:
+        """What runs in this home, with these words in its command."""
+        return [p for p in psutil.process_iter() if _belongs(p, self.folder) and part in " ".join(p.cmdline())]
+
+    def kill(self, part: str = "") -> int:
+        """kill -9; returns how many processes."""
+        found = self.processes(part)
+        for process in found:
+            process.kill()
+        return len(found)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Two models evaluated on a good task, and a task with bad data; then the servers."""
+    folder = tmp_path_factory.mktemp("e2e")
+    (folder / "cards").mkdir()
+    write_task(folder / "cards", "words", word_rows())
+    write_task(folder / "cards", "holes", [*word_rows(), ("  ", "birds")])
+    (folder / "params.yaml").write_text(PARAMS.replace("[bow]", "[bow, tfidf]").replace("[words]", "[words, holes]"))
+    done = subprocess.run([TRAUBE, "run"], env=environment_in(folder), capture_output=True, text=True)
+    assert "texts_present" in done.stderr, done.stdout + done.stderr
+    servers = Servers(folder).wait()
+    addresses = [f"http://127.0.0.1:{port}" for port in servers.ports]
+    yield Running(*addresses, folder / "home", folder / "checkpoints")
+    servers.stop()
+
+
+def _belongs(process: psutil.Process, folder: Path) -> bool:
+    try:
+        alive = process.status() != psutil.STATUS_ZOMBIE
+        return alive and process.environ().get("TRAUBE_HOME") == str(folder / "home")
+    except psutil.Error:
+        return False

@@ -1,0 +1,93 @@
+"""kill -9 in the middle of a night: after a restart the night is finished, nothing is lost or doubled, the queue is free."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+import psutil
+import pytest
+
+from sensors.lost_runs import process_of
+from tests.e2e.conftest import Servers, wait_for
+from tests.platform.conftest import word_rows, write_task
+from traube.params import load_params
+from traube.plan import Request, plan
+from traube.store import Store
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+EVERY_MINUTE = """
+protocol: tiny
+tasks: [words]
+models: [bow, tfidf]
+nightly: {cron: "* * * * *", timezone: UTC}
+protocols:
+  tiny:
+    reducers: [none, umap]
+    clusterers: [minibatch_kmeans, hdbscan]
+    seeds: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+"""
+OPEN = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[], Servers]]:
+    """Starts the servers; whatever is left at the end is killed."""
+    started: list[Servers] = []
+
+    def servers() -> Servers:
+        started.append(Servers(tmp_path))
+        return started[-1].wait()
+
+    yield servers
+    for last in started:
+        last.kill()
+
+
+def kill_worker(home: Path) -> None:
+    """kill -9 of the process in which the present run lives."""
+    with dg.DagsterInstance.from_config(str(home / "dagster")) as instance:
+        (run,) = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
+        process = process_of(instance, run)
+    assert process is not None
+    psutil.Process(process[0]).kill()
+
+
+def test_a_night_survives_whatever_is_killed(
+    tmp_path: Path, start: Callable[[], Servers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "params.yaml").write_text(EVERY_MINUTE)
+    write_task(tmp_path / "cards", "words", word_rows())
+    for name, place in (
+        ("HOME", "home"),
+        ("CARDS", "cards"),
+        ("PARAMS", "params.yaml"),
+        ("CHECKPOINTS", "checkpoints"),
+    ):
+        monkeypatch.setenv(f"TRAUBE_{name}", str(tmp_path / place))
+    store = Store(tmp_path / "home" / "store")
+
+    servers = start()
+    results = store.folder / "results" / "words"
+    wait_for(lambda: list(results.glob("*.assignments.parquet")), "the first clustering of the night")
+    kill_worker(tmp_path / "home")
+    before = len(list(results.glob("*.assignments.parquet")))
+    wait_for(lambda: len(list(results.glob("*.assignments.parquet"))) > before, "going on after the worker was killed")
+    assert servers.kill("mlflow")
+    assert servers.kill()  # the daemon with its worker, the web server, everything
+    servers.process.wait(30)
+
+    servers = start()
+    params = load_params()
+    request = Request(params.tasks, params.models, params.protocol, params.chosen())
+    wait_for(lambda: plan(request, store).count == 0, "finishing the night", 400)
+    cells = store.cells()
+    assert len(cells) == plan(request, store).total == 2 * (3 * 12 + 1)
+    assert set(cells["status"]) == {"done", "unsupported"}
+    assert not cells.duplicated(["task", "model", "reducer", "clusterer", "seed"]).any()
+    board = store.table("leaderboard.csv")
+    wait_for(lambda: board.exists() and "tfidf" in board.read_text(), "publishing")
+
+    with dg.DagsterInstance.from_config(str(tmp_path / "home" / "dagster")) as instance:
+        wait_for(lambda: not instance.get_runs(dg.RunsFilter(statuses=OPEN)), "emptying the queue")
+    servers.stop()

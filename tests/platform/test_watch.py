@@ -1,0 +1,60 @@
+"""Watched models become checkpoints; nothing is watched by default, and the hub is left alone when offline."""
+
+import shutil
+from pathlib import Path
+
+import dagster as dg
+import mlflow
+import pytest
+
+from definitions import build_defs
+from resources.tracking import connect, default_uri
+from sensors.watch import fetch_mlflow
+from tests.platform.conftest import PARAMS, sensor_of
+from traube import paths
+from traube.models import checkpoints, load_model
+
+
+def tick() -> str:
+    result = sensor_of(build_defs(), "watched_models")(dg.build_sensor_context())
+    assert isinstance(result, dg.SkipReason)
+    return str(result.skip_message)
+
+
+def test_nothing_is_watched_by_default(cards: Path) -> None:
+    assert tick() == "nothing is watched"
+
+
+def test_the_hub_is_left_alone_when_offline(cards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths.params().write_text(PARAMS + "watch: {hub: [org/model]}\n")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert tick() == "nothing is watched"
+
+
+def test_a_new_version_of_a_registered_model_becomes_a_checkpoint(cards: Path, tiny_bert: Path) -> None:
+    paths.params().write_text(PARAMS + "watch: {mlflow: [my-encoder]}\n")
+    client, experiment = connect(default_uri())
+    run = client.create_run(experiment)
+    mlflow.set_tracking_uri(default_uri())
+    client.log_artifacts(run.info.run_id, str(tiny_bert), "model")
+    client.create_registered_model("my-encoder")
+    assert tick() == "nothing new"
+    client.create_model_version("my-encoder", f"{run.info.artifact_uri}/model", run.info.run_id)
+    assert tick() == "fetched my-encoder-v1"
+    assert list(checkpoints.cards()) == ["my-encoder-v1"]
+    assert load_model("my-encoder-v1").encode(["the cat"]).shape == (1, 32)
+    assert tick() == "nothing new"
+
+
+def test_a_source_that_cannot_be_had_is_said_and_asked_again(cards: Path, tmp_path: Path) -> None:
+    paths.params().write_text(PARAMS + "watch: {mlflow: [empty]}\n")
+    client, experiment = connect(default_uri())
+    run = client.create_run(experiment)
+    (tmp_path / "readme.txt").write_text("no model")
+    client.log_artifact(run.info.run_id, str(tmp_path / "readme.txt"), "model")
+    client.create_registered_model("empty")
+    client.create_model_version("empty", f"{run.info.artifact_uri}/model", run.info.run_id)
+    assert "holds no config.json" in tick()
+    assert checkpoints.folders() == []
+    shutil.rmtree(tmp_path / "cards", ignore_errors=True)
+    assert fetch_mlflow("nobody") is None
