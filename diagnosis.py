@@ -21,7 +21,7 @@ class Finding:
 def examine() -> list[Finding]:
     """All checks, each by itself: one that fails unexpectedly is a finding too."""
     found: list[Finding] = []
-    for check in (_antlr, _home, _disk, _params, _tasks, _weights, _device, _runs, _mlflow):
+    for check in (_antlr, _home, _disk, _params, _tasks, _weights, _checkpoints, _device, _runs, _mlflow):
         try:
             found.extend(check())
         except Exception as error:
@@ -102,6 +102,16 @@ def _weights() -> Iterator[Finding]:
     )
 
 
+def _checkpoints() -> Iterator[Finding]:
+    from traube.models import checkpoints
+
+    errors = checkpoints.errors()
+    for path, error in errors.items():
+        yield Finding(f"checkpoint {path.name}", "wrong", str(error))
+    sound = len(checkpoints.folders()) - len(errors)
+    yield Finding("checkpoints", "ok", f"{sound} can be evaluated, in {paths.checkpoints()}")
+
+
 def _device() -> Iterator[Finding]:
     from traube.models.transformer import best_device
 
@@ -112,7 +122,8 @@ def _device() -> Iterator[Finding]:
 def _runs() -> Iterator[Finding]:
     import dagster as dg
 
-    from launch import end_lost_runs, prepare
+    from launch import prepare
+    from sensors.lost_runs import end_lost_runs
 
     prepare()
     with dg.DagsterInstance.get() as instance:

@@ -200,6 +200,17 @@ def test_a_bad_folder_is_named_in_the_tick(tick: Tick, drop: Callable[[str], Pat
     assert said(tick()) == "nothing new"
 
 
+def test_doctor_names_a_bad_folder(drop: Callable[[str], Path], cards: Path) -> None:
+    from diagnosis import examine
+
+    nan_weights(drop("bad"))
+    drop("good")
+    found = {f.check: f for f in examine()}
+    assert found["checkpoint bad"].status == "wrong"
+    assert "NaN or infinity" in found["checkpoint bad"].finding
+    assert found["checkpoints"].finding.startswith("1 can be evaluated")
+
+
 def test_nothing_is_asked_for_before_a_task_has_been_read(launcher: Launcher, drop: Callable[[str], Path]) -> None:
     drop("mine")
     context = dg.build_sensor_context(launcher.instance)
