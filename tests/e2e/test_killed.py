@@ -24,7 +24,7 @@ protocols:
   tiny:
     reducers: [none, umap]
     clusterers: [minibatch_kmeans, hdbscan]
-    seeds: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+    seeds: [1, 2, 3, 4, 5, 6]
 """
 OPEN = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
 
@@ -82,7 +82,7 @@ def test_a_night_survives_whatever_is_killed(
     request = Request(params.tasks, params.models, params.protocol, params.chosen())
     wait_for(lambda: plan(request, store).count == 0, "finishing the night", 400)
     cells = store.cells()
-    assert len(cells) == plan(request, store).total == 2 * (3 * 12 + 1)
+    assert len(cells) == plan(request, store).total == 2 * (3 * 6 + 1)
     assert set(cells["status"]) == {"done", "unsupported"}
     assert not cells.duplicated(["task", "model", "reducer", "clusterer", "seed"]).any()
     board = store.table("leaderboard.csv")
