@@ -263,3 +263,12 @@ def test_a_label_columns_name_need_not_suit_mlflow(launcher: Launcher, cards: Pa
     runs = client.search_runs([client.get_experiment_by_name("traube").experiment_id])
     assert {run.info.status for run in runs} == {"FINISHED"}
     assert any(name.startswith("best/team _red_") for run in runs for name in run.data.metrics)
+
+
+def test_a_corpus_shows_the_dvc_hash_of_its_raw_file(launcher: Launcher, cards: Path) -> None:
+    (cards / "words.csv.dvc").write_text("outs:\n- md5: 0123abc\n  path: words.csv\n")
+    read(launcher, "words")
+    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "corpus"]))
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert event.asset_materialization.metadata["dvc/words.csv"].value == "0123abc"
