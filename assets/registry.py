@@ -52,9 +52,9 @@ def registry(
             )
             for name, task in tasks.items()
         }
-        challengers, champions = _sides(models, encoder, request.protocol.precision, store, found)
+        challengers, champions, newcomers = _sides(models, encoder, request.protocol.precision, store, found)
         rules, split_set = load_params().promotion, request.protocol.split_set
-        verdicts = judge(store, tasks, found, challengers, champions, rules, split_set)
+        verdicts = judge(store, tasks, found, challengers, champions, rules, split_set, newcomers)
         notes = []
         for verdict in verdicts:
             try:
@@ -85,8 +85,11 @@ def _sides(
     precision: Precision | None,
     store: Store,
     found: Mapping[str, "list[Candidate]"],
-) -> tuple[dict[str, "Candidate"], dict[str, "Candidate | None"]]:
-    """By task: the best candidate that can be served and is not the champion, and the champion as scored on the present data."""
+) -> tuple[dict[str, "Candidate"], dict[str, "Candidate | None"], dict[str, int]]:
+    """By task: the best candidate that can be served and is not the champion, the champion as scored on the present data, and
+    among how many newcomers the challenger is the best.
+    """
+    newcomers: dict[str, int] = {}
     challengers: dict[str, Candidate] = {}
     champions: dict[str, Candidate | None] = {}
     for task, options in found.items():
@@ -95,10 +98,13 @@ def _sides(
         present = {name: _fingerprint(encoder, name, precision, manifest) for name in {c.model for c in options}}
         if held:
             champions[task] = next((c for c in options if is_candidate(held, c)), None)
-        new = [c for c in options if not is_candidate(held, c) and c.fingerprint == present[c.model]]
-        if new:
-            challengers[task] = new[0]
-    return challengers, champions
+        out = [held, *models.rejected(task)] if held else []
+        new = [c for c in options if c.fingerprint == present[c.model] and not any(is_candidate(o, c) for o in out)]
+        # by the champion's method, where they are scored by it: the model is compared, and the choice is among few
+        pool = [c for c in new if held and c.method == held.get("method")] or new
+        if pool:
+            challengers[task], newcomers[task] = pool[0], len(pool)
+    return challengers, champions, newcomers
 
 
 def _fingerprint(encoder: EncoderResource, name: str, precision: Precision | None, manifest: Manifest) -> str | None:

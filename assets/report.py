@@ -5,6 +5,7 @@ import shutil
 import dagster as dg
 import pandas as pd
 
+from assets.common import NIGHTLY
 from assets.leaderboard import MADE_OF, NAME
 from assets.regressions import read
 from resources.storage import StorageResource
@@ -17,6 +18,7 @@ from traube.report.tables import PUBLISHED
     key="report",
     deps=["leaderboard", "registry", "regressions"],
     group_name="report",
+    freshness_policy=NIGHTLY,
     kinds={"html"},
     description="The leaderboard as a page.",
 )

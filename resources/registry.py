@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from traube.serving import Served
 
 CHAMPION, CHALLENGER = "champion", "challenger"
+REJECTED = "traube.rejected"  # tag of a version that a person rolled back
 HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
 IDENTITY = ("task", "protocol", "metric", "model", "fingerprint", "method", "data_version")
 CODE = Path(__file__).with_name("served_model.py")
@@ -54,8 +55,7 @@ class RegistryResource(dg.ConfigurableResource):
             version = self.client().get_model_version_by_alias(registered_name(task), alias)
         except MlflowException:
             return None
-        tags = {key.removeprefix("traube."): value for key, value in version.tags.items()}
-        return {**tags, "version": str(version.version)}
+        return _tags(version)
 
     def register(self, candidate: "Candidate", freeze: "Callable[[], Served]") -> str:
         """Make a candidate servable. Returns its version: a new one, or the one that it has already."""
@@ -99,6 +99,7 @@ class RegistryResource(dg.ConfigurableResource):
         """Write down on a version what was decided of it, and why."""
         client, name = self.client(), registered_name(task)
         tags = {"decision": verdict.decision, "reason": verdict.reason}
+        tags |= dict.fromkeys(("against", "difference", "interval", "p", "p_holm", "effect", "test"), "")
         if verdict.comparison and verdict.comparison.test:
             test = verdict.comparison.test
             tags |= {
@@ -132,6 +133,7 @@ class RegistryResource(dg.ConfigurableResource):
         if history[-1:] != [version]:
             client.set_registered_model_tag(name, HISTORY, json.dumps([*history, version]))
         client.set_registered_model_alias(name, CHAMPION, version)
+        client.delete_model_version_tag(name, version, REJECTED)
         challenger = self.held(task, CHALLENGER)
         if challenger and challenger["version"] == version:
             client.delete_registered_model_alias(name, CHALLENGER)
@@ -151,7 +153,15 @@ class RegistryResource(dg.ConfigurableResource):
         client, name = self.client(), registered_name(task)
         client.set_registered_model_tag(name, HISTORY, json.dumps(history[:-1]))
         client.set_registered_model_alias(name, CHAMPION, history[-2])
+        client.set_model_version_tag(name, history[-1], REJECTED, "rolled back")
         return history[-2]
+
+    def rejected(self, task: str) -> list[dict[str, str]]:
+        """The versions that people rolled back: they challenge no more."""
+        found = self.client().search_model_versions(
+            f"name = '{registered_name(task)}' and tag.`{REJECTED}` = 'rolled back'"
+        )
+        return [_tags(version) for version in found]
 
     def _version_of(self, task: str, alias: str) -> str:
         held = self.held(task, alias)
@@ -169,6 +179,11 @@ class RegistryResource(dg.ConfigurableResource):
         return list(json.loads(tags.get(HISTORY, "[]")))
 
 
+def _tags(version: Any) -> dict[str, str]:
+    tags = {key.removeprefix("traube."): value for key, value in version.tags.items()}
+    return {**tags, "version": str(version.version)}
+
+
 def is_candidate(held: Mapping[str, str] | None, candidate: "Candidate") -> bool:
     """Whether a version of the registry is that candidate, on whichever data."""
-    return held is not None and (held["model"], held["fingerprint"], held["method"]) == candidate.key
+    return held is not None and tuple(map(held.get, ("model", "fingerprint", "method"))) == candidate.key

@@ -3,6 +3,7 @@
 import json
 import os
 from datetime import UTC, datetime
+from http.client import HTTPException
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -80,5 +81,5 @@ def _post(url: str, alert: dict[str, Any], log: Any) -> None:
         request = Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 (checked above)
         with urlopen(request, timeout=SECONDS):  # noqa: S310
             pass
-    except OSError as error:  # an alert that cannot be posted is still in the log and in the file
+    except (OSError, HTTPException) as error:  # an alert that cannot be posted is still in the log and in the file
         log.error(f"the alert could not be posted: {error}")

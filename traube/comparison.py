@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 from traube.errors import unknown
 from traube.metrics.clustering import metric_of
 from traube.metrics.significance import Test, bootstrap_texts, holm, paired_t, shared
+from traube.models import CORPUS_BOUND, model_cards
 from traube.params import Promotion, Protocol
 from traube.standing import of_present_data, of_present_methods
 from traube.store import Store
@@ -38,6 +40,12 @@ class Candidate:
     data_version: str
     cells: tuple[str, ...]
     mean: float
+
+    @property
+    def corpus_bound(self) -> bool:
+        """Whether the fingerprint also hashes the task's corpus."""
+        card = model_cards().get(self.model)
+        return card is not None and card.kind in CORPUS_BOUND
 
     @property
     def name(self) -> str:
@@ -105,7 +113,7 @@ def candidates(store: Store, task: str, name: str, protocol: Protocol, metric: s
         return []
     cells = of_present_methods(of_present_data(cells, store), {name: protocol})
     cells = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
-    means = store.scores(cells, [metric]).groupby("cell_id")["value"].mean()
+    means = store.scores(cells, [metric]).groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False))
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"], mean=cells["cell_id"].map(means))
     found = [
         Candidate(
@@ -174,6 +182,7 @@ def judge(
     champions: Mapping[str, Candidate | None],
     rules: Promotion,
     split_set: str = "default",
+    newcomers: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Verdict]:
     """Which challengers become champions.
 
@@ -185,6 +194,7 @@ def judge(
     found : all candidates by task
     challengers : the best newcomer by task
     champions : by task; None where the champion has no score on the task's present data
+    newcomers : by task, among how many the challenger is the best; its p-value is multiplied by that (Bonferroni)
     """
     verdicts = []
     open_ = {}
@@ -197,11 +207,17 @@ def judge(
             verdicts.append(Verdict(task, "hold", reason, challenger))
         else:
             open_[task] = compare(store, tasks[task], challenger, champion, split_set)
-    for comparison in corrected(list(open_.values())):
+    # the challenger is the best of several newcomers, chosen on the splits it is tested on: its p-value pays for each of them
+    for comparison in corrected([_for_choice(c, newcomers.get(task, 1)) for task, c in open_.items()]):
         decision, reason = _decide(store, tasks, found, comparison, rules, split_set)
         a, b = comparison.a, comparison.b
         verdicts.append(Verdict(a.task, decision, reason, a, b, comparison))
     return sorted(verdicts, key=lambda v: v.task)
+
+
+def _for_choice(comparison: Comparison, among: int) -> Comparison:
+    test = comparison.test
+    return comparison if test is None else replace(comparison, test=replace(test, p=min(1.0, among * test.p)))
 
 
 def _decide(
@@ -228,7 +244,13 @@ def _decide(
         if new is None:
             return "hold", f"{said}; but it has no score on {other.name} yet"
         loss = compare(store, other, new, old, split_set).test
-        if loss is not None and loss.high < -rules.margin:
+        if loss is None or not np.isfinite(loss.high):
+            if new.mean - old.mean < -rules.margin:
+                return (
+                    "hold",
+                    f"{said}; but on {other.name} it has {100 * (old.mean - new.mean):.2f} points less, untested",
+                )
+        elif loss.high < -rules.margin:
             return (
                 "keep",
                 f"{said}; but on {other.name} it loses {-100 * loss.difference:.2f} points (p = {loss.p:.2g})",
@@ -238,7 +260,8 @@ def _decide(
 
 def _alike(a: Candidate, b: Candidate) -> bool:
     """The same model and method on another task. The fingerprint of a corpus-bound model differs between tasks."""
-    return (a.model, a.method) == (b.model, b.method)
+    same = a.fingerprint == b.fingerprint or (a.corpus_bound and b.corpus_bound)
+    return same and (a.model, a.method) == (b.model, b.method)
 
 
 def find(options: Sequence[Candidate], wanted: str) -> Candidate:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from traube.errors import TraubeError
-from traube.files import write_json, write_parquet
+from traube.files import locked, write_json, write_parquet
 from traube.models import model_cards
 from traube.params import Protocol
 from traube.standing import standing
@@ -131,12 +131,17 @@ def import_mteb(store: Store, path: Path) -> pd.DataFrame:
         raise TraubeError(f"{path}: cannot be read ({error})") from None
     if not rows:
         raise TraubeError(f"{path}: holds no clustering results in MTEB's form")
-    table = pd.DataFrame([{"source": path.name, **row} for row in rows], columns=list(PUBLISHED_COLUMNS))
+    table = pd.DataFrame([{"source": str(path.resolve()), **row} for row in rows], columns=list(PUBLISHED_COLUMNS))
+    with locked(store.table(PUBLISHED)):
+        _replace(store, path, table)
+    return table
+
+
+def _replace(store: Store, path: Path, table: pd.DataFrame) -> None:
     others = published(store)
-    others = others[others["source"] != path.name]
+    others = others[others["source"] != str(path.resolve())]
     both = pd.concat([others, table], ignore_index=True) if len(others) else table
     write_parquet(store.table(PUBLISHED), both)
-    return table
 
 
 def published(store: Store) -> pd.DataFrame:
@@ -164,7 +169,7 @@ def _result_rows(path: Path) -> Iterator[dict[str, Any]]:
     for file in files:
         try:
             result = json.loads(file.read_text(encoding="utf-8"))
-            for entry in result["scores"]["test"]:
+            for entry in result["scores"].get("test", []):
                 if "v_measure" not in entry:
                     continue  # another kind of task
                 model = file.parent.parent.name.replace("__", "/", 1)
@@ -178,7 +183,7 @@ def _result_rows(path: Path) -> Iterator[dict[str, Any]]:
                     ),
                     entry,
                 )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TraubeError(f"{file}: not a result in MTEB's form ({error!r})") from None
 
 

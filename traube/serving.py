@@ -41,7 +41,8 @@ class Served:
     ----------
     card, fingerprint : of the model
     method, seed : of the clustering
-    texts : its texts, in order
+    corpus : for a corpus-bound model the texts it was fitted on, the task's; else empty
+    texts : the clustering's texts, in order
     vectors : float32 [n, d], theirs
     points : float32 [n, m], reduced; the vectors themselves where nothing is reduced
     clusters : int64 [n]; -1 is noise
@@ -52,6 +53,7 @@ class Served:
     fingerprint: str
     method: Method
     seed: int
+    corpus: list[str]
     texts: list[str]
     vectors: Matrix
     points: Matrix
@@ -107,7 +109,7 @@ class Served:
 
     def _encoded(self, texts: list[str]) -> Matrix:
         if self.model.corpus_bound:
-            return self.model.encode_new(self.texts, texts)  # type: ignore[attr-defined]
+            return self.model.encode_new(self.corpus, texts)  # type: ignore[attr-defined]
         if self.model.fingerprint != self.fingerprint:
             raise TraubeError(f"model '{self.card.name}' is not the one that was scored: its weights have changed")
         return self.model.encode(texts)
@@ -173,7 +175,8 @@ def freeze(store: Store, task: Task, candidate: Candidate, model: Model, vectors
     texts = [task.texts[i] for i in split.rows]
     points = values if method.reducer == "none" else _points(store, task, split, candidate, method, values, seed)
     words = keywords(texts, clusters)
-    return Served(model.card, model.fingerprint, method, seed, texts, values, points, clusters, words)  # type: ignore[attr-defined]
+    corpus = task.texts if model.corpus_bound else []
+    return Served(model.card, model.fingerprint, method, seed, corpus, texts, values, points, clusters, words)  # type: ignore[attr-defined]
 
 
 def _points(
@@ -200,6 +203,7 @@ def save(served: Served, folder: Path) -> None:
             "fingerprint": served.fingerprint,
             "method": served.method.params(),
             "seed": served.seed,
+            "corpus": served.corpus,
             "texts": served.texts,
             "words": {str(c): words for c, words in served.words.items()},
         },
@@ -216,6 +220,7 @@ def load(folder: Path) -> Served:
         fingerprint=entry["fingerprint"],
         method=method,
         seed=entry["seed"],
+        corpus=entry["corpus"],
         texts=entry["texts"],
         vectors=vectors,
         points=vectors if method.reducer == "none" else _load_matrix(folder / "points"),

@@ -1,6 +1,7 @@
 """Who is better, and who becomes champion."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -181,3 +182,29 @@ def test_a_candidate_is_found_by_model_or_by_model_and_method(
         find(options, "olf")
     with pytest.raises(TraubeError, match="did you mean none/kmeans"):
         find(options, "old:none/kmean")
+
+
+def test_the_best_of_many_newcomers_pays_for_the_choice(store: Store, tasks: dict[str, Task], score: Score) -> None:
+    score("one", "old", 0.50)
+    score("one", "new", 0.52)
+    found = found_in(store, tasks)
+    new, old = found["one"]
+    one, many = (
+        judge(store, tasks, found, {"one": new}, {"one": old}, Promotion(), newcomers={"one": n})[0] for n in (1, 1000)
+    )
+    assert (one.decision, many.decision) == ("promote", "keep")
+
+
+def test_stale_weights_do_not_vouch_for_new_ones(store: Store, tasks: dict[str, Task], score: Score) -> None:
+    for task in ("one", "two"):
+        score(task, "old", 0.5)
+    score("one", "new", 0.6)
+    found = found_in(store, tasks)
+    score("two", "new", 0.9)
+    stale = [
+        replace(c, fingerprint="before") for c in candidates(store, "two", "paper", PAPER, METRIC) if c.model == "new"
+    ]
+    new, old = found["one"]
+    verdict = judge(store, tasks, {**found, "two": [*stale, *found["two"]]}, {"one": new}, {"one": old}, Promotion())[0]
+    assert verdict.decision == "hold"
+    assert "no score on two yet" in verdict.reason

@@ -234,3 +234,14 @@ def test_pinned_weights_outlive_their_folder(drop: Callable[[str], Path], cards:
     from traube.models import model_of
 
     assert model_of(card).fingerprint == model.fingerprint
+
+
+def test_a_link_is_refused_without_being_walked(tick: Tick, drop: Callable[[str], Path], tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    for i in range(50):
+        (tmp_path / "outside" / f"{i}.tmp").touch()  # walked, it would count as unfinished
+    drop("good")
+    (paths.checkpoints() / "link").symlink_to(tmp_path / "outside")
+    tick()
+    assert asked(tick()) == ["good"]
+    assert "leads out" in str(checkpoints.errors()[paths.checkpoints() / "link"])

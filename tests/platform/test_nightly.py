@@ -183,3 +183,13 @@ def test_another_process_with_the_same_id_does_not_keep_a_run_alive() -> None:
 
     assert _alive(os.getpid(), time.time())
     assert not _alive(os.getpid(), 1.0)  # it had started by then, this one had not
+
+
+def test_data_that_is_put_back_as_it_was_is_read_again(launcher: Launcher, cards: Path) -> None:
+    sensor = sensor_of(build_defs(), "raw_data")
+    keys = []
+    for rows in (word_rows(), [*word_rows(), ("a new text", "birds")], word_rows()):
+        write_task(cards, "words", rows)
+        keys.append(sensor(dg.build_sensor_context(launcher.instance)).run_key)
+        launcher.datasets(["words"])
+    assert len(set(keys)) == 3

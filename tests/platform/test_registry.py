@@ -92,3 +92,14 @@ def test_compare_says_who_is_better_or_why_it_cannot(evaluated: Launcher, reques
     assert row["verdict"].startswith("undecided") or row["test"]["n"] == 60
     wrong = CliRunner().invoke(app, ["compare", "bow", "tfdif"])
     assert wrong.exit_code == 1
+
+
+def test_what_a_person_rolled_back_stays_back(evaluated: Launcher) -> None:
+    evaluated.publish()
+    registry = RegistryResource()
+    registry.promote("words")
+    registry.rollback("words")
+    evaluated.publish()
+    assert (registry.held("words", "champion") or {})["version"] == "1"
+    challenger = registry.held("words", "challenger")
+    assert challenger is None or challenger["version"] != "2"

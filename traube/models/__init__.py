@@ -15,6 +15,7 @@ from traube.models.transformer import Transformer
 from traube.models.vectors import Vectors
 
 __all__ = [
+    "CORPUS_BOUND",
     "EmbeddingCache",
     "Encoder",
     "Model",
@@ -27,6 +28,7 @@ __all__ = [
     "model_of",
 ]
 
+CORPUS_BOUND = ("bow", "tfidf", "lsa")  # kinds of models that are fitted on each task's texts
 _LEXICAL: dict[str, Callable[[ModelCard], Model]] = {"bow": BagOfWords, "tfidf": TfIdf, "lsa": Lsa}
 
 

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from traube import paths
@@ -18,7 +19,7 @@ from traube.models.transformer import check_folder
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 ATTEMPTS = "attempts.json"
-PARTIAL = (".tmp", ".part", ".partial", ".incomplete", ".lock")
+PARTIAL = (".tmp", ".part", ".partial", ".incomplete")
 
 
 def folders() -> list[Path]:
@@ -42,7 +43,7 @@ def card_of(folder: Path) -> ModelCard:
     if folder.name in catalogue():
         raise TraubeError(f"{folder}: rename it: '{folder.name}' is a model of the catalogue")
     root = paths.checkpoints().resolve()
-    for path in (folder, *folder.rglob("*")):
+    for path in chain((folder,), folder.rglob("*")):  # the folder first: a link is not walked
         if path.is_symlink() and not path.resolve().is_relative_to(root):
             raise TraubeError(f"{path}: a link that leads out of {root.name}/; put the files themselves there")
     return ModelCard(name=folder.name, kind="transformer", model=str(folder))
@@ -50,6 +51,8 @@ def card_of(folder: Path) -> ModelCard:
 
 def state(folder: Path) -> str:
     """A hash of the folder's file names, sizes and times: while it changes, somebody is still writing."""
+    if folder.is_symlink():
+        return digest(str(folder.readlink()))
     files = [(str(p.relative_to(folder)), p.lstat()) for p in sorted(folder.rglob("*")) if not p.is_dir()]
     return digest([(name, s.st_size, s.st_mtime_ns) for name, s in files])
 

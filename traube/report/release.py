@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from traube.errors import TraubeError
 from traube.files import write_json, write_text
 from traube.params import Params, Protocol
 from traube.report.tables import leaderboard
@@ -49,6 +50,10 @@ def write_metrics(store: Store, params: Params, folder: Path) -> None:
     table = leaderboard(store, protocols=protocols)
     table = _own(table[table["status"] == "done"], params)
     shown = ["task", "level", "model", "method", "metric", "mean", "sd", "low", "high", "rank_low", "rank_high"]
+    if table.empty:
+        raise TraubeError(
+            "there is no score of params.yaml's tasks and models in TRAUBE_HOME: `dvc repro --force benchmark`"
+        )
     best = table[table["best"].astype(bool)][shown].round(DIGITS)
     write_text(folder / "leaderboard.csv", best.to_csv(index=False))
     metrics: dict[str, dict[str, dict[str, float]]] = {}
