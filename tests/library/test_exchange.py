@@ -75,8 +75,10 @@ def test_a_thousand_real_results_are_read(store: Store) -> None:
     per_split = rows[rows["splits"].str.len() > 0]
     assert len(per_split) == 1025
     of_splits = per_split["splits"].map(lambda v: sum(v) / len(v))
-    # a few of the published results are not the mean of their own splits
-    assert ((of_splits - per_split["mean"]).abs() < 1e-6).mean() > 0.95
+    # four of the published results are not the mean of their own splits; all others are, to the last digit that is given
+    apart = per_split[(of_splits - per_split["mean"]).abs() >= 1e-6]
+    assert len(apart) == 4
+    assert apart["task"].str.startswith("TwentyNewsgroups").all()
 
 
 @pytest.mark.parametrize(
