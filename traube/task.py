@@ -73,6 +73,10 @@ class TaskCard(Strict):
     clusters: int | None = Field(None, ge=2, description="number of clusters for a task without labels")
     blocking: tuple[CheckName, ...] = Field((), description="warnings that shall stop the task, by check name")
 
+    def plain(self) -> "TaskCard":
+        """The part that every task has, of a card that has more fields."""
+        return TaskCard.model_validate(self.model_dump(include=set(TaskCard.model_fields)))
+
 
 @dataclass(frozen=True)
 class Split:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traube.errors import TraubeError
 from traube.task import Task, index_texts
 from traube.tasks import get_source, pydocs
-from traube.tasks.pydocs import Pydocs, Size, docstrings, prose, summary
+from traube.tasks.pydocs import Pydocs, PydocsCard, Size, docstrings, prose, summary
 
 NUMPYDOC = """
 fit(X, y=None)
@@ -141,14 +142,20 @@ def test_sampling_keeps_the_largest_subpackages_and_the_order(toy: Path) -> None
     assert found["s2s"].tolist() == [t for t in docstrings(Size(("toyworks",), 1, 1))["s2s"] if t in set(found["s2s"])]
 
 
-def test_a_package_with_one_subpackage_has_no_split_of_its_own(toy: Path) -> None:
-    source = Pydocs(get_source("pydocs_s2s").card, "s2s", Size(("toyworks",), 1, 1, subpackages=1))
+def pydocs_of(size: Size, monkeypatch: pytest.MonkeyPatch) -> Pydocs:
+    """The task of summaries, with another size in place of the small one."""
+    monkeypatch.setitem(pydocs.SIZES, "small", size)
+    return Pydocs(PydocsCard(name="pydocs_toy", pydocs="s2s"))
+
+
+def test_a_package_with_one_subpackage_has_no_split_of_its_own(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = pydocs_of(Size(("toyworks",), 1, 1, subpackages=1), monkeypatch)
     splits = source.draw(index_texts(source.read())[1])
     assert splits["split"].unique().tolist() == ["coarse_00", "fine_00"]
 
 
-def test_an_absent_package_is_named() -> None:
-    source = Pydocs(get_source("pydocs_s2s").card, "s2s", Size(("sklearn", "nosuchpackage"), 1, 1))
+def test_an_absent_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = pydocs_of(Size(("sklearn", "nosuchpackage"), 1, 1), monkeypatch)
     assert source.missing() == "package nosuchpackage is not installed; run `make setup`"
 
 
@@ -193,6 +200,16 @@ def test_another_version_of_a_package_is_other_raw_data(monkeypatch: pytest.Monk
     before = get_source("pydocs_s2s").raw_version()
     monkeypatch.setattr(pydocs, "version", lambda name: "0.0")
     assert get_source("pydocs_s2s").raw_version() != before
+
+
+def test_the_size_in_a_card_gives_the_whole_documentation(cards: Path) -> None:
+    (cards / "manual.yaml").write_text("pydocs: p2p\nsize: full\nlicence: mixed\n")
+    mine, whole = get_source("manual"), get_source("pydocs_p2p_full")
+    assert mine.card == whole.card.model_copy(update={"name": "manual", "licence": "mixed"})
+    assert mine.card.declared.splits == 28
+    (cards / "manual.yaml").write_text("pydocs: s2s\nsize: huge\n")
+    with pytest.raises(TraubeError, match=r"manual.yaml: line 2: size: .*'small' or 'full'"):
+        get_source("manual")
 
 
 def test_it_needs_no_files() -> None:

@@ -91,4 +91,8 @@ def _read_card(path: Path, taken: set[str]) -> Source:
         return Table.from_card(path, value, key_lines)
     if "rows" in value or "dataset" in value:
         return MtebRows.from_card(path, value, key_lines)
-    raise TraubeError(f"{path}: line 1: expected a key `file` (table), `rows` or `dataset` (MTEB's form) or `model`")
+    if "pydocs" in value:
+        return pydocs.Pydocs.from_card(path, value, key_lines)
+    raise TraubeError(
+        f"{path}: line 1: expected a key `file` (table), `rows` or `dataset` (MTEB's form), `pydocs` or `model`"
+    )

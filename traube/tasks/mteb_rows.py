@@ -25,8 +25,7 @@ from traube.errors import TraubeError, Unavailable
 from traube.files import digest, locked, write_json
 from traube.task import TaskCard, make_split
 from traube.tasks.reading import as_text, format_of, read_rows
-from traube.tasks.source import Source
-from traube.tasks.table import KeyLines
+from traube.tasks.source import KeyLines, Source
 
 FORMATS = ("*.jsonl", "*.jsonl.gz", "*.parquet")
 
@@ -45,9 +44,9 @@ class RowsCard(TaskCard):
             raise ValueError("give either `rows` or `dataset`")
         return self
 
-    def task_card(self) -> TaskCard:
+    def plain(self) -> TaskCard:
         """The part that every task has; a data set says itself where it comes from."""
-        card = TaskCard.model_validate(self.model_dump(include=set(TaskCard.model_fields)))
+        card = super().plain()
         hub = f"https://huggingface.co/datasets/{self.dataset}"
         return card if card.source or not self.dataset else card.model_copy(update={"source": hub})
 
@@ -56,7 +55,7 @@ class MtebRows(Source):
     """Splits that come ready-made."""
 
     def __init__(self, path: Path, card: RowsCard) -> None:
-        super().__init__(card.task_card())
+        super().__init__(card.plain())
         self.path = path
         self.where = card
 

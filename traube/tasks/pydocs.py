@@ -4,6 +4,11 @@ A text is what a public module, class, method or function says of itself: its su
 without the code examples (`pydocs_p2p`). `coarse` is its package, `fine` its public subpackage (`sklearn.cluster`).
 Both tasks hold the same records in the same order, so that short and long texts compare like for like. The packages'
 sources are parsed and never imported: reading is the same everywhere and runs no foreign code.
+
+A card in `cards/` makes another such task:
+
+    pydocs: p2p
+    size: full     # the default is small
 """
 
 import ast
@@ -15,16 +20,19 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
+from pydantic import Field
 
+from traube.config import parse
 from traube.files import digest
 from traube.task import Declared, TaskCard
-from traube.tasks.source import Source
+from traube.tasks.source import KeyLines, Source
 from traube.tasks.splitting import everything, generator, random_fractions, shuffled
 
 Kind = Literal["s2s", "p2p"]
+SizeName = Literal["small", "full"]
 
 
 @dataclass(frozen=True)
@@ -56,12 +64,12 @@ FULL = Size(
     drawn=10,
     within=8,
 )
-SIZES = {"": SMALL, "_full": FULL}
+SIZES: dict[SizeName, Size] = {"small": SMALL, "full": FULL}
 TEXTS: dict[Kind, str] = {"s2s": "summaries", "p2p": "whole docstrings without code"}
-DECLARED = {
-    "": Declared(splits=12, rows=(300, 1373), classes=(6, 36)),
+DECLARED: dict[SizeName, Declared] = {
+    "small": Declared(splits=12, rows=(300, 1373), classes=(6, 36)),
     # Bounds: numpy, scipy and networkx come in other versions with Python 3.12 and later.
-    "_full": Declared(splits=28, rows=(2_000, 37_500), classes=(7, 380)),
+    "full": Declared(splits=28, rows=(2_000, 37_500), classes=(7, 380)),
 }
 
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "graphql": "graphql-core"}  # where the two names differ
@@ -101,18 +109,48 @@ CODE = (
 RULE = re.compile(r"^ *([-=~^*+])\1{2,} *$", re.M)
 
 
+class PydocsCard(TaskCard):
+    """The card of a task of docstrings: its `size` says how many packages, texts and splits it holds."""
+
+    pydocs: Kind = Field(description="s2s for summaries, p2p for whole docstrings")
+    size: SizeName = Field("small", description="small for a demo, full for benchmarks")
+
+    def plain(self) -> TaskCard:
+        """The part that every task has; what the card leaves out is known of the packages."""
+        packages = SIZES[self.size].packages
+        known = TaskCard(
+            name=self.name,
+            family="pydocs",
+            description=f"Documentation of {len(packages)} Python packages ({TEXTS[self.pydocs]}), by package and subpackage.",
+            language="en",
+            licence="each package's own (BSD, Apache-2.0, MIT, LGPL, Matplotlib)",
+            citation="the packages and versions in requirements.lock",
+            source=f"the installed packages {', '.join(packages)}",
+            declared=DECLARED[self.size],
+        )
+        return known.model_copy(
+            update={name: getattr(self, name) for name in self.model_fields_set & set(TaskCard.model_fields)}
+        )
+
+
 class Pydocs(Source):
-    """The docstrings of the packages of a size.
+    """The docstrings of the packages of a size."""
 
-    Parameters
-    ----------
-    kind : "s2s" for summaries, "p2p" for whole docstrings
-    """
+    def __init__(self, card: PydocsCard) -> None:
+        super().__init__(card.plain())
+        self.kind = card.pydocs
+        self.size = SIZES[card.size]
 
-    def __init__(self, card: TaskCard, kind: Kind, size: Size) -> None:
-        super().__init__(card)
-        self.kind = kind
-        self.size = size
+    @classmethod
+    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "Pydocs":
+        """Make the source of a card that has been read.
+
+        Raises
+        ------
+        TraubeError
+            If a key is unknown or wrong; names the card, the line and the key.
+        """
+        return cls(parse(PydocsCard, {**value, "name": path.stem}, path, key_lines))
 
     @property
     def offline(self) -> bool:
@@ -127,7 +165,9 @@ class Pydocs(Source):
 
     def raw_version(self) -> str:
         versions = {p: version(DISTRIBUTIONS.get(p, p)) for p in self.size.packages}
-        return digest([type(self).__name__, self.version, self.card.model_dump(), asdict(self.size), versions])
+        return digest(
+            [type(self).__name__, self.version, self.card.model_dump(), self.kind, asdict(self.size), versions]
+        )
 
     def read(self) -> pd.DataFrame:
         records = docstrings(self.size)
@@ -241,18 +281,8 @@ def prose(docstring: str) -> str:
 
 def sources() -> list[Source]:
     """The four tasks: summaries and whole docstrings, small (the default) and full."""
-    return [Pydocs(_card(kind, suffix), kind, size) for suffix, size in SIZES.items() for kind in TEXTS]
-
-
-def _card(kind: Kind, suffix: str) -> TaskCard:
-    packages = SIZES[suffix].packages
-    return TaskCard(
-        name=f"pydocs_{kind}{suffix}",
-        family="pydocs",
-        description=f"Documentation of {len(packages)} Python packages ({TEXTS[kind]}), by package and subpackage.",
-        language="en",
-        licence="each package's own (BSD, Apache-2.0, MIT, LGPL, Matplotlib)",
-        citation="the packages and versions in requirements.lock",
-        source=f"the installed packages {', '.join(packages)}",
-        declared=DECLARED[suffix],
-    )
+    return [
+        Pydocs(PydocsCard(name=f"pydocs_{kind}" + ("" if size == "small" else f"_{size}"), pydocs=kind, size=size))
+        for size in SIZES
+        for kind in TEXTS
+    ]

@@ -2,12 +2,16 @@
 
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from traube.errors import TraubeError, Unavailable
 from traube.files import digest, file_sha256
 from traube.task import Task, TaskCard, index_texts, make_split
+
+# The line of each key of a card, for errors.
+KeyLines = dict[tuple[Any, ...], int]
 
 
 class Source(ABC):

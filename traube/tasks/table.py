@@ -22,9 +22,7 @@ from traube.errors import TraubeError, unknown
 from traube.files import digest
 from traube.task import PARTS, Part, TaskCard, make_split
 from traube.tasks.reading import Rows, as_text, format_of, lines, read_rows
-from traube.tasks.source import Source
-
-KeyLines = dict[tuple[Any, ...], int]
+from traube.tasks.source import KeyLines, Source
 
 
 class TableCard(TaskCard):
@@ -50,16 +48,12 @@ class TableCard(TaskCard):
             raise ValueError("a column is named twice")
         return value
 
-    def task_card(self) -> TaskCard:
-        """The part that every task has."""
-        return TaskCard.model_validate(self.model_dump(include=set(TaskCard.model_fields)))
-
 
 class Table(Source):
     """A table described by a card."""
 
     def __init__(self, path: Path, card: TableCard, key_lines: KeyLines) -> None:
-        super().__init__(card.task_card())
+        super().__init__(card.plain())
         self.path = path
         self.table = card
         self._key_lines = key_lines
