@@ -532,6 +532,7 @@ def compare(
     from traube import paths
     from traube.comparison import candidates, compare, corrected, find, main_metric
     from traube.params import load_params
+    from traube.standing import standing
     from traube.store import Store
 
     params = load_params()
@@ -542,6 +543,8 @@ def compare(
     for t in task or params.tasks:
         card = store.card(t)
         options = candidates(store, t, name, chosen, metric or main_metric(card, chosen.main_metric)) if card else []
+        present = set(standing(store.cells(t), store, {name: chosen})["cell_id"])
+        options = [c for c in options if present.issuperset(c.cells)]
         try:
             if card is None or not options:
                 raise TraubeError("nothing is scored yet")
@@ -564,6 +567,7 @@ def compare(
 
 
 def _comparison_row(comparison: Any, level: float) -> dict[str, Any]:
+    import math
     from dataclasses import asdict
 
     sides = {
@@ -571,6 +575,8 @@ def _comparison_row(comparison: Any, level: float) -> dict[str, Any]:
         for side, c in (("a", comparison.a), ("b", comparison.b))
     }
     test = asdict(comparison.test) if comparison.test else None
+    if test:  # JSON knows no infinity
+        test = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in test.items()}
     verdict = {"verdict": comparison.verdict(level), "p_holm": comparison.corrected if test else None}
     return {"task": comparison.a.task, "metric": comparison.a.metric, **verdict, "test": test, **sides}
 

@@ -31,7 +31,7 @@ from sensors.lost_runs import lost_run_sensor  # noqa: E402
 from sensors.nightly import nightly_schedules  # noqa: E402
 from sensors.publish import publish_sensors  # noqa: E402
 from sensors.raw_data import raw_data_sensor  # noqa: E402
-from sensors.watch import watch_sensor  # noqa: E402
+from sensors.watch import fetch_job, watch_sensor  # noqa: E402
 from traube import paths  # noqa: E402
 from traube.evaluate import SILENT  # noqa: E402
 from traube.tasks import sources  # noqa: E402
@@ -83,12 +83,12 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
     )
     return dg.Definitions(
         assets=[*per_task, leaderboard, registry, regressions, report],
-        jobs=[datasets, evaluate, publish],
+        jobs=[datasets, evaluate, publish, fetch_job],
         sensors=[
             checkpoint_sensor(evaluate),
             raw_data_sensor(datasets),
             *publish_sensors(evaluate, publish),
-            failure_sensor([datasets, evaluate, publish]),
+            failure_sensor([datasets, evaluate, publish, fetch_job]),
             lost_run_sensor(),
             watch_sensor(),
             automation_sensor(),

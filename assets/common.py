@@ -9,6 +9,8 @@ DATA_STAGES = ("corpus", "splits")
 MODEL_STAGES = ("embeddings", "clusterings", "scores")
 RESERVED = ("papers", "checkpoints", "leaderboard", "report", "registry")
 
+NIGHT = "traube/night"  # tag of a run that is part of a night: the night's date
+
 MODELS = dg.DynamicPartitionsDefinition(name="models")
 
 # what every night makes anew is late after a day and a bit, and amiss after a day and a half

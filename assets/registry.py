@@ -52,17 +52,21 @@ def registry(
             )
             for name, task in tasks.items()
         }
-        challengers, champions, newcomers = _sides(models, encoder, request.protocol.precision, store, found)
-        rules, split_set = load_params().promotion, request.protocol.split_set
-        verdicts = judge(store, tasks, found, challengers, champions, rules, split_set, newcomers)
+        precision, split_set = request.protocol.precision, request.protocol.split_set
+        challengers, champions, newcomers = _sides(models, encoder, precision, store, found)
+        verdicts = judge(store, tasks, found, challengers, champions, load_params().promotion, split_set, newcomers)
         notes = []
-        for verdict in verdicts:
-            try:
-                model = encoder.model(verdict.challenger.model, request.protocol.precision)
-                _apply(verdict, tasks[verdict.task], model, storage, models, split_set)
-            except TraubeError as error:  # a model that is gone keeps only its own task from being served
-                context.log.warning(f"{verdict.task}: {error}")
-                notes.append(f"{verdict.task}: {error}")
+        for name, task in tasks.items():
+            try:  # a model that is gone keeps only its own task from being served
+                if champion := champions.get(name):
+                    _renew(champion, task, encoder.model(champion.model, precision), storage, models, split_set)
+                for verdict in (v for v in verdicts if v.task == name):
+                    _apply(
+                        verdict, task, encoder.model(verdict.challenger.model, precision), storage, models, split_set
+                    )
+            except TraubeError as error:
+                context.log.warning(f"{name}: {error}")
+                notes.append(f"{name}: {error}")
     table = verdict_table(verdicts)
     return dg.MaterializeResult(
         metadata={
@@ -95,11 +99,12 @@ def _sides(
     for task, options in found.items():
         held, manifest = models.held(task, CHAMPION), store.manifest(task)
         assert manifest is not None
-        present = {name: _fingerprint(encoder, name, precision, manifest) for name in {c.model for c in options}}
+        present = {name: _present(encoder, name, precision, manifest) for name in {c.model for c in options}}
+        weights = {c.key: w for c in options for w, fingerprint in [present[c.model]] if c.fingerprint == fingerprint}
         if held:
-            champions[task] = next((c for c in options if is_candidate(held, c)), None)
+            champions[task] = next((c for c in options if is_candidate(held, c, weights.get(c.key))), None)
         out = [held, *models.rejected(task)] if held else []
-        new = [c for c in options if c.fingerprint == present[c.model] and not any(is_candidate(o, c) for o in out)]
+        new = [c for c in options if c.key in weights and not any(is_candidate(o, c, weights[c.key]) for o in out)]
         # by the champion's method, where they are scored by it: the model is compared, and the choice is among few
         pool = [c for c in new if held and c.method == held.get("method")] or new
         if pool:
@@ -107,28 +112,48 @@ def _sides(
     return challengers, champions, newcomers
 
 
-def _fingerprint(encoder: EncoderResource, name: str, precision: Precision | None, manifest: Manifest) -> str | None:
-    """Of a model as it is now; None if it is gone."""
+def _present(
+    encoder: EncoderResource, name: str, precision: Precision | None, manifest: Manifest
+) -> tuple[str | None, str | None]:
+    """The fingerprints of a model as it is now, by itself and on the task's corpus; None if it is gone."""
     try:
-        return fingerprint_on(encoder.model(name, precision), manifest.corpus_version)
+        model = encoder.model(name, precision)
+        return model.fingerprint, fingerprint_on(model, manifest.corpus_version)
     except TraubeError:
-        return None
+        return None, None
+
+
+def _renew(
+    champion: "Candidate", task: Task, model: Model, storage: StorageResource, models: RegistryResource, split_set: str
+) -> None:
+    """Serve the champion from the task's present data, once it is scored on it."""
+    held = models.held(task.name, CHAMPION)
+    if held and held["data_version"] != champion.data_version:
+        version = _register(champion, task, model, storage, models, split_set)
+        models.renew(task.name, version)
+        models.tag(task.name, version, {"decision": "renewed", "reason": "the same champion, on new data"})
 
 
 def _apply(
     verdict: "Verdict", task: Task, model: Model, storage: StorageResource, models: RegistryResource, split_set: str
 ) -> None:
     """Register the challenger, and move the aliases as was decided."""
-    from traube import serving
-
-    candidate, store = verdict.challenger, storage.store
-    vectors, _ = embed(task.texts, model, storage.cache, store.matrix(task.name, candidate.fingerprint))
-    version = models.register(candidate, lambda: serving.freeze(store, task, candidate, model, vectors, split_set))
+    version = _register(verdict.challenger, task, model, storage, models, split_set)
     models.explain(task.name, version, verdict)
     if verdict.decision in ("first", "promote"):
         models.promote(task.name, version)
     else:
         models.challenge(task.name, version)
+
+
+def _register(
+    candidate: "Candidate", task: Task, model: Model, storage: StorageResource, models: RegistryResource, split_set: str
+) -> str:
+    from traube import serving
+
+    store = storage.store
+    vectors, _ = embed(task.texts, model, storage.cache, store.matrix(task.name, candidate.fingerprint))
+    return models.register(candidate, lambda: serving.freeze(store, task, candidate, model, vectors, split_set))
 
 
 def verdict_table(verdicts: list["Verdict"]) -> pd.DataFrame:

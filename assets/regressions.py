@@ -3,13 +3,14 @@
 import dagster as dg
 import pandas as pd
 
+from assets.common import NIGHT
 from resources.benchmark import BenchmarkResource
 from resources.quality import markdown
 from resources.storage import StorageResource
 from traube.files import locked, write_parquet
 from traube.params import load_params
+from traube.report.regressions import has_snapshot, snapshot, today
 from traube.report.regressions import regressions as compare
-from traube.report.regressions import snapshot, today
 
 NAME = "regressions.parquet"
 
@@ -21,11 +22,16 @@ NAME = "regressions.parquet"
     kinds={"parquet"},
     description="Scores that are made of other cells than the night before: how much, whether significant, and the likely cause.",
 )
-def regressions(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
+def regressions(
+    context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
+) -> dg.MaterializeResult:
     store, protocols = storage.store, benchmark.protocols()
-    date = today(load_params().nightly.timezone)
+    night = context.run.tags.get(NIGHT)
+    date = night or today(load_params().nightly.timezone)
     with locked(store.table(NAME)):
-        snapshot(store, protocols, date)
+        # a day is remembered as its night left it; without a night, as the day's first publication did
+        if night or not has_snapshot(store, date):
+            snapshot(store, protocols, date)
         since, changes = compare(store, protocols, date)
         write_parquet(store.table(NAME), changes.assign(since=since))
     shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})

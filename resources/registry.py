@@ -91,13 +91,12 @@ class RegistryResource(dg.ConfigurableResource):
             client.create_registered_model(name)
         made = client.create_model_version(name, source, run.info.run_id, model_id=info.model_id)
         version = str(made.version)
-        for tag, value in {**identity, "key": key, "score": f"{candidate.mean:.6f}"}.items():
-            client.set_model_version_tag(name, version, f"traube.{tag}", value)
+        tags = {**identity, "weights": served.fingerprint, "key": key, "score": f"{candidate.mean:.6f}"}
+        self.tag(candidate.task, version, tags)
         return version
 
     def explain(self, task: str, version: str, verdict: "Verdict") -> None:
         """Write down on a version what was decided of it, and why."""
-        client, name = self.client(), registered_name(task)
         tags = {"decision": verdict.decision, "reason": verdict.reason}
         tags |= dict.fromkeys(("against", "difference", "interval", "p", "p_holm", "effect", "test"), "")
         if verdict.comparison and verdict.comparison.test:
@@ -111,8 +110,13 @@ class RegistryResource(dg.ConfigurableResource):
                 "effect": f"{test.effect:.3f}",
                 "test": test.name,
             }
+        self.tag(task, version, tags)
+
+    def tag(self, task: str, version: str, tags: Mapping[str, str]) -> None:
+        """Write tags of Traube's on a version."""
+        client = self.client()
         for tag, value in tags.items():
-            client.set_model_version_tag(name, version, f"traube.{tag}", value)
+            client.set_model_version_tag(registered_name(task), version, f"traube.{tag}", value)
 
     def challenge(self, task: str, version: str) -> None:
         self.client().set_registered_model_alias(registered_name(task), CHALLENGER, version)
@@ -138,6 +142,12 @@ class RegistryResource(dg.ConfigurableResource):
         if challenger and challenger["version"] == version:
             client.delete_registered_model_alias(name, CHALLENGER)
         return version
+
+    def renew(self, task: str, version: str) -> None:
+        """Put the champion, served from the present data, in the place of itself."""
+        client, name = self.client(), registered_name(task)
+        client.set_registered_model_tag(name, HISTORY, json.dumps([*self._history(task)[:-1], version]))
+        client.set_registered_model_alias(name, CHAMPION, version)
 
     def rollback(self, task: str) -> str:
         """Make the champion before this one champion again. Returns its version.
@@ -184,6 +194,13 @@ def _tags(version: Any) -> dict[str, str]:
     return {**tags, "version": str(version.version)}
 
 
-def is_candidate(held: Mapping[str, str] | None, candidate: "Candidate") -> bool:
-    """Whether a version of the registry is that candidate, on whichever data."""
-    return held is not None and tuple(map(held.get, ("model", "fingerprint", "method"))) == candidate.key
+def is_candidate(held: Mapping[str, str], candidate: "Candidate", weights: str | None) -> bool:
+    """Whether a version of the registry is that candidate, on whichever data.
+
+    Parameters
+    ----------
+    weights : the fingerprint of the candidate's model by itself, if the candidate is the model as it is now; the candidate's own
+        fingerprint also hashes the corpus where the model was fitted to it
+    """
+    same = held["fingerprint"] == candidate.fingerprint or (weights is not None and held.get("weights") == weights)
+    return same and (held["model"], held["method"]) == (candidate.model, candidate.method)

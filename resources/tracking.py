@@ -17,6 +17,7 @@ import pandas as pd
 
 from traube import paths
 from traube.files import digest, locked
+from traube.plan import Request
 from traube.task import TaskCard
 
 EXPERIMENT = "traube"
@@ -64,6 +65,9 @@ class TrackingResource(dg.ConfigurableResource):
         done = cells[cells["status"] == "done"]
         if done.empty:
             return {}
+        mark = _mark(str(done.iloc[0]["model"]), card.name)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()  # until everything is told
         client, experiment = self.client()
         first = done.iloc[0]
         identity = {name: str(first[name]) for name in IDENTITY}
@@ -110,7 +114,18 @@ class TrackingResource(dg.ConfigurableResource):
         url = (
             f"http://127.0.0.1:{os.environ.get('TRAUBE_MLFLOW_PORT', '5000')}/#/experiments/{experiment}/runs/{parent}"
         )
+        mark.unlink(missing_ok=True)
         return {"mlflow": dg.MetadataValue.url(url)}
+
+
+def untold(request: Request) -> dict[str, list[str]]:
+    """What MLflow lacks of what is asked for, because it could not be reached, or the process died: tasks by model."""
+    by_model = {model: [t for t in request.tasks if _mark(model, t).exists()] for model in request.models}
+    return {model: tasks for model, tasks in by_model.items() if tasks}
+
+
+def _mark(model: str, task: str) -> Path:
+    return paths.home() / "untold" / model / task
 
 
 def default_uri() -> str:

@@ -54,7 +54,7 @@ def alert_of(run: dg.DagsterRun, errors: list[tuple[str, str]]) -> dict[str, Any
     return {
         "summary": f"{run.job_name}{f' of {model}' if model else ''} failed",
         "errors": [f"{step.replace('__', '/')}: {message}" for step, message in errors],
-        "retry": f"To try again: traube run{options}",
+        "retry": "It is tried again tomorrow" if run.job_name == "fetch" else f"To try again: traube run{options}",
         "job": run.job_name,
         "model": model,
         "tasks": tasks,

@@ -1,10 +1,13 @@
 """The night: one run for each model that lacks cells, then leaderboard, report and what changed since the last night."""
 
+from zoneinfo import ZoneInfo
+
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from assets.common import MODELS, model_keys
+from assets.common import MODELS, NIGHT, model_keys
 from resources.benchmark import BenchmarkResource
+from resources.tracking import untold
 from traube import paths
 from traube.errors import TraubeError
 from traube.params import Nightly, load_params
@@ -27,20 +30,30 @@ def nightly_schedules(evaluate: AssetJob, publish: AssetJob) -> list[dg.Schedule
     )
     def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         assert MODELS.name is not None
-        todo = plan(BenchmarkResource().request(), Store(paths.home() / "store"))
+        request = BenchmarkResource().request()
+        todo = plan(request, Store(paths.home() / "store"))
+        work = {model: list(by_task) for model, by_task in todo.missing.items()}
+        for model, tasks in untold(request).items():
+            if model not in todo.unavailable:
+                work[model] = list(dict.fromkeys([*work.get(model, []), *tasks]))
         for name, reason in todo.unavailable.items():
             context.log.warning(f"{name} is unavailable: {reason}")
-        if not todo.missing:
+        if not work:
             return dg.SkipReason(f"nothing is missing: {todo.total} cells are up to date")
         busy = _at_work(context.instance)
-        open_ = {model: by_task for model, by_task in todo.missing.items() if model not in busy}
+        open_ = {model: tasks for model, tasks in work.items() if model not in busy}
         if not open_:
             return dg.SkipReason(f"runs for the {todo.count} missing cells are at work or waiting already")
         context.instance.add_dynamic_partitions(MODELS.name, list(open_))
         night = context.scheduled_execution_time.isoformat()
         return [
-            dg.RunRequest(run_key=f"{model}@{night}", partition_key=model, asset_selection=model_keys(by_task))
-            for model, by_task in open_.items()
+            dg.RunRequest(
+                run_key=f"{model}@{night}",
+                partition_key=model,
+                asset_selection=model_keys(tasks),
+                tags=_night(context),
+            )
+            for model, tasks in open_.items()
         ]
 
     @dg.schedule(
@@ -52,9 +65,14 @@ def nightly_schedules(evaluate: AssetJob, publish: AssetJob) -> list[dg.Schedule
         description="Leaderboard, registry, regressions and report once a night, even if nothing was missing.",
     )
     def nightly_publish(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-        return dg.RunRequest(run_key=f"publish@{context.scheduled_execution_time.isoformat()}")
+        return dg.RunRequest(run_key=f"publish@{context.scheduled_execution_time.isoformat()}", tags=_night(context))
 
     return [nightly_benchmark, nightly_publish]
+
+
+def _night(context: dg.ScheduleEvaluationContext) -> dict[str, str]:
+    zone = ZoneInfo(load_params().nightly.timezone)
+    return {NIGHT: context.scheduled_execution_time.astimezone(zone).date().isoformat()}
 
 
 def _at_work(instance: dg.DagsterInstance) -> set[str | None]:

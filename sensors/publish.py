@@ -3,6 +3,8 @@
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
+from assets.common import NIGHT
+
 
 def publish_sensors(evaluate: AssetJob, publish: AssetJob) -> list[dg.SensorDefinition]:
     """One sensor per outcome: a run fails when one of its tasks does, and the others' scores still count."""
@@ -19,7 +21,8 @@ def publish_sensors(evaluate: AssetJob, publish: AssetJob) -> list[dg.SensorDefi
         def publish_after(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
             if context.dagster_run.tags.get("traube/publishes") == "yes":
                 return dg.SkipReason("the command that started this run publishes by itself")
-            return dg.RunRequest(run_key=context.dagster_run.run_id)
+            night = {name: value for name, value in context.dagster_run.tags.items() if name == NIGHT}
+            return dg.RunRequest(run_key=context.dagster_run.run_id, tags=night)
 
         return publish_after
 

@@ -6,7 +6,10 @@ From there on they are checkpoints like any other. Nothing is watched by default
 import os
 import re
 import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import mkdtemp
 
 import dagster as dg
 
@@ -17,49 +20,94 @@ from traube.params import load_params
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
+class Wanted(dg.Config):
+    """A version of a watched model."""
+
+    source: str
+    name: str
+    version: str
+
+
+@dg.op(retry_policy=dg.RetryPolicy(max_retries=2, delay=30), description="Downloads a model into checkpoints/.")
+def download(context: dg.OpExecutionContext, config: Wanted) -> None:
+    target = folder_of(config.source, config.name, config.version)
+    if not target.exists():
+        SOURCES[config.source][1](config.name, config.version, target)
+    context.log.info(f"{config.name} {config.version} is in {target}")
+
+
+@dg.job(name="fetch", description="Fetches a new version of a watched model into checkpoints/.")
+def fetch_job() -> None:
+    download()
+
+
 def watch_sensor() -> dg.SensorDefinition:
     @dg.sensor(
         name="watched_models",
+        job=fetch_job,
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=300,
-        description="Fetches new revisions of the models watched in params.yaml into checkpoints/.",
+        description="Asks for new versions of the models watched in params.yaml; one that cannot be fetched is tried daily.",
     )
-    def watched_models(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+    def watched_models(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         watch = load_params().watch
-        fetched, failed = [], []
         offline = any(os.environ.get(name, "").lower() in ("1", "true", "yes", "on") for name in OFFLINE)
-        wanted = [(fetch_mlflow, name) for name in watch.mlflow]
-        wanted += [] if offline else [(fetch_hub, name) for name in watch.hub]
-        for fetch, name in wanted:
+        watched = [("mlflow", name) for name in watch.mlflow]
+        watched += [] if offline else [("hub", name) for name in watch.hub]
+        requests, failed = [], []
+        for source, name in watched:
             try:
-                folder = fetch(name)
+                version = SOURCES[source][0](name)
             except Exception as error:  # a source that cannot be reached now is asked again at the next tick
                 failed.append(f"{name}: {error}")
-                context.log.warning(f"{name} cannot be fetched: {error}")
+                context.log.warning(f"{name} cannot be looked at: {error}")
                 continue
-            if folder:
-                fetched.append(folder.name)
-        said = [f"fetched {', '.join(fetched)}"] if fetched else []
-        return dg.SkipReason("; ".join([*said, *failed]) or ("nothing new" if wanted else "nothing is watched"))
+            if version and not folder_of(source, name, version).exists():
+                requests.append(_request(Wanted(source=source, name=name, version=version)))
+        nothing = "nothing new" if watched else "nothing is watched"
+        return dg.SensorResult(requests) if requests else dg.SkipReason("; ".join(failed) or nothing)
 
     return watched_models
 
 
-def fetch_hub(name: str) -> Path | None:
-    """Fetch a Hugging Face model's newest revision. Returns its folder; None if it is there already."""
-    from huggingface_hub import HfApi, snapshot_download
+def _request(wanted: Wanted) -> dg.RunRequest:
+    today = datetime.now(UTC).date().isoformat()
+    return dg.RunRequest(
+        run_key=f"{wanted.source}:{wanted.name}@{wanted.version} {today}",
+        run_config=dg.RunConfig(ops={"download": wanted}),
+    )
+
+
+def folder_of(source: str, name: str, version: str) -> Path:
+    """Where a version of a watched model is kept."""
+    short = f"v{version}" if source == "mlflow" else version[:8]
+    return paths.checkpoints() / re.sub(r"[^a-z0-9_-]+", "-", f"{name}-{short}".lower()).strip("-_")
+
+
+def newest_on_hub(name: str) -> str | None:
+    """The commit of a Hugging Face model's newest revision."""
+    from huggingface_hub import HfApi
+
+    return HfApi().model_info(name).sha
+
+
+def fetch_hub(name: str, revision: str, target: Path) -> None:
+    """Download a revision of a Hugging Face model."""
+    from huggingface_hub import snapshot_download
 
     from traube.models.transformer import WEIGHTS
 
-    revision = str(HfApi().model_info(name).sha)
-    target = paths.checkpoints() / _slug(f"{name}-{revision[:8]}")
-    if target.exists():
-        return None
-    return _whole(target, Path(snapshot_download(name, revision=revision, allow_patterns=list(WEIGHTS))))
+    _whole(target, Path(snapshot_download(name, revision=revision, allow_patterns=list(WEIGHTS))))
 
 
-def fetch_mlflow(name: str) -> Path | None:
-    """Fetch the newest version of a registered model that holds an encoder. Returns its folder; None if it is there already.
+def newest_in_mlflow(name: str) -> str | None:
+    """The newest version of a registered model; None if there is none."""
+    versions = connect(default_uri())[0].search_model_versions(f"name = '{name}'")
+    return str(max(int(v.version) for v in versions)) if versions else None
+
+
+def fetch_mlflow(name: str, version: str, target: Path) -> None:
+    """Fetch a version of a registered model that holds an encoder.
 
     Raises
     ------
@@ -68,33 +116,30 @@ def fetch_mlflow(name: str) -> Path | None:
     """
     import mlflow
 
-    client, _ = connect(default_uri())
-    versions = client.search_model_versions(f"name = '{name}'")
-    if not versions:
-        return None
-    newest = max(versions, key=lambda v: int(v.version))
-    target = paths.checkpoints() / _slug(f"{name}-v{newest.version}")
-    if target.exists():
-        return None
     mlflow.set_tracking_uri(default_uri())
-    files = Path(mlflow.artifacts.download_artifacts(f"models:/{name}/{newest.version}"))
+    files = Path(mlflow.artifacts.download_artifacts(f"models:/{name}/{version}"))
     roots = sorted(
         {p.parent for pattern in ("modules.json", "config.json") for p in files.rglob(pattern)},
         key=lambda p: len(p.parts),
     )
     if not roots:
-        raise FileNotFoundError(f"version {newest.version} holds no config.json or modules.json")
-    return _whole(target, roots[0])
+        raise FileNotFoundError(f"version {version} of {name} holds no config.json or modules.json")
+    _whole(target, roots[0])
 
 
-def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")
-
-
-def _whole(target: Path, source: Path) -> Path:
+def _whole(target: Path, source: Path) -> None:
     """Copy a folder under a hidden name first: the checkpoint sensor never sees half of it."""
-    hidden = target.with_name(f".{target.name}")
-    shutil.rmtree(hidden, ignore_errors=True)
-    shutil.copytree(source, hidden)
-    hidden.rename(target)
-    return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    hidden = Path(mkdtemp(prefix=".fetched-", dir=target.parent))
+    try:
+        shutil.copytree(source, hidden / target.name)
+        (hidden / target.name).rename(target)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+# How the newest version of a watched model is found, and how a version is fetched.
+SOURCES: dict[str, tuple[Callable[[str], str | None], Callable[[str, str, Path], None]]] = {
+    "hub": (newest_on_hub, fetch_hub),
+    "mlflow": (newest_in_mlflow, fetch_mlflow),
+}

@@ -60,6 +60,11 @@ def own_choice(protocol: str) -> str:
     return f"{protocol}, own choice"
 
 
+def within(name: str) -> str:
+    """The protocol that a shown name belongs to: itself, or the one beside which the choice was made."""
+    return name.removesuffix(own_choice(""))
+
+
 def of_present_models(cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     """The cells of each model as it is now; of a model that is gone, of the fingerprint that was evaluated last."""
     if cells.empty:
@@ -68,7 +73,7 @@ def of_present_models(cells: pd.DataFrame, store: Store, protocols: Mapping[str,
     manifests = {task: store.manifest(task) for task in cells["task"].unique()}
     kept = []
     for (task, model, name), rows in cells.groupby(["task", "model", "protocol"], sort=False):
-        protocol = protocols.get(name.removesuffix(own_choice("")))
+        protocol = protocols.get(within(name))
         present = _fingerprint(model, protocol, manifests[task])
         if present not in set(rows["fingerprint"]):
             present = rows["fingerprint"].iloc[-1]

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pandas as pd
 import pytest
 
+from assets.common import NIGHT
 from definitions import build_defs
 from launch import Launcher
 from sensors.failures import WEBHOOK
@@ -23,6 +25,7 @@ from sensors.lost_runs import end_lost_runs
 from tests.platform.conftest import PARAMS, schedule_of, sensor_of, word_rows, write_task
 from traube import paths
 from traube.plan import Request
+from traube.store import Store
 
 Asked = Callable[..., Request]
 
@@ -54,7 +57,40 @@ def test_a_new_seed_in_params_is_the_nights_work(launcher: Launcher, request_for
 
 
 def test_the_night_ends_with_tables_even_if_nothing_was_missing(launcher: Launcher) -> None:
-    assert isinstance(night(launcher, "nightly_publish"), dg.RunRequest)
+    request = night(launcher, "nightly_publish")
+    assert request.tags[NIGHT] == "2026-01-01"
+
+
+def test_a_day_is_remembered_as_its_night_left_it(launcher: Launcher, request_for: Asked, store: Store) -> None:
+    def remembered(day: str) -> int:
+        return len(pd.read_parquet(store.table("nights") / f"{day}.parquet"))
+
+    launcher.datasets(["words"])
+    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
+    publish = launcher.definitions.resolve_job_def("publish")
+    publish.execute_in_process(instance=launcher.instance, tags={NIGHT: "2026-01-01"})
+    launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
+    launcher.publish()  # of a later day: it compares with that night
+    assert remembered("2026-01-01") == 5
+    changes = pd.read_parquet(store.table("regressions.parquet"))
+    assert set(changes["since"]) == {"2026-01-01"}
+    assert set(zip(changes["model"], changes["verdict"], strict=True)) == {("tfidf", "new")}
+    publish.execute_in_process(instance=launcher.instance, tags={NIGHT: "2026-01-01"})
+    assert remembered("2026-01-01") == 10
+
+
+def test_what_mlflow_could_not_be_told_is_told_the_next_night(
+    launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher.datasets(["words"])
+    with monkeypatch.context() as down:
+        down.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+        down.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
+    (request,) = night(launcher)
+    assert request.partition_key == "bow"
+    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
+    assert "nothing is missing" in night(launcher).skip_message
 
 
 @pytest.mark.parametrize("setting", ["enabled: false", "cron: 30 4 * * 1-5, timezone: UTC"])

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from cli import app
 from launch import Launcher
 from resources.registry import RegistryResource
 from resources.tracking import default_uri
+from tests.platform.conftest import word_rows, write_task
 from traube import paths
 from traube.errors import TraubeError
 from traube.plan import Request
@@ -92,6 +94,26 @@ def test_compare_says_who_is_better_or_why_it_cannot(evaluated: Launcher, reques
     assert row["verdict"].startswith("undecided") or row["test"]["n"] == 60
     wrong = CliRunner().invoke(app, ["compare", "bow", "tfdif"])
     assert wrong.exit_code == 1
+
+
+def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
+    evaluated: Launcher, cards: Path, request_for: Asked
+) -> None:
+    before = RegistryResource().held("words", "champion") or {}
+    write_task(cards, "words", [*word_rows(), ("apple plum fig fruit", "fruit")])
+    evaluated.datasets(["words"])
+    evaluated.publish()  # nothing is scored yet
+    assert RegistryResource().held("words", "champion") == before
+    evaluated.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
+    evaluated.publish()
+    after = RegistryResource().held("words", "champion") or {}
+    assert (after["model"], after["method"]) == (before["model"], before["method"])
+    assert after["data_version"] != before["data_version"]
+    assert after["decision"] == "renewed"
+    evaluated.publish()
+    assert (RegistryResource().held("words", "champion") or {})["version"] == after["version"]
+    with pytest.raises(TraubeError, match="no other champion"):
+        RegistryResource().rollback("words")
 
 
 def test_what_a_person_rolled_back_stays_back(evaluated: Launcher) -> None:

@@ -1,6 +1,5 @@
 """Watched models become checkpoints; nothing is watched by default, and the hub is left alone when offline."""
 
-import shutil
 from pathlib import Path
 
 import dagster as dg
@@ -9,16 +8,21 @@ import pytest
 
 from definitions import build_defs
 from resources.tracking import connect, default_uri
-from sensors.watch import fetch_mlflow
 from tests.platform.conftest import PARAMS, sensor_of
 from traube import paths
 from traube.models import checkpoints, load_model
 
 
-def tick() -> str:
+def tick() -> str | dg.RunRequest:
+    """What the sensor asks for, or why it asks for nothing."""
     result = sensor_of(build_defs(), "watched_models")(dg.build_sensor_context())
-    assert isinstance(result, dg.SkipReason)
-    return str(result.skip_message)
+    return str(result.skip_message) if isinstance(result, dg.SkipReason) else result.run_requests[0]
+
+
+def fetch(request: str | dg.RunRequest) -> dg.ExecuteInProcessResult:
+    assert isinstance(request, dg.RunRequest)
+    job = build_defs().resolve_job_def("fetch")
+    return job.execute_in_process(run_config=request.run_config, raise_on_error=False)
 
 
 def test_nothing_is_watched_by_default(cards: Path) -> None:
@@ -40,13 +44,16 @@ def test_a_new_version_of_a_registered_model_becomes_a_checkpoint(cards: Path, t
     client.create_registered_model("my-encoder")
     assert tick() == "nothing new"
     client.create_model_version("my-encoder", f"{run.info.artifact_uri}/model", run.info.run_id)
-    assert tick() == "fetched my-encoder-v1"
+    assert fetch(tick()).success
     assert list(checkpoints.cards()) == ["my-encoder-v1"]
     assert load_model("my-encoder-v1").encode(["the cat"]).shape == (1, 32)
     assert tick() == "nothing new"
 
 
-def test_a_source_that_cannot_be_had_is_said_and_asked_again(cards: Path, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_had_is_said_and_asked_for_again(
+    cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dg.RetryPolicy, "calculate_delay", lambda *_: 0)
     paths.params().write_text(PARAMS + "watch: {mlflow: [empty]}\n")
     client, experiment = connect(default_uri())
     run = client.create_run(experiment)
@@ -54,7 +61,9 @@ def test_a_source_that_cannot_be_had_is_said_and_asked_again(cards: Path, tmp_pa
     client.log_artifact(run.info.run_id, str(tmp_path / "readme.txt"), "model")
     client.create_registered_model("empty")
     client.create_model_version("empty", f"{run.info.artifact_uri}/model", run.info.run_id)
-    assert "holds no config.json" in tick()
+    failed = fetch(tick())
+    error = failed.get_step_failure_events()[0].step_failure_data.error
+    assert error is not None and error.cause is not None
+    assert "holds no config.json" in error.cause.message
     assert checkpoints.folders() == []
-    shutil.rmtree(tmp_path / "cards", ignore_errors=True)
-    assert fetch_mlflow("nobody") is None
+    assert isinstance(tick(), dg.RunRequest)

@@ -12,7 +12,7 @@ import pandas as pd
 from traube.files import write_parquet
 from traube.params import Protocol
 from traube.report.tables import main_metric
-from traube.standing import standing
+from traube.standing import standing, within
 from traube.store import Store
 
 KEYS = ["task", "protocol", "model", "method"]
@@ -28,17 +28,25 @@ COLUMNS = (*KEYS, "metric", "before", "after", "difference", "p", "verdict", "ca
 LEVEL = 0.05
 
 
-def snapshot(store: Store, protocols: Mapping[str, Protocol], today: str) -> Path:
-    """Keep which cells count today, by date; the last one of a day stays. Their scores are in the store."""
+def present(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+    """The cells that count now, and what may explain a change of their scores."""
     cells = standing(store.cells(), store, protocols)
     cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()
     for column in ("params", "library_versions"):
         kept[column] = kept[column].map(lambda value: json.dumps(value, sort_keys=True))
-    path = _folder(store) / f"{today}.parquet"
-    write_parquet(path, kept)
-    return path
+    return kept
+
+
+def snapshot(store: Store, protocols: Mapping[str, Protocol], night: str) -> None:
+    """Keep which cells count, by date. Their scores are in the store."""
+    write_parquet(_path(store, night), present(store, protocols))
+
+
+def has_snapshot(store: Store, night: str) -> bool:
+    """Whether there is a snapshot of that date."""
+    return _path(store, night).exists()
 
 
 def today(timezone: str) -> str:
@@ -47,7 +55,7 @@ def today(timezone: str) -> str:
 
 
 def regressions(store: Store, protocols: Mapping[str, Protocol], today: str) -> tuple[str, pd.DataFrame]:
-    """Compare today's snapshot with the last one before it.
+    """Compare what counts now with the last snapshot before today's.
 
     Returns
     -------
@@ -58,7 +66,7 @@ def regressions(store: Store, protocols: Mapping[str, Protocol], today: str) -> 
     earlier = sorted(p.stem for p in _folder(store).glob("*.parquet") if p.stem < today)
     if not earlier:
         return "", pd.DataFrame(columns=list(COLUMNS))
-    before, after = (_groups(pd.read_parquet(_folder(store) / f"{day}.parquet")) for day in (earlier[-1], today))
+    before, after = _groups(pd.read_parquet(_path(store, earlier[-1]))), _groups(present(store, protocols))
     rows = []
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)
@@ -70,6 +78,10 @@ def regressions(store: Store, protocols: Mapping[str, Protocol], today: str) -> 
 
 def _folder(store: Store) -> Path:
     return store.table("nights")
+
+
+def _path(store: Store, night: str) -> Path:
+    return _folder(store) / f"{night}.parquet"
 
 
 def _groups(cells: pd.DataFrame) -> dict[tuple[Any, ...], pd.DataFrame]:
@@ -85,14 +97,14 @@ def _change(
 ) -> dict[str, Any]:
     from traube.metrics.significance import paired_t, shared
 
-    task, protocol = key[0], key[1]
+    task, protocol = key[0], protocols.get(within(key[1]))
     values = {}
     metric = ""
     for name, cells in (("before", old), ("after", new)):
         if cells is None:
             continue
         scores = store.scores(cells.assign(status="done"))
-        metric = main_metric(store.card(task), protocols.get(protocol), scores["metric"])
+        metric = main_metric(store.card(task), protocol, scores["metric"])
         values[name] = scores[scores["metric"] == metric].groupby(["split", "level"])["value"].mean()
     found: dict[str, Any] = {"metric": metric, **{name: float(v.mean()) for name, v in values.items()}}
     if old is None or new is None:
@@ -103,7 +115,8 @@ def _change(
     card, manifest = store.card(task), store.manifest(task)
     if "data" in cause.split("; ") or len(differences) < 2 or card is None or manifest is None:
         return found  # other texts, or a single split: nothing to pair
-    texts = {(s.split, s.level): s.rows for s in store.task(card).test_splits()}
+    split_set = protocol.split_set if protocol else "default"
+    texts = {(s.split, s.level): s.rows for s in store.task(card).test_splits(split_set)}
     known = all(split in texts for split in differences.index)
     test = paired_t(differences.to_numpy(), shared([texts[s] for s in differences.index]) if known else None)
     return {**found, "p": test.p}
