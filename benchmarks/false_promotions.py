@@ -2,8 +2,9 @@
 
 1. The test: splits drawn from one corpus as benchmarks draw them (28 subsamples of 10 to 100 %), paired differences made of
    effects of the texts and noise of the splits, no true difference. The plain paired t-test beside the corrected one.
-2. The gate: two copies of one model, clustered with different seeds by the real engine, judged as the registry does, on tasks
-   of several splits and on tasks of one split. No promotion is right.
+2. The gate: copies of one model, clustered with different seeds by the real engine, judged as the registry does, on tasks of
+   several splits and on tasks of one split, with one newcomer or the best of several. No promotion is right. Beside it, how
+   often a newcomer is promoted that is truly better: a gate that never opens would be no help.
 """
 
 import argparse
@@ -30,6 +31,10 @@ from traube.task import Task, TaskCard, text_id
 LEVEL = 0.05
 METHOD = "none/minibatch_kmeans"
 TEXTS, CLASSES, DIMENSIONS, SPLITS = 400, 6, 16, 10
+NOISE, BETTER = (
+    1.5,
+    1.2,
+)  # of the vectors around their class' centre: of all models, and of newcomers that are truly better
 
 
 def main() -> int:
@@ -40,9 +45,11 @@ def main() -> int:
     arguments = parser.parse_args()
     rows = [row for noise in (0.0, 0.5, 2.0) for row in _tests(noise, arguments.draws)]
     print(pd.DataFrame(rows).to_markdown(index=False, floatfmt=".3f"), "\n")
-    gates = [_gate(splits, seeds, arguments.trials) for splits, seeds in ((SPLITS, 1), (SPLITS, 3), (1, 3), (1, 5))]
+    equal = [(SPLITS, 1, 1), (SPLITS, 3, 1), (SPLITS, 1, 4), (1, 3, 1), (1, 5, 1), (1, 3, 4)]
+    gates = [_gate(*case, NOISE, arguments.trials) for case in equal]
+    gates += [_gate(*case, BETTER, arguments.trials) for case in ((SPLITS, 3, 1), (1, 3, 1))]
     print(pd.DataFrame(gates).to_markdown(index=False, floatfmt=".3f"))
-    promoted = max(row["promoted"] for row in gates)
+    promoted = max(row["promoted"] for row in gates if row["truth"] == "equal")
     corrected = max(row["rejected"] for row in rows if row["test"] == "corrected")
     return int(_exceeds(promoted, arguments.trials) or _exceeds(corrected, arguments.draws))
 
@@ -94,15 +101,21 @@ class Copy:
         yield np.arange(len(texts)), self.encode(texts)
 
 
-def _gate(splits: int, seeds: int, trials: int) -> dict[str, object]:
+def _gate(splits: int, seeds: int, newcomers: int, noise: float, trials: int) -> dict[str, object]:
     decisions: Counter[str] = Counter()
+    gains = []
     for trial in track(range(trials), f"the gate, {splits} split(s), {seeds} seed(s)", transient=True):
-        decisions[_judge(np.random.default_rng(trial), splits, seeds)] += 1
+        decision, gain = _judge(np.random.default_rng(trial), splits, seeds, newcomers, noise)
+        decisions[decision] += 1
+        gains.append(gain)
     shares = {name: decisions[name] / trials for name in ("promote", "keep", "hold")}
     return {
+        "truth": "equal" if noise == NOISE else "better",
         "splits": splits,
         "seeds": seeds,
+        "newcomers": newcomers,
         "trials": trials,
+        "points": 100 * float(np.mean(gains)),
         "promoted": shares["promote"],
         "kept": shares["keep"],
         "undecided": shares["hold"],
@@ -110,24 +123,26 @@ def _gate(splits: int, seeds: int, trials: int) -> dict[str, object]:
     }
 
 
-def _judge(rng: np.random.Generator, splits: int, seeds: int) -> str:
-    """A new corpus, two copies of a model on it: what becomes of the one that looks better."""
-    task, vectors = _task(rng, splits)
+def _judge(rng: np.random.Generator, splits: int, seeds: int, newcomers: int, noise: float) -> tuple[str, float]:
+    """A new corpus, a champion and newcomers on it: what becomes of the best of these, and by how much it scores higher."""
+    task, champions, others = _task(rng, splits, noise)
     with TemporaryDirectory(prefix="false-promotions-") as name:
         store = Store(Path(name) / "results")
         store.save_corpus(task.name, task.corpus, task.corpus[["text_id"]], "simulated")
         store.complete(task.card, store.save_splits(task.card, task.splits))
-        drawn = tuple(int(s) for s in rng.choice(2**31, 2 * seeds, replace=False))
+        drawn = tuple(int(s) for s in rng.choice(2**31, (1 + newcomers) * seeds, replace=False))
         protocol = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=drawn)
-        for copy, own in (("champion", drawn[:seeds]), ("newcomer", drawn[seeds:])):
-            model = Copy(copy, vectors)
+        for i in range(1 + newcomers):
+            model = Copy(f"newcomer {i}", others) if i else Copy("champion", champions)
+            own = drawn[i * seeds : (i + 1) * seeds]
             _save(store, task, model, cells(task, model, protocol, seeds=own), Path(name))
         found = comparison.candidates(store, task.name, "own", protocol, task.card.main_metric)
-        newcomer, champion = (next(c for c in found if c.model == name) for name in ("newcomer", "champion"))
+        champion = next(c for c in found if c.model == "champion")
+        newcomer = next(c for c in found if c.model != "champion")  # the best comes first
         tables, rules = {task.name: task}, Promotion(level=LEVEL, minimum_effect=0)
-        one, other = {task.name: newcomer}, {task.name: champion}
-        (verdict,) = comparison.judge(store, tables, {task.name: found}, one, other, rules)
-    return verdict.decision
+        one, other, among = {task.name: newcomer}, {task.name: champion}, {task.name: newcomers}
+        (verdict,) = comparison.judge(store, tables, {task.name: found}, one, other, rules, newcomers=among)
+    return verdict.decision, newcomer.mean - champion.mean
 
 
 def _save(store: Store, task: Task, model: Copy, asked: list[Cell], folder: Path) -> None:
@@ -138,12 +153,13 @@ def _save(store: Store, task: Task, model: Copy, asked: list[Cell], folder: Path
         store.save_cell(record(cell, "done"))
 
 
-def _task(rng: np.random.Generator, splits: int) -> tuple[Task, NDArray[np.float32]]:
-    """Overlapping Gaussian classes, so that k-means depends on its start, and random subsamples of them."""
+def _task(rng: np.random.Generator, splits: int, noise: float) -> tuple[Task, NDArray[np.float32], NDArray[np.float32]]:
+    """Overlapping Gaussian classes, so that k-means depends on its start, and random subsamples of them; and the vectors of the
+    champion and of newcomers, whose noise is another.
+    """
     labels = rng.integers(0, CLASSES, TEXTS)
-    vectors = (rng.normal(size=(CLASSES, DIMENSIONS))[labels] + 1.5 * rng.normal(size=(TEXTS, DIMENSIONS))).astype(
-        np.float32
-    )
+    centres, around = rng.normal(size=(CLASSES, DIMENSIONS))[labels], rng.normal(size=(TEXTS, DIMENSIONS))
+    champions, others = ((centres + scale * around).astype(np.float32) for scale in (NOISE, noise))
     texts = [f"text {i}" for i in range(TEXTS)]
     corpus = pd.DataFrame({"text_id": [text_id(t) for t in texts], "text": texts})
     drawn = _subsamples(rng, TEXTS, splits) if splits > 1 else [np.arange(TEXTS)]
@@ -162,7 +178,8 @@ def _task(rng: np.random.Generator, splits: int) -> tuple[Task, NDArray[np.float
         )
         for j, rows in enumerate(drawn)
     ]
-    return Task(TaskCard(name="simulated"), corpus, pd.concat(frames, ignore_index=True)), vectors
+    task = Task(TaskCard(name="simulated"), corpus, pd.concat(frames, ignore_index=True))
+    return task, champions, others
 
 
 if __name__ == "__main__":
