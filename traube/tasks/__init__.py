@@ -7,7 +7,7 @@ from traube.cards import task_files
 from traube.config import read_yaml
 from traube.errors import TraubeError, unknown
 from traube.task import Task
-from traube.tasks import pydocs, shorttext, tenkgnad
+from traube.tasks import blurbs, german_rows, pydocs, reddit, shorttext, tenkgnad
 from traube.tasks.mteb_rows import MtebRows
 from traube.tasks.source import Source
 from traube.tasks.table import Table
@@ -62,7 +62,11 @@ def load_task(name: str) -> Task:
 
 
 def _built_in() -> dict[str, Source]:
-    return {source.name: source for module in (pydocs, tenkgnad, shorttext) for source in module.sources()}
+    return {
+        source.name: source
+        for module in (pydocs, blurbs, tenkgnad, reddit, german_rows, shorttext)
+        for source in module.sources()
+    }
 
 
 def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
