@@ -13,6 +13,7 @@ from assets.common import data_keys, model_keys  # noqa: E402
 from assets.corpora import corpus_asset  # noqa: E402
 from assets.embeddings import embeddings_asset  # noqa: E402
 from assets.leaderboard import leaderboard_asset  # noqa: E402
+from assets.papers.german import german_assets  # noqa: E402
 from assets.registry import registry  # noqa: E402
 from assets.regressions import regressions  # noqa: E402
 from assets.report import report  # noqa: E402
@@ -76,13 +77,14 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
         selection=dg.AssetSelection.assets(*model_keys(tasks)),
         description="Embed, cluster and score one model (the partition) on every task, or on those selected.",
     )
+    papers = german_assets()
     publish = dg.define_asset_job(
         "publish",
-        selection=dg.AssetSelection.assets(leaderboard, registry, regressions, report),
-        description="Rebuild leaderboard, registry, regressions and report from what is stored.",
+        selection=dg.AssetSelection.assets(leaderboard, registry, regressions, report, *papers),
+        description="Rebuild leaderboard, registry, regressions, report and the papers' tables from what is stored.",
     )
     return dg.Definitions(
-        assets=[*per_task, leaderboard, registry, regressions, report],
+        assets=[*per_task, leaderboard, registry, regressions, report, *papers],
         jobs=[datasets, evaluate, publish, fetch_job],
         sensors=[
             checkpoint_sensor(evaluate),

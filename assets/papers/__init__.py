@@ -1,0 +1,1 @@
+"""What papers printed, beside what was measured here; a file per paper."""

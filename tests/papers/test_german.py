@@ -1,0 +1,85 @@
+"""The German benchmark's tables: as printed, what is printed wrong, and what was measured beside it."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from traube import paths
+from traube.papers.german import AVERAGE, TASKS, authors_results, published, table_2, table_3, wide
+
+TOLERANCE = 0.0051  # two printed decimals
+
+
+@pytest.fixture
+def measured() -> pd.DataFrame:
+    """Two models by two methods on Blurbs."""
+    rows = [
+        ("blurbs_s2s", model, method, 10.0 * i + j)
+        for i, model in enumerate(("bow", "gbert_base"))
+        for j, method in enumerate(("none/minibatch_kmeans", "umap/minibatch_kmeans"))
+    ]
+    return pd.DataFrame(rows, columns=["task", "model", "method", "measured"])
+
+
+@pytest.mark.parametrize("table", ["table2", "table3"])
+def test_printed_averages_are_those_of_their_rows(table: str) -> None:
+    rows = published(table)
+    wrong = (rows[list(TASKS)].mean(axis=1) - rows[AVERAGE]).abs() > 2 * TOLERANCE
+    assert not wrong.any()
+
+
+def test_printed_differences_are_to_the_model_as_it_was() -> None:
+    before = published("table2").set_index("model")
+    table = published("table5")
+    rows = table[table["task"] != AVERAGE]
+    found = [r.mean - before.loc[r.model, r.task] for r in rows.itertuples()]
+    assert (pd.Series(found, rows.index) - rows["difference"]).abs().max() < TOLERANCE
+
+
+def test_the_wrong_difference_compares_three_tasks_with_six() -> None:
+    before = published("table2").set_index("model").loc["gbert_base"]
+    three = [t for t in TASKS if t.endswith("p2p")]
+    table = published("table5").set_index(["model", "method", "epochs", "task"])["mean"].loc["gbert_base", "wwm", 30]
+    errata = published("errata").set_index(["table", "row"]).loc[("table_5", "gbert_base wwm 30")]
+    assert table[AVERAGE] - before[AVERAGE] == pytest.approx(errata["printed"], abs=TOLERANCE)
+    assert table[AVERAGE] - before[three].mean() == pytest.approx(errata["right"], abs=TOLERANCE)
+
+
+def test_table_3_follows_from_the_authors_results_but_for_one_cell() -> None:
+    path = paths.raw() / "tecb_de" / "tecb-de-full-results.csv"
+    if not path.is_file():
+        pytest.skip(f"raw data {path} is absent (TRAUBE_RAW says where it lies)")
+    results = authors_results(path)
+    assert results["model"].nunique() == 13
+    assert (results.groupby("model").size() == 14).all()  # the counted-up names are repaired
+    means = results[results["model"] != "sentence-t5-large"].groupby("method")[list(TASKS)].mean()
+    printed = published("table3").set_index("method")[list(TASKS)]
+    off = (means.loc[printed.index] - printed).abs().stack()
+    assert list(off[off > TOLERANCE].index) == [("umap/minibatch_kmeans", "blurbs_p2p")]
+    assert means.loc["umap/minibatch_kmeans", "blurbs_p2p"] == pytest.approx(32.93, abs=TOLERANCE)
+
+
+def test_measured_stands_beside_published_and_never_in_its_place(measured: pd.DataFrame) -> None:
+    table = table_2(measured, {"reddit_s2s": "no credentials", "gbert_large": "not on this machine"})
+    cell = table.set_index(["model", "task"]).loc
+    assert cell[("gbert_base", "blurbs_s2s")][["published", "measured"]].tolist() == [11.27, 10.0]
+    assert pd.isna(cell[("bow", "blurbs_s2s")]["published"])
+    assert cell[("gbert_large", "blurbs_p2p")]["note"] == "not on this machine"
+    assert cell[("gbert_base", "reddit_s2s")]["note"] == "no credentials"
+    assert pd.isna(cell[("gbert_base", AVERAGE)]["measured"])
+    shown = wide(table).set_index("model")["blurbs_s2s"]
+    assert (shown["gbert_base"], shown["bow"], shown["gbert_large"]) == ("11.27 | 10", "– | 0", "13.38 | –")
+
+
+def test_a_mean_of_models_names_them_and_what_is_printed_wrong_is_said(measured: pd.DataFrame) -> None:
+    cell = table_3(measured, {}).set_index(["method", "task"]).loc
+    assert cell[("umap/minibatch_kmeans", "blurbs_s2s")]["measured"] == 6.0
+    assert "mean of bow, gbert_base" in cell[("umap/minibatch_kmeans", "blurbs_s2s")]["note"]
+    assert "printed wrong: 32.93 is right" in cell[("umap/minibatch_kmeans", "blurbs_p2p")]["note"]
+
+
+def test_another_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(Exception, match=r"other.csv: not the authors' table"):
+        authors_results(tmp_path / "other.csv")
