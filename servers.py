@@ -52,12 +52,13 @@ def serve(port: int, mlflow_port: int, console: Console) -> None:
     dagster = [str(bin_ / "dagster"), "dev", "-w", str(paths.PROJECT / "workspace.yaml"), "-h", HOST, "-p", str(port)]
     mlflow = [
         str(bin_ / "mlflow"), "server", "--backend-store-uri", default_uri(), "--host", HOST, "--port", str(mlflow_port),
-        "--serve-artifacts", "--artifacts-destination", (paths.home() / "mlartifacts").as_uri(),
+        "--workers", "1", "--serve-artifacts", "--artifacts-destination", (paths.home() / "mlartifacts").as_uri(),
     ]  # fmt: skip
     environment = {
         **os.environ,
         "TRAUBE_MLFLOW_PORT": str(mlflow_port),
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # queues of its own, which poll without end and serve nothing here
         "DAGSTER_DISABLE_TELEMETRY": "true",
         "PYTHONWARNINGS": "ignore",
     }

@@ -8,6 +8,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from assets.common import MODELS, NIGHT, model_keys
 from resources.benchmark import BenchmarkResource
 from resources.tracking import untold
+from sensors.publish import is_waiting
 from traube import paths
 from traube.errors import TraubeError
 from traube.params import Nightly, load_params
@@ -64,7 +65,9 @@ def nightly_schedules(evaluate: AssetJob, publish: AssetJob) -> list[dg.Schedule
         default_status=status,
         description="Leaderboard, registry, regressions and report once a night, even if nothing was missing.",
     )
-    def nightly_publish(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+    def nightly_publish(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        if is_waiting(context.instance, _night(context)):
+            return dg.SkipReason("this night's publication is waiting already")
         return dg.RunRequest(run_key=f"publish@{context.scheduled_execution_time.isoformat()}", tags=_night(context))
 
     return [nightly_benchmark, nightly_publish]

@@ -1,9 +1,18 @@
 """After every evaluation, whether it succeeded or not, the leaderboard and the report are made anew."""
 
+from collections.abc import Mapping
+
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 from assets.common import NIGHT
+
+WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
+
+
+def is_waiting(instance: dg.DagsterInstance, night: Mapping[str, str]) -> bool:
+    """Whether a run of `publish` has not begun yet, of the same night if it is of one."""
+    return bool(instance.get_runs(dg.RunsFilter(job_name="publish", statuses=WAITING, tags=dict(night)), limit=1))
 
 
 def publish_sensors(evaluate: AssetJob, publish: AssetJob) -> list[dg.SensorDefinition]:
@@ -22,6 +31,8 @@ def publish_sensors(evaluate: AssetJob, publish: AssetJob) -> list[dg.SensorDefi
             if context.dagster_run.tags.get("traube/publishes") == "yes":
                 return dg.SkipReason("the command that started this run publishes by itself")
             night = {name: value for name, value in context.dagster_run.tags.items() if name == NIGHT}
+            if is_waiting(context.instance, night):
+                return dg.SkipReason("a publication is waiting already; it will show this run too")
             return dg.RunRequest(run_key=context.dagster_run.run_id, tags=night)
 
         return publish_after
