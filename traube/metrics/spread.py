@@ -1,0 +1,60 @@
+"""How a model's vectors are spread: what the German benchmark suspects behind the weakness of some encoders (section 3.1)."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+MEASURES = ("norm", "norm_sd", "cosine", "isotropy", "effective_rank")
+
+
+def spread(vectors: NDArray[np.floating[Any]] | sparse.csr_matrix) -> dict[str, float]:
+    """Measures of spread, by name.
+
+    Parameters
+    ----------
+    vectors : [n, d], n at least 2; a sparse matrix is made dense
+
+    Returns
+    -------
+    norm, norm_sd : mean and population standard deviation of the vectors' lengths
+    cosine : mean cosine of two different vectors; 0 is evenly spread, 1 is one direction
+    isotropy : least over greatest partition function along the principal axes, 0 to 1; 1 is evenly spread (Mu and Viswanath
+        2018, equation 5)
+    effective_rank : exponential of the entropy of the centred vectors' normalised singular values; 1 to d (Roy and Vetterli 2007)
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two vectors.
+    """
+    x = np.asarray(vectors.toarray() if isinstance(vectors, sparse.csr_matrix) else vectors, dtype=np.float64)
+    n = len(x)
+    if n < 2:
+        raise ValueError("the spread of fewer than two vectors is not defined")
+    norms = np.linalg.norm(x, axis=1)
+    units = x / np.where(norms > 0, norms, 1)[:, None]
+    # of all ordered pairs, less those of a vector with itself
+    cosine = (np.square(units.sum(axis=0)).sum() - np.square(units).sum()) / (n * (n - 1))
+    return {
+        "norm": float(norms.mean()),
+        "norm_sd": float(norms.std()),
+        "cosine": float(cosine),
+        "isotropy": _isotropy(units),
+        "effective_rank": _effective_rank(x - x.mean(axis=0)),
+    }
+
+
+def _isotropy(units: NDArray[np.float64]) -> float:
+    axes = np.linalg.eigh(units.T @ units)[1]
+    along = np.exp(units @ np.hstack([axes, -axes])).sum(axis=0)  # an axis has two directions
+    return float(along.min() / along.max())
+
+
+def _effective_rank(centred: NDArray[np.float64]) -> float:
+    values = np.sqrt(np.maximum(np.linalg.eigvalsh(centred.T @ centred), 0))
+    if values.sum() == 0:
+        return 1.0
+    shares = values[values > 0] / values.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()))

@@ -1,0 +1,312 @@
+"""What trainers share: the stream of examples, evaluation on the way, resuming, and the folder that is left.
+
+Everything random of an example depends on (seed, epoch, example) alone, and the order on (seed, epoch): a training that was
+killed goes on from its last saved step with the very examples that it would have seen.
+"""
+
+import json
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from traube.config import Strict
+from traube.errors import TraubeError
+from traube.evaluate import SILENT, Progress, evaluate
+from traube.files import digest, locked, write_json
+from traube.models.transformer import Transformer
+from traube.params import Protocol
+from traube.plan import cells
+from traube.task import Task
+
+METRIC = "v_measure/noise_as_cluster"
+# As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing reduced.
+WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(42,))
+
+
+class Recipe(Strict):
+    """How to train. Each trainer has the paper's values as its defaults."""
+
+    epochs: float = Field(gt=0, description="passes over the texts")
+    batch: int = Field(ge=1, description="examples at once")
+    accumulate: int = Field(1, ge=1, description="batches whose gradients make one step")
+    learning_rate: float = Field(gt=0)
+    schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
+    warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
+    weight_decay: float = Field(0.0, ge=0)
+    max_length: int | None = Field(None, ge=8, description="tokens of a text; by default the model's own limit")
+    evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0 for once an epoch")
+    precision: Literal["fp32", "bf16"] = "fp32"
+    seed: int = Field(42, ge=0)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a training left.
+
+    Attributes
+    ----------
+    last, best : folders in sentence-transformers' layout; `best` is chosen by the gold labels of the very task, so it flatters
+    curve : one entry for each evaluation, the first before any step: step, epoch, loss (mean since the one before; None at first)
+        and v_measure (unweighted mean over splits)
+    """
+
+    last: Path
+    best: Path
+    curve: list[dict[str, float | None]]
+
+
+class Trainer(ABC):
+    """Continues the pre-training of an encoder on a task's texts, without labels.
+
+    Parameters
+    ----------
+    recipe : by default the paper's
+    """
+
+    name: str
+    section: str
+    version = "1"
+    defaults: Recipe
+
+    def __init__(self, recipe: Recipe | None = None) -> None:
+        self.recipe = recipe or self.defaults
+
+    @abstractmethod
+    def learner(self, network: Any, recipe: Recipe) -> Any:
+        """A torch module that shares the network's encoder: batch (from `examples`) in, loss out."""
+
+    @abstractmethod
+    def examples(self, network: Any, texts: Sequence[str], recipe: Recipe) -> "Examples":
+        """The training examples."""
+
+    def fit(
+        self,
+        task: Task,
+        base: Transformer,
+        out: Path,
+        extra: Sequence[str] = (),
+        progress: Progress = SILENT,
+        watch: Callable[[dict[str, float | None]], None] = lambda entry: None,
+    ) -> Checkpoint:
+        """Train, or go on with a training that was stopped.
+
+        Parameters
+        ----------
+        task : its texts are trained on, of all splits and parts, without labels; and its test splits are scored on the way
+        base : the model to start from
+        out : folder of checkpoints; `<name>-last` and `<name>-best` are written there, whole or not at all
+        extra : more texts to train on
+        watch : told of each entry of the curve
+
+        Raises
+        ------
+        TraubeError
+            If the loss is not finite, or there are no texts.
+        """
+        texts = list(dict.fromkeys([*task.texts, *extra]))
+        name = f"{self.name}__{task.name}__{base.name}.s{self.recipe.seed}"
+        folders = {kind: out / f"{name}-{kind}" for kind in ("last", "best")}
+        identity = self._identity(task, base, texts)
+        with locked(out / f".{name}"):
+            finished = [_finished(folder, identity) for folder in folders.values()]
+            if all(finished) and finished[0]:
+                return Checkpoint(folders["last"], folders["best"], finished[0]["curve"])
+            work = out / f".{name}.{digest(identity)}"
+            curve = _Run(self, task, base, texts, work, progress, watch).train()
+            about = {
+                **identity,
+                "trainer": self.name,
+                "section": self.section,
+                "task": task.name,
+                "parts": sorted(task.splits["part"].unique()),
+                "base": base.name,
+                "curve": curve,
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+            for kind, folder in folders.items():
+                _publish(work / kind, folder, {**about, "kind": kind})
+            shutil.rmtree(work, ignore_errors=True)
+        return Checkpoint(folders["last"], folders["best"], curve)
+
+    def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
+        """What the result follows from."""
+        from importlib.metadata import version
+
+        libraries = ("torch", "transformers", "sentence-transformers")
+        return {
+            "version": self.version,
+            "config": self.recipe.model_dump(mode="json"),
+            "base_fingerprint": base.fingerprint,
+            "data_version": task.data_version,
+            "texts": digest(list(texts)),
+            "library_versions": {name: version(name) for name in libraries},
+        }
+
+
+def _finished(folder: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
+    try:
+        about = json.loads((folder / "checkpoint.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return about if all(about.get(key) == value for key, value in identity.items()) else None
+
+
+def _publish(made: Path, folder: Path, about: dict[str, Any]) -> None:
+    """Put a folder in its place in one step."""
+    write_json(made / "checkpoint.json", about)
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    made.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+class Examples(ABC):
+    """Training examples in order: number i is example `order(i // n)[i % n]` of epoch i // n."""
+
+    def __init__(self, n: int, seed: int) -> None:
+        self.n = n
+        self.seed = seed
+        self._order: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
+
+    @abstractmethod
+    def make(self, example: int, rng: np.random.Generator) -> Any:
+        """An example with its noise."""
+
+    @abstractmethod
+    def collate(self, made: list[Any]) -> Any:
+        """A batch for the learner."""
+
+    def __len__(self) -> int:
+        return 2**31 - 1  # as many as are asked for
+
+    def __getitem__(self, i: int) -> Any:
+        epoch, position = divmod(i, self.n)
+        if self._order[0] != epoch:
+            rng = np.random.default_rng([self.seed, epoch])
+            self._order = (epoch, np.argsort(rng.random(self.n), kind="stable"))
+        example = int(self._order[1][position])
+        return self.make(example, np.random.default_rng([self.seed, epoch, example]))
+
+
+class Watched:
+    """The network as it is at a step, as the engine wants a model."""
+
+    corpus_bound = False
+
+    def __init__(self, base: Transformer, network: Any, step: int) -> None:
+        self.name = base.name
+        self.fingerprint = f"step-{step}"
+        self._model = Transformer(base.card, base.device)
+        self._model.__dict__["_network"] = network
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors, float32 [n, d]."""
+        return self._model.encode(texts)
+
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Positions and vectors, batch by batch."""
+        return self._model.encode_batches(texts)
+
+
+def v_measure(task: Task, model: Watched) -> float:
+    """The unweighted mean over the task's test splits."""
+    with TemporaryDirectory(prefix="traube-") as folder:
+        scores, _ = evaluate(task, model, cells(task, model, WATCHED), Path(folder))
+    return float(scores.loc[scores["metric"] == METRIC, "value"].mean())
+
+
+class _Run:
+    """One training, by transformers' Trainer."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        task: Task,
+        base: Transformer,
+        texts: Sequence[str],
+        work: Path,
+        progress: Progress,
+        watch: Callable[[dict[str, float | None]], None],
+    ) -> None:
+        if not texts:
+            raise TraubeError(f"{task.name}: there are no texts to train on")
+        self.task, self.base, self.work, self.watch, self.progress = task, base, work, watch, progress
+        self.recipe = trainer.recipe
+        self.network = _fresh(base, self.recipe)
+        self.examples = trainer.examples(self.network, texts, self.recipe)
+        self.learner = trainer.learner(self.network, self.recipe)
+        step = self.recipe.batch * self.recipe.accumulate
+        self.steps = max(1, round(self.recipe.epochs * len(texts) / step))
+        self.steps_an_epoch = len(texts) / step
+        self.every = self.recipe.evaluate_every or max(1, round(self.steps_an_epoch))
+        self.curve: list[dict[str, float | None]] = []
+        self.losses: list[float] = []
+
+    def train(self) -> list[dict[str, float | None]]:
+        """Train to the end; the curve."""
+        from transformers.trainer_utils import get_last_checkpoint
+
+        from traube.training.loop import loop
+
+        self.work.mkdir(parents=True, exist_ok=True)
+        saved = get_last_checkpoint(str(self.work))
+        self.curve = self._kept(saved)
+        self.progress.total("steps", self.steps)
+        if not self.curve:
+            self.evaluate(0)
+        loop(self).train(resume_from_checkpoint=saved)
+        self.network.save(str(self.work / "last"))
+        return self.curve
+
+    def evaluate(self, step: int) -> None:
+        """Score the network, keep the curve, and the network itself if it is the best so far."""
+        training = self.learner.training
+        self.network.eval()
+        value = v_measure(self.task, Watched(self.base, self.network, step))
+        self.learner.train(training)
+        entry: dict[str, float | None] = {
+            "step": step,
+            "epoch": step / self.steps_an_epoch,
+            "loss": float(np.mean(self.losses)) if self.losses else None,
+            "v_measure": value,
+        }
+        self.losses.clear()
+        if all(value > (earlier["v_measure"] or 0) for earlier in self.curve):
+            self._keep_best()
+        self.curve.append(entry)
+        write_json(self.work / "curve.json", self.curve)
+        self.watch(entry)
+
+    def _keep_best(self) -> None:
+        new, best = self.work / "best.new", self.work / "best"
+        shutil.rmtree(new, ignore_errors=True)
+        self.network.save(str(new))
+        shutil.rmtree(best, ignore_errors=True)
+        new.rename(best)
+
+    def _kept(self, saved: str | None) -> list[dict[str, float | None]]:
+        """The curve up to the step that was saved."""
+        path = self.work / "curve.json"
+        if saved is None or not path.exists():
+            return []
+        step = int(Path(saved).name.rpartition("-")[2])
+        return [entry for entry in json.loads(path.read_text()) if (entry["step"] or 0) <= step]
+
+
+def _fresh(base: Transformer, recipe: Recipe) -> Any:
+    """The base model in fp32, to be changed."""
+    network = Transformer(base.card.model_copy(update={"precision": "fp32"}), base.device)._network
+    if recipe.max_length:
+        network.max_seq_length = recipe.max_length
+    return network
