@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
-from traube.errors import TraubeError
+from traube.errors import TraubeError, unknown
 from traube.files import in_words
 
 # Heavy imports (dagster, mlflow, scikit-learn, torch) are inside the commands, so that `--help` is quick.
@@ -622,6 +622,42 @@ def retry(checkpoint: str) -> None:
     from traube.models.checkpoints import ask_again
 
     out.print(f"attempt {ask_again(checkpoint)} of {checkpoint} is asked for; `make dev` has to be running")
+
+
+@app.command()
+def train(
+    trainer: Annotated[str, typer.Argument(help="wwm (whole-word masking) or tsdae (denoising).", show_default=False)],
+    task: Annotated[str, typer.Argument(help="Its texts are trained on, without labels.", show_default=False)],
+    model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
+    recipe: Annotated[
+        list[str] | None, typer.Option("--set", help="A value of the recipe, like epochs=3. Default: the paper's.")
+    ] = None,
+    unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also train on texts that have no labels.")] = False,
+) -> None:
+    """Continue a model's pre-training on a task's texts; what is left in checkpoints/ is a model like any other.
+
+    A training that was stopped goes on from its last saved step, with the same result.
+    """
+    from launch import Launcher
+    from traube import paths
+    from traube.plan import unread
+    from traube.store import Store
+    from traube.tasks import get_source
+    from traube.training import TRAINERS
+
+    if trainer not in TRAINERS:
+        raise unknown("trainer", trainer, TRAINERS)
+    changes = dict(value.partition("=")[::2] for value in recipe or ())
+    name = get_source(task).name
+    _fetch([name], [model])
+    new, unavailable = unread([name], Store(paths.home() / "store"))
+    if unavailable:
+        raise TraubeError(f"{name} is unavailable: {unavailable[name]}")
+    with _bars() as (progress, _), Launcher(progress) as launcher:
+        errors = launcher.datasets(new) if new else []
+        errors = errors or launcher.train(trainer, name, model, changes, unlabelled)
+    _fail_on(errors)
+    out.print("`traube run` evaluates what lies in checkpoints/; so does the sensor of `traube dev`.")
 
 
 @app.command()

@@ -8,6 +8,7 @@ import dagster as dg
 warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
+from assets.checkpoints import checkpoint_assets  # noqa: E402
 from assets.clusterings import clusterings_asset  # noqa: E402
 from assets.common import data_keys, model_keys  # noqa: E402
 from assets.corpora import corpus_asset  # noqa: E402
@@ -77,6 +78,12 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
         selection=dg.AssetSelection.assets(*model_keys(tasks)),
         description="Embed, cluster and score one model (the partition) on every task, or on those selected.",
     )
+    trained = [asset for source in tasks.values() for asset in checkpoint_assets(source)]
+    train = dg.define_asset_job(
+        "train",
+        selection=dg.AssetSelection.assets(*trained),
+        description="Continue the pre-training of an encoder on a task's texts. Narrow it to the checkpoint that you want.",
+    )
     papers = german_assets()
     publish = dg.define_asset_job(
         "publish",
@@ -84,13 +91,13 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
         description="Rebuild leaderboard, registry, regressions, report and the papers' tables from what is stored.",
     )
     return dg.Definitions(
-        assets=[*per_task, leaderboard, registry, regressions, report, *papers],
-        jobs=[datasets, evaluate, publish, fetch_job],
+        assets=[*per_task, leaderboard, registry, regressions, report, *papers, *trained],
+        jobs=[datasets, evaluate, publish, train, fetch_job],
         sensors=[
             checkpoint_sensor(evaluate),
             raw_data_sensor(datasets),
             *publish_sensors(evaluate, publish),
-            failure_sensor([datasets, evaluate, publish, fetch_job]),
+            failure_sensor([datasets, evaluate, publish, train, fetch_job]),
             lost_run_sensor(),
             watch_sensor(),
             automation_sensor(),

@@ -7,7 +7,8 @@ anything: runs are found again by a tag that hashes what they are about.
 import json
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -111,17 +112,50 @@ class TrackingResource(dg.ConfigurableResource):
                     **_flat(rows.iloc[0]["params"]),
                 }
                 _log(client, child, params, metrics)
-        url = (
-            f"http://127.0.0.1:{os.environ.get('TRAUBE_MLFLOW_PORT', '5000')}/#/experiments/{experiment}/runs/{parent}"
-        )
         mark.unlink(missing_ok=True)
-        return {"mlflow": dg.MetadataValue.url(url)}
+        return {"mlflow": dg.MetadataValue.url(_url(experiment, parent))}
+
+    def log_curve(
+        self, name: str, curve: Sequence[Mapping[str, float | None]], run_id: str
+    ) -> dict[str, dg.MetadataValue]:
+        """Log a training's learning curve, once under its name.
+
+        Parameters
+        ----------
+        curve : entries with `step` and numbers by name
+
+        Returns
+        -------
+        Metadata for Dagster: the link to the MLflow run.
+        """
+        from mlflow.entities import Metric
+
+        client, experiment = self.client()
+        run = _run(
+            client, experiment, digest(["curve", name, list(map(dict, curve))]), name, {"dagster.run_id": run_id}
+        )
+        now = int(time.time() * 1000)
+        with _open(client, run):
+            client.log_batch(
+                run,
+                metrics=[
+                    Metric(metric, float(value), now, int(entry["step"] or 0))
+                    for entry in curve
+                    for metric, value in entry.items()
+                    if metric != "step" and value is not None
+                ],
+            )
+        return {"mlflow": dg.MetadataValue.url(_url(experiment, run))}
 
 
 def untold(request: Request) -> dict[str, list[str]]:
     """What MLflow lacks of what is asked for, because it could not be reached, or the process died: tasks by model."""
     by_model = {model: [t for t in request.tasks if _mark(model, t).exists()] for model in request.models}
     return {model: tasks for model, tasks in by_model.items() if tasks}
+
+
+def _url(experiment: str, run: str) -> str:
+    return f"http://127.0.0.1:{os.environ.get('TRAUBE_MLFLOW_PORT', '5000')}/#/experiments/{experiment}/runs/{run}"
 
 
 def _mark(model: str, task: str) -> Path:
@@ -178,8 +212,6 @@ def _open(client: Any, run: str) -> Iterator[None]:
 
 def _log(client: Any, run: str, params: dict[str, Any], metrics: dict[str, float]) -> None:
     """All at once; parameters that the run has already are left (MLflow refuses to change them)."""
-    import time
-
     from mlflow.entities import Metric, Param
 
     known = client.get_run(run).data.params

@@ -8,9 +8,11 @@ import pandas as pd
 from resources.benchmark import BenchmarkResource
 from resources.quality import markdown
 from resources.storage import StorageResource
+from traube import paths
 from traube.files import frame_digest, write_text
 from traube.papers import german
 from traube.plan import Request, plan
+from traube.report.figures import curves
 from traube.store import Store
 
 Make = Callable[[Store, BenchmarkResource], pd.DataFrame]
@@ -21,7 +23,39 @@ def german_assets() -> list[dg.AssetsDefinition]:
         _table("table_1", "The data sets: samples, splits, sizes, classes and characters.", _table_1),
         _table("table_2", "Mini-batch k-means: model by task.", _table_2),
         _table("table_3", "Method by task, the mean of models.", _table_3),
+        table_5,
+        figure_2,
     ]
+
+
+@dg.asset(
+    key=["papers", "german", "table_5"],
+    group_name="papers",
+    kinds={"csv"},
+    description="Adaptive pre-training: V-measure after the last step, mean of seeds, beside published.",
+)
+def table_5(storage: StorageResource) -> dg.MaterializeResult:
+    found = german.table_5(german.adapted(paths.checkpoints()))
+    path = storage.root / "papers" / "german" / "table_5.csv"
+    write_text(path, found.to_csv(index=False))
+    return dg.MaterializeResult(
+        metadata={"table": dg.MetadataValue.md(markdown(found.round(2))), "path": dg.MetadataValue.path(path)}
+    )
+
+
+@dg.asset(
+    key=["papers", "german", "figure_2"],
+    group_name="papers",
+    kinds={"svg"},
+    description="Adaptive pre-training: V-measure against epochs (also the paper's figure 4: a panel for each base model).",
+)
+def figure_2(storage: StorageResource) -> dg.MaterializeResult:
+    trainings = german.adapted(paths.checkpoints())
+    path = storage.root / "papers" / "german" / "figure_2.svg"
+    write_text(path, str(curves(trainings)))
+    return dg.MaterializeResult(
+        metadata={"trainings": int(trainings["checkpoint"].nunique()), "path": dg.MetadataValue.path(path)}
+    )
 
 
 def _table_1(store: Store, benchmark: BenchmarkResource) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Figures as SVG: small, still readable in a paper, and without scripts."""
 
 from io import StringIO
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -40,6 +41,36 @@ def heatmap(rows: pd.DataFrame) -> Markup:
                     fontsize=8,
                     color="black" if value > middle else "white",
                 )
+    return _svg(figure)
+
+
+def curves(trainings: pd.DataFrame) -> Markup:
+    """V-measure against epochs: a panel for each task and base model, a line for each method, the band from the lowest seed to
+    the highest, and the model as it was.
+
+    Parameters
+    ----------
+    trainings : columns model, method, task, seed, epoch, v_measure (x100); epoch 0 is the model as it was
+    """
+    from matplotlib.figure import Figure
+
+    panels = list(trainings.groupby(["task", "model"]))
+    if not panels:
+        return Markup()
+    figure = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
+    for axes, ((task, model), rows) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for method, lines in rows.groupby("method"):
+            by_epoch = lines.groupby("epoch")["v_measure"].agg(["mean", "min", "max"])
+            (line,) = axes.plot(by_epoch.index, by_epoch["mean"], marker=".", label=str(method))
+            axes.fill_between(by_epoch.index, by_epoch["min"], by_epoch["max"], alpha=0.2, color=line.get_color())
+        before = rows.loc[rows["epoch"] == 0, "v_measure"].mean()
+        axes.axhline(before, linestyle="--", color="grey", label="as it was")
+        axes.set(title=f"{model} on {task}", xlabel="epochs", ylabel="V-measure x100")
+        axes.legend(frameon=False)
+    return _svg(figure)
+
+
+def _svg(figure: Any) -> Markup:
     buffer = StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()

@@ -71,6 +71,13 @@ class Blurbs(Source):
             ["text", "coarse", "fine"]
         ]
 
+    def unlabelled(self) -> list[str]:
+        """The books whose genres were not published; none where their file is absent."""
+        path = plain_or_gzipped(raw() / FOLDER / UNLABELLED)
+        if not path.is_file():
+            return []
+        return [b.title if self.kind == "s2s" else f"{b.title} {b.blurb}".strip() for b in books(path) if b.title]
+
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Ten random shares by top genre, each top genre by second-level genre, and ten random shares by second-level genre."""
         coarse = random_fractions(records, DRAWN, "coarse", prefix="coarse")
@@ -145,12 +152,6 @@ def labelled(found: list[Book]) -> pd.DataFrame:
         if len(book.top) == 1 and len(book.second) in (1, 2) and book.title
     ]
     return pd.DataFrame(rows, columns=["title", "whole", "coarse", "fine"])
-
-
-def unlabelled() -> list[str]:
-    """Titles and blurbs of the books whose genres were not published: more text to train on; empty where they are absent."""
-    path = plain_or_gzipped(raw() / FOLDER / UNLABELLED)
-    return [f"{book.title} {book.blurb}".strip() for book in books(path)] if path.is_file() else []
 
 
 def _slug(genre: str) -> str:

@@ -57,6 +57,10 @@ class Source(ABC):
             If it cannot be had.
         """
 
+    def unlabelled(self) -> list[str]:
+        """More texts of the same kind, without labels, to train on; mostly none."""
+        return []
+
     def raw_version(self) -> str:
         """Content hash of the raw data and the reader: the same string means there is nothing to read again."""
         return digest(

@@ -7,16 +7,16 @@ killed goes on from its last saved step with the very examples that it would hav
 import json
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from traube.config import Strict
 from traube.errors import TraubeError
@@ -79,6 +79,24 @@ class Trainer(ABC):
 
     def __init__(self, recipe: Recipe | None = None) -> None:
         self.recipe = recipe or self.defaults
+
+    @classmethod
+    def with_changes(cls, changes: Mapping[str, Any]) -> Self:
+        """The trainer with the paper's recipe but for some values.
+
+        Raises
+        ------
+        TraubeError
+            If a name or a value cannot be; says which.
+        """
+        try:
+            return cls(type(cls.defaults).model_validate({**cls.defaults.model_dump(), **changes}))
+        except ValidationError as error:
+            first = error.errors()[0]
+            known = ", ".join(type(cls.defaults).model_fields)
+            raise TraubeError(
+                f"recipe: {'.'.join(map(str, first['loc']))}: {first['msg']} (there are: {known})"
+            ) from None
 
     @abstractmethod
     def learner(self, network: Any, recipe: Recipe) -> Any:
@@ -273,7 +291,10 @@ class _Run:
         """Score the network, keep the curve, and the network itself if it is the best so far."""
         training = self.learner.training
         self.network.eval()
-        value = v_measure(self.task, Watched(self.base, self.network, step))
+        try:
+            value = v_measure(self.task, Watched(self.base, self.network, step))
+        except TraubeError as error:
+            raise self.diverged(step, str(error)) from None
         self.learner.train(training)
         entry: dict[str, float | None] = {
             "step": step,
@@ -287,6 +308,12 @@ class _Run:
         self.curve.append(entry)
         write_json(self.work / "curve.json", self.curve)
         self.watch(entry)
+
+    def diverged(self, step: int, found: str) -> TraubeError:
+        """The error for numbers that are not finite."""
+        return TraubeError(
+            f"after step {step}: {found}; the learning rate {self.recipe.learning_rate:g} is too high, or the base model is broken"
+        )
 
     def _keep_best(self) -> None:
         new, best = self.work / "best.new", self.work / "best"

@@ -4,8 +4,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traube.errors import TraubeError
-
 if TYPE_CHECKING:
     from traube.training.base import _Run
 
@@ -35,10 +33,7 @@ def loop(run: "_Run") -> Any:
             loss = model(inputs)
             value = float(loss.detach())
             if not math.isfinite(value):
-                raise TraubeError(
-                    f"the loss is {value} after step {self.state.global_step}: the learning rate {recipe.learning_rate:g} is too "
-                    "high, or a weight of the base model is broken"
-                )
+                raise run.diverged(self.state.global_step, f"the loss is {value}")
             run.losses.append(value)
             return loss
 

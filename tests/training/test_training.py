@@ -1,0 +1,174 @@
+"""Adaptive pre-training: what is masked and damaged, what is left, and a training that was killed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+
+from traube.errors import TraubeError
+from traube.models import load_model
+from traube.models.base import ModelCard
+from traube.models.transformer import Transformer
+from traube.task import Task, TaskCard, index_texts, make_split
+from traube.training import Tsdae, Wwm
+from traube.training.tsdae import damage
+from traube.training.wwm import IGNORED, MaskedTexts, choose
+
+RECIPE = {"epochs": 3, "batch": 4, "accumulate": 2, "learning_rate": 1e-3, "evaluate_every": 2}
+
+
+@pytest.fixture(scope="module")
+def base(tiny_bert: Path) -> Transformer:
+    return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
+
+
+def words_task() -> Task:
+    """Sixteen texts on two topics, in one split."""
+    texts = [f"the {a} {b} {c}" for a in ("cat", "dog") for b in ("a", "the") for c in ("cat", "dog", "star", "soup")]
+    records = pd.DataFrame({"text": texts, "topic": ["cats"] * 8 + ["dogs"] * 8})
+    corpus, indexed = index_texts(records)
+    return Task(TaskCard(name="words"), corpus, make_split(indexed, "all", "topic", label="topic"))
+
+
+# masking
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=40), st.integers(0, 1000))
+def test_words_are_chosen_whole_and_up_to_the_target(sizes: list[int], seed: int) -> None:
+    words = np.concatenate([[-1], np.repeat(np.arange(len(sizes)), sizes), [-1]]).astype(np.int32)
+    chosen = choose(words, np.random.default_rng(seed))
+    taken = set(words[chosen].tolist())
+    assert taken and -1 not in taken  # a text without a masked token would have no loss
+    assert len(chosen) == sum(sizes[w] for w in taken)
+    assert len(chosen) <= max(1, round(0.15 * sum(sizes))) or len(taken) == 1
+
+
+def test_of_the_chosen_tokens_eight_in_ten_are_masked_and_one_replaced(base: Transformer) -> None:
+    tokenizer = base._network.tokenizer
+    examples = MaskedTexts(tokenizer, ["the cat the dog a star soup bread query the cat dog"] * 4000, 64, seed=0)
+    made = [examples[i] for i in range(4000)]
+    before = np.concatenate([labels[labels != IGNORED] for _, labels in made])
+    after = np.concatenate([tokens[labels != IGNORED] for tokens, labels in made])
+    assert np.mean(after == tokenizer.mask_token_id) == pytest.approx(0.8, abs=0.02)
+    # one in ten stays, and of one in ten that is replaced a few by themselves
+    assert np.mean(after == before) == pytest.approx(0.1 + 0.1 / len(examples.ordinary), abs=0.02)
+    assert not set(after) & set(tokenizer.all_special_ids) - {tokenizer.mask_token_id}
+
+
+def test_an_example_depends_on_seed_epoch_and_number_alone(base: Transformer) -> None:
+    texts = ["the cat", "a dog", "star soup bread"]
+    one, other = (MaskedTexts(base._network.tokenizer, texts, 64, seed=1) for _ in range(2))
+    forward = [one[i] for i in range(9)]
+    backward = [other[i] for i in reversed(range(9))][::-1]
+    for (a, b), (c, d) in zip(forward, backward, strict=True):
+        assert np.array_equal(a, c) and np.array_equal(b, d)
+    lengths = [len(forward[i][0]) for i in range(3)]
+    assert sorted(lengths) == sorted(len(forward[i][0]) for i in range(3, 6))  # every text once an epoch
+
+
+def test_the_loss_is_that_of_the_whole_model(base: Transformer) -> None:
+    network = Transformer(base.card, "cpu")._network
+    learner = Wwm().learner(network, Wwm.defaults).eval()
+    examples = MaskedTexts(network.tokenizer, ["the cat a dog", "star soup bread"], 64, seed=0)
+    batch = examples.collate([examples[0], examples[1]])
+    assert float(learner(batch)) == pytest.approx(float(learner.model(**batch).loss), rel=1e-5)
+
+
+# damage
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["Der", "Krieg", "der", "Trolle,", "größe", "4)"]), min_size=1), st.integers(0, 1000))
+def test_a_damaged_text_has_some_of_the_words_in_their_order(words: list[str], seed: int) -> None:
+    left = damage(" ".join(words), np.random.default_rng(seed)).split()
+    assert left
+    remaining = iter(words)
+    assert all(word in remaining for word in left)
+
+
+def test_six_words_of_ten_are_deleted() -> None:
+    text = " ".join(["Wort"] * 20_000)
+    assert len(damage(text, np.random.default_rng(0)).split()) / 20_000 == pytest.approx(0.4, abs=0.02)
+
+
+# training
+
+
+@pytest.mark.parametrize("trainer", [Wwm, Tsdae])
+def test_what_is_left_is_a_model_that_says_where_it_comes_from(
+    trainer: type, base: Transformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = words_task()
+    left = trainer.with_changes(RECIPE).fit(task, base, tmp_path)
+    assert [entry["step"] for entry in left.curve] == [0, 2, 4, 6]
+    assert left.curve[-1]["loss"] < left.curve[1]["loss"]
+    monkeypatch.setenv("TRAUBE_CHECKPOINTS", str(tmp_path))
+    model = load_model(left.last.name)
+    assert model.encode(task.texts).shape == (16, 32)
+    assert model.fingerprint != base.fingerprint
+    about = json.loads((left.last / "checkpoint.json").read_text())
+    assert (about["trainer"], about["task"], about["base_fingerprint"]) == (trainer.name, "words", base.fingerprint)
+    assert about["config"]["seed"] == 42
+    assert not list(tmp_path.rglob("*.bin")) and not list(tmp_path.rglob("*.pt"))
+    again: list[object] = []
+    assert trainer.with_changes(RECIPE).fit(task, base, tmp_path, watch=again.append).curve == left.curve
+    assert again == []  # nothing was computed
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.training.test_training import RECIPE, words_task
+from traube.models.base import ModelCard
+from traube.models.transformer import Transformer
+from traube.training import TRAINERS
+base = Transformer(ModelCard(name="tiny", kind="transformer", model=sys.argv[2]), "cpu")
+def watch(entry):
+    if entry["step"] == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+if __name__ == "__main__":
+    TRAINERS[sys.argv[1]].with_changes(RECIPE).fit(words_task(), base, Path(sys.argv[3]), watch=watch)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trainer", [Wwm, Tsdae])
+def test_a_training_that_was_killed_goes_on_to_the_same_result(
+    trainer: type, base: Transformer, tmp_path: Path
+) -> None:
+    whole = trainer.with_changes(RECIPE).fit(words_task(), base, tmp_path / "whole")
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    project = Path(__file__).parents[2]
+    command = [sys.executable, str(script), trainer.name, str(base.card.model), str(tmp_path / "cut")]
+    killed = subprocess.run(command, cwd=project, env={**os.environ, "PYTHONPATH": str(project)})
+    assert killed.returncode == -9
+    assert not (tmp_path / "cut" / whole.last.name).exists()
+    seen: list[dict[str, float | None]] = []
+    resumed = trainer.with_changes(RECIPE).fit(words_task(), base, tmp_path / "cut", watch=seen.append)
+    assert [entry["step"] for entry in seen] == [4, 6]  # of the evaluation at 4 nothing was saved
+    assert resumed.curve == whole.curve
+    one, other = (load_file(c.last / "model.safetensors") for c in (whole, resumed))
+    assert one.keys() == other.keys()
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_a_loss_that_is_not_finite_stops_the_training(base: Transformer, tmp_path: Path) -> None:
+    with pytest.raises(TraubeError, match=r"after step \d: .*; the learning rate 1e\+30 is too high"):
+        Wwm.with_changes({**RECIPE, "learning_rate": 1e30}).fit(words_task(), base, tmp_path)
+    assert not [p for p in tmp_path.iterdir() if not p.name.startswith(".")]
+
+
+def test_a_wrong_recipe_is_named() -> None:
+    with pytest.raises(TraubeError, match=r"recipe: epoch: Extra inputs are not permitted \(there are: epochs, "):
+        Wwm.with_changes({"epoch": 3})
+    assert Tsdae.with_changes({"epochs": "3", "pooling": "cls"}).recipe.epochs == 3
