@@ -1,5 +1,7 @@
 """kill -9 in the middle of a night: after a restart the night is finished, nothing is lost or doubled, the queue is free."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -91,3 +93,37 @@ def test_a_night_survives_whatever_is_killed(
     with dg.DagsterInstance.from_config(str(tmp_path / "home" / "dagster")) as instance:
         wait_for(lambda: not instance.get_runs(dg.RunsFilter(statuses=OPEN)), "emptying the queue")
     servers.stop()
+
+
+def test_a_command_that_was_killed_is_begun_again_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "params.yaml").write_text(EVERY_MINUTE)
+    write_task(tmp_path / "cards", "words", word_rows())
+    for name, place in (
+        ("HOME", "home"),
+        ("CARDS", "cards"),
+        ("PARAMS", "params.yaml"),
+        ("CHECKPOINTS", "checkpoints"),
+    ):
+        monkeypatch.setenv(f"TRAUBE_{name}", str(tmp_path / place))
+    store = Store(tmp_path / "home" / "store")
+    command = [str(Path(sys.executable).parent / "traube"), "run"]
+
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    results = store.folder / "results" / "words"
+    wait_for(lambda: len(list(results.glob("*.assignments.parquet"))) > 2, "the first clusterings")
+    first.kill()
+    first.wait()
+    kept = {path: path.stat().st_mtime_ns for path in results.glob("*.assignments.parquet")}
+
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 0
+    assert "was lost (its process is gone); its finished cells are kept" in again.stderr
+    params = load_params()
+    assert plan(Request(params.tasks, params.models, params.protocol, params.chosen()), store).count == 0
+    assert not store.cells().duplicated(["task", "model", "reducer", "clusterer", "seed"]).any()
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # what was finished was not computed again
+    with dg.DagsterInstance.from_config(str(tmp_path / "home" / "dagster")) as instance:
+        assert not instance.get_runs(dg.RunsFilter(statuses=OPEN))
