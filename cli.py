@@ -282,7 +282,7 @@ def leaderboard(
 def _print_leaderboard(table: Any, every: bool) -> None:
     import pandas as pd
 
-    from traube.report.tables import places
+    from traube.report.tables import places, shown_name
 
     done = table[table["status"] == "done"]
     if done.empty:
@@ -307,7 +307,7 @@ def _print_leaderboard(table: Any, every: bool) -> None:
             interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}" if pd.notna(row.low) else "-"
             shown.add_row(
                 places(row),
-                row.model,
+                shown_name(row),
                 row.method,
                 f"{100 * row.mean:.2f}",
                 f"{100 * row.sd:.2f}" if pd.notna(row.sd) else "-",
@@ -316,6 +316,8 @@ def _print_leaderboard(table: Any, every: bool) -> None:
             )
         out.print(shown)
     out.print("[dim]#: the places that the data allow; models whose places overlap are ties[/]")
+    if done["seen"].any():
+        out.print("[dim]\N{DAGGER}: trained on the task's texts, without labels[/]")
     others = table[table["status"] != "done"].astype(object).fillna("")
     for (status, reason), rows in others.groupby(["status", "reason"]):
         columns = ("method",) if status == "unsupported" else ("task", "model", "method")

@@ -6,13 +6,19 @@ import dagster as dg
 import pandas as pd
 
 from resources.benchmark import BenchmarkResource
+from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
 from traube import paths
+from traube.errors import TraubeError
+from traube.evaluate import embed
 from traube.files import frame_digest, write_text
+from traube.models import fingerprint_on
 from traube.papers import german
 from traube.plan import Request, plan
 from traube.report.figures import curves
+from traube.report.wins import split_scores
+from traube.report.wins import wins as pair_wins
 from traube.store import Store
 
 Make = Callable[[Store, BenchmarkResource], pd.DataFrame]
@@ -24,7 +30,10 @@ def german_assets() -> list[dg.AssetsDefinition]:
         _table("table_2", "Mini-batch k-means: model by task.", _table_2),
         _table("table_3", "Method by task, the mean of models.", _table_3),
         table_5,
+        figure_1,
         figure_2,
+        wins,
+        embedding_spread,
     ]
 
 
@@ -40,6 +49,84 @@ def table_5(storage: StorageResource) -> dg.MaterializeResult:
     write_text(path, found.to_csv(index=False))
     return dg.MaterializeResult(
         metadata={"table": dg.MetadataValue.md(markdown(found.round(2))), "path": dg.MetadataValue.path(path)}
+    )
+
+
+@dg.asset(
+    key=["papers", "german", "figure_1"],
+    deps=["leaderboard"],
+    group_name="papers",
+    kinds={"html"},
+    description="Maps: the vectors of a task's largest split by UMAP, a panel a model, one category highlighted; hover shows the text.",
+)
+def figure_1(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
+    from traube.report.maps import kept_maps, page
+
+    maps = kept_maps(storage.store, benchmark.protocols(), german.MAPPED, german.PROTOCOL)
+    path = storage.root / "papers" / "german" / "figure_1.html"
+    write_text(path, page(maps, german.HIGHLIGHTED))
+    return dg.MaterializeResult(
+        metadata={
+            "models": ", ".join(m.model for m in maps) or f"none has a UMAP map of {german.MAPPED} yet",
+            "page": dg.MetadataValue.url(path.as_uri()),
+        }
+    )
+
+
+@dg.asset(
+    key=["papers", "german", "wins"],
+    deps=["leaderboard"],
+    group_name="papers",
+    kinds={"csv"},
+    description="For each pair of models the splits on which each wins, by level, and how large and how many-classed these are.",
+)
+def wins(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
+    scores = split_scores(storage.store, benchmark.protocols(), list(german.TASKS))
+    found = pair_wins(scores)
+    path = storage.root / "papers" / "german" / "wins.csv"
+    write_text(path, found.to_csv(index=False))
+    kmeans = found[found["method"] == german.KMEANS]
+    return dg.MaterializeResult(
+        metadata={
+            "k-means": dg.MetadataValue.md(markdown(kmeans.round(3))),
+            "pairs": len(found),
+            "path": dg.MetadataValue.path(path),
+        }
+    )
+
+
+@dg.asset(
+    key=["papers", "german", "spread"],
+    deps=["leaderboard"],
+    group_name="papers",
+    kinds={"csv"},
+    description="How evenly each model's vectors are spread (isotropy, norm, effective rank), next to its k-means scores, S2S and P2P.",
+)
+def embedding_spread(
+    context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource, encoder: EncoderResource
+) -> dg.MaterializeResult:
+    from traube.metrics.spread import spread
+
+    store = storage.store
+    scores = german.scores(store, benchmark.protocols())
+    rows = []
+    for row in scores[scores["method"] == german.KMEANS].itertuples(index=False):
+        card, manifest = store.card(row.task), store.manifest(row.task)
+        if card is None or manifest is None:
+            continue
+        try:
+            model = encoder.model(row.model, "fp32")
+            matrix = store.matrix(row.task, fingerprint_on(model, manifest.corpus_version))
+            vectors, _ = embed(store.task(card).texts, model, storage.cache, matrix)  # kept from the evaluation
+        except TraubeError as error:  # the model is gone; its scores are not
+            context.log.warning(f"{row.model}: {error}")
+            continue
+        rows.append({"model": row.model, "task": row.task, "v_measure": row.measured, **spread(vectors.load())})
+    found = pd.DataFrame(rows)
+    path = storage.root / "papers" / "german" / "spread.csv"
+    write_text(path, found.to_csv(index=False))
+    return dg.MaterializeResult(
+        metadata={"table": dg.MetadataValue.md(markdown(found.round(3))), "path": dg.MetadataValue.path(path)}
     )
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from traube import paths
 from traube.methods import parse_method
 from traube.params import Protocol
 from traube.plan import Cell
 from traube.provenance import record
 from traube.report.html import page
-from traube.report.tables import COLUMNS, leaderboard, places, summary
+from traube.report.tables import COLUMNS, leaderboard, places, shown_name, summary
 from traube.store import Store
 from traube.task import Task, TaskCard, index_texts
 
@@ -191,6 +192,16 @@ def test_only_cells_of_the_present_data_count(store: Store, add: Add, tiny_task:
     add(0.5, data_version=version)
     assert leaderboard(store)["data_version"].tolist() == [version]
     assert leaderboard(store)["mean"].tolist() == [0.5]
+
+
+def test_a_model_that_was_trained_on_the_tasks_texts_is_marked(store: Store, add: Add) -> None:
+    folder = paths.checkpoints() / "ck"
+    folder.mkdir(parents=True)
+    (folder / "checkpoint.json").write_text('{"task": "tiny"}')
+    add(0.5, model="ck")
+    add(0.4, model="other")
+    marked = {row.model: shown_name(row) for row in leaderboard(store).itertuples(index=False)}
+    assert marked == {"ck": "ck †", "other": "other"}
 
 
 def test_only_a_models_newest_fingerprint_counts(store: Store, add: Add) -> None:

@@ -1,12 +1,14 @@
 """The German benchmark's tables: as printed, what is printed wrong, and what was measured beside it."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from traube import paths
-from traube.papers.german import AVERAGE, TASKS, authors_results, published, table_2, table_3, wide
+from traube.papers.german import AVERAGE, TASKS, adapted, authors_results, published, table_2, table_3, table_5, wide
+from traube.report.figures import curves
 
 TOLERANCE = 0.0051  # two printed decimals
 
@@ -83,3 +85,30 @@ def test_another_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(Exception, match=r"other.csv: not the authors' table"):
         authors_results(tmp_path / "other.csv")
+
+
+def training(folder: Path, seed: int, *values: float) -> None:
+    name = folder / f"wwm__blurbs_s2s__minilm.s{seed}-last"
+    name.mkdir(parents=True)
+    curve = [{"step": i, "epoch": float(5 * i), "loss": 1.0, "v_measure": value} for i, value in enumerate(values)]
+    about = {"trainer": "wwm", "task": "blurbs_s2s", "base": "minilm", "curve": curve}
+    (name / "checkpoint.json").write_text(json.dumps({**about, "config": {"seed": seed, "epochs": 10}}))
+
+
+def test_table_5_is_the_mean_of_seeds_after_the_last_step(tmp_path: Path) -> None:
+    training(tmp_path, 1, 0.10, 0.30, 0.20)  # the best on the way does not count
+    training(tmp_path, 2, 0.10, 0.10, 0.24)
+    trainings = adapted(tmp_path)
+    table = table_5(trainings)
+    (row,) = table[table["measured"].notna()].to_dict("records")
+    assert (row["model"], row["method"], row["epochs"], row["seeds"]) == ("minilm", "wwm", 10, 2)
+    assert (row["measured"], row["sd"], row["difference"]) == pytest.approx((22.0, 2.0, 12.0))
+    assert table["published"].notna().sum() == len(published("table5"))
+    assert table["note"].str.contains(r"\+5.44, not \+12.73").sum() == 1
+    figure = str(curves(trainings))
+    assert figure.startswith("<svg") and "minilm on blurbs_s2s" in figure
+
+
+def test_without_trainings_there_is_the_printed_side_alone(tmp_path: Path) -> None:
+    assert table_5(adapted(tmp_path))["measured"].isna().all()
+    assert str(curves(adapted(tmp_path))) == ""

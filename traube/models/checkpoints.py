@@ -49,6 +49,16 @@ def card_of(folder: Path) -> ModelCard:
     return ModelCard(name=folder.name, kind="transformer", model=str(folder))
 
 
+def trained_on(model: str) -> str | None:
+    """The task on whose texts a checkpoint was trained; None if it does not say, or is none."""
+    path = paths.checkpoints() / model / "checkpoint.json"
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return str(about["task"]) if isinstance(about, dict) and "task" in about else None
+
+
 def state(folder: Path) -> str:
     """A hash of the folder's file names, sizes and times: while it changes, somebody is still writing."""
     if folder.is_symlink():

@@ -18,6 +18,7 @@ from traube.standing import standing
 from traube.store import Store
 
 TASKS = ("blurbs_s2s", "blurbs_p2p", "tenkgnad_s2s", "tenkgnad_p2p", "reddit_s2s", "reddit_p2p")
+MAPPED, HIGHLIGHTED = "tenkgnad_p2p", "Wissenschaft"  # figure 1
 KMEANS = "none/minibatch_kmeans"
 AVERAGE = "average"
 PROTOCOL = "paper"

@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader
 
 from traube import __version__
 from traube.report.figures import heatmap
-from traube.report.tables import places
+from traube.report.tables import places, shown_name
 
 TEMPLATES = Environment(loader=PackageLoader("traube.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
@@ -37,6 +37,7 @@ def page(table: pd.DataFrame, changes: pd.DataFrame | None = None) -> str:
     return TEMPLATES.get_template("report.html").render(
         sections=sections,
         places=places,
+        shown_name=shown_name,
         changes=[] if changes is None else list(changes.itertuples(index=False)),
         others=others.astype(object).fillna("").to_dict("records"),
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from traube import paths
 from traube.files import digest
+from traube.models.checkpoints import trained_on
 from traube.params import Protocol
 from traube.standing import own_choice, standing
 from traube.store import Store
@@ -22,7 +23,7 @@ Texts = Callable[[str, str], Mapping[tuple[str, str], NDArray[np.int64]]]
 Overlap: TypeAlias = NDArray[np.float64]
 COLUMNS = (
     "task", "family", "level", "protocol", "model", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds", "best",
-    "rank_low", "rank_high",
+    "rank_low", "rank_high", "seen",
     "status", "reason", "fingerprint", "data_version", "created",
 )  # fmt: skip
 CONFIDENCE = 0.95
@@ -60,7 +61,8 @@ def summary(
     Returns
     -------
     DataFrame with COLUMNS; `best` marks the best method of each task, level, protocol and model. Rows of cells that are not
-    done have an empty level and a status with its reason.
+    done have an empty level and a status with its reason. `seen` is for `leaderboard` to fill: whether the model was trained on
+    the task's texts.
     """
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     keys = ["task", "family", "protocol", "model", "method", "fingerprint", "data_version"]
@@ -92,6 +94,7 @@ def summary(
     ]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     table["best"] = False
+    table["seen"] = False
     order = ["task", "level", "protocol", "mean", "model", "method"]
     table = table.sort_values(order, ascending=[True, True, True, False, True, True], ignore_index=True)
     ranked = table[table["mean"].notna()]
@@ -173,6 +176,11 @@ def _rank_intervals(samples: Sequence[pd.Series], overlap: Overlap | None) -> ND
     return places
 
 
+def shown_name(row: Any) -> str:
+    """A model's name in a table; with a mark if it was trained on the task's texts."""
+    return f"{row.model} \N{DAGGER}" if row.seen else str(row.model)
+
+
 def places(row: Any) -> str:
     """The rank interval of a leaderboard's row in words: `1`, `2-4`, or a dash where nothing can be said."""
     if pd.isna(row.rank_low):
@@ -225,8 +233,9 @@ def leaderboard(
         return {(s.split, s.level): s.rows for s in store.task(cards[task]).test_splits(split_set)}
 
     table = summary(cells, store.scores(cells, wanted), cards, metric, protocols, texts)
+    table["seen"] = [trained_on(model) == task for model, task in zip(table["model"], table["task"], strict=True)]
     rows = [
-        {"task": "", "model": name, "status": "unavailable", "reason": reason, "best": False}
+        {"task": "", "model": name, "status": "unavailable", "reason": reason, "best": False, "seen": False}
         for name, reason in (unavailable or {}).items()
     ]
     return pd.concat([table, pd.DataFrame(rows, columns=list(COLUMNS))], ignore_index=True) if rows else table
