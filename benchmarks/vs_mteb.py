@@ -20,9 +20,9 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import data
 import psutil
 
+import data
 from traube import paths
 from traube.models import load_model
 from traube.task import Task
