@@ -179,7 +179,8 @@ def _print_plan(plan: Any) -> None:
                 seed = "" if cell.seed is None else f" seed {cell.seed}"
                 out.print(f"           {cell.method.name}{seed}  [dim]{cell.cell_id}[/]")
     _print_unavailable(plan)
-    out.print(f"{plan.count} of {plan.total} cells are missing")
+    more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
+    out.print(f"{plan.count} of {plan.total} cells are missing{more}")
 
 
 @contextmanager
@@ -261,6 +262,10 @@ def leaderboard(
     store, params = Store(paths.home() / "store"), load_params()
     todo = plan(Request(params.tasks, wanted_models(params), params.protocol, params.chosen()), store)
     table = build(store, todo.unavailable, metric, params.protocols)
+    if metric and not (table["status"] == "done").any():
+        raise TraubeError(
+            f"there is no score by {metric}: silhouette is of tasks without labels, all others of tasks with labels"
+        )
     for column, wanted in (("task", task), ("model", model), ("protocol", [protocol] if protocol else None)):
         scored = sorted({name for name in table[column].dropna() if name})
         for name in wanted or ():

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from tempfile import TemporaryFile
 from typing import Literal
 
 from traube import paths
@@ -39,7 +40,11 @@ def _antlr() -> Iterator[Finding]:
 
 def _home() -> Iterator[Finding]:
     home = paths.home()
-    if not os.access(home if home.exists() else home.parent, os.W_OK):
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=home):
+            pass
+    except OSError:
         yield Finding("home", "wrong", f"{home} cannot be written; point TRAUBE_HOME elsewhere")
         return
     yield Finding("home", "ok", str(home))

@@ -137,6 +137,8 @@ def compare(store: Store, task: Task, a: Candidate, b: Candidate, split_set: str
     if a.cells == b.cells:
         return Comparison(a, b, None, "they are the same")
     splits = list(task.test_splits(split_set))
+    if len(splits) > 1 and len({s.split for s in splits}) == 1:
+        return Comparison(a, b, None, "one split at several levels: the levels' texts are the same, and pair as one")
     if len(splits) == 1:
         return _compare_one(store, a, b, splits[0].labels)
     # a split at two levels is two clustering problems on the same texts

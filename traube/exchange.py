@@ -169,6 +169,8 @@ def _result_rows(path: Path) -> Iterator[dict[str, Any]]:
     for file in files:
         try:
             result = json.loads(file.read_text(encoding="utf-8"))
+            if path.is_dir() and not {"scores", "task_name"} <= set(result):
+                continue  # something else that lies there too
             for entry in result["scores"].get("test", []):
                 if "v_measure" not in entry:
                     continue  # another kind of task

@@ -106,6 +106,47 @@ def test_after_a_failed_reading_the_last_data_counts_and_not_the_best(store: Sto
     assert standing(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [last]
 
 
+class Raw:
+    """Where the task `tiny` comes from."""
+
+    def __init__(self, version: str = "raw", absent: str | None = None) -> None:
+        self.version, self.absent = version, absent
+
+    def raw_version(self) -> str:
+        return self.version
+
+    def missing(self) -> str | None:
+        return self.absent
+
+
+@pytest.fixture
+def raw(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets what lies below the task's data."""
+
+    def put(**values: str) -> None:
+        monkeypatch.setattr("traube.report.explain.get_source", lambda task: Raw(**values))
+
+    put()
+    return put
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        ({"version": "other"}, "the raw data or its card, which has not been read again"),
+        ({"absent": "tiny.csv is not there"}, "the raw data is gone: tiny.csv is not there"),
+    ],
+)
+def test_explain_knows_of_raw_data_that_has_not_been_read_again(
+    store: Store, add: Add, raw: Callable[..., None], there: dict[str, str], said: str
+) -> None:
+    add()
+    raw(**there)
+    (row,) = explanations(store, {"paper": PAPER}, "tiny", "bow")
+    assert row["changed_since"] == [said]
+
+
+@pytest.mark.usefixtures("raw")
 def test_explain_says_what_has_changed_since(store: Store, add: Add) -> None:
     add()
     (row,) = explanations(store, {"paper": PAPER}, "tiny", "bow")
@@ -117,6 +158,7 @@ def test_explain_says_what_has_changed_since(store: Store, add: Add) -> None:
     assert row["changed_since"] == ["the method's parameters in params.yaml"]
 
 
+@pytest.mark.usefixtures("raw")
 def test_explain_names_each_version_that_is_another_now(store: Store, add: Add) -> None:
     add(fingerprint="f0", data_version="d0", library_versions={"numpy": "1.0"})  # type: ignore[arg-type]
     (row,) = explanations(store, {"paper": PAPER}, "tiny", "bow")

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from traube.errors import TraubeError, Unavailable
-from traube.models import ModelCard, load_model, model_cards
+from traube.models import ModelCard, card_errors, load_model, model_cards
 from traube.models.transformer import Transformer
 
 TEXTS = [
@@ -333,10 +333,9 @@ def test_a_broken_card_is_named_by_line_and_key(cards: Path, text: str, message:
 
 def test_a_card_may_not_take_the_name_of_a_model_of_the_catalogue(cards: Path) -> None:
     path = card(cards, "model: ./x", "minilm.yaml")
-    with pytest.raises(
-        TraubeError, match=f"^{path}: the name 'minilm' is taken by a model of the catalogue; rename the file$"
-    ):
-        load_model("minilm")
+    said = f"{path}: the name 'minilm' is taken by a model of the catalogue; rename the file"
+    assert [str(error) for error in card_errors().values()] == [said]
+    assert load_model("minilm").name == "minilm"  # a stray card does not stop the benchmark
 
 
 def test_an_unknown_model_names_the_near_ones() -> None:

@@ -50,8 +50,8 @@ def test_a_name_belongs_to_one_task(cards: Path) -> None:
     (cards / "leaderboard.yaml").write_text(CARD)
     assert {p.name for p in card_errors()} == {"tweet.yaml", "mine.yml", "leaderboard.yaml"}
     assert sources()["tweet"].card.family == "shorttext"
-    with pytest.raises(TraubeError, match=r"tweet.yaml: the name 'tweet' is taken; rename the card"):
-        get_source("tweet")  # which of the two is meant?
+    assert get_source("tweet").card.family == "shorttext"  # a stray card does not stop the benchmark
+    assert any("the name 'tweet' is taken; rename the card" in str(error) for error in card_errors().values())
 
 
 def test_a_name_that_is_not_legal(cards: Path) -> None:

@@ -80,7 +80,7 @@ def load_model(name: str, device: str | None = None, precision: Precision | None
         If there is no such model (the message names near ones), or its card is broken.
     """
     for path, error in card_errors().items():
-        if path.stem == name:
+        if path.stem == name and name not in catalogue():
             raise error
     cards = model_cards()
     if name not in cards:

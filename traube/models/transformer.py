@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Part of every fingerprint: raise it when the same weights would give other vectors.
-ENCODER_VERSION = "1"
+ENCODER_VERSION = "2"
 # Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is given less when it runs out.
 TOKENS_A_BATCH = {"cpu": 2_000, "cuda": 131_072, "mps": 16_384}
 WEIGHTS = ("*.json", "*.txt", "*.model", "*.safetensors", "*/*.json", "*/*.safetensors")

@@ -13,6 +13,7 @@ from traube.provenance import library_versions
 from traube.report.tables import main_metric
 from traube.standing import standing
 from traube.store import Store
+from traube.tasks import get_source
 
 
 def explanations(
@@ -53,7 +54,7 @@ def explanations(
         metric = main_metric(card, protocols.get(record["protocol"]), own["metric"])
         means = own[own["metric"] == metric].groupby("level")["value"].mean()
         record["scores"] = {f"{level} {metric}": float(mean) for level, mean in means.items() if pd.notna(mean)}
-        record["changed_since"] = changed_since(store, protocols, record)
+        record["changed_since"] = [*changed_since(store, protocols, record), *_of_raw_data(store, task)]
     return records
 
 
@@ -87,3 +88,19 @@ def changed_since(store: Store, protocols: Mapping[str, Protocol], record: Mappi
     then = record["library_versions"]
     changes += [f"{name} {then[name]} -> {versions.get(name)}" for name in then if then[name] != versions.get(name)]
     return changes
+
+
+def _of_raw_data(store: Store, task: str) -> list[str]:
+    """What is new below the data that was read."""
+    manifest = store.manifest(task)
+    if manifest is None:
+        return []
+    try:
+        source = get_source(task)
+        missing = source.missing()
+        if missing:
+            return [f"the raw data is gone: {missing}"]
+        same = source.raw_version() == manifest.raw_version
+        return [] if same else ["the raw data or its card, which has not been read again"]
+    except TraubeError as error:
+        return [f"the task cannot be had: {error}"]

@@ -38,9 +38,9 @@ def get_source(name: str) -> Source:
     """
     cards, errors = _read_cards()
     for path, error in errors.items():
-        if path.stem == name:  # also if Traube has a task of that name: which of the two is meant?
+        if path.stem == name and name not in _built_in():
             raise error
-    known = {**_built_in(), **cards}
+    known = {**cards, **_built_in()}
     if name not in known:
         raise unknown("task", name, known)
     return known[name]
