@@ -50,17 +50,26 @@ def alert_of(run: dg.DagsterRun, errors: list[tuple[str, str]]) -> dict[str, Any
     """
     model = run.tags.get(PARTITION, "")
     tasks = list(dict.fromkeys(step.split("__")[0] for step, _ in errors if "__" in step))
-    options = "".join([f" --task {t}" for t in tasks] + ([f" --model {model}"] if model else []))
     return {
         "summary": f"{run.job_name}{f' of {model}' if model else ''} failed",
         "errors": [f"{step.replace('__', '/')}: {message}" for step, message in errors],
-        "retry": "It is tried again tomorrow" if run.job_name == "fetch" else f"To try again: traube run{options}",
+        "retry": _advice(run.job_name, model, tasks, [step for step, _ in errors]),
         "job": run.job_name,
         "model": model,
         "tasks": tasks,
         "run_id": run.run_id,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _advice(job: str, model: str, tasks: list[str], steps: list[str]) -> str:
+    if job == "fetch":
+        return "It is tried again tomorrow"
+    if job == "train":  # its steps are called checkpoints__<trainer>__<task>
+        trained = [step.split("__")[1:] for step in steps]
+        return "To go on: " + "; ".join(f"traube train {trainer} {task}" for trainer, task in trained)
+    options = "".join([f" --task {t}" for t in tasks] + ([f" --model {model}"] if model else []))
+    return f"To try again: traube run{options}"
 
 
 def _cause(event: dg.DagsterEvent) -> str:

@@ -32,6 +32,22 @@ OPEN = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunS
 
 
 @pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The store of a home of its own, with a small benchmark to fill it."""
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "params.yaml").write_text(EVERY_MINUTE)
+    write_task(tmp_path / "cards", "words", word_rows())
+    for name, place in (
+        ("HOME", "home"),
+        ("CARDS", "cards"),
+        ("PARAMS", "params.yaml"),
+        ("CHECKPOINTS", "checkpoints"),
+    ):
+        monkeypatch.setenv(f"TRAUBE_{name}", str(tmp_path / place))
+    return Store(tmp_path / "home" / "store")
+
+
+@pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[[], Servers]]:
     """Starts the servers; whatever is left at the end is killed."""
     started: list[Servers] = []
@@ -54,21 +70,7 @@ def kill_worker(home: Path) -> None:
     psutil.Process(process[0]).kill()
 
 
-def test_a_night_survives_whatever_is_killed(
-    tmp_path: Path, start: Callable[[], Servers], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cards").mkdir()
-    (tmp_path / "params.yaml").write_text(EVERY_MINUTE)
-    write_task(tmp_path / "cards", "words", word_rows())
-    for name, place in (
-        ("HOME", "home"),
-        ("CARDS", "cards"),
-        ("PARAMS", "params.yaml"),
-        ("CHECKPOINTS", "checkpoints"),
-    ):
-        monkeypatch.setenv(f"TRAUBE_{name}", str(tmp_path / place))
-    store = Store(tmp_path / "home" / "store")
-
+def test_a_night_survives_whatever_is_killed(tmp_path: Path, store: Store, start: Callable[[], Servers]) -> None:
     servers = start()
     results = store.folder / "results" / "words"
     wait_for(lambda: list(results.glob("*.assignments.parquet")), "the first clustering of the night")
@@ -95,20 +97,7 @@ def test_a_night_survives_whatever_is_killed(
     servers.stop()
 
 
-def test_a_command_that_was_killed_is_begun_again_and_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cards").mkdir()
-    (tmp_path / "params.yaml").write_text(EVERY_MINUTE)
-    write_task(tmp_path / "cards", "words", word_rows())
-    for name, place in (
-        ("HOME", "home"),
-        ("CARDS", "cards"),
-        ("PARAMS", "params.yaml"),
-        ("CHECKPOINTS", "checkpoints"),
-    ):
-        monkeypatch.setenv(f"TRAUBE_{name}", str(tmp_path / place))
-    store = Store(tmp_path / "home" / "store")
+def test_a_command_that_was_killed_is_begun_again_and_loses_nothing(tmp_path: Path, store: Store) -> None:
     command = [str(Path(sys.executable).parent / "traube"), "run"]
 
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

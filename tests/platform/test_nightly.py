@@ -174,6 +174,14 @@ def test_a_failed_run_raises_an_alert_that_says_how_to_try_again(
     assert [posted["summary"] for posted in webhook] == ["evaluate of bow failed"]
 
 
+def test_the_alert_of_a_training_says_how_to_go_on(launcher: Launcher) -> None:
+    launcher.train("wwm", "words", "bow", {}, unlabelled=False)  # bow is no encoder
+    alarm(launcher, launcher.instance.get_runs(dg.RunsFilter(job_name="train"))[0])
+    alert = json.loads((paths.home() / "alerts.jsonl").read_text())
+    assert "'bow' is no encoder that can be trained" in alert["errors"][0]
+    assert alert["retry"] == "To go on: traube train wwm words"
+
+
 def test_a_webhook_that_is_down_loses_no_alert(
     launcher: Launcher, cards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
