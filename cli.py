@@ -1,11 +1,11 @@
 """`traube`: run the benchmark and read its results without a UI."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,9 @@ from typer.core import TyperGroup
 
 from traube.errors import TraubeError, unknown
 from traube.files import in_words
+
+if TYPE_CHECKING:
+    from launch import Launcher
 
 # Heavy imports (dagster, mlflow, scikit-learn, torch) are inside the commands, so that `--help` is quick.
 
@@ -633,38 +636,85 @@ def retry(checkpoint: str) -> None:
 
 @app.command()
 def train(
-    trainer: Annotated[str, typer.Argument(help="wwm (whole-word masking) or tsdae (denoising).", show_default=False)],
-    task: Annotated[str, typer.Argument(help="Its texts are trained on, without labels.", show_default=False)],
+    trainer: Annotated[
+        str,
+        typer.Argument(
+            help="Without labels: wwm (whole-word masking), tsdae (denoising). On gold clusterings: cob, triplet, untrained.",
+            show_default=False,
+        ),
+    ],
+    task: Annotated[str, typer.Argument(help="What is trained on.", show_default=False)],
     model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
     recipe: Annotated[
         list[str] | None, typer.Option("--set", help="A value of the recipe, like epochs=3. Default: the paper's.")
     ] = None,
     unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also train on texts that have no labels.")] = False,
 ) -> None:
-    """Continue a model's pre-training on a task's texts; what is left in checkpoints/ is a model like any other.
+    """Train a model on a task; what is left in checkpoints/ is a model like any other.
 
-    A training that was stopped goes on from its last saved step, with the same result.
+    wwm and tsdae continue its pre-training on the task's texts. cob and triplet learn from the labels of its train splits, and are
+    validated on its validation splits. A training that was stopped goes on from its last saved step, with the same result.
     """
+    from traube.training import TRAINERS
+
+    if trainer not in TRAINERS:
+        raise unknown("trainer", trainer, TRAINERS)
+    _on_task(task, model, lambda launcher, name: launcher.train(trainer, name, model, _values(recipe), unlabelled))
+    out.print("`traube run` evaluates what lies in checkpoints/; so does the sensor of `traube dev`.")
+
+
+@app.command()
+def tune(
+    trainer: Annotated[str, typer.Argument(help="cob.", show_default=False)],
+    task: Annotated[str, typer.Argument(help="What is trained on.", show_default=False)],
+    model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
+    trials: Annotated[
+        int, typer.Option(min=1, help="Finished trials that the study shall have, earlier ones counted.")
+    ] = 20,
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A value that is not searched, like epochs=2. Default: the paper's."),
+    ] = None,
+) -> None:
+    """Search for a trainer's best recipe on a task by Optuna; validation splits judge, and poor trials are stopped early.
+
+    The study is kept: it goes on where it was stopped. `traube train` takes what it finds by --set.
+    """
+    from traube import paths
+    from traube.training import TRAINERS
+    from traube.training.study import SEARCHED, known, open_study, study_file
+
+    if trainer not in SEARCHED:
+        raise unknown("trainer with a study", trainer, SEARCHED)
+    _on_task(task, model, lambda launcher, name: launcher.tune(trainer, name, model, trials, _values(recipe)))
+    found = known(open_study(study_file(paths.home() / "studies", trainer, task, model), trainer))
+    best = {name: value for name, value in found.best.items() if name != "value"}
+    options = " ".join(f"--set {name}={value:.4g}" for name, value in best.items())
+    out.print(
+        f"{found.trials} trials; {TRAINERS[trainer].watched} {found.best.get('value', float('nan')):.4f} with {options}"
+    )
+
+
+def _values(recipe: list[str] | None) -> dict[str, str]:
+    return dict(value.partition("=")[::2] for value in recipe or ())
+
+
+def _on_task(task: str, model: str, work: "Callable[[Launcher, str], list[str]]") -> None:
+    """Do some work on a task, which is read first if it was not, and a model."""
     from launch import Launcher
     from traube import paths
     from traube.plan import unread
     from traube.store import Store
     from traube.tasks import get_source
-    from traube.training import TRAINERS
 
-    if trainer not in TRAINERS:
-        raise unknown("trainer", trainer, TRAINERS)
-    changes = dict(value.partition("=")[::2] for value in recipe or ())
     name = get_source(task).name
     _fetch([name], [model])
     new, unavailable = unread([name], Store(paths.home() / "store"))
     if unavailable:
         raise TraubeError(f"{name} is unavailable: {unavailable[name]}")
     with _bars() as (progress, _), Launcher(progress) as launcher:
-        errors = launcher.datasets(new) if new else []
-        errors = errors or launcher.train(trainer, name, model, changes, unlabelled)
+        errors = (launcher.datasets(new) if new else []) or work(launcher, name)
     _fail_on(errors)
-    out.print("`traube run` evaluates what lies in checkpoints/; so does the sensor of `traube dev`.")
 
 
 @app.command()

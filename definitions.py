@@ -8,12 +8,13 @@ import dagster as dg
 warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
-from assets.checkpoints import checkpoint_assets  # noqa: E402
+from assets.checkpoints import checkpoint_assets, study_assets  # noqa: E402
 from assets.clusterings import clusterings_asset  # noqa: E402
 from assets.common import data_keys, model_keys  # noqa: E402
 from assets.corpora import corpus_asset  # noqa: E402
 from assets.embeddings import embeddings_asset  # noqa: E402
 from assets.leaderboard import leaderboard_asset  # noqa: E402
+from assets.papers.cob import cob_assets  # noqa: E402
 from assets.papers.german import german_assets  # noqa: E402
 from assets.registry import registry  # noqa: E402
 from assets.regressions import regressions  # noqa: E402
@@ -82,22 +83,28 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
     train = dg.define_asset_job(
         "train",
         selection=dg.AssetSelection.assets(*trained),
-        description="Continue the pre-training of an encoder on a task's texts. Narrow it to the checkpoint that you want.",
+        description="Train an encoder on a task. Narrow it to the checkpoint that you want.",
     )
-    papers = german_assets()
+    studies = [asset for source in tasks.values() for asset in study_assets(source)]
+    tune = dg.define_asset_job(
+        "tune",
+        selection=dg.AssetSelection.assets(*studies),
+        description="Search for a trainer's best recipe on a task. Narrow it to the study that you want.",
+    )
+    papers = [*german_assets(), *cob_assets()]
     publish = dg.define_asset_job(
         "publish",
         selection=dg.AssetSelection.assets(leaderboard, registry, regressions, report, *papers),
         description="Rebuild leaderboard, registry, regressions, report and the papers' tables from what is stored.",
     )
     return dg.Definitions(
-        assets=[*per_task, leaderboard, registry, regressions, report, *papers, *trained],
-        jobs=[datasets, evaluate, publish, train, fetch_job],
+        assets=[*per_task, leaderboard, registry, regressions, report, *papers, *trained, *studies],
+        jobs=[datasets, evaluate, publish, train, tune, fetch_job],
         sensors=[
             checkpoint_sensor(evaluate),
             raw_data_sensor(datasets),
             *publish_sensors(evaluate, publish),
-            failure_sensor([datasets, evaluate, publish, train, fetch_job]),
+            failure_sensor([datasets, evaluate, publish, train, tune, fetch_job]),
             lost_run_sensor(),
             watch_sensor(),
             automation_sensor(),

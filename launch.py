@@ -86,10 +86,16 @@ class Launcher:
         return self._execute("evaluate", model_keys(tasks), config, partition_key=model)
 
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
-        """Train a model on a task's texts. Returns the errors, one line each."""
+        """Train a model on a task. Returns the errors, one line each."""
         key = dg.AssetKey(["checkpoints", trainer, task])
         asked = {"model": model, "recipe": recipe, "unlabelled": unlabelled}
         return self._execute("train", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
+
+    def tune(self, trainer: str, task: str, model: str, trials: int, recipe: dict[str, str]) -> list[str]:
+        """Search for a trainer's recipe on a task. Returns the errors, one line each."""
+        key = dg.AssetKey(["studies", trainer, task])
+        asked = {"model": model, "trials": trials, "recipe": recipe}
+        return self._execute("tune", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
 
     def publish(self) -> list[str]:
         """Rebuild leaderboard and report. Returns the errors, one line each."""

@@ -1,18 +1,27 @@
-"""`checkpoints/<trainer>/<task>`: encoders whose pre-training went on with a task's texts. What is left is a checkpoint like any other."""
+"""`checkpoints/<trainer>/<task>`: encoders trained on a task. What is left is a checkpoint like any other. `studies/`: recipes searched."""
+
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
 
 from assets.common import asset_key
 from resources.encoder import EncoderResource
+from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
 from traube import paths
 from traube.errors import TraubeError
 from traube.evaluate import Progress
+from traube.task import Task
 from traube.tasks.source import Source
 
-NAMES = ("wwm", "tsdae")
+if TYPE_CHECKING:
+    from traube.models.transformer import Transformer
+
+WITHOUT_LABELS = ("wwm", "tsdae")
+ON_CLUSTERINGS = ("cob", "triplet", "untrained")
+SEARCHED = ("cob",)
 
 
 class Training(dg.Config):
@@ -24,7 +33,12 @@ class Training(dg.Config):
 
 
 def checkpoint_assets(source: Source) -> list[dg.AssetsDefinition]:
-    return [_trained(name, source) for name in NAMES]
+    names = [*WITHOUT_LABELS, *(ON_CLUSTERINGS if source.has_training_splits else ())]
+    return [_trained(name, source) for name in names]
+
+
+def study_assets(source: Source) -> list[dg.AssetsDefinition]:
+    return [_searched(name, source) for name in SEARCHED] if source.has_training_splits else []
 
 
 def _trained(name: str, source: Source) -> dg.AssetsDefinition:
@@ -43,32 +57,29 @@ def _trained(name: str, source: Source) -> dg.AssetsDefinition:
         tracking: TrackingResource,
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        from traube.models.transformer import Transformer
         from traube.training import TRAINERS
 
         trainer = TRAINERS[name]
         try:
-            base = encoder.model(config.model, "fp32")
-            if not isinstance(base, Transformer):
-                raise TraubeError(f"'{config.model}' is no encoder that can be trained")
-            if storage.store.manifest(source.name) is None:
-                raise TraubeError(f"task '{source.name}' has not been read yet; materialise {source.name}/splits")
             left = trainer.with_changes(config.recipe).fit(
-                storage.store.task(source.card),
-                base,
+                _task(storage, source),
+                _base(encoder, config.model),
                 paths.checkpoints(),
                 source.unlabelled() if config.unlabelled else (),
                 progress,
-                lambda entry: context.log.info(f"step {entry['step']:.0f}: V-measure {entry['v_measure']:.4f}"),
+                lambda entry: context.log.info(
+                    f"step {entry['step']:.0f}: {trainer.watched} {entry[trainer.watched]:.4f}"
+                ),
             )
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
+        scores = [float(entry[left.watched] or 0) for entry in left.curve]
         metadata: dict[str, dg.MetadataValue | float] = {
             "last": dg.MetadataValue.path(left.last),
             "best": dg.MetadataValue.path(left.best),
-            "v_measure_before": float(left.curve[0]["v_measure"] or 0),
-            "v_measure_last": float(left.curve[-1]["v_measure"] or 0),
-            "v_measure_best_by_gold_labels": max(float(entry["v_measure"] or 0) for entry in left.curve),
+            f"{left.watched}_before": scores[0],
+            f"{left.watched}_last": scores[-1],
+            f"{left.watched}_best": max(scores),
         }
         try:
             metadata |= tracking.log_curve(left.last.name.removesuffix("-last"), left.curve, context.run.run_id)
@@ -77,3 +88,78 @@ def _trained(name: str, source: Source) -> dg.AssetsDefinition:
         return dg.MaterializeResult(metadata=metadata)
 
     return trained
+
+
+class Search(dg.Config):
+    """What to search, and how long."""
+
+    model: str = Field("minilm", description="the model to start from")
+    trials: int = Field(
+        20, ge=1, description="finished trials that the study shall have, those of earlier runs counted"
+    )
+    recipe: dict[str, str] = Field(default_factory=dict, description="values that are not searched")
+
+
+def _searched(name: str, source: Source) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=["studies", name, source.name],
+        deps=[asset_key(source.name, "splits")],
+        group_name="checkpoints",
+        kinds={"optuna"},
+        description=f"A study of {name}'s recipe on {source.name}: trials judged by the validation splits. It goes on where it stopped.",
+    )
+    def searched(
+        context: dg.AssetExecutionContext,
+        config: Search,
+        storage: StorageResource,
+        encoder: EncoderResource,
+        tracking: TrackingResource,
+        progress: dg.ResourceParam[Progress],
+    ) -> dg.MaterializeResult:
+        from traube.report.studies import history, importances, trials_table
+        from traube.training import TRAINERS
+        from traube.training.study import search, study_file
+
+        path = study_file(storage.root / "studies", name, source.name, config.model)
+        try:
+            found = search(
+                TRAINERS[name],
+                _task(storage, source),
+                _base(encoder, config.model),
+                path,
+                config.trials,
+                config.recipe,
+                progress,
+                lambda trial, entry: context.log.info(f"trial {trial}: {entry}"),
+            )
+        except TraubeError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        table = trials_table(found.study)
+        pages = {"history.html": history(found.study), "importances.html": importances(found.study)}
+        metadata: dict[str, dg.MetadataValue | float] = {
+            **{f"best_{key}": float(value) for key, value in found.best.items()},
+            "trials": dg.MetadataValue.md(markdown(table)),
+            "path": dg.MetadataValue.path(path),
+        }
+        try:
+            metadata |= tracking.log_study(path.stem, found.best, table, pages, context.run.run_id)
+        except Exception as error:  # the study is a file of its own
+            context.log.warning(f"the study is kept, but MLflow could not be told: {error}")
+        return dg.MaterializeResult(metadata=metadata)
+
+    return searched
+
+
+def _task(storage: StorageResource, source: Source) -> Task:
+    if storage.store.manifest(source.name) is None:
+        raise TraubeError(f"task '{source.name}' has not been read yet; materialise {source.name}/splits")
+    return storage.store.task(source.card)
+
+
+def _base(encoder: EncoderResource, name: str) -> "Transformer":
+    from traube.models.transformer import Transformer
+
+    base = encoder.model(name, "fp32")
+    if not isinstance(base, Transformer):
+        raise TraubeError(f"'{name}' is no encoder that can be trained")
+    return base

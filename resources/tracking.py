@@ -147,6 +147,29 @@ class TrackingResource(dg.ConfigurableResource):
             )
         return {"mlflow": dg.MetadataValue.url(_url(experiment, run))}
 
+    def log_study(
+        self, name: str, best: Mapping[str, float], trials: pd.DataFrame, pages: Mapping[str, str], run_id: str
+    ) -> dict[str, dg.MetadataValue]:
+        """Log a study as it stands: its best values, its trials and its plots (html by file name).
+
+        Returns
+        -------
+        Metadata for Dagster: the link to the MLflow run.
+        """
+        client, experiment = self.client()
+        run = _run(client, experiment, digest(["study", name, len(trials)]), name, {"dagster.run_id": run_id})
+        with _open(client, run):
+            _log(
+                client,
+                run,
+                {k: str(v) for k, v in best.items() if k != "value"},
+                {"best": best["value"]} if best else {},
+            )
+            client.log_text(run, trials.to_csv(index=False), "trials.csv")
+            for file, page in pages.items():
+                client.log_text(run, page, file)
+        return {"mlflow": dg.MetadataValue.url(_url(experiment, run))}
+
 
 def untold(request: Request) -> dict[str, list[str]]:
     """What MLflow lacks of what is asked for, because it could not be reached, or the process died: tasks by model."""

@@ -100,7 +100,7 @@ def wins(storage: StorageResource, benchmark: BenchmarkResource) -> dg.Materiali
     deps=["leaderboard"],
     group_name="papers",
     kinds={"csv"},
-    description="How evenly each model's vectors are spread (isotropy, norm, effective rank), next to its k-means scores, S2S and P2P.",
+    description="How evenly each encoder's vectors are spread (isotropy, norm, effective rank), next to its k-means scores, S2S and P2P.",
 )
 def embedding_spread(
     context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource, encoder: EncoderResource
@@ -116,6 +116,8 @@ def embedding_spread(
             continue
         try:
             model = encoder.model(row.model, "fp32")
+            if model.corpus_bound:
+                continue
             matrix = store.matrix(row.task, fingerprint_on(model, manifest.corpus_version))
             vectors, _ = embed(store.task(card).texts, model, storage.cache, matrix)  # kept from the evaluation
         except TraubeError as error:  # the model is gone; its scores are not

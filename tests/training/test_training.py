@@ -15,27 +15,32 @@ from safetensors.numpy import load_file
 
 from traube.errors import TraubeError
 from traube.models import load_model
-from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
 from traube.task import Task, TaskCard, index_texts, make_split
-from traube.training import Tsdae, Wwm
+from traube.training import Cob, Trainer, Triplet, Tsdae, Wwm
+from traube.training.base import Entry
 from traube.training.tsdae import damage
 from traube.training.wwm import IGNORED, MaskedTexts, choose
 
 RECIPE = {"epochs": 3, "batch": 4, "accumulate": 2, "learning_rate": 1e-3, "evaluate_every": 2}
 
 
-@pytest.fixture(scope="module")
-def base(tiny_bert: Path) -> Transformer:
-    return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
-
-
 def words_task() -> Task:
-    """Sixteen texts on two topics, in one split."""
+    """Sixteen texts on two topics, all in a test split; and half of them in two train splits, a quarter in a validation split."""
     texts = [f"the {a} {b} {c}" for a in ("cat", "dog") for b in ("a", "the") for c in ("cat", "dog", "star", "soup")]
     records = pd.DataFrame({"text": texts, "topic": ["cats"] * 8 + ["dogs"] * 8})
     corpus, indexed = index_texts(records)
-    return Task(TaskCard(name="words"), corpus, make_split(indexed, "all", "topic", label="topic"))
+    splits = [
+        make_split(indexed, "all", "topic", label="topic"),
+        make_split(indexed[::2], "train_0", "topic", label="topic", part="train"),
+        make_split(indexed[::4], "train_1", "topic", label="topic", part="train"),
+        make_split(indexed[1::4], "validation", "topic", label="topic", part="validation"),
+    ]
+    return Task(TaskCard(name="words"), corpus, pd.concat(splits, ignore_index=True))
+
+
+def untimed(curve: list[Entry]) -> list[Entry]:
+    return [{key: value for key, value in entry.items() if key != "seconds"} for entry in curve]
 
 
 # masking
@@ -77,8 +82,8 @@ def test_an_example_depends_on_seed_epoch_and_number_alone(base: Transformer) ->
 
 def test_the_loss_is_that_of_the_whole_model(base: Transformer) -> None:
     network = Transformer(base.card, "cpu")._network
-    learner = Wwm().learner(network, Wwm.defaults).eval()
     examples = MaskedTexts(network.tokenizer, ["the cat a dog", "star soup bread"], 64, seed=0)
+    learner = Wwm().learner(network, examples).eval()
     batch = examples.collate([examples[0], examples[1]])
     assert float(learner(batch)) == pytest.approx(float(learner.model(**batch).loss), rel=1e-5)
 
@@ -136,27 +141,29 @@ def watch(entry):
     if entry["step"] == 4:
         os.kill(os.getpid(), signal.SIGKILL)
 if __name__ == "__main__":
-    TRAINERS[sys.argv[1]].with_changes(RECIPE).fit(words_task(), base, Path(sys.argv[3]), watch=watch)
+    TRAINERS[sys.argv[1]].with_changes({**RECIPE, "epochs": sys.argv[4]}).fit(words_task(), base, Path(sys.argv[3]), watch=watch)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trainer", [Wwm, Tsdae])
+@pytest.mark.parametrize(("trainer", "epochs"), [(Wwm, 3), (Tsdae, 3), (Cob, 24), (Triplet, 1)])  # six steps each
 def test_a_training_that_was_killed_goes_on_to_the_same_result(
-    trainer: type, base: Transformer, tmp_path: Path
+    trainer: type[Trainer], epochs: int, base: Transformer, tmp_path: Path
 ) -> None:
-    whole = trainer.with_changes(RECIPE).fit(words_task(), base, tmp_path / "whole")
+    recipe = {**RECIPE, "epochs": epochs}
+    whole = trainer.with_changes(recipe).fit(words_task(), base, tmp_path / "whole")
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
     project = Path(__file__).parents[2]
-    command = [sys.executable, str(script), trainer.name, str(base.card.model), str(tmp_path / "cut")]
+    command = [sys.executable, str(script), trainer.name, str(base.card.model), str(tmp_path / "cut"), str(epochs)]
     killed = subprocess.run(command, cwd=project, env={**os.environ, "PYTHONPATH": str(project)})
     assert killed.returncode == -9
     assert not (tmp_path / "cut" / whole.last.name).exists()
     seen: list[dict[str, float | None]] = []
-    resumed = trainer.with_changes(RECIPE).fit(words_task(), base, tmp_path / "cut", watch=seen.append)
+    resumed = trainer.with_changes(recipe).fit(words_task(), base, tmp_path / "cut", watch=seen.append)
     assert [entry["step"] for entry in seen] == [4, 6]  # of the evaluation at 4 nothing was saved
-    assert resumed.curve == whole.curve
+    assert untimed(resumed.curve) == untimed(whole.curve)
+    assert [entry["seconds"] for entry in resumed.curve] == sorted(entry["seconds"] for entry in resumed.curve)
     one, other = (load_file(c.last / "model.safetensors") for c in (whole, resumed))
     assert one.keys() == other.keys()
     assert all(np.array_equal(one[name], other[name]) for name in one)

@@ -69,6 +69,7 @@ DBSTREAM = {
 }
 
 WARD = {"linkage": "ward", "metric": "euclidean"}
+AVERAGE = {"linkage": "average", "metric": "euclidean"}
 COSINE = {"linkage": "average", "metric": "cosine"}
 
 
@@ -99,6 +100,7 @@ _reducer("pca+umap", "pca_umap", {"pca_components": 50, **UMAP})
 _clusterer("minibatch_kmeans", "minibatch_kmeans", {**KMEANS, **MINIBATCH}, takes_k=True, seeded=True, dense=False)
 _clusterer("kmeans", "kmeans", {**KMEANS, **LLOYD}, takes_k=True, seeded=True, dense=False)
 _clusterer("agglomerative", "Agglomerative", WARD, takes_k=True, quadratic=True, dense=False)
+_clusterer("agglomerative_average", "Agglomerative", AVERAGE, takes_k=True, quadratic=True, dense=False)
 _clusterer("agglomerative_cosine", "Agglomerative", COSINE, takes_k=True, quadratic=True, dense=False, needs="vectors")
 _clusterer("agglomerative_knn", "AgglomerativeKnn", {"n_neighbors": 15}, takes_k=True)
 _clusterer("hdbscan", "hdbscan", HDBSCAN, takes_k=False, needs="reduced")

@@ -20,6 +20,7 @@ __all__ = [
     "Encoder",
     "Model",
     "ModelCard",
+    "Precision",
     "Vectors",
     "card_errors",
     "fingerprint_on",

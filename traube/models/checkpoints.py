@@ -50,13 +50,15 @@ def card_of(folder: Path) -> ModelCard:
 
 
 def trained_on(model: str) -> str | None:
-    """The task on whose texts a checkpoint was trained; None if it does not say, or is none."""
+    """The task on whose test texts a checkpoint was trained; None if it does not say, saw other parts only, or is none."""
     path = paths.checkpoints() / model / "checkpoint.json"
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return str(about["task"]) if isinstance(about, dict) and "task" in about else None
+    if not isinstance(about, dict) or "task" not in about or "test" not in about.get("parts", ["test"]):
+        return None
+    return str(about["task"])
 
 
 def state(folder: Path) -> str:

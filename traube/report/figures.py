@@ -70,6 +70,31 @@ def curves(trainings: pd.DataFrame) -> Markup:
     return _svg(figure)
 
 
+def convergence(trainings: pd.DataFrame) -> Markup:
+    """Validation ARI against seconds of training, on a logarithmic axis: a panel for each task and base model, a line for each training.
+
+    Parameters
+    ----------
+    trainings : columns task, base, method, n, seed, seconds, validation_ari
+    """
+    from matplotlib.figure import Figure
+
+    panels = list(trainings.groupby(["task", "base"]))
+    if not panels:
+        return Markup()
+    figure = Figure(figsize=(4.8 * len(panels), 3.4), layout="constrained")
+    for axes, ((task, base), rows) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        colours = {method: f"C{i}" for i, method in enumerate(sorted(rows["method"].unique()))}
+        for (method, _, seed), line in rows.groupby(["method", "n", "seed"], dropna=False):
+            label = str(method) if seed == rows.loc[rows["method"] == method, "seed"].min() else None
+            axes.plot(
+                line["seconds"] + 1, line["validation_ari"], marker=".", color=colours[method], label=label, alpha=0.8
+            )
+        axes.set(title=f"{base} on {task}", xlabel="1 + seconds of training", ylabel="ARI, validation", xscale="log")
+        axes.legend(frameon=False)
+    return _svg(figure)
+
+
 def _svg(figure: Any) -> Markup:
     buffer = StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})

@@ -66,7 +66,7 @@ def page(maps: Sequence[Map], highlighted: str) -> str:
         return "<!doctype html><meta charset='utf-8'><p>There is no map yet: evaluate a model by UMAP.</p>"
     figure = make_subplots(1, len(maps), subplot_titles=[escape(m.model) for m in maps])
     for column, one in enumerate(maps, start=1):
-        frame = pd.DataFrame(one.points, columns=["x", "y"]).assign(label=one.labels, text=list(map(_hover, one.texts)))
+        frame = pd.DataFrame(one.points, columns=["x", "y"]).assign(label=one.labels, text=list(map(hover, one.texts)))
         for chosen, rows in frame.groupby(frame["label"] == highlighted):
             figure.add_trace(
                 go.Scattergl(
@@ -89,6 +89,7 @@ def page(maps: Sequence[Map], highlighted: str) -> str:
     return str(figure.to_html(include_plotlyjs=True, full_html=True))
 
 
-def _hover(text: str) -> str:
+def hover(text: str) -> str:
+    """A text's beginning in short lines, escaped."""
     short = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]} ..."
     return "<br>".join(map(escape, wrap(short, WIDTH)))

@@ -7,7 +7,7 @@ from traube.cards import task_files
 from traube.config import read_yaml
 from traube.errors import TraubeError, unknown
 from traube.task import Task
-from traube.tasks import blurbs, german_rows, pydocs, reddit, shorttext, tenkgnad
+from traube.tasks import blurbs, german_rows, newsgroups, pydocs, reddit, shorttext, tenkgnad, trec_car
 from traube.tasks.mteb_rows import MtebRows
 from traube.tasks.source import Source
 from traube.tasks.table import Table
@@ -15,7 +15,7 @@ from traube.tasks.table import Table
 __all__ = ["Source", "card_errors", "get_source", "load_task", "sources"]
 
 _LEGAL = re.compile(r"[a-z0-9][a-z0-9_]*")
-_RESERVED = {"checkpoints", "leaderboard", "papers", "registry", "report"}  # names of the asset graph
+_RESERVED = {"checkpoints", "leaderboard", "papers", "registry", "report", "studies"}  # names of the asset graph
 
 
 def sources() -> dict[str, Source]:
@@ -64,7 +64,7 @@ def load_task(name: str) -> Task:
 def _built_in() -> dict[str, Source]:
     return {
         source.name: source
-        for module in (pydocs, blurbs, tenkgnad, reddit, german_rows, shorttext)
+        for module in (pydocs, blurbs, tenkgnad, reddit, german_rows, shorttext, newsgroups, trec_car)
         for source in module.sources()
     }
 

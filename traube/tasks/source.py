@@ -21,9 +21,11 @@ class Source(ABC):
     ----------
     card : TaskCard
     version : raise it when the reader's output changes for the same raw data
+    has_training_splits : whether there are labelled splits to train on and to validate, besides those that are scored
     """
 
     version = "1"
+    has_training_splits = False
 
     def __init__(self, card: TaskCard) -> None:
         self.card = card

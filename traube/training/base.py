@@ -6,13 +6,14 @@ killed goes on from its last saved step with the very examples that it would hav
 
 import json
 import shutil
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(
 class Recipe(Strict):
     """How to train. Each trainer has the paper's values as its defaults."""
 
-    epochs: float = Field(gt=0, description="passes over the texts")
+    epochs: float = Field(ge=0, description="passes over the examples")
     batch: int = Field(ge=1, description="examples at once")
     accumulate: int = Field(1, ge=1, description="batches whose gradients make one step")
     learning_rate: float = Field(gt=0)
@@ -48,37 +49,49 @@ class Recipe(Strict):
     seed: int = Field(42, ge=0)
 
 
+R = TypeVar("R", bound=Recipe)
+Entry = dict[str, float | None]
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """What a training left.
 
     Attributes
     ----------
-    last, best : folders in sentence-transformers' layout; `best` is chosen by the gold labels of the very task, so it flatters
-    curve : one entry for each evaluation, the first before any step: step, epoch, loss (mean since the one before; None at first)
-        and v_measure (unweighted mean over splits)
+    last, best : folders in sentence-transformers' layout; `best` has the highest watched score. Where that is of the task's test
+        splits (trainers without labels), it flatters
+    curve : one entry for each evaluation, the first before any step: step, epoch, seconds (of training so far, without the
+        evaluations), loss (mean since the entry before; None at first) and the watched score
+    watched : the name of that score in the curve
     """
 
     last: Path
     best: Path
-    curve: list[dict[str, float | None]]
+    curve: list[Entry]
+    watched: str
 
 
-class Trainer(ABC):
-    """Continues the pre-training of an encoder on a task's texts, without labels.
+class Trainer(ABC, Generic[R]):
+    """Trains an encoder on a task; here, what is so of all that need no labels.
 
     Parameters
     ----------
     recipe : by default the paper's
+
+    Attributes
+    ----------
+    watched : name of the score in the learning curve
     """
 
-    name: str
-    section: str
-    version = "1"
-    defaults: Recipe
+    name: ClassVar[str]
+    section: ClassVar[str]
+    version: ClassVar[str] = "1"
+    watched: ClassVar[str] = "v_measure"
+    defaults: R
 
-    def __init__(self, recipe: Recipe | None = None) -> None:
-        self.recipe = recipe or self.defaults
+    def __init__(self, recipe: R | None = None) -> None:
+        self.recipe: R = recipe or self.defaults
 
     @classmethod
     def with_changes(cls, changes: Mapping[str, Any]) -> Self:
@@ -98,13 +111,37 @@ class Trainer(ABC):
                 f"recipe: {'.'.join(map(str, first['loc']))}: {first['msg']} (there are: {known})"
             ) from None
 
-    @abstractmethod
-    def learner(self, network: Any, recipe: Recipe) -> Any:
-        """A torch module that shares the network's encoder: batch (from `examples`) in, loss out."""
+    @property
+    def variant(self) -> str:
+        """What tells the checkpoints of variants of a recipe apart; part of their names."""
+        return ""
+
+    def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
+        """What is trained on: all the task's texts and more."""
+        return list(dict.fromkeys([*task.texts, *extra]))
+
+    def parts(self, task: Task) -> list[str]:
+        """Of which parts of the task the training sees texts."""
+        return sorted(task.splits["part"].unique())
+
+    def network(self, base: Transformer) -> Any:
+        """The base model in fp32, to be changed."""
+        network = Transformer(base.card.model_copy(update={"precision": "fp32"}), base.device)._network
+        if self.recipe.max_length:
+            network.max_seq_length = self.recipe.max_length
+        return network
 
     @abstractmethod
-    def examples(self, network: Any, texts: Sequence[str], recipe: Recipe) -> "Examples":
+    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "Examples":
         """The training examples."""
+
+    @abstractmethod
+    def learner(self, network: Any, examples: Any) -> Any:
+        """A torch module that shares the network's encoder: batch (from `examples`) in, loss out."""
+
+    def measure(self, task: Task, base: Transformer, network: Any, learner: Any, step: int) -> float:
+        """The watched score of the network as it is: V-measure, the unweighted mean over the task's test splits."""
+        return mean_score(task, Watched(base, network, step), WATCHED, METRIC)
 
     def fit(
         self,
@@ -113,13 +150,14 @@ class Trainer(ABC):
         out: Path,
         extra: Sequence[str] = (),
         progress: Progress = SILENT,
-        watch: Callable[[dict[str, float | None]], None] = lambda entry: None,
+        watch: Callable[[Entry], None] = lambda entry: None,
     ) -> Checkpoint:
         """Train, or go on with a training that was stopped.
 
         Parameters
         ----------
-        task : its texts are trained on, of all splits and parts, without labels; and its test splits are scored on the way
+        task : what is trained on, and scored on the way: without labels, the texts of all parts and its test splits; with labels,
+            its train and its validation splits
         base : the model to start from
         out : folder of checkpoints; `<name>-last` and `<name>-best` are written there, whole or not at all
         extra : more texts to train on
@@ -128,16 +166,16 @@ class Trainer(ABC):
         Raises
         ------
         TraubeError
-            If the loss is not finite, or there are no texts.
+            If the loss is not finite, or there is nothing to train on.
         """
-        texts = list(dict.fromkeys([*task.texts, *extra]))
-        name = f"{self.name}__{task.name}__{base.name}.s{self.recipe.seed}"
+        texts = self.texts(task, extra)
+        name = f"{self.name}__{task.name}__{base.name}{self.variant}.s{self.recipe.seed}"
         folders = {kind: out / f"{name}-{kind}" for kind in ("last", "best")}
         identity = self._identity(task, base, texts)
         with locked(out / f".{name}"):
             finished = [_finished(folder, identity) for folder in folders.values()]
             if all(finished) and finished[0]:
-                return Checkpoint(folders["last"], folders["best"], finished[0]["curve"])
+                return Checkpoint(folders["last"], folders["best"], finished[0]["curve"], self.watched)
             work = out / f".{name}.{digest(identity)}"
             curve = _Run(self, task, base, texts, work, progress, watch).train()
             about = {
@@ -145,15 +183,16 @@ class Trainer(ABC):
                 "trainer": self.name,
                 "section": self.section,
                 "task": task.name,
-                "parts": sorted(task.splits["part"].unique()),
+                "parts": self.parts(task),
                 "base": base.name,
+                "watched": self.watched,
                 "curve": curve,
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
             }
             for kind, folder in folders.items():
                 _publish(work / kind, folder, {**about, "kind": kind})
             shutil.rmtree(work, ignore_errors=True)
-        return Checkpoint(folders["last"], folders["best"], curve)
+        return Checkpoint(folders["last"], folders["best"], curve, self.watched)
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
         """What the result follows from."""
@@ -237,11 +276,11 @@ class Watched:
         return self._model.encode_batches(texts)
 
 
-def v_measure(task: Task, model: Watched) -> float:
-    """The unweighted mean over the task's test splits."""
+def mean_score(task: Task, model: Any, protocol: Protocol, metric: str) -> float:
+    """The unweighted mean of a metric over the task's test splits."""
     with TemporaryDirectory(prefix="traube-") as folder:
-        scores, _ = evaluate(task, model, cells(task, model, WATCHED), Path(folder))
-    return float(scores.loc[scores["metric"] == METRIC, "value"].mean())
+        scores, _ = evaluate(task, model, cells(task, model, protocol), Path(folder))
+    return float(scores.loc[scores["metric"] == metric, "value"].mean())
 
 
 class _Run:
@@ -249,29 +288,31 @@ class _Run:
 
     def __init__(
         self,
-        trainer: Trainer,
+        trainer: Trainer[Any],
         task: Task,
         base: Transformer,
         texts: Sequence[str],
         work: Path,
         progress: Progress,
-        watch: Callable[[dict[str, float | None]], None],
+        watch: Callable[[Entry], None],
     ) -> None:
         if not texts:
             raise TraubeError(f"{task.name}: there are no texts to train on")
-        self.task, self.base, self.work, self.watch, self.progress = task, base, work, watch, progress
-        self.recipe = trainer.recipe
-        self.network = _fresh(base, self.recipe)
-        self.examples = trainer.examples(self.network, texts, self.recipe)
-        self.learner = trainer.learner(self.network, self.recipe)
-        step = self.recipe.batch * self.recipe.accumulate
-        self.steps = max(1, round(self.recipe.epochs * len(texts) / step))
-        self.steps_an_epoch = len(texts) / step
+        self.trainer, self.task, self.base, self.work = trainer, task, base, work
+        self.watch, self.progress = watch, progress
+        self.recipe = cast(Recipe, trainer.recipe)
+        self.network = trainer.network(base)
+        self.examples = trainer.examples(self.network, task, texts)
+        self.learner = trainer.learner(self.network, self.examples)
+        self.steps_an_epoch = self.examples.n / (self.recipe.batch * self.recipe.accumulate)
+        self.steps = max(1, round(self.recipe.epochs * self.steps_an_epoch)) if self.recipe.epochs else 0
         self.every = self.recipe.evaluate_every or max(1, round(self.steps_an_epoch))
-        self.curve: list[dict[str, float | None]] = []
+        self.curve: list[Entry] = []
         self.losses: list[float] = []
+        self.seconds = 0.0
+        self.began = time.monotonic()
 
-    def train(self) -> list[dict[str, float | None]]:
+    def train(self) -> list[Entry]:
         """Train to the end; the curve."""
         from transformers.trainer_utils import get_last_checkpoint
 
@@ -280,34 +321,42 @@ class _Run:
         self.work.mkdir(parents=True, exist_ok=True)
         saved = get_last_checkpoint(str(self.work))
         self.curve = self._kept(saved)
+        self.seconds = float(self.curve[-1]["seconds"] or 0) if self.curve else 0.0
         self.progress.total("steps", self.steps)
+        self.began = time.monotonic()
         if not self.curve:
             self.evaluate(0)
-        loop(self).train(resume_from_checkpoint=saved)
+        if self.steps:
+            loop(self).train(resume_from_checkpoint=saved)
         self.network.save(str(self.work / "last"))
         return self.curve
 
     def evaluate(self, step: int) -> None:
         """Score the network, keep the curve, and the network itself if it is the best so far."""
+        if step:
+            self.seconds += time.monotonic() - self.began
         training = self.learner.training
+        self.learner.eval()
         self.network.eval()
         try:
-            value = v_measure(self.task, Watched(self.base, self.network, step))
+            value = self.trainer.measure(self.task, self.base, self.network, self.learner, step)
         except TraubeError as error:
             raise self.diverged(step, str(error)) from None
         self.learner.train(training)
-        entry: dict[str, float | None] = {
+        entry: Entry = {
             "step": step,
             "epoch": step / self.steps_an_epoch,
+            "seconds": self.seconds,
             "loss": float(np.mean(self.losses)) if self.losses else None,
-            "v_measure": value,
+            self.trainer.watched: value,
         }
         self.losses.clear()
-        if all(value > (earlier["v_measure"] or 0) for earlier in self.curve):
+        if all(value > (earlier[self.trainer.watched] or 0) for earlier in self.curve):
             self._keep_best()
         self.curve.append(entry)
         write_json(self.work / "curve.json", self.curve)
         self.watch(entry)
+        self.began = time.monotonic()
 
     def diverged(self, step: int, found: str) -> TraubeError:
         """The error for numbers that are not finite."""
@@ -322,18 +371,10 @@ class _Run:
         shutil.rmtree(best, ignore_errors=True)
         new.rename(best)
 
-    def _kept(self, saved: str | None) -> list[dict[str, float | None]]:
+    def _kept(self, saved: str | None) -> list[Entry]:
         """The curve up to the step that was saved."""
         path = self.work / "curve.json"
         if saved is None or not path.exists():
             return []
         step = int(Path(saved).name.rpartition("-")[2])
         return [entry for entry in json.loads(path.read_text()) if (entry["step"] or 0) <= step]
-
-
-def _fresh(base: Transformer, recipe: Recipe) -> Any:
-    """The base model in fp32, to be changed."""
-    network = Transformer(base.card.model_copy(update={"precision": "fp32"}), base.device)._network
-    if recipe.max_length:
-        network.max_seq_length = recipe.max_length
-    return network

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from traube.task import Task
 from traube.training.base import Examples, Recipe, Trainer
 
 DELETED = 0.6
@@ -25,18 +26,18 @@ class TsdaeRecipe(Recipe):
     pooling: Literal["mean", "cls"] = Field("mean", description="how tokens become the one vector, in training")
 
 
-class Tsdae(Trainer):
+class Tsdae(Trainer[TsdaeRecipe]):
     """Denoising: the decoder is the encoder, with the same weights."""
 
     name = "tsdae"
     section = "Wehrli et al. 2023, 3.3 and Table 5; Wang et al. 2021"
     defaults = TsdaeRecipe(epochs=1, batch=8, learning_rate=3e-5, evaluate_every=512)
 
-    def learner(self, network: Any, recipe: Recipe) -> Any:
-        return _learner(network, getattr(recipe, "pooling", "mean"), recipe.seed)
+    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "DamagedTexts":
+        return DamagedTexts(network, texts, self.recipe.seed)
 
-    def examples(self, network: Any, texts: Sequence[str], recipe: Recipe) -> "DamagedTexts":
-        return DamagedTexts(network, texts, recipe.seed)
+    def learner(self, network: Any, examples: "DamagedTexts") -> Any:
+        return _learner(network, self.recipe.pooling, self.recipe.seed)
 
 
 class DamagedTexts(Examples):

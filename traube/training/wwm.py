@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from traube.task import Task
 from traube.training.base import Examples, Recipe, Trainer
 
 SHARE = 0.15
@@ -20,7 +21,7 @@ MASKED, REPLACED = 0.8, 0.1
 IGNORED = -100  # what torch's cross entropy leaves out
 
 
-class Wwm(Trainer):
+class Wwm(Trainer[Recipe]):
     """Whole-word masking. Where the base model brings no head for masked words, a new one is trained along with it."""
 
     name = "wwm"
@@ -36,11 +37,11 @@ class Wwm(Trainer):
         evaluate_every=25,
     )
 
-    def learner(self, network: Any, recipe: Recipe) -> Any:
-        return _learner(network, recipe.seed)
+    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "MaskedTexts":
+        return MaskedTexts(network.tokenizer, texts, network.max_seq_length, self.recipe.seed)
 
-    def examples(self, network: Any, texts: Sequence[str], recipe: Recipe) -> "MaskedTexts":
-        return MaskedTexts(network.tokenizer, texts, network.max_seq_length, recipe.seed)
+    def learner(self, network: Any, examples: "MaskedTexts") -> Any:
+        return _learner(network, self.recipe.seed)
 
 
 class MaskedTexts(Examples):

@@ -1,0 +1,376 @@
+"""COB (Gupta, Kar & Dietz, RepL4NLP 2022): its tables, measured beside published.
+
+Measured are the checkpoints of `traube train cob`, `triplet` and `untrained` (several seeds are one row) and the models of the benchmark,
+clustered by average linkage on Euclidean distances with the true number of clusters: protocol `cob`.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from traube.evaluate import embed
+from traube.metrics.significance import paired_t, shared
+from traube.models import EmbeddingCache, Model, Precision
+from traube.params import Protocol
+from traube.paths import raw
+from traube.report.spaces import Space
+from traube.standing import standing
+from traube.store import Store
+from traube.task import Task
+from traube.tasks.reading import plain_or_gzipped
+from traube.tasks.trec_car import SIZES, qrels
+
+PROTOCOL = "cob"
+METHOD = "none/agglomerative_average"
+METRICS = {name: f"{full}/noise_as_cluster" for name, full in
+           {"ri": "ri", "ari": "ari", "nmi": "nmi_arithmetic", "ami": "ami"}.items()}  # fmt: skip
+TASKS = {
+    "table_4": ("newsgroups",),
+    "table_6": ("trec_car_coarse", "car_test200_coarse"),
+    "table_7": ("trec_car_fine", "car_test200_fine"),
+}
+LEVEL = 0.05
+CURVE = ("step", "epoch", "seconds", "validation_ari")
+REFERENCE = "triplet"
+# of a checkpoint's name: trainer, task, base model, passages of a training split, seed
+_CHECKPOINT = re.compile(
+    r"(?P<trainer>cob|triplet|untrained)__(?P<task>[a-z0-9_]+?)__(?P<base>.+?)(\.n(?P<n>\d+))?\.s(?P<seed>\d+)-(?P<kind>best|last)"
+)
+QRELS = "benchmarkY1test_qrels/qrels.car17v2.0.benchmarkY1test.txt"
+
+
+def published(table: str) -> pd.DataFrame:
+    """A table as it is printed: `table2`, `table3`, `table5` or `results` (tables 4, 6 and 7)."""
+    with files("traube.published").joinpath(f"cob_{table}.csv").open(encoding="utf-8") as file:
+        return pd.read_csv(file, comment="#")
+
+
+def table_2(store: Store) -> pd.DataFrame:
+    """The data sets: documents, instances, and the documents and clusters of an instance.
+
+    The statistics of CAR's test articles need no texts: where the task is not read, they are those of the published qrels.
+
+    Returns
+    -------
+    DataFrame data, column, published, measured, note
+    """
+    sources: dict[str, tuple[dict[str, float], str]] = {
+        "20NG train": _of_task(store, "newsgroups", ["train", "validation"]),
+        "20NG test": _of_task(store, "newsgroups", ["test"]),
+        "CAR train": ({}, "articles of train.v2.0 of all sizes are not read; see table 5"),
+        "CAR test": _of_car_test(store),
+    }
+    printed = published("table2").set_index("data")
+    rows = [
+        (data, column, printed.loc[data, column], measured.get(column), note)
+        for data, (measured, note) in sources.items()
+        for column in printed.columns
+        if pd.notna(printed.loc[data, column]) or column in measured
+    ]
+    return pd.DataFrame(rows, columns=["data", "column", "published", "measured", "note"])
+
+
+def _of_task(store: Store, name: str, parts: list[str], column: str = "k_coarse") -> tuple[dict[str, float], str]:
+    task = _read(store, name)
+    if task is None:
+        return {}, f"{name} has not been read here"
+    note = "posts of which nothing is left are dropped from their block" if name == "newsgroups" else ""
+    return _sizes(task.splits[task.splits["part"].isin(parts)], column), note
+
+
+def _sizes(splits: pd.DataFrame, column: str) -> dict[str, float]:
+    groups = splits.groupby(["part", "split"])["label"]
+    return {
+        "N": float(len(splits)),
+        "C": float(groups.ngroups),
+        "n": float(groups.size().mean()),
+        column: float(groups.nunique().mean()),
+    }
+
+
+def _of_car_test(store: Store) -> tuple[dict[str, float], str]:
+    coarse, note = _of_task(store, "trec_car_coarse", ["test"])
+    if coarse:
+        return coarse | _of_task(store, "trec_car_fine", ["test"], "k_fine")[0], note
+    path = plain_or_gzipped(raw() / "trec_car" / QRELS)
+    if not path.is_file():
+        return {}, f"{note}, nor are there qrels"
+    judged = qrels(path).groupby("page")
+    counts = judged[["coarse", "fine"]].nunique().mean()
+    sizes = {"N": float(judged.size().sum()), "C": float(judged.ngroups), "n": float(judged.size().mean())}
+    return {
+        **sizes,
+        "k_coarse": float(counts["coarse"]),
+        "k_fine": float(counts["fine"]),
+    }, f"of {path.name}, which has no texts"
+
+
+def table_3(studies: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+    """Lambda and r: the best of each task's study beside the paper's.
+
+    Parameters
+    ----------
+    studies : by task, the best parameters found here
+
+    Returns
+    -------
+    DataFrame task, column, published, measured, note
+    """
+    printed = published("table3").set_index("task")
+    tasks = [*printed.index, *sorted(set(studies) - set(printed.index))]
+    rows = []
+    for task in tasks:
+        for column in ("lam", "r"):
+            note = "" if task in studies else "no study here: traube tune"
+            value = printed[column].get(task, np.nan)
+            rows.append((task, column, value, studies.get(task, {}).get(column), note))
+    return pd.DataFrame(rows, columns=["task", "column", "published", "measured", "note"])
+
+
+def table_5(store: Store) -> pd.DataFrame:
+    """CAR's training articles by their number of passages.
+
+    Returns
+    -------
+    DataFrame n, column, published, measured, note
+    """
+    printed = published("table5").set_index("n")
+    rows = []
+    for n in SIZES:
+        measured: dict[str, float] = {}
+        for level in ("coarse", "fine"):
+            task = _read(store, f"trec_car_{level}")
+            if task is None:
+                continue
+            train = task.splits[task.splits["part"] == "train"]
+            train = train[train.groupby("split")["item"].transform("size") == n]
+            if not train.empty:
+                measured |= _sizes(train, f"k_{level}") | {f"t_{level}": float(_triples(train))}
+        note = "" if measured else "the training articles are not there"
+        rows += [(n, column, printed.loc[n, column], measured.get(column), note) for column in printed.columns]
+    return pd.DataFrame(rows, columns=["n", "column", "published", "measured", "note"])
+
+
+def _triples(splits: pd.DataFrame) -> int:
+    """Pairs of one class times the items of other classes, summed over splits."""
+    total = 0
+    for _, labels in splits.groupby("split")["label"]:
+        sizes = labels.value_counts().to_numpy()
+        total += int((sizes * (sizes - 1) // 2 * (len(labels) - sizes)).sum())
+    return total
+
+
+def results(store: Store, protocols: Mapping[str, Protocol], table: str) -> pd.DataFrame:
+    """Tables 4, 6 and 7: RI, ARI, NMI and AMI, means over test splits, and standard deviations over seeds.
+
+    Parameters
+    ----------
+    table : `table_4`, `table_6` or `table_7`
+
+    Returns
+    -------
+    DataFrame task, method, n, base, metric, published, measured, sd (over seeds, population), seeds, p (two-sided, paired t-test over
+    splits of the mean over seeds, corrected for the texts that splits share, against Triplet of the same base), difference, verdict,
+    note
+    """
+    frames = [_measured(store, protocols, name) for name in TASKS[table]]
+    measured = pd.concat(frames, ignore_index=True)
+    printed = published("results")
+    printed = printed[printed["table"] == table].melt(
+        ["task", "method", "n"], ["ri", "ari", "nmi"], var_name="metric", value_name="published"
+    )
+    # the paper's encoder is another than any here: its rows stand beside each base model that was trained
+    found = printed.merge(measured, on=["task", "method", "n", "metric"], how="outer")
+    found["note"] = np.where(found["measured"].isna(), "not measured here", "")
+    order = {m: i for i, m in enumerate(METRICS)}
+    found = found.assign(order=found["metric"].map(order)).sort_values(
+        ["task", "base", "method", "n", "order"], na_position="last"
+    )
+    return found.drop(columns="order").reset_index(drop=True)
+
+
+_COLUMNS = ["task", "method", "n", "base", "metric", "measured", "sd", "seeds", "difference", "p", "verdict"]
+
+
+def _measured(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
+    task = _read(store, name)
+    if task is None or PROTOCOL not in protocols:
+        return pd.DataFrame(columns=_COLUMNS)
+    by_split = pd.concat([_of_store(store, protocols, name), _tfidf(task)], ignore_index=True)
+    covariance = shared([split.rows for split in task.test_splits()])
+    order = [split.split for split in task.test_splits()]
+    keys = ["method", "n", "base", "metric"]
+    means = by_split.groupby([*keys, "split"], dropna=False)["value"].mean()
+    rows = []
+    for key, group in by_split.groupby(keys, dropna=False):
+        seeds = group.groupby("seed", dropna=False)["value"].mean()
+        test = _against_triplet(means, key, order, covariance)
+        rows.append((name, *key, seeds.mean(), seeds.std(ddof=0), len(seeds), *test))
+    return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+def _against_triplet(
+    means: pd.Series, key: tuple[Any, ...], order: list[str], covariance: Any
+) -> tuple[float, float, str]:
+    method, n, base, metric = key
+    # the paper's reference is the triplet model of the smallest n
+    rivals = means.index.to_frame(index=False)
+    rivals = rivals[(rivals["method"] == REFERENCE) & (rivals["metric"] == metric)]
+    rivals = rivals[rivals["base"] == base] if (rivals["base"] == base).any() else rivals
+    if rivals.empty:
+        return np.nan, np.nan, ""
+    rival = rivals.sort_values("n").iloc[0]
+    if (method, base) == (REFERENCE, rival["base"]) and (n == rival["n"] or (pd.isna(n) and pd.isna(rival["n"]))):
+        return 0.0, np.nan, "*"
+    own, other = (_values(means, k, order) for k in (key, tuple(rival[["method", "n", "base", "metric"]])))
+    test = paired_t(own - other, covariance)
+    verdict = ("higher" if test.difference > 0 else "lower") if test.p < LEVEL else ""
+    return test.difference, test.p, verdict
+
+
+def _values(means: pd.Series, key: tuple[Any, ...], order: list[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    frame = means.reset_index()
+    for column, value in zip(["method", "n", "base", "metric"], key, strict=True):
+        frame = frame[frame[column].isna() if pd.isna(value) else frame[column] == value]
+    return frame.set_index("split")["value"].reindex(order).to_numpy(np.float64)
+
+
+def _of_store(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
+    """DataFrame method, n, base, seed, split, metric, value of what was evaluated."""
+    cells = _scored(store, protocols, name)
+    scores = store.scores(cells, list(METRICS.values()))
+    found = scores.merge(
+        cells[["cell_id", "method", "n", "base", "training_seed"]].rename(columns={"training_seed": "seed"})
+    )
+    names = {full: short for short, full in METRICS.items()}
+    return found.assign(metric=found["metric"].map(names), n=found["n"].astype(float))[
+        ["method", "n", "base", "seed", "split", "metric", "value"]
+    ]
+
+
+def _scored(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
+    """The cells of this paper's method, with what their models' names say."""
+    cells = standing(store.cells(name), store, protocols)
+    cells = cells[(cells["protocol"] == PROTOCOL) & (cells["status"] == "done")]
+    cells = cells[cells["reducer"] + "/" + cells["clusterer"] == METHOD]
+    about = [_parsed(model, name) for model in cells["model"]]
+    kept = [a is not None for a in about]
+    columns = {k: [a[k] for a in about if a] for k in ("method", "n", "base", "training_seed")}
+    return cells[kept].assign(**columns)
+
+
+def _parsed(model: str, task: str) -> dict[str, Any] | None:
+    """What a model's name says: a checkpoint of this paper trained on the task (`best`), or a model of the benchmark; else None."""
+    match = _CHECKPOINT.fullmatch(model)
+    if match is None:
+        return None if "__" in model else {"method": "as it is", "n": None, "base": model, "training_seed": None}
+    if match["task"] != task or match["kind"] != ("last" if match["trainer"] == "untrained" else "best"):
+        return None
+    n = float(match["n"]) if match["n"] else None
+    return {"method": match["trainer"], "n": n, "base": match["base"], "training_seed": int(match["seed"])}
+
+
+def _tfidf(task: Task) -> pd.DataFrame:
+    """TF-IDF fitted on each split by itself, in the distance of the reference code (Euclidean) and in that of the paper (cosine)."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from traube.methods.clusterers import Agglomerative
+    from traube.metrics.clustering import score
+
+    texts, rows = task.texts, []
+    for split in task.test_splits():
+        if split.labels is None or split.classes is None:
+            continue
+        vectors = TfidfVectorizer(dtype=np.float64).fit_transform([texts[r] for r in split.rows])
+        for method, metric in (("tfidf", "euclidean"), ("tfidf, cosine", "cosine")):
+            found = Agglomerative(split.classes, "average", metric).fit(vectors).labels_
+            values = score(split.labels, found)
+            rows += [(method, np.nan, None, None, split.split, short, values[full]) for short, full in METRICS.items()]
+    return pd.DataFrame(rows, columns=["method", "n", "base", "seed", "split", "metric", "value"])
+
+
+def trainings(folder: Path) -> pd.DataFrame:
+    """Figures 3 and 5: the learning curves of COB and Triplet.
+
+    Returns
+    -------
+    DataFrame task, base, method, n, seed, step, epoch, seconds (of training, without evaluations), validation_ari
+    """
+    rows = []
+    for path in sorted(folder.glob("*-last/checkpoint.json")):
+        match = _CHECKPOINT.fullmatch(path.parent.name)
+        if match is None or match["trainer"] == "untrained":
+            continue
+        about = json.loads(path.read_text(encoding="utf-8"))
+        n = int(match["n"]) if match["n"] else None
+        key = (match["task"], match["base"], match["trainer"], n, int(match["seed"]))
+        rows += [(*key, *(entry[column] for column in CURVE)) for entry in about["curve"]]
+    return pd.DataFrame(rows, columns=["task", "base", "method", "n", "seed", *CURVE])
+
+
+def convergence(curves: pd.DataFrame) -> pd.DataFrame:
+    """Time to convergence and of an epoch, and COB's beside Triplet's.
+
+    A training has converged at the first evaluation at which the mean validation ARI has come 95 % of its way from start to best.
+
+    Returns
+    -------
+    DataFrame task, base, n, seed, method, seconds_to_converge, seconds_an_epoch, best_ari, times_slower (than COB, same seed)
+    """
+    keys = ["task", "base", "n", "seed", "method"]
+    rows = []
+    for key, curve in curves.groupby(keys, dropna=False):
+        curve = curve.sort_values("step")
+        ari, seconds = curve["validation_ari"].to_numpy(), curve["seconds"].to_numpy()
+        near = ari >= ari[0] + 0.95 * (ari.max() - ari[0])
+        epoch = seconds[-1] / curve["epoch"].iloc[-1] if curve["epoch"].iloc[-1] else np.nan
+        rows.append((*key, seconds[int(near.argmax())], epoch, ari.max()))
+    found = pd.DataFrame(rows, columns=[*keys, "seconds_to_converge", "seconds_an_epoch", "best_ari"])
+    cob = found[found["method"] == "cob"].set_index(keys[:-1])["seconds_to_converge"]
+    base = [cob.get(tuple(row), np.nan) for row in found[keys[:-1]].itertuples(index=False)]
+    return found.assign(times_slower=found["seconds_to_converge"] / base)
+
+
+def spaces(
+    store: Store,
+    cache: EmbeddingCache,
+    protocols: Mapping[str, Protocol],
+    name: str,
+    model_of: Callable[[str, Precision | None], Model],
+    count: int,
+) -> list[Space]:
+    """Figure 4: the largest test splits as the trained models of the lowest seed place them, from vectors that are kept.
+
+    Parameters
+    ----------
+    model_of : name and precision to model
+    """
+    task = _read(store, name)
+    if task is None or PROTOCOL not in protocols:
+        return []
+    cells = _scored(store, protocols, name)
+    cells = cells[cells["method"].isin(("cob", REFERENCE))]
+    cells = cells.sort_values(["method", "training_seed"]).drop_duplicates(["method", "base"])
+    scores = store.scores(cells, [METRICS["ari"]]).set_index(["cell_id", "split"])["value"]
+    splits = sorted(task.test_splits(), key=lambda s: -s.size)[:count]
+    found = []
+    for cell in cells.itertuples(index=False):
+        model = model_of(cell.model, protocols[PROTOCOL].precision)
+        vectors, _ = embed(task.texts, model, cache, store.matrix(name, cell.fingerprint))
+        for split in splits:
+            labels = [] if split.labels is None else list(split.labels)
+            texts = [task.texts[r] for r in split.rows]
+            ari = float(scores[cell.cell_id, split.split])
+            found.append(Space(cell.model, split.split, vectors.subset(split.rows).load(), labels, texts, ari))
+    return found
+
+
+def _read(store: Store, name: str) -> Task | None:
+    card = store.card(name)
+    return store.task(card) if card is not None and store.manifest(name) is not None else None

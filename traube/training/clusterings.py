@@ -1,0 +1,284 @@
+"""What trainers on gold clusterings share: recipe, encoder, the splits of a task, and validation by clustering."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from traube.errors import TraubeError
+from traube.files import digest
+from traube.models.transformer import TOKENS_A_BATCH, Transformer
+from traube.params import Protocol
+from traube.task import Task
+from traube.training.base import Examples, Recipe, Trainer, mean_score
+
+# As COB validates: average linkage on Euclidean distances, the true number of clusters (D.3, D.6).
+VALIDATED = Protocol(reducers=("none",), clusterers=("agglomerative_average",), seeds=(42,))
+ARI = "ari/noise_as_cluster"
+HEAD = 256
+
+
+class ClusteringRecipe(Recipe):
+    """How to train on gold clusterings."""
+
+    head: Literal["tanh", "none"] = Field(
+        "tanh", description="a new dense layer of 256 with tanh on the pooled tokens (reference code), or none (paper)"
+    )
+    layers: int | None = Field(
+        None, ge=0, description="how many of the encoder's top layers learn; by default all; 0: the head alone"
+    )
+    dropout: bool = Field(
+        True, description="whether the encoder's dropout is on; off, a step takes half the time on CPU"
+    )
+    passages: int | None = Field(None, ge=2, description="train on the splits of exactly this many texts only")
+
+
+C = TypeVar("C", bound=ClusteringRecipe)
+
+
+class ClusteringTrainer(Trainer[C]):
+    """Trains on the train splits of a task; `best` has the highest mean ARI on its validation splits."""
+
+    watched = "validation_ari"
+
+    @property
+    def variant(self) -> str:
+        return f".n{self.recipe.passages}" if self.recipe.passages else ""
+
+    def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
+        """The texts of the train and validation splits.
+
+        Raises
+        ------
+        TraubeError
+            If the task has no labelled splits of both parts, or more texts are given: there is nothing to learn from them.
+        """
+        if extra:
+            raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
+        seen = task.splits[task.splits["part"].isin(self.parts(task))]
+        for part in self.parts(task):
+            if not (seen["part"] == part).any():
+                raise TraubeError(f"{task.name}: there are no {part} splits, which {self.name} needs")
+        if seen["label"].isna().any():
+            raise TraubeError(f"{task.name}: there are splits without labels, from which {self.name} cannot learn")
+        return task.corpus.loc[task.corpus["text_id"].isin(seen["text_id"]), "text"].tolist()
+
+    def parts(self, task: Task) -> list[str]:
+        return ["train", "validation"]
+
+    def network(self, base: Transformer) -> Any:
+        network = super().network(base)
+        if self.recipe.head == "tanh":
+            network = _with_head(network, self.recipe.seed)
+        return network
+
+    @abstractmethod
+    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "SplitExamples": ...
+
+    def measure(self, task: Task, base: Transformer, network: Any, learner: Any, step: int) -> float:
+        """Mean ARI over the validation splits."""
+        return mean_score(part_as_test(task, "validation"), _Known(base.name, learner.encoder, step), VALIDATED, ARI)
+
+    def split_problems(self, task: Task, texts: Sequence[str]) -> list["Problem"]:
+        """The train splits, as rows of `texts` and classes.
+
+        Raises
+        ------
+        TraubeError
+            If there is none of the size asked for, or one is too large for the memory: its matrices are quadratic.
+        """
+        rows = {text: row for row, text in enumerate(texts)}
+        trained = part_as_test(task, "train")
+        rows_of_corpus = np.array([rows[t] for t in trained.texts], dtype=np.int64)
+        problems = [
+            Problem(split.split, rows_of_corpus[split.rows], np.unique(split.labels, return_inverse=True)[1])
+            for split in trained.test_splits()
+            if split.labels is not None and self.recipe.passages in (None, split.size)
+        ]
+        if not problems:
+            raise TraubeError(f"{task.name}: there is no train split of exactly {self.recipe.passages} texts")
+        largest = max(problems, key=lambda p: len(p.rows))
+        _refuse_too_large(f"{task.name}: train split '{largest.name}'", len(largest.rows))
+        return problems
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A split to learn from.
+
+    Attributes
+    ----------
+    rows : int64 [n], its texts
+    classes : int64 [n], 0 to k - 1
+    """
+
+    name: str
+    rows: NDArray[np.int64]
+    classes: NDArray[np.int64]
+
+
+class _Known:
+    """The learner's encoder, as the engine wants a model; for the texts that the learner knows."""
+
+    corpus_bound = False
+
+    def __init__(self, name: str, encoder: Any, step: int) -> None:
+        self.name = name
+        self.fingerprint = f"step-{step}"
+        self._encoder = encoder
+        self._rows = {text: row for row, text in enumerate(encoder.texts)}
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors, float32 [n, d]."""
+        return self._encoder.vectors([self._rows[t] for t in texts])
+
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Positions and vectors, all at once."""
+        yield np.arange(len(texts)), self.encode(texts)
+
+
+class SplitExamples(Examples):
+    """Examples that name texts by their rows.
+
+    Attributes
+    ----------
+    texts : all texts that are trained on or validated
+    """
+
+    def __init__(self, n: int, seed: int, texts: Sequence[str]) -> None:
+        super().__init__(n, seed)
+        self.texts = texts
+
+
+def part_as_test(task: Task, part: str) -> Task:
+    """The task with a part in place of its test part, and the texts of that part only."""
+    splits = task.splits[task.splits["part"] == part]
+    corpus = task.corpus[task.corpus["text_id"].isin(splits["text_id"])].reset_index(drop=True)
+    return replace(task, corpus=corpus, splits=splits.assign(part="test").reset_index(drop=True))
+
+
+# Square matrices of a training step: distances, both adjacencies, their gradients and what the linkage copies.
+MATRICES = 10
+
+
+def _refuse_too_large(where: str, n: int) -> None:
+    import psutil
+
+    needed, free = MATRICES * 8 * n * n, psutil.virtual_memory().available
+    if needed > free:
+        raise TraubeError(
+            f"{where}: {n:,} texts at once need {needed / 2**30:,.1f} GiB for their pairs, and {free / 2**30:,.1f} are free"
+        )
+
+
+def _with_head(network: Any, seed: int) -> Any:
+    """Tokens, pooling and a new dense layer with tanh; what came after the pooling is left out."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense, Pooling
+
+    body = network[0]
+    pooling = next((m for m in network if isinstance(m, Pooling)), None)
+    pooling = pooling or Pooling(body.get_embedding_dimension(), pooling_mode="mean")
+    torch.manual_seed(seed)
+    dense = Dense(pooling.get_embedding_dimension(), HEAD, activation_function=torch.nn.Tanh())
+    return SentenceTransformer(modules=[body, pooling, dense], device=str(network.device))
+
+
+_KEPT: dict[tuple[str, int, str], Any] = {}
+
+
+def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -> Any:
+    """A torch module that encodes texts by their rows, each text of a batch once, gradients and all.
+
+    Texts are tokenised once, and batched with others of like length. Where the head alone learns, what is below it is computed
+    once for all.
+    """
+    import torch
+    from torch import nn
+
+    _freeze(network, recipe.layers)
+    budget = TOKENS_A_BATCH[torch.device(network.device).type]
+
+    class TextEncoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+            self.texts = texts
+            self.tokens = network.tokenizer(
+                list(texts), truncation=True, max_length=network.max_seq_length, return_attention_mask=False
+            )["input_ids"]
+            self.lengths = np.array([len(t) for t in self.tokens])
+            self.below = self._below() if recipe.layers == 0 else None
+
+        def train(self, mode: bool = True) -> "TextEncoder":
+            return super().train(mode and recipe.dropout)  # without dropout, nothing else tells the modes apart
+
+        def forward(self, rows: NDArray[np.int64]) -> torch.Tensor:
+            """Vectors, float32 [n, d]."""
+            if self.below is not None:
+                return network[-1]({"sentence_embedding": self.below[rows]})["sentence_embedding"]
+            unique, back = np.unique(rows, return_inverse=True)
+            return self._all(network, unique)[back]
+
+        def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
+            """The same without gradients, for any number of texts."""
+            with torch.inference_mode():
+                return self(np.array(rows, dtype=np.int64)).float().cpu().numpy()
+
+        def _below(self) -> torch.Tensor:
+            """What the head is given, for all texts; kept for the next training of this process, as in a study."""
+            if recipe.head == "none":
+                raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
+            key = (network[0].auto_model.name_or_path, network.max_seq_length, digest(list(texts)))
+            if key not in _KEPT:
+                network.eval()
+                with torch.no_grad():
+                    vectors = self._all(nn.Sequential(*list(network)[:-1]), np.arange(len(texts)))
+                _KEPT.clear()
+                _KEPT[key] = vectors
+            return _KEPT[key]
+
+        def _all(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
+            order = rows[np.argsort(self.lengths[rows], kind="stable")]
+            sizes = np.maximum(1, budget // self.lengths[order])
+            edges = [0]
+            while edges[-1] < len(order):  # the longest text of a batch, its last, says how many fit
+                end = edges[-1] + 1
+                while end < len(order) and end + 1 - edges[-1] <= sizes[end]:
+                    end += 1
+                edges.append(end)
+            found = torch.cat([self._batch(modules, order[a:b]) for a, b in pairwise(edges)])
+            return found[np.argsort(np.argsort(self.lengths[rows], kind="stable"))]
+
+        def _batch(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
+            ids = [torch.tensor(self.tokens[r]) for r in rows]
+            mask = nn.utils.rnn.pad_sequence([torch.ones_like(i) for i in ids], batch_first=True)
+            padded = nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=network.tokenizer.pad_token_id or 0)
+            features = {"input_ids": padded.to(network.device), "attention_mask": mask.to(network.device)}
+            return modules(features)["sentence_embedding"]
+
+    return TextEncoder()
+
+
+def _freeze(network: Any, layers: int | None) -> None:
+    """Let the top layers of the encoder learn only, and what comes after it."""
+    from torch import nn
+
+    if layers is None:
+        return
+    body = network[0].auto_model
+    stack = max((m for m in body.modules() if isinstance(m, nn.ModuleList)), key=len)
+    if layers > len(stack):
+        raise TraubeError(f"recipe: layers: the encoder has {len(stack)} layers, not {layers}")
+    body.requires_grad_(False)
+    for layer in list(stack)[len(stack) - layers :]:
+        layer.requires_grad_(True)
+
+
+__all__ = ["ClusteringRecipe", "ClusteringTrainer", "Problem", "SplitExamples", "part_as_test", "text_encoder"]

@@ -1,0 +1,290 @@
+"""COB: training on the clustering metric itself (Gupta, Kar & Dietz, "Learn the Big Picture", RepL4NLP 2022).
+
+A split's vectors are clustered as they would be in use, and the metric of that clustering is the loss. Clustering has no gradient;
+blackbox backpropagation (Vlastelica et al. 2020) takes the difference between this clustering and that of distances moved a step
+along the loss's gradient: with A = cluster(D), g = dL/dA and A' = cluster(max(D + lambda g, 0)), it says dL/dD = (A' - A) / lambda.
+
+Where the step brings all distances within classes to zero and leaves those between them above it, A' is the gold clustering T, and
+the second clustering need not be run: `Blackbox.shortcuts` counts how often.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from traube import workers
+from traube.errors import TraubeError
+from traube.task import Task
+from traube.training.clusterings import (
+    ClusteringRecipe,
+    ClusteringTrainer,
+    Problem,
+    SplitExamples,
+    text_encoder,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+# Distances float64 [n, n] and a number of clusters in; labels int64 [n] out.
+Clusterer = Callable[[NDArray[np.float64], int], NDArray[np.int64]]
+Loss = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
+MetricName = Literal["ri", "ari", "purity"]
+
+
+def linkage(kind: Literal["average", "complete", "single"]) -> Clusterer:
+    """Agglomerative clustering of a distance matrix, scikit-learn's."""
+    from sklearn.cluster import AgglomerativeClustering
+
+    def cluster(distances: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+        fitted = AgglomerativeClustering(n_clusters=k, metric="precomputed", linkage=kind).fit(distances)
+        return fitted.labels_.astype(np.int64)
+
+    return cluster
+
+
+class Blackbox:
+    """Clusters distance matrices, with blackbox backpropagation's gradient.
+
+    Parameters
+    ----------
+    lam : the paper's lambda, how far distances are moved; above 0
+    cluster : any clusterer of a distance matrix
+
+    Attributes
+    ----------
+    steps, shortcuts : how many gradients were computed, and how many of them needed no second clustering
+    """
+
+    def __init__(self, lam: float, cluster: Clusterer) -> None:
+        if not lam > 0:
+            raise TraubeError(
+                f"lambda is {lam:g}; it must be above 0, since distances are moved by lambda times the gradient"
+            )
+        self.lam = lam
+        self.cluster = cluster
+        self.steps = self.shortcuts = 0
+
+    def adjacency(
+        self, distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]
+    ) -> tuple["torch.Tensor", ...]:
+        """Who shares a cluster with whom, for each split, with as many clusters as there are classes.
+
+        Parameters
+        ----------
+        distances : float [n, n] each, symmetric with diagonal 0; n may differ
+        gold : float [n, n] each, 1 where two items share a class
+
+        Returns
+        -------
+        like `gold`, of the clusterings; in backward, the gradient (A' - A) / lambda
+
+        Raises
+        ------
+        TraubeError
+            If a distance is not finite.
+        """
+        return _function().apply(self, [t.detach() for t in gold], *distances)
+
+    def solve(self, distances: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+        """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer.
+
+        Raises
+        ------
+        TraubeError
+            If a distance is not finite.
+        """
+        n = len(distances)
+        if not np.isfinite(distances).all():
+            raise TraubeError("a distance between two vectors is NaN or infinite")
+        if k == 1:
+            return np.ones((n, n))
+        if k == n:
+            return np.eye(n)
+        labels = self.cluster(distances, k)
+        return (labels[:, None] == labels[None, :]).astype(np.float64)
+
+    def moved(
+        self, distances: NDArray[np.float64], gradient: NDArray[np.float64], gold: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """A', the adjacency matrix of the distances moved by lambda times the gradient."""
+        self.steps += 1
+        after = np.maximum(distances + self.lam * (gradient + gradient.T) / 2, 0.0)
+        np.fill_diagonal(after, 0.0)
+        within = gold > 0
+        if not after[within].any() and after[~within].all():
+            self.shortcuts += 1
+            return gold
+        return self.solve(after, classes_of(gold))
+
+
+def classes_of(gold: NDArray[np.float64]) -> int:
+    """Number of classes of an adjacency matrix."""
+    return round(float((1 / gold.sum(axis=1)).sum()))
+
+
+def _function() -> Any:
+    import torch
+
+    class Clustered(torch.autograd.Function):
+        @staticmethod
+        def forward(
+            ctx: Any, box: Blackbox, gold: list[torch.Tensor], *distances: torch.Tensor
+        ) -> tuple[torch.Tensor, ...]:
+            given = [d.detach().double().cpu().numpy() for d in distances]
+            golden = [t.double().cpu().numpy() for t in gold]
+            found = _in_threads(box.solve, given, [classes_of(t) for t in golden])
+            ctx.box, ctx.given, ctx.golden, ctx.found = box, given, golden, found
+            return tuple(torch.from_numpy(a).to(d) for a, d in zip(found, distances, strict=True))
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+            slopes = [g.double().cpu().numpy() for g in gradients]
+            moved = _in_threads(ctx.box.moved, ctx.given, slopes, ctx.golden)
+            differences = [(m - a) / ctx.box.lam for m, a in zip(moved, ctx.found, strict=True)]
+            return (None, None, *(torch.from_numpy(d).to(g) for d, g in zip(differences, gradients, strict=True)))
+
+    return Clustered
+
+
+def _in_threads(function: Callable[..., Any], *arguments: list[Any]) -> list[Any]:
+    if len(arguments[0]) == 1:
+        return [function(*(a[0] for a in arguments))]
+    with ThreadPoolExecutor(min(workers.count(), len(arguments[0]))) as threads:
+        return list(threads.map(function, *arguments))
+
+
+# Losses of an adjacency matrix A, float [n, n] with diagonal 1, against the gold one, T. They differ in scale, so lambda must, too.
+
+
+def rand_loss(found: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
+    """sum |A - T| = n (n - 1) (1 - RI), written A (1 - T) + (1 - A) T so that it has a slope at its minimum (section 3.2)."""
+    return (found * (1 - gold) + (1 - found) * gold).sum()
+
+
+def ari_loss(found: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
+    """1 - ARI (Hubert & Arabie 1985) from pair counts, of both orders of each pair; 0 where both agree that nothing or all is one."""
+    n = len(gold)
+    together, in_class, in_cluster = (found * gold).sum() - n, gold.sum() - n, found.sum() - n
+    chance = in_class * in_cluster / max(n * (n - 1), 1)
+    rest = (in_class + in_cluster) / 2 - chance
+    return 1 - (together - chance) / rest if rest.detach() != 0 else (found - gold).abs().sum()
+
+
+def purity_loss(found: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
+    """1 - purity: of each item's cluster the share of its commonest class, mean over items.
+
+    (A T) counts, for items i and j, how many of i's cluster are of j's class.
+    """
+    commonest = (found * (found @ gold)).amax(dim=1)
+    return 1 - (commonest / found.sum(dim=1)).mean()
+
+
+LOSSES: dict[str, Loss] = {"ri": rand_loss, "ari": ari_loss, "purity": purity_loss}
+
+
+def margin(distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]) -> "torch.Tensor":
+    """Mean distance within classes less mean distance between them, over all pairs of the batch, diagonal included (section 3.4).
+
+    Without a pair between classes, the former alone.
+    """
+    within = sum((d * t).sum() for d, t in zip(distances, gold, strict=True)) / sum(t.sum() for t in gold)
+    between = sum((1 - t).sum() for t in gold)
+    if between == 0:
+        return within
+    return within - sum((d * (1 - t)).sum() for d, t in zip(distances, gold, strict=True)) / between
+
+
+def pairwise_distances(vectors: "torch.Tensor") -> "torch.Tensor":
+    """Euclidean distances [n, n] of vectors [n, d]; between equal vectors 0, with gradient 0."""
+    import torch
+
+    return torch.cdist(vectors[None], vectors[None], compute_mode="donot_use_mm_for_euclid_dist")[0]
+
+
+class CobRecipe(ClusteringRecipe):
+    """How to train with COB.
+
+    The paper tuned lambda and r by task: 90 and 1 on 20 Newsgroups, 47 and 3.8 on CAR coarse, 103 and 0.3 on fine.
+    """
+
+    lam: float = Field(90.0, gt=0, description="the paper's lambda: how far distances are moved for the gradient")
+    r: float = Field(1.0, ge=0, description="weight of the margin between classes")
+    metric: MetricName = Field("ri", description="what is optimised; lambda goes with its scale")
+    clusterer: Literal["average", "complete", "single"] = Field("average", description="linkage")
+
+
+class Cob(ClusteringTrainer[CobRecipe]):
+    """Clustering Optimization as Blackbox."""
+
+    name = "cob"
+    section = "Gupta, Kar & Dietz 2022, section 3"
+    defaults = CobRecipe(
+        epochs=1, batch=1, learning_rate=2e-5, schedule="linear", warmup=0.1, weight_decay=0.01, evaluate_every=100
+    )
+
+    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "Problems":
+        return Problems(self.split_problems(task, texts), texts, self.recipe.seed)
+
+    def learner(self, network: Any, examples: "Problems") -> Any:
+        return _learner(text_encoder(network, examples.texts, self.recipe), self.recipe)
+
+
+class Untrained(Cob):
+    """The network before its first step: what the reference code calls SBERT raw, pooled tokens and a random head."""
+
+    name = "untrained"
+    section = "Gupta, Kar & Dietz 2022, Table 4, SBERT raw"
+    defaults = Cob.defaults.model_copy(update={"epochs": 0.0})
+
+
+class Problems(SplitExamples):
+    """One example a split."""
+
+    def __init__(self, problems: list[Problem], texts: Sequence[str], seed: int) -> None:
+        super().__init__(len(problems), seed, texts)
+        self.problems = problems
+
+    def make(self, example: int, rng: np.random.Generator) -> Problem:
+        return self.problems[example]
+
+    def collate(self, made: list[Problem]) -> list[Problem]:
+        return made
+
+
+def _learner(encoder: Any, recipe: CobRecipe) -> Any:
+    import torch
+    from torch import nn
+
+    class Clustering(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = encoder
+            self.box = Blackbox(recipe.lam, linkage(recipe.clusterer))
+            self.loss = LOSSES[recipe.metric]
+
+        def forward(self, batch: list[Problem]) -> torch.Tensor:
+            sizes = [len(p.rows) for p in batch]
+            vectors = encoder(np.concatenate([p.rows for p in batch])).float()
+            distances = [pairwise_distances(v) for v in vectors.split(sizes)]
+            classes = [torch.from_numpy(p.classes).to(vectors.device) for p in batch]
+            gold = [(c[:, None] == c[None, :]).to(vectors) for c in classes]
+            return cob_loss(self.box, self.loss, recipe.r, distances, gold)
+
+    return Clustering()
+
+
+def cob_loss(
+    box: Blackbox, loss: Loss, r: float, distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]
+) -> "torch.Tensor":
+    """L_r: the loss of the clusterings, mean over the batch, and r times the margin (sections 3.3 and 3.4)."""
+    found = box.adjacency(distances, gold)
+    missed = sum(loss(a, t) for a, t in zip(found, gold, strict=True)) / len(gold)
+    return missed + r * margin(distances, gold)
+
+
+__all__ = ["LOSSES", "Blackbox", "Clusterer", "Cob", "CobRecipe", "Untrained", "cob_loss", "linkage", "margin"]

@@ -1,0 +1,166 @@
+"""Search for a recipe's best values by Optuna: trainings that are judged by what they watch, the hopeless ones stopped early.
+
+A study is one file and goes on where it stopped.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from traube.errors import TraubeError
+from traube.evaluate import SILENT, Progress
+from traube.files import locked
+from traube.models.transformer import Transformer
+from traube.task import Task
+from traube.training.base import Entry, Trainer
+from traube.training.cob import Cob
+
+if TYPE_CHECKING:
+    import optuna
+
+# What is searched, by trainer: COB's ranges are the paper's code's (D.3).
+SEARCHED: dict[str, dict[str, tuple[float, float] | list[int]]] = {
+    Cob.name: {"lam": (20.0, 200.0), "r": (0.0, 10.0), "batch": [1, 2]}
+}
+SEED = 42
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a study knows.
+
+    Attributes
+    ----------
+    best : values of the best trial, and `value`, its score
+    trials : number of finished trials, pruned ones among them
+    """
+
+    best: dict[str, float]
+    trials: int
+    study: "optuna.Study"
+
+
+def study_file(folder: Path, trainer: str, task: str, base: str) -> Path:
+    """Where a study is kept."""
+    return folder / f"{trainer}__{task}__{base}.log"
+
+
+def open_study(path: Path, trainer: str) -> "optuna.Study":
+    """A study that is there, or a new one. Trials that a killed process left open are closed.
+
+    Raises
+    ------
+    TraubeError
+        If the file cannot be read.
+    """
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+        study = optuna.create_study(
+            storage=storage,
+            study_name=trainer,
+            direction="maximize",
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=1),
+            load_if_exists=True,
+        )
+    except Exception as error:  # whatever a damaged file raises
+        raise TraubeError(f"{path}: not a study's file ({error}); delete it to begin anew") from None
+    for trial in study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    # not the same random numbers again after a stop
+    study.sampler = optuna.samplers.TPESampler(seed=SEED + len(study.trials))
+    return study
+
+
+def search(
+    trainer: type[Trainer[Any]],
+    task: Task,
+    base: Transformer,
+    path: Path,
+    trials: int,
+    changes: Mapping[str, Any] | None = None,
+    progress: Progress = SILENT,
+    watch: Callable[[int, Entry], None] = lambda trial, entry: None,
+) -> Found:
+    """Bring a study to a number of finished trials.
+
+    Parameters
+    ----------
+    path : the study's file
+    changes : values of the recipe that are not searched
+    watch : told of each evaluation, with the trial's number
+
+    Raises
+    ------
+    TraubeError
+        If there is nothing to search for this trainer, or a value is searched and given.
+    """
+    import optuna
+
+    ranges = SEARCHED.get(trainer.name)
+    if ranges is None:
+        raise TraubeError(f"{trainer.name}: there is nothing to search; studies are for {', '.join(SEARCHED)}")
+    if both := sorted(set(ranges) & set(changes or {})):
+        raise TraubeError(f"{', '.join(both)}: searched by the study, so no value can be set")
+
+    def objective(trial: optuna.Trial) -> float:
+        asked = {name: _suggest(trial, name, values) for name, values in ranges.items()}
+        scores: list[float] = []
+
+        def told(entry: Entry) -> None:
+            watch(trial.number, entry)
+            scores.append(float(entry[trainer.watched] or 0))
+            trial.report(scores[-1], len(scores))
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+        with TemporaryDirectory(prefix="traube-") as folder:
+            trainer.with_changes({**(changes or {}), **asked}).fit(task, base, Path(folder), watch=told)
+        return max(scores)
+
+    with locked(path.with_suffix(".search")):
+        study = open_study(path, trainer.name)
+        progress.total("trials", max(0, trials - finished(study)))
+        while finished(study) < trials:
+            study.optimize(objective, n_trials=1)
+            progress.done("trials", 1)
+        return known(study)
+
+
+def known(study: "optuna.Study") -> Found:
+    """The state of a study; without a complete trial, `best` is empty."""
+    from optuna.trial import TrialState
+
+    complete = study.get_trials(states=[TrialState.COMPLETE])
+    best = {**study.best_params, "value": study.best_value} if complete else {}
+    return Found(best, finished(study), study)
+
+
+def finished(study: "optuna.Study") -> int:
+    """Number of trials that came to an end, pruned ones among them."""
+    from optuna.trial import TrialState
+
+    return len(study.get_trials(deepcopy=False, states=[TrialState.COMPLETE, TrialState.PRUNED]))
+
+
+def best_by_task(folder: Path, trainer: str) -> dict[str, dict[str, float]]:
+    """The best values of each task's study in a folder; of several base models', those with the highest score."""
+    found: dict[str, dict[str, float]] = {}
+    for path in sorted(folder.glob(f"{trainer}__*.log")):
+        task = path.stem.split("__")[1]
+        best = known(open_study(path, trainer)).best
+        if best and best["value"] > found.get(task, {}).get("value", float("-inf")):
+            found[task] = best
+    return found
+
+
+def _suggest(trial: "optuna.Trial", name: str, values: tuple[float, float] | list[int]) -> float:
+    if isinstance(values, list):
+        return int(trial.suggest_categorical(name, values))
+    return trial.suggest_float(name, *values)

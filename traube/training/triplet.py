@@ -1,0 +1,106 @@
+"""Triplet loss on gold clusterings, COB's baseline: max(0, |a - p| - |a - n| + margin) (Gupta, Kar & Dietz 2022, section 4.2).
+
+Triples are all (anchor, positive, negative) of a split in which the first two share a class and the third does not, with the two in
+one order. (The reference's enumeration begins its third index too early: some triples twice, some with anchor and positive the same.)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from traube.errors import TraubeError
+from traube.task import Task
+from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, SplitExamples, text_encoder
+
+
+class TripletRecipe(ClusteringRecipe):
+    """How to train with triplets. The reference takes a random 25th of them, drawn once: share=0.04."""
+
+    margin: float = Field(5.0, ge=0, description="how much farther the negative is to be")
+    share: float = Field(1.0, gt=0, le=1, description="share of all triples that makes an epoch, drawn once")
+
+
+class Triplet(ClusteringTrainer[TripletRecipe]):
+    """Anchors nearer to texts of their class than to others."""
+
+    name = "triplet"
+    section = "Gupta, Kar & Dietz 2022, section 4.2, SBERT Triplet"
+    defaults = TripletRecipe(
+        epochs=1, batch=16, learning_rate=2e-5, schedule="linear", warmup=0.1, weight_decay=0.01, evaluate_every=100
+    )
+
+    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "Triples":
+        return Triples(self.split_problems(task, texts), texts, self.recipe.share, self.recipe.seed)
+
+    def learner(self, network: Any, examples: "Triples") -> Any:
+        return _learner(text_encoder(network, examples.texts, self.recipe), self.recipe)
+
+
+class Triples(SplitExamples):
+    """Rows of anchor, positive and negative.
+
+    Parameters
+    ----------
+    share : of all triples, in (0, 1]
+    """
+
+    def __init__(self, problems: Sequence[Problem], texts: Sequence[str], share: float, seed: int) -> None:
+        self.problems = problems
+        self.pairs = [_pairs(p.classes) for p in problems]
+        # each pair of a split goes with every text of another class
+        counts = [
+            len(p.classes) - np.bincount(p.classes)[p.classes[pairs[:, 0]]]
+            for p, pairs in zip(problems, self.pairs, strict=True)
+        ]
+        self.split_of_pair = np.repeat(np.arange(len(problems)), [len(c) for c in counts])
+        self.first_of_pair = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
+        self.first_pair = np.concatenate([[0], np.cumsum([len(c) for c in counts])]).astype(np.int64)
+        self.total = int(self.first_of_pair[-1])
+        if not self.total:
+            raise TraubeError("there are no triples: no train split has two texts of one class and one of another")
+        n = max(1, round(share * self.total))
+        self.drawn = None if n == self.total else np.random.default_rng(seed).choice(self.total, n, replace=False)
+        super().__init__(n, seed, texts)
+
+    def make(self, example: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """int64 [3]: rows of anchor, positive and negative, of which the first two come in random order."""
+        number = example if self.drawn is None else int(self.drawn[example])
+        pair = int(np.searchsorted(self.first_of_pair, number, side="right")) - 1
+        split = int(self.split_of_pair[pair])
+        problem = self.problems[split]
+        a, p = self.pairs[split][pair - self.first_pair[split]]
+        negatives = np.flatnonzero(problem.classes != problem.classes[a])
+        n = negatives[number - self.first_of_pair[pair]]
+        return problem.rows[[a, p, n] if rng.random() < 0.5 else [p, a, n]]
+
+    def collate(self, made: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """int64 [b, 3]."""
+        return np.stack(made)
+
+
+def _pairs(classes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64 [m, 2]: all pairs i < j of one class."""
+    i, j = np.triu_indices(len(classes), k=1)
+    same = classes[i] == classes[j]
+    return np.stack([i[same], j[same]], axis=1)
+
+
+def _learner(encoder: Any, recipe: TripletRecipe) -> Any:
+    import torch
+    from torch import nn
+
+    class Anchored(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = encoder
+            self.loss = nn.TripletMarginLoss(margin=recipe.margin, p=2)
+
+        def forward(self, batch: NDArray[np.int64]) -> torch.Tensor:
+            vectors = encoder(batch.reshape(-1)).float()
+            anchors, positives, negatives = vectors.reshape(len(batch), 3, -1).unbind(dim=1)
+            return self.loss(anchors, positives, negatives)
+
+    return Anchored()
