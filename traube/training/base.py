@@ -139,6 +139,9 @@ class Trainer(ABC, Generic[R]):
     def learner(self, network: Any, examples: Any) -> Any:
         """A torch module that shares the network's encoder: batch (from `examples`) in, loss out."""
 
+    def prepare(self, learner: Any, examples: Any, progress: Progress) -> None:
+        """What is done before the first step, and not again when a training goes on."""
+
     def measure(self, task: Task, base: Transformer, network: Any, learner: Any, step: int) -> float:
         """The watched score of the network as it is: V-measure, the unweighted mean over the task's test splits."""
         return mean_score(task, Watched(base, network, step), WATCHED, METRIC)
@@ -326,6 +329,8 @@ class _Run:
         self.began = time.monotonic()
         if not self.curve:
             self.evaluate(0)
+        if saved is None:
+            self.trainer.prepare(self.learner, self.examples, self.progress)
         if self.steps:
             loop(self).train(resume_from_checkpoint=saved)
         self.network.save(str(self.work / "last"))

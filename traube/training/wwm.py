@@ -6,12 +6,16 @@ in the paper: words in random order until 15 % of the tokens are chosen; of thes
 """
 
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from traube.errors import TraubeError
+from traube.evaluate import Progress
 from traube.task import Task
 from traube.training.base import Examples, Recipe, Trainer
 
@@ -21,12 +25,25 @@ MASKED, REPLACED = 0.8, 0.1
 IGNORED = -100  # what torch's cross entropy leaves out
 
 
-class Wwm(Trainer[Recipe]):
+class WwmRecipe(Recipe):
+    """How to train by whole-word masking.
+
+    The paper's models bring a head that predicts words. Where a base model brings none, a new one begins at random, and what it asks
+    of the encoder in the first steps spoils it: let it learn alone first.
+    """
+
+    head_epochs: float = Field(0.0, ge=0, description="epochs in which the head learns alone, before the first step")
+    head_learning_rate: float = Field(
+        1e-3, gt=0, description="in these epochs; it falls linearly to 0 in their second half"
+    )
+
+
+class Wwm(Trainer[WwmRecipe]):
     """Whole-word masking. Where the base model brings no head for masked words, a new one is trained along with it."""
 
     name = "wwm"
     section = "Wehrli et al. 2023, 3.3 and Table 5"
-    defaults = Recipe(
+    defaults = WwmRecipe(
         epochs=10,
         batch=32,
         accumulate=8,
@@ -42,6 +59,18 @@ class Wwm(Trainer[Recipe]):
 
     def learner(self, network: Any, examples: "MaskedTexts") -> Any:
         return _learner(network, self.recipe.seed)
+
+    def prepare(self, learner: Any, examples: "MaskedTexts", progress: Progress) -> None:
+        """Let the head learn alone."""
+        batch = self.recipe.batch
+        steps = round(self.recipe.head_epochs * examples.n / batch)
+        if not steps:
+            return
+        progress.total("head steps", steps)
+        for step, loss in enumerate(_head_losses(learner, examples, batch, steps, self.recipe.head_learning_rate)):
+            if not math.isfinite(loss):
+                raise TraubeError(f"the head's loss is {loss} after step {step}; head_learning_rate is too high")
+            progress.done("head steps", 1)
 
 
 class MaskedTexts(Examples):
@@ -140,13 +169,41 @@ def _learner(network: Any, seed: int) -> Any:
             setattr(self.model, self.model.base_model_prefix, body)
             self.model.tie_weights()
 
-        def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        @property
+        def encoder(self) -> nn.Module:
+            return body
+
+        def forward(self, batch: dict[str, torch.Tensor], frozen: bool = False) -> torch.Tensor:
             head = getattr(self.model, "cls", None) or getattr(self.model, "lm_head", None)
             if head is None:
                 return self.model(**batch).loss
             # the same loss at a fraction of the work: the vocabulary is large, and only masked tokens are asked for
             asked = batch["labels"] != IGNORED
-            hidden = body(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+                hidden = body(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
             return nn.functional.cross_entropy(head(hidden[asked]), batch["labels"][asked])
 
     return Masked()
+
+
+# Epochs of examples that the training proper never comes to.
+ASIDE = 2**20
+
+
+def _head_losses(learner: Any, examples: MaskedTexts, batch: int, steps: int, rate: float) -> Iterator[float]:
+    """Train the head, not the encoder and what the head shares with it; the loss of each step."""
+    import torch
+
+    shared = {id(p) for p in learner.encoder.parameters()}
+    own = [p for p in learner.parameters() if id(p) not in shared]
+    optimiser = torch.optim.AdamW(own, lr=rate)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, 2 * (1 - step / steps)))
+    for step in range(steps):
+        first = ASIDE * examples.n + step * batch
+        inputs = examples.collate([examples[i] for i in range(first, first + batch)])
+        loss = learner({name: tensor.to(own[0].device) for name, tensor in inputs.items()}, frozen=True)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        yield float(loss.detach())
