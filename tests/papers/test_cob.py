@@ -1,0 +1,135 @@
+"""COB's tables: measured beside published, from what was evaluated and trained."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.training.test_training import words_task
+from traube import paths
+from traube.evaluate import cluster, embed, score
+from traube.models import EmbeddingCache, load_model
+from traube.models.base import ModelCard
+from traube.models.transformer import Transformer
+from traube.papers import cob
+from traube.params import load_params
+from traube.plan import cells
+from traube.provenance import record
+from traube.report.figures import convergence
+from traube.report.spaces import page
+from traube.store import Store
+from traube.task import Task
+from traube.training import TRAINERS
+
+RECIPE = {"learning_rate": 1e-2, "max_length": 16, "epochs": 4, "batch": 1, "evaluate_every": 2}
+
+
+def test_what_is_printed() -> None:
+    printed = cob.published("results")
+    best = printed[printed["table"] == "table_4"].set_index("method")["ari"]
+    assert best.idxmax() == "cob"
+    assert set(printed["table"]) == set(cob.TASKS)
+    assert set(printed["method"]) == {"cob", "triplet", "untrained", "tfidf"}
+
+
+@pytest.fixture
+def newsgroups() -> Task:
+    """The words, under the name of the paper's task."""
+    task = words_task()
+    card = task.card.model_copy(update={"name": "newsgroups"})
+    tested = task.splits[task.splits["part"] == "test"]
+    halves = [tested.iloc[i::2].assign(split=f"test_{i}") for i in range(2)]
+    return Task(card, task.corpus, pd.concat([task.splits[task.splits["part"] != "test"], *halves], ignore_index=True))
+
+
+@pytest.fixture
+def store(newsgroups: Task, tiny_bert: Path) -> Store:
+    """COB and Triplet with two seeds each, trained and evaluated."""
+    base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
+    store = Store(paths.home() / "store")
+    store.save_corpus("newsgroups", newsgroups.corpus, newsgroups.corpus, raw_version="")
+    store.complete(newsgroups.card, store.save_splits(newsgroups.card, newsgroups.splits))
+    protocol = load_params().chosen("cob")
+    for name in ("cob", "triplet", "untrained"):
+        for seed in (42, 1):
+            recipe = {**RECIPE, "seed": seed} | ({"epochs": 0} if name == "untrained" else {})
+            left = TRAINERS[name].with_changes(recipe).fit(newsgroups, base, paths.checkpoints())
+            _evaluate(store, newsgroups, (left.last if name == "untrained" else left.best).name, protocol)
+    return store
+
+
+def _evaluate(store: Store, task: Task, name: str, protocol: object) -> None:
+    model = load_model(name, precision="fp32")
+    asked = cells(task, model, protocol, protocol_name="cob")
+    vectors, _ = embed(
+        task.texts, model, EmbeddingCache(paths.home() / "embeddings"), store.matrix(task.name, model.fingerprint)
+    )
+    for result in cluster(task, vectors, asked, store):
+        assert result.assignments is not None
+        found = score(task, result.assignments.assign(cell_id=result.cell.cell_id), vectors)
+        store.save_assignments(task.name, result.cell.cell_id, result.assignments, 0.0)
+        store.save_scores(task.name, result.cell.cell_id, found)
+        store.save_cell(record(result.cell, "done", seconds=0.0, device="cpu", run_id=""))
+
+
+def test_results_are_means_over_splits_and_seeds_beside_the_papers(store: Store) -> None:
+    table = cob.results(store, load_params().protocols, "table_4")
+    ari = table[(table["task"] == "newsgroups") & (table["metric"] == "ari")].set_index("method")
+    assert ari.loc["cob", "published"] == 0.233
+    assert ari.loc["cob", "seeds"] == 2
+    assert ari.loc["triplet", "verdict"] == "*"
+    assert ari.loc["cob", "difference"] == pytest.approx(ari.loc["cob", "measured"] - ari.loc["triplet", "measured"])
+    assert ari.loc["tfidf", "seeds"] == 1  # of the code's distance; the paper's is the other
+    assert {"untrained", "tfidf, cosine"} <= set(ari.index)
+    assert set(table["metric"]) == {"ri", "ari", "nmi", "ami"}
+    by_hand = []
+    scored = store.scores(store.cells("newsgroups"), ["ari/noise_as_cluster"]).merge(
+        store.cells("newsgroups"), on="cell_id"
+    )
+    for seed in (42, 1):
+        rows = scored[scored["model"] == f"cob__newsgroups__minilm.s{seed}-best"]
+        by_hand.append(rows.loc[rows["clusterer"] == "agglomerative_average", "value"].mean())
+    assert ari.loc["cob", "measured"] == pytest.approx(np.mean(by_hand))
+    assert ari.loc["cob", "sd"] == pytest.approx(np.std(by_hand))
+
+
+def test_other_tables_and_figures(store: Store) -> None:
+    sizes = cob.table_2(store).set_index(["data", "column"])["measured"]
+    assert sizes["20NG test", "C"] == 2
+    assert sizes["20NG train", "C"] == 3  # validation is taken from it
+    lams = cob.table_3({"newsgroups": {"lam": 70.0, "r": 2.0}}).set_index(["task", "column"])
+    assert lams.loc[("newsgroups", "lam"), ["published", "measured"]].tolist() == [90.0, 70.0]
+    assert lams.loc[("trec_car_fine", "lam"), "note"] == "no study here: traube tune"
+    assert cob.table_5(store)["measured"].isna().all()
+    curves = cob.trainings(paths.checkpoints())
+    assert set(curves["method"]) == {"cob", "triplet"}
+    times = cob.convergence(curves)
+    assert (times.loc[times["method"] == "cob", "times_slower"].dropna() == 1).all()
+    assert len(times) == 4
+    assert "<svg" in str(convergence(curves))
+    cache = EmbeddingCache(paths.home() / "embeddings")
+    spaces = cob.spaces(store, cache, load_params().protocols, "newsgroups", load_model, 1)
+    assert [s.model.split("__")[0] for s in spaces] == ["cob", "triplet"]
+    html = page(spaces, "newsgroups")
+    assert "ARI" in html and json.dumps("scatter3d") in html
+
+
+def test_tables_of_nothing_measured_are_as_printed() -> None:
+    empty, protocols = Store(paths.home() / "store"), load_params().protocols
+    for name in cob.TASKS:
+        table = cob.results(empty, protocols, name)
+        assert table["measured"].isna().all()
+        assert (table["note"] == "not measured here").all()
+    assert cob.convergence(cob.trainings(paths.checkpoints())).empty
+
+
+def test_a_statistic_of_the_qrels_needs_no_texts() -> None:
+    if not (paths.raw() / "trec_car" / "benchmarkY1test_qrels").is_dir():
+        pytest.skip(f"raw data {paths.raw() / 'trec_car'} is absent (TRAUBE_RAW says where it lies)")
+    table = cob.table_2(Store(paths.home() / "store")).set_index(["data", "column"])
+    assert table.loc[("CAR test", "k_fine"), "measured"] == pytest.approx(
+        table.loc[("CAR test", "k_fine"), "published"], abs=0.1
+    )
+    assert "which has no texts" in table.loc[("CAR test", "n"), "note"]
