@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -213,7 +212,7 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             self.tokens = network.tokenizer(
                 list(texts), truncation=True, max_length=network.max_seq_length, return_attention_mask=False
             )["input_ids"]
-            self.lengths = np.array([len(t) for t in self.tokens])
+            self.lengths = np.array([max(1, len(t)) for t in self.tokens])
             self.below = self._below() if recipe.layers == 0 else None
 
         def train(self, mode: bool = True) -> "TextEncoder":
@@ -245,16 +244,13 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             return _KEPT[key]
 
         def _all(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
-            order = rows[np.argsort(self.lengths[rows], kind="stable")]
-            sizes = np.maximum(1, budget // self.lengths[order])
-            edges = [0]
-            while edges[-1] < len(order):  # the longest text of a batch, its last, says how many fit
-                end = edges[-1] + 1
-                while end < len(order) and end + 1 - edges[-1] <= sizes[end]:
-                    end += 1
-                edges.append(end)
-            found = torch.cat([self._batch(modules, order[a:b]) for a, b in pairwise(edges)])
-            return found[np.argsort(np.argsort(self.lengths[rows], kind="stable"))]
+            order = np.argsort(-self.lengths[rows], kind="stable")
+            found, start = [], 0
+            while start < len(order):  # the longest text of a batch, its first, says how many fit
+                size = max(1, budget // int(self.lengths[rows[order[start]]]))
+                found.append(self._batch(modules, rows[order[start : start + size]]))
+                start += size
+            return torch.cat(found)[np.argsort(order)]
 
         def _batch(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
             ids = [torch.tensor(self.tokens[r]) for r in rows]
