@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
@@ -179,3 +180,15 @@ def test_a_wrong_recipe_is_named() -> None:
     with pytest.raises(TraubeError, match=r"recipe: epoch: Extra inputs are not permitted \(there are: epochs, "):
         Wwm.with_changes({"epoch": 3})
     assert Tsdae.with_changes({"epochs": "3", "pooling": "cls"}).recipe.epochs == 3
+
+
+def test_dropout_can_be_off(base: Transformer, tmp_path: Path) -> None:
+    """The loss of the first step is then that of the model as it is evaluated."""
+    wwm, task = Wwm.with_changes({**RECIPE, "epochs": 0.5, "evaluate_every": 1, "dropout": "no"}), words_task()
+    first = wwm.fit(task, base, tmp_path).curve[1]["loss"]
+    network = wwm.network(base)
+    examples = wwm.examples(network, task, task.texts)
+    learner = wwm.learner(network, examples).eval()
+    batches = [examples.collate([examples[i] for i in range(start, start + 4)]) for start in (0, 4)]
+    with torch.no_grad():
+        assert first == pytest.approx(np.mean([float(learner(batch)) for batch in batches]), rel=1e-5)

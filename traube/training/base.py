@@ -44,6 +44,9 @@ class Recipe(Strict):
     warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
     weight_decay: float = Field(0.0, ge=0)
     max_length: int | None = Field(None, ge=8, description="tokens of a text; by default the model's own limit")
+    dropout: bool = Field(
+        True, description="whether the encoder's dropout is on; off, a step takes half the time on CPU"
+    )
     evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0 for once an epoch")
     precision: Literal["fp32", "bf16"] = "fp32"
     seed: int = Field(42, ge=0)
@@ -307,6 +310,8 @@ class _Run:
         self.network = trainer.network(base)
         self.examples = trainer.examples(self.network, task, texts)
         self.learner = trainer.learner(self.network, self.examples)
+        if not self.recipe.dropout:
+            _without_dropout(self.learner)
         self.steps_an_epoch = self.examples.n / (self.recipe.batch * self.recipe.accumulate)
         self.steps = max(1, round(self.recipe.epochs * self.steps_an_epoch)) if self.recipe.epochs else 0
         self.every = self.recipe.evaluate_every or max(1, round(self.steps_an_epoch))
@@ -383,3 +388,11 @@ class _Run:
             return []
         step = int(Path(saved).name.rpartition("-")[2])
         return [entry for entry in json.loads(path.read_text()) if (entry["step"] or 0) <= step]
+
+
+def _without_dropout(learner: Any) -> None:
+    from torch import nn
+
+    for module in learner.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0

@@ -31,9 +31,6 @@ class ClusteringRecipe(Recipe):
     layers: int | None = Field(
         None, ge=0, description="how many of the encoder's top layers learn; by default all; 0: the head alone"
     )
-    dropout: bool = Field(
-        True, description="whether the encoder's dropout is on; off, a step takes half the time on CPU"
-    )
     passages: int | None = Field(None, ge=2, description="train on the splits of exactly this many texts only")
 
 
@@ -214,9 +211,6 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             )["input_ids"]
             self.lengths = np.array([max(1, len(t)) for t in self.tokens])
             self.below = self._below() if recipe.layers == 0 else None
-
-        def train(self, mode: bool = True) -> "TextEncoder":
-            return super().train(mode and recipe.dropout)  # without dropout, nothing else tells the modes apart
 
         def forward(self, rows: NDArray[np.int64]) -> torch.Tensor:
             """Vectors, float32 [n, d]."""
