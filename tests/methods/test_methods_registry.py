@@ -42,6 +42,7 @@ def test_what_there_is():
         "minibatch_kmeans",
         "kmeans",
         "agglomerative",
+        "agglomerative_average",
         "agglomerative_cosine",
         "agglomerative_knn",
         "hdbscan",
