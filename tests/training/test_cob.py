@@ -255,6 +255,8 @@ def test_what_is_left_is_a_model(
     assert model.encode(task.texts).shape == (16, 256 if "head" not in changes else 32)
     about = json.loads((left.last / "checkpoint.json").read_text())
     assert about["parts"] == ["train", "validation"]
+    shares = [entry.get("shortcut") for entry in left.curve]
+    assert shares == [None, *([1.0] * (len(shares) - 1) if trainer is Cob else [None] * (len(shares) - 1))]
 
 
 @pytest.mark.parametrize("layers", [0, 1])

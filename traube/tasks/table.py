@@ -56,6 +56,7 @@ class Table(Source):
         super().__init__(card.plain())
         self.path = path
         self.table = card
+        self.has_training_splits = card.part is not None and bool(card.labels)
         self._key_lines = key_lines
 
     @classmethod

@@ -145,6 +145,10 @@ class Trainer(ABC, Generic[R]):
     def prepare(self, learner: Any, examples: Any, progress: Progress) -> None:
         """What is done before the first step, and not again when a training goes on."""
 
+    def report(self, learner: Any) -> dict[str, float]:
+        """What else goes into the learning curve, of the steps since the last time."""
+        return {}
+
     def measure(self, task: Task, base: Transformer, network: Any, learner: Any, step: int) -> float:
         """The watched score of the network as it is: V-measure, the unweighted mean over the task's test splits."""
         return mean_score(task, Watched(base, network, step), WATCHED, METRIC)
@@ -359,6 +363,7 @@ class _Run:
             "seconds": self.seconds,
             "loss": float(np.mean(self.losses)) if self.losses else None,
             self.trainer.watched: value,
+            **self.trainer.report(self.learner),
         }
         self.losses.clear()
         if all(value > (earlier[self.trainer.watched] or 0) for earlier in self.curve):

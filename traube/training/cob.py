@@ -90,6 +90,12 @@ class Blackbox:
         """
         return _function().apply(self, [t.detach() for t in gold], *distances)
 
+    def share_of_shortcuts(self) -> dict[str, float]:
+        """`shortcut`, of the gradients since the last call; empty without any."""
+        found = {"shortcut": self.shortcuts / self.steps} if self.steps else {}
+        self.steps = self.shortcuts = 0
+        return found
+
     def solve(self, distances: NDArray[np.float64], k: int) -> NDArray[np.float64]:
         """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer.
 
@@ -232,6 +238,10 @@ class Cob(ClusteringTrainer[CobRecipe]):
 
     def learner(self, network: Any, examples: "Problems") -> Any:
         return _learner(text_encoder(network, examples.texts, self.recipe), self.recipe)
+
+    def report(self, learner: Any) -> dict[str, float]:
+        """`shortcut`: the share of gradients that needed no second clustering."""
+        return learner.box.share_of_shortcuts()
 
 
 class Untrained(Cob):
