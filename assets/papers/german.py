@@ -78,7 +78,7 @@ def figure_1(storage: StorageResource, benchmark: BenchmarkResource) -> dg.Mater
     deps=["leaderboard"],
     group_name="papers",
     kinds={"csv"},
-    description="For each pair of models the splits on which each wins, by level, and how large and how many-classed these are.",
+    description="For each pair of models the splits on which each wins, by level, their size and classes; whole texts against titles.",
 )
 def wins(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
     scores = split_scores(storage.store, benchmark.protocols(), list(german.TASKS))
@@ -86,10 +86,15 @@ def wins(storage: StorageResource, benchmark: BenchmarkResource) -> dg.Materiali
     path = storage.root / "papers" / "german" / "wins.csv"
     write_text(path, found.to_csv(index=False))
     kmeans = found[found["method"] == german.KMEANS]
+    whole = german.p2p_against_s2s(german.scores(storage.store, benchmark.protocols()))
+    write_text(path.with_name("p2p_against_s2s.csv"), whole.to_csv(index=False))
     return dg.MaterializeResult(
         metadata={
             "k-means": dg.MetadataValue.md(markdown(kmeans.round(3))),
             "pairs": len(found),
+            "whole texts against titles, k-means": dg.MetadataValue.md(
+                markdown(whole[whole["method"] == german.KMEANS].round(2))
+            ),
             "path": dg.MetadataValue.path(path),
         }
     )

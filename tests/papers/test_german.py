@@ -7,7 +7,18 @@ import pandas as pd
 import pytest
 
 from traube import paths
-from traube.papers.german import AVERAGE, TASKS, adapted, authors_results, published, table_2, table_3, table_5, wide
+from traube.papers.german import (
+    AVERAGE,
+    TASKS,
+    adapted,
+    authors_results,
+    p2p_against_s2s,
+    published,
+    table_2,
+    table_3,
+    table_5,
+    wide,
+)
 from traube.report.figures import curves
 
 TOLERANCE = 0.0051  # two printed decimals
@@ -22,6 +33,14 @@ def measured() -> pd.DataFrame:
         for j, method in enumerate(("none/minibatch_kmeans", "umap/minibatch_kmeans"))
     ]
     return pd.DataFrame(rows, columns=["task", "model", "method", "measured"])
+
+
+def test_whole_texts_against_titles(measured: pd.DataFrame) -> None:
+    whole = measured.assign(task="blurbs_p2p", measured=measured["measured"] + 5)[:3]
+    found = p2p_against_s2s(pd.concat([measured, whole]))
+    assert found["texts"].unique().tolist() == ["blurbs"]
+    assert found["difference"].tolist() == [5.0] * 3  # of the fourth there are no whole texts
+    assert p2p_against_s2s(measured[:0]).empty
 
 
 @pytest.mark.parametrize("table", ["table2", "table3"])

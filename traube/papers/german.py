@@ -134,6 +134,24 @@ def table_3(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFr
     )
 
 
+def p2p_against_s2s(measured: pd.DataFrame) -> pd.DataFrame:
+    """What whole texts give over titles, for each source of texts, model and method.
+
+    Parameters
+    ----------
+    measured : from `scores`
+
+    Returns
+    -------
+    DataFrame texts, model, method, s2s, p2p, difference; only where both are measured
+    """
+    split = measured["task"].str.rsplit("_", n=1, expand=True)
+    table = measured.assign(texts=split[0], kind=split[1]) if len(measured) else measured.assign(texts="", kind="")
+    wide_table = table.pivot_table(index=["texts", "model", "method"], columns="kind", values="measured")
+    wide_table = wide_table.reindex(columns=["s2s", "p2p"]).dropna()
+    return wide_table.assign(difference=wide_table["p2p"] - wide_table["s2s"]).reset_index().rename_axis(columns=None)
+
+
 def adapted(folder: Path) -> pd.DataFrame:
     """What the trainings left in a folder of checkpoints, one row for each evaluation on the way, x100.
 
