@@ -1,0 +1,80 @@
+"""Studies of a recipe: kept in a file, gone on with, hopeless trials stopped early."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.training.test_cob import RECIPE
+from tests.training.test_training import words_task
+from traube.errors import TraubeError
+from traube.models.transformer import Transformer
+from traube.report.studies import history, importances, trials_table
+from traube.training import Cob, Wwm
+from traube.training.base import Entry
+from traube.training.study import best_by_task, finished, known, open_study, search, study_file
+
+FIXED = {name: value for name, value in RECIPE.items() if name != "batch"}
+
+
+def test_a_study_goes_on_where_it_stopped(base: Transformer, tmp_path: Path) -> None:
+    path = study_file(tmp_path, "cob", "words", "tiny")
+    told: list[tuple[int, Entry]] = []
+    first = search(Cob, words_task(), base, path, 2, FIXED)
+    found = search(Cob, words_task(), base, path, 4, FIXED, watch=lambda trial, entry: told.append((trial, entry)))
+    assert (first.trials, found.trials) == (2, 4)
+    assert {trial for trial, _ in told} == {2, 3}
+    table = trials_table(found.study)
+    assert table["value"].max() == pytest.approx(found.best["value"])
+    assert table["lam"].is_unique  # not the same draws again
+    assert table["lam"].between(20, 200).all() and table["r"].between(0, 10).all() and set(table["batch"]) <= {1, 2}
+    assert best_by_task(tmp_path, "cob") == {"words": found.best}
+    assert "plotly" in history(found.study) and "<html" in importances(found.study).lower()
+    again = search(Cob, words_task(), base, path, 4, FIXED, watch=lambda trial, entry: told.clear())
+    assert told and again.best == found.best  # nothing was computed
+
+
+def test_what_cannot_be_searched(base: Transformer, tmp_path: Path) -> None:
+    with pytest.raises(TraubeError, match="wwm: there is nothing to search; studies are for cob"):
+        search(Wwm, words_task(), base, tmp_path / "a", 1)
+    with pytest.raises(TraubeError, match="lam: searched by the study, so no value can be set"):
+        search(Cob, words_task(), base, tmp_path / "a", 1, {"lam": 3})
+    (tmp_path / "b.log").write_text("no study\n")
+    with pytest.raises(TraubeError, match=r"b\.log: not a study's file .* delete it"):
+        open_study(tmp_path / "b.log", "cob")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.training.test_study import FIXED
+from tests.training.test_training import words_task
+from traube.models.base import ModelCard
+from traube.models.transformer import Transformer
+from traube.training import Cob
+from traube.training.study import search
+def watch(trial, entry):
+    if trial == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+if __name__ == "__main__":
+    base = Transformer(ModelCard(name="tiny", kind="transformer", model=sys.argv[1]), "cpu")
+    search(Cob, words_task(), base, Path(sys.argv[2]), 3, FIXED, watch=watch)
+"""
+
+
+@pytest.mark.slow
+def test_a_study_that_was_killed_loses_one_trial(base: Transformer, tmp_path: Path) -> None:
+    script, path = tmp_path / "killed.py", tmp_path / "cob__words__tiny.log"
+    script.write_text(KILLED)
+    project = Path(__file__).parents[2]
+    command = [sys.executable, str(script), str(base.card.model), str(path)]
+    killed = subprocess.run(command, cwd=project, env={**os.environ, "PYTHONPATH": str(project)})
+    assert killed.returncode == -signal.SIGKILL
+    study = open_study(path, "cob")
+    assert finished(study) == 1
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "FAIL"]
+    assert search(Cob, words_task(), base, path, 3, FIXED).trials == 3
+    assert known(open_study(path, "cob")).trials == 3
