@@ -65,9 +65,9 @@ def alert_of(run: dg.DagsterRun, errors: list[tuple[str, str]]) -> dict[str, Any
 def _advice(job: str, model: str, tasks: list[str], steps: list[str]) -> str:
     if job == "fetch":
         return "It is tried again tomorrow"
-    if job == "train":  # its steps are called checkpoints__<trainer>__<task>
+    if job in ("train", "tune"):  # whose steps are called checkpoints__<trainer>__<task> and studies__<trainer>__<task>
         trained = [step.split("__")[1:] for step in steps]
-        return "To go on: " + "; ".join(f"traube train {trainer} {task}" for trainer, task in trained)
+        return "To go on: " + "; ".join(f"traube {job} {trainer} {task}" for trainer, task in trained)
     options = "".join([f" --task {t}" for t in tasks] + ([f" --model {model}"] if model else []))
     return f"To try again: traube run{options}"
 

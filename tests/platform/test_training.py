@@ -1,0 +1,77 @@
+"""Trainings and studies as runs: on a task of the user's own, told to MLflow, and found by the checkpoint sensor."""
+
+import csv
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from mlflow import MlflowClient
+
+from definitions import build_defs
+from launch import Launcher
+from tests.platform.conftest import sensor_of, word_rows
+from traube import paths
+from traube.evaluate import SILENT
+from traube.models.checkpoints import cards as checkpoint_cards
+
+RECIPE = {"layers": "1", "max_length": "16", "epochs": "4", "learning_rate": "1e-3", "evaluate_every": "2"}
+
+
+@pytest.fixture
+def parted(cards: Path, tiny_bert: Path) -> Launcher:
+    """The words with a part each, and a tiny encoder."""
+    parts = ("train", "test", "validation")
+    with (cards / "parted.csv").open("w", newline="") as file:
+        rows = [(text, topic, parts[i % 3]) for i, (text, topic) in enumerate(word_rows())]
+        csv.writer(file).writerows([("text", "topic", "part"), *rows])
+    (cards / "parted.yaml").write_text("file: parted.csv\ntext: text\nlabels: topic\npart: part\n")
+    (cards / "tiny.yaml").write_text(f"model: {tiny_bert}\n")
+    with Launcher(SILENT) as launcher:
+        assert launcher.datasets(["words", "parted"]) == []
+        yield launcher
+
+
+def runs(name: str) -> list[object]:
+    client = MlflowClient(f"sqlite:///{paths.home() / 'mlflow.db'}")
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    return [run for run in client.search_runs(experiments) if run.info.run_name == name]
+
+
+def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher) -> None:
+    assert parted.train("cob", "parted", "tiny", RECIPE, unlabelled=False) == []
+    names = {"cob__parted__tiny.s42-last", "cob__parted__tiny.s42-best"}
+    assert set(checkpoint_cards()) == names
+    (run,) = runs("cob__parted__tiny.s42")
+    assert {"validation_ari", "loss", "shortcut", "seconds"} <= set(run.data.metrics)
+    definitions = build_defs()
+    look = sensor_of(definitions, "new_checkpoints")
+    first = look(dg.build_sensor_context(parted.instance, definitions=definitions))
+    second = look(dg.build_sensor_context(parted.instance, first.cursor, definitions=definitions))
+    assert {request.partition_key for request in second.run_requests or []} == names
+
+
+def test_a_study_is_kept_and_told_to_mlflow(parted: Launcher) -> None:
+    assert parted.tune("cob", "parted", "tiny", 2, RECIPE) == []
+    assert parted.tune("cob", "parted", "tiny", 3, RECIPE) == []
+    runs_of_study = runs("cob__parted__tiny")
+    artifacts = {Path(run.info.artifact_uri.removeprefix("file://")) for run in runs_of_study}
+    for folder in artifacts:
+        assert {p.name for p in folder.iterdir()} == {"history.html", "importances.html", "trials.csv"}
+    assert "lam" in runs_of_study[0].data.params
+    assert (paths.home() / "studies" / "cob__parted__tiny.log").is_file()
+
+
+def test_a_task_without_labelled_parts_has_no_such_asset(parted: Launcher) -> None:
+    keys = {key.to_user_string() for key in parted.definitions.resolve_asset_graph().get_all_asset_keys()}
+    assert {"checkpoints/cob/parted", "checkpoints/triplet/parted", "studies/cob/parted"} <= keys
+    assert "checkpoints/cob/words" not in keys
+    assert "checkpoints/wwm/words" in keys
+
+
+def test_models_trained_on_other_parts_are_not_marked(parted: Launcher) -> None:
+    from traube.models.checkpoints import trained_on
+
+    parted.train("cob", "parted", "tiny", RECIPE, unlabelled=False)
+    parted.train("wwm", "parted", "tiny", {"epochs": "1", "batch": "8"}, unlabelled=False)
+    assert trained_on("cob__parted__tiny.s42-best") is None
+    assert trained_on("wwm__parted__tiny.s42-last") == "parted"
