@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from traube.evaluate import embed
-from traube.metrics.significance import paired_t, shared
 from traube.models import EmbeddingCache, Model, Precision
 from traube.params import Protocol
 from traube.paths import raw
@@ -199,6 +198,8 @@ _COLUMNS = ["task", "method", "n", "base", "metric", "measured", "sd", "seeds", 
 
 
 def _measured(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
+    from traube.metrics.significance import shared
+
     task = _read(store, name)
     if task is None or PROTOCOL not in protocols:
         return pd.DataFrame(columns=_COLUMNS)
@@ -218,6 +219,8 @@ def _measured(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.
 def _against_triplet(
     means: pd.Series, key: tuple[Any, ...], order: list[str], covariance: Any
 ) -> tuple[float, float, str]:
+    from traube.metrics.significance import paired_t
+
     method, n, base, metric = key
     # the paper's reference is the triplet model of the smallest n
     rivals = means.index.to_frame(index=False)
