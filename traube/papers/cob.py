@@ -365,12 +365,12 @@ def spaces(
     found = []
     for cell in cells.itertuples(index=False):
         model = model_of(cell.model, protocols[PROTOCOL].precision)
-        vectors, _ = embed(task.texts, model, cache, store.matrix(name, cell.fingerprint))
         for split in splits:
             labels = [] if split.labels is None else list(split.labels)
             texts = [task.texts[r] for r in split.rows]
+            vectors, _ = embed(texts, model, cache, store.matrix(name, cell.fingerprint))
             ari = float(scores[cell.cell_id, split.split])
-            found.append(Space(cell.model, split.split, vectors.subset(split.rows).load(), labels, texts, ari))
+            found.append(Space(cell.model, split.split, vectors.load(), labels, texts, ari))
     return found
 
 

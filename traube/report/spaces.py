@@ -72,5 +72,5 @@ def page(spaces: Sequence[Space], title: str) -> str:
     figure.update_layout(
         title=escape(title), height=ROW_HEIGHT * len(splits) + 80, width=COLUMN_WIDTH * len(models) + 80
     )
-    figure.update_scenes(xaxis_title="", yaxis_title="", zaxis_title="")
+    figure.update_scenes(xaxis_title="", yaxis_title="", zaxis_title="", camera_eye={"x": 1.6, "y": 1.6, "z": 1.1})
     return str(figure.to_html(include_plotlyjs=True, full_html=True))
