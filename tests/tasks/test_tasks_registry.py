@@ -13,7 +13,7 @@ CARD = "file: a.csv\ntext: body\n"
 def test_traubes_own_tasks(cards: Path) -> None:
     found = sources()
     assert {"pydocs_s2s", "pydocs_p2p", "pydocs_s2s_full", "pydocs_p2p_full", "tenkgnad_p2p", "tweet"} <= set(found)
-    assert {s.card.family for s in found.values()} == {"pydocs", "german", "shorttext"}
+    assert {s.card.family for s in found.values()} == {"pydocs", "german", "shorttext", "cob"}
     assert [name for name, s in found.items() if s.offline] == [n for n in found if n.startswith("pydocs")]
     for name, source in found.items():
         assert source.name == name

@@ -248,7 +248,8 @@ def sources() -> list[Source]:
 
 def _card(name: str, level: Level, what: str) -> TaskCard:
     by = "top section" if level == "coarse" else "whole path of sections"
-    file = "test200 of v1.5" if "test200" in name else "benchmarkY1test, benchmarkY1train and train of v2.0"
+    sample = "test200" in name
+    file = "test200 of v1.5" if sample else "benchmarkY1test, benchmarkY1train and train of v2.0"
     return TaskCard(
         name=name,
         family="cob",
@@ -258,5 +259,5 @@ def _card(name: str, level: Level, what: str) -> TaskCard:
         citation="Gupta, Kar & Dietz, Learn the Big Picture (RepL4NLP 2022); Dietz et al., TREC CAR (2017)",
         source=f"{SITE} ({file})",
         main_metric="ari/noise_as_cluster",
-        declared=Declared(rows=(2, 1000), classes=(2, 200)),
+        declared=Declared(splits=74 if sample else 132, rows=(2, 1000), classes=(2, 200)),
     )
