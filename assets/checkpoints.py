@@ -61,9 +61,10 @@ def _trained(name: str, source: Source) -> dg.AssetsDefinition:
 
         trainer = TRAINERS[name]
         try:
+            base = _base(encoder, config.model)
             left = trainer.with_changes(config.recipe).fit(
                 _task(storage, source),
-                _base(encoder, config.model),
+                base,
                 paths.checkpoints(),
                 source.unlabelled() if config.unlabelled else (),
                 progress,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.test_cob import RECIPE
+from tests.training.test_blackbox import RECIPE
 from tests.training.test_training import words_task
 from traube.errors import TraubeError
 from traube.models.transformer import Transformer
