@@ -10,7 +10,7 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from traube.errors import TraubeError
-from traube.evaluate import Progress, cluster, describe, embed
+from traube.evaluate import Progress, cluster, describe, embed_task
 from traube.files import digest
 from traube.models import fingerprint_on
 from traube.plan import CLUSTERING_VERSION, missing_cells
@@ -51,7 +51,7 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
             manifest = store.manifest(source.name)
             assert manifest is not None
             matrix = store.matrix(source.name, fingerprint_on(model, manifest.corpus_version))
-            vectors, _ = embed(task.texts, model, storage.cache, matrix, progress)
+            vectors, _ = embed_task(task, model, storage.cache, matrix, progress)
             for result in cluster(task, vectors, cells, store, progress):
                 found[result.status] += 1
                 if result.assignments is not None:

@@ -13,7 +13,7 @@ from resources.encoder import EncoderResource
 from resources.quality import check_specs
 from resources.storage import StorageResource
 from traube.errors import TraubeError
-from traube.evaluate import Progress, embed
+from traube.evaluate import Progress, embed_task
 from traube.models import Vectors, fingerprint_on
 from traube.models.transformer import Transformer
 from traube.tasks.source import Source
@@ -31,7 +31,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         for spec in check_specs(asset_key(source.name, stage), source.card, stage)
     ]
     checks = {
-        "shape": "One vector per text.",
+        "shape": "One vector per scored text.",
         "finite": "No NaN and no infinity.",
         "not_collapsed": "Different texts have different vectors.",
     }
@@ -43,7 +43,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         automation_condition=FILL,
         group_name=source.card.family,
         kinds={"numpy"},
-        description="A model's vectors of the unique texts.",
+        description="A model's vectors of the unique texts of the test splits.",
         check_specs=[
             dg.AssetCheckSpec(
                 name, asset=key, description=text, blocking=name != "not_collapsed", partitions_def=MODELS
@@ -69,32 +69,34 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
             manifest = store.manifest(source.name)
             assert manifest is not None
             fingerprint = fingerprint_on(model, manifest.corpus_version)
-            vectors, encoded = embed(task.texts, model, storage.cache, store.matrix(source.name, fingerprint), progress)
+            vectors, encoded = embed_task(task, model, storage.cache, store.matrix(source.name, fingerprint), progress)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
+        scored = vectors.subset(task.scored)
         seconds = time.perf_counter() - began
         return dg.MaterializeResult(
             data_version=dg.DataVersion(fingerprint),
             metadata={
-                "texts": len(vectors),
+                "texts": len(scored),
                 "dimensions": vectors.dimensions,
                 "encoded_now": encoded,
-                "from_cache": len(vectors) - encoded,
+                "from_cache": len(scored) - encoded,
                 "texts_per_second": encoded / seconds if encoded else 0.0,
                 "device": getattr(model, "device", "cpu"),
                 "fingerprint": fingerprint,
                 "seconds": seconds,
             },
-            check_results=_checks(key, vectors, len(task.corpus)),
+            check_results=_checks(key, scored, len(task.scored)),
         )
 
     return embeddings
 
 
 def _checks(key: dg.AssetKey, vectors: Vectors, texts: int) -> list[dg.AssetCheckResult]:
-    finite, norms = True, []
+    finite, rows, norms = True, 0, []
     for start in range(0, len(vectors), ROWS_LOOKED_AT):
         block: Any = vectors.subset(np.arange(start, min(start + ROWS_LOOKED_AT, len(vectors)))).load()
+        rows += block.shape[0] if block.shape[1] == vectors.dimensions else 0
         values = block.data if sparse.issparse(block) else block
         finite = finite and bool(np.isfinite(values).all())
         norms.append(
@@ -106,8 +108,8 @@ def _checks(key: dg.AssetKey, vectors: Vectors, texts: int) -> list[dg.AssetChec
         dg.AssetCheckResult(
             asset_key=key,
             check_name="shape",
-            passed=len(vectors) == texts,
-            metadata={"vectors": len(vectors), "texts": texts},
+            passed=rows == texts,
+            metadata={"vectors": rows, "texts": texts},
         ),
         dg.AssetCheckResult(
             asset_key=key,

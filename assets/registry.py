@@ -11,7 +11,7 @@ from resources.encoder import EncoderResource
 from resources.registry import CHAMPION, RegistryResource, is_candidate
 from resources.storage import StorageResource
 from traube.errors import TraubeError
-from traube.evaluate import embed
+from traube.evaluate import embed_task
 from traube.files import locked
 from traube.models import Model, fingerprint_on
 from traube.models.base import Precision
@@ -152,7 +152,7 @@ def _register(
     from traube import serving
 
     store = storage.store
-    vectors, _ = embed(task.texts, model, storage.cache, store.matrix(task.name, candidate.fingerprint))
+    vectors, _ = embed_task(task, model, storage.cache, store.matrix(task.name, candidate.fingerprint))
     return models.register(candidate, lambda: serving.freeze(store, task, candidate, model, vectors, split_set))
 
 

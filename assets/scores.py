@@ -10,7 +10,7 @@ from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
 from traube.errors import TraubeError
-from traube.evaluate import Progress, embed, score
+from traube.evaluate import Progress, embed_task, score
 from traube.files import digest
 from traube.models import Vectors, fingerprint_on
 from traube.plan import SCORING_VERSION, Cell, cells_of, missing_cells
@@ -52,7 +52,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             unscored = [
                 c for c in missing_cells(source.name, model, request, store) if store.has_assignments(c.task, c.cell_id)
             ]
-            vectors = None if task.labelled else embed(task.texts, model, storage.cache, matrix, progress)[0]
+            vectors = None if task.labelled else embed_task(task, model, storage.cache, matrix, progress)[0]
             _score(context, store, unscored, task, vectors, getattr(model, "device", "cpu"), progress)
             asked = [cell.cell_id for cell in cells_of(source.name, manifest, model, request)]
         except TraubeError as error:

@@ -24,7 +24,7 @@ import psutil
 from numpy.typing import NDArray
 
 from traube import workers
-from traube.evaluate import cluster, embed, score
+from traube.evaluate import cluster, embed_task, score
 from traube.files import digest
 from traube.methods import parse_method
 from traube.models import EmbeddingCache, fingerprint_on, load_model
@@ -186,7 +186,7 @@ def _evaluate(pipe: Connection, folder: Path, store: Store, task: Task, model: A
     asked = cells(task, model, protocol, methods=[parse_method(name) for name in names], seeds=SEEDS)
     pipe.send(("stage", f"{model.name}: embed"))
     matrix = store.matrix(task.name, fingerprint_on(model, task.data_version))
-    vectors, _ = embed(task.texts, model, EmbeddingCache(folder / "embeddings"), matrix)
+    vectors, _ = embed_task(task, model, EmbeddingCache(folder / "embeddings"), matrix)
     pipe.send(("stage", f"{model.name}: cluster"))
     began, done = time.monotonic(), []
     for result in cluster(task, vectors, asked, store):

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -26,6 +26,7 @@ from traube.errors import DoesNotFit, TraubeError, Unsupported
 from traube.files import atomic, digest
 from traube.methods import Method
 from traube.models import EmbeddingCache, Encoder, Model, Vectors
+from traube.models.vectors import ABSENT
 from traube.plan import CLUSTERING_VERSION, Cell
 from traube.store import Store
 from traube.task import Split, Task
@@ -91,6 +92,35 @@ def embed(
     dimensions = shelf.dimensions()
     assert dimensions is not None
     return Vectors(shelf.vectors_path, rows, dimensions), len(absent)
+
+
+def embed_task(
+    task: Task, model: Model, cache: EmbeddingCache, matrix: Path, progress: Progress = SILENT
+) -> tuple[Vectors, int]:
+    """Vectors of a task's scored texts, computing only those that are not stored.
+
+    A corpus-bound model is fitted on the whole corpus. Any other encodes `task.scored` alone: what only a trainer sees
+    (most of 20 Newsgroups) is not encoded here, and loading such a row is an error.
+
+    Returns
+    -------
+    vectors : Vectors [n, d], a row for each text of the corpus
+    encoded : number of texts that had to be encoded
+
+    Raises
+    ------
+    TraubeError
+        If the task has no test split.
+    """
+    scored = task.scored
+    if not len(scored):
+        raise TraubeError(f"task '{task.name}': no split's part is 'test', so there is nothing to score")
+    if model.corpus_bound:
+        return embed(task.texts, model, cache, matrix, progress)
+    vectors, encoded = embed([task.texts[i] for i in scored], model, cache, matrix, progress)
+    rows = np.full(len(task.corpus), ABSENT, dtype=np.int64)
+    rows[scored] = vectors.rows
+    return replace(vectors, rows=rows), encoded
 
 
 def _flush(shelf: Any, waiting: list[tuple[list[str], NDArray[np.float32]]]) -> None:
@@ -431,7 +461,7 @@ def evaluate(
         root = folder or Path(temporary)
         store = Store(root / "store")
         matrix = store.matrix(task.name, cells[0].fingerprint)
-        vectors, _ = embed(task.texts, model, EmbeddingCache(root / "embeddings"), matrix, progress)
+        vectors, _ = embed_task(task, model, EmbeddingCache(root / "embeddings"), matrix, progress)
         frames = []
         for result in cluster(task, vectors, cells, store, progress):
             if result.assignments is None:
@@ -447,4 +477,4 @@ def describe(cell: Cell) -> str:
     return f"{cell.task} x {cell.model} x {cell.method.name}{seed}"
 
 
-__all__ = ["SILENT", "CellResult", "Progress", "cluster", "describe", "embed", "evaluate", "score"]
+__all__ = ["SILENT", "CellResult", "Progress", "cluster", "describe", "embed", "embed_task", "evaluate", "score"]

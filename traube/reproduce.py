@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import sparse
 
 from traube.errors import TraubeError, unknown
-from traube.evaluate import SILENT, Progress, cluster, embed, score
+from traube.evaluate import SILENT, Progress, cluster, embed_task, score
 from traube.methods import Method
 from traube.models import EmbeddingCache, load_model
 from traube.params import Protocol
@@ -106,9 +106,9 @@ def reproduce(
     task = store.task(card)
     with TemporaryDirectory(prefix="traube-") as name:
         fresh = Store(Path(name))
-        new, _ = embed(task.texts, model, EmbeddingCache(Path(name) / "embeddings"), Path(name) / "matrix", progress)
-        old, _ = embed(task.texts, model, cache, store.matrix(task.name, cell.fingerprint))
-        deviation = _deviation(new.load(), old.load())
+        new, _ = embed_task(task, model, EmbeddingCache(Path(name) / "embeddings"), Path(name) / "matrix", progress)
+        old, _ = embed_task(task, model, cache, store.matrix(task.name, cell.fingerprint))
+        deviation = _deviation(new.subset(task.scored).load(), old.subset(task.scored).load())
         (result,) = cluster(task, old, [cell], fresh, progress)
         if result.assignments is None:
             raise TraubeError(f"cell {record['cell_id']}: {result.status}: {result.reason}")

@@ -135,6 +135,13 @@ class Task:
         return self.corpus["text"].tolist()
 
     @property
+    def scored(self) -> NDArray[np.int64]:
+        """Positions in the corpus of the texts that a test split holds or asks for, ascending: what the engine needs."""
+        tested = self.splits[self.splits["part"] == "test"]
+        needed = self.corpus["text_id"].isin(set(tested["text_id"]) | set(tested["query_id"].dropna()))
+        return np.flatnonzero(needed).astype(np.int64)
+
+    @property
     def data_version(self) -> str:
         """Content hash of both tables."""
         return data_version(frame_digest(self.corpus), frame_digest(self.splits))

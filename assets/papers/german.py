@@ -11,7 +11,7 @@ from resources.quality import markdown
 from resources.storage import StorageResource
 from traube import paths
 from traube.errors import TraubeError
-from traube.evaluate import embed
+from traube.evaluate import embed_task
 from traube.files import frame_digest, write_text
 from traube.models import fingerprint_on
 from traube.papers import german
@@ -124,11 +124,19 @@ def embedding_spread(
             if model.corpus_bound:
                 continue
             matrix = store.matrix(row.task, fingerprint_on(model, manifest.corpus_version))
-            vectors, _ = embed(store.task(card).texts, model, storage.cache, matrix)  # kept from the evaluation
+            task = store.task(card)
+            vectors, _ = embed_task(task, model, storage.cache, matrix)  # kept from the evaluation
         except TraubeError as error:  # the model is gone; its scores are not
             context.log.warning(f"{row.model}: {error}")
             continue
-        rows.append({"model": row.model, "task": row.task, "v_measure": row.measured, **spread(vectors.load())})
+        rows.append(
+            {
+                "model": row.model,
+                "task": row.task,
+                "v_measure": row.measured,
+                **spread(vectors.subset(task.scored).load()),
+            }
+        )
     found = pd.DataFrame(rows)
     path = storage.root / "papers" / "german" / "spread.csv"
     write_text(path, found.to_csv(index=False))

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from traube import workers
 from traube.errors import TraubeError
-from traube.evaluate import embed
+from traube.evaluate import embed, embed_task
 from traube.models import EmbeddingCache
 from traube.models.cache import Shelf
+from traube.task import Task
 
 TEXTS = [f"text {i}" for i in range(9)]
 
@@ -74,6 +76,24 @@ def test_a_second_run_encodes_nothing(cache: EmbeddingCache) -> None:
     assert encode(cache, TEXTS) == []
     assert encode(cache, TEXTS[::-1]) == []
     assert encode(EmbeddingCache(cache.folder), TEXTS[3:5]) == []
+
+
+def test_of_a_task_only_the_scored_texts_are_encoded(tiny_task: Task, cache: EmbeddingCache) -> None:
+    """What only a trainer sees is not encoded for the scores, and never passes for a vector."""
+    part = np.where(tiny_task.splits.index % 3 == 0, "train", "test")
+    task = replace(tiny_task, splits=tiny_task.splits.assign(part=part))
+    tested = set(task.splits.loc[task.splits["part"] == "test", "text_id"])
+    scored = [text for key, text in zip(task.corpus["text_id"], task.texts, strict=True) if key in tested]
+    assert 0 < len(scored) < len(task.texts)
+
+    encoder = Counting()
+    vectors, encoded = embed_task(task, encoder, cache, Path("/nowhere"))
+    assert encoded == len(scored)
+    assert sorted(encoder.encoded) == sorted(scored)
+    for split in task.test_splits():
+        assert np.array_equal(vectors.subset(split.rows).load(), vectors_of([task.texts[i] for i in split.rows]))
+    with pytest.raises(ValueError, match=f"{len(task.texts) - len(scored)} of {len(task.texts)} texts have no vector"):
+        vectors.load()
 
 
 def test_adding_one_text_encodes_one_text(cache: EmbeddingCache) -> None:

@@ -11,6 +11,9 @@ from scipy import sparse
 
 from traube.models.base import Dense
 
+# The row of a text that has no vector.
+ABSENT = -1
+
 
 @dataclass(frozen=True)
 class Vectors:
@@ -19,7 +22,7 @@ class Vectors:
     Attributes
     ----------
     path : the matrix: `.f32` (rows of the embedding cache), `.npy` (dense) or `.npz` (sparse)
-    rows : int64 [n], which of its rows
+    rows : int64 [n], which of its rows; ABSENT where there is none
     dimensions : length of a vector
     """
 
@@ -34,7 +37,17 @@ class Vectors:
         return replace(self, rows=self.rows[rows])
 
     def load(self) -> Dense | sparse.csr_matrix:
-        """The vectors themselves, float32 [n, d]."""
+        """The vectors themselves, float32 [n, d].
+
+        Raises
+        ------
+        ValueError
+            If a row is absent.
+        """
+        if (self.rows == ABSENT).any():
+            raise ValueError(
+                f"{int((self.rows == ABSENT).sum())} of {len(self)} texts have no vector: they are not scored"
+            )
         state = self.path.stat()
         return _open(self.path, self.dimensions, (state.st_mtime_ns, state.st_size))[self.rows]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube.evaluate import embed
+from traube.evaluate import embed_task
 from traube.models import EmbeddingCache, Model, Precision
 from traube.params import Protocol
 from traube.paths import raw
@@ -365,12 +365,12 @@ def spaces(
     found = []
     for cell in cells.itertuples(index=False):
         model = model_of(cell.model, protocols[PROTOCOL].precision)
+        vectors, _ = embed_task(task, model, cache, store.matrix(name, cell.fingerprint))
         for split in splits:
             labels = [] if split.labels is None else list(split.labels)
             texts = [task.texts[r] for r in split.rows]
-            vectors, _ = embed(texts, model, cache, store.matrix(name, cell.fingerprint))
             ari = float(scores[cell.cell_id, split.split])
-            found.append(Space(cell.model, split.split, vectors.load(), labels, texts, ari))
+            found.append(Space(cell.model, split.split, vectors.subset(split.rows).load(), labels, texts, ari))
     return found
 
 
