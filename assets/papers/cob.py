@@ -1,31 +1,34 @@
 """`papers/cob/`: the tables and figures of COB, measured beside published."""
 
-from collections.abc import Callable
-
 import dagster as dg
 import pandas as pd
 
+from assets.papers.common import Make, folder, table_asset, write_table
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
 from traube import paths
 from traube.errors import TraubeError
-from traube.files import frame_digest, write_text
+from traube.files import write_text
 from traube.papers import cob
 from traube.report.figures import convergence
 
-Make = Callable[[StorageResource, BenchmarkResource], pd.DataFrame]
 SHOWN_SPLITS = 4
 SHOWN_TASKS = ("trec_car_coarse", "car_test200_coarse", "newsgroups")  # the first that has trained models
 
 
 def cob_assets() -> list[dg.AssetsDefinition]:
     return [
-        _table("table_2", "The data sets: documents, instances and their sizes.", lambda s, b: cob.table_2(s.store)),
-        _table("table_3", "Lambda and r as studies found them.", _table_3),
-        *(_table(name, f"RI, ARI, NMI and AMI on {tasks[0]}.", _results(name)) for name, tasks in cob.TASKS.items()),
-        _table("table_5", "CAR's training articles by size.", lambda s, b: cob.table_5(s.store)),
+        table_asset(
+            "cob", "table_2", "The data sets: documents, instances and their sizes.", lambda s, b: cob.table_2(s.store)
+        ),
+        table_asset("cob", "table_3", "Lambda and r as studies found them.", _table_3),
+        *(
+            table_asset("cob", name, f"RI, ARI, NMI and AMI on {tasks[0]}.", _results(name))
+            for name, tasks in cob.TASKS.items()
+        ),
+        table_asset("cob", "table_5", "CAR's training articles by size.", lambda s, b: cob.table_5(s.store)),
         figure_3,
         figure_4,
     ]
@@ -41,31 +44,6 @@ def _results(name: str) -> Make:
     return lambda storage, benchmark: cob.results(storage.store, benchmark.protocols(), name)
 
 
-def _table(name: str, description: str, make: Make) -> dg.AssetsDefinition:
-    @dg.asset(
-        key=["papers", "cob", name],
-        deps=["leaderboard"],
-        group_name="papers",
-        kinds={"csv"},
-        description=f"{description} Published and measured side by side; empty where there is no number.",
-    )
-    def table(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
-        found = make(storage, benchmark)
-        path = storage.root / "papers" / "cob" / f"{name}.csv"
-        write_text(path, found.to_csv(index=False))
-        return dg.MaterializeResult(
-            data_version=dg.DataVersion(frame_digest(found)),
-            metadata={
-                "published and measured": dg.MetadataValue.md(markdown(found.round(4))),
-                "measured": int(found["measured"].notna().sum()),
-                "of": int(found["published"].notna().sum()),
-                "path": dg.MetadataValue.path(path),
-            },
-        )
-
-    return table
-
-
 @dg.asset(
     key=["papers", "cob", "figure_3"],
     group_name="papers",
@@ -74,15 +52,14 @@ def _table(name: str, description: str, make: Make) -> dg.AssetsDefinition:
 )
 def figure_3(storage: StorageResource) -> dg.MaterializeResult:
     curves = cob.trainings(paths.checkpoints())
-    folder = storage.root / "papers" / "cob"
     times = cob.convergence(curves)
-    write_text(folder / "figure_3.svg", str(convergence(curves)))
-    write_text(folder / "figure_3.csv", times.to_csv(index=False))
+    path = write_table(storage, "cob", "figure_3", times).with_suffix(".svg")
+    write_text(path, str(convergence(curves)))
     return dg.MaterializeResult(
         metadata={
             "times": dg.MetadataValue.md(markdown(times.round(3))),
             "published": "COB converges at least five times sooner; an epoch takes a hundredth of Triplet's on 20 Newsgroups",
-            "path": dg.MetadataValue.path(folder / "figure_3.svg"),
+            "path": dg.MetadataValue.path(path),
         }
     )
 
@@ -107,7 +84,7 @@ def figure_4(
             context.log.warning(f"{task}: {error}")
         if spaces:
             break
-    path = storage.root / "papers" / "cob" / "figure_4.html"
+    path = folder(storage, "cob") / "figure_4.html"
     write_text(path, page(spaces, task))
     return dg.MaterializeResult(
         metadata={

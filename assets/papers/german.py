@@ -1,10 +1,9 @@
 """`papers/german/`: the tables of the German Text Embedding Clustering Benchmark, measured beside published."""
 
-from collections.abc import Callable
-
 import dagster as dg
 import pandas as pd
 
+from assets.papers.common import folder, table_asset, write_table
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import markdown
@@ -12,7 +11,7 @@ from resources.storage import StorageResource
 from traube import paths
 from traube.errors import TraubeError
 from traube.evaluate import embed_task
-from traube.files import frame_digest, write_text
+from traube.files import write_text
 from traube.models import fingerprint_on
 from traube.papers import german
 from traube.plan import Request, plan
@@ -21,14 +20,14 @@ from traube.report.wins import split_scores
 from traube.report.wins import wins as pair_wins
 from traube.store import Store
 
-Make = Callable[[Store, BenchmarkResource], pd.DataFrame]
-
 
 def german_assets() -> list[dg.AssetsDefinition]:
     return [
-        _table("table_1", "The data sets: samples, splits, sizes, classes and characters.", _table_1),
-        _table("table_2", "Mini-batch k-means: model by task.", _table_2),
-        _table("table_3", "Method by task, the mean of models.", _table_3),
+        table_asset(
+            "german", "table_1", "The data sets: samples, splits, sizes, classes and characters.", _table_1, _wide
+        ),
+        table_asset("german", "table_2", "Mini-batch k-means: model by task.", _table_2, _wide),
+        table_asset("german", "table_3", "Method by task, the mean of models.", _table_3, _wide),
         table_5,
         figure_1,
         figure_2,
@@ -45,8 +44,7 @@ def german_assets() -> list[dg.AssetsDefinition]:
 )
 def table_5(storage: StorageResource) -> dg.MaterializeResult:
     found = german.table_5(german.adapted(paths.checkpoints()))
-    path = storage.root / "papers" / "german" / "table_5.csv"
-    write_text(path, found.to_csv(index=False))
+    path = write_table(storage, "german", "table_5", found)
     return dg.MaterializeResult(
         metadata={"table": dg.MetadataValue.md(markdown(found.round(2))), "path": dg.MetadataValue.path(path)}
     )
@@ -63,7 +61,7 @@ def figure_1(storage: StorageResource, benchmark: BenchmarkResource) -> dg.Mater
     from traube.report.maps import kept_maps, page
 
     maps = kept_maps(storage.store, benchmark.protocols(), german.MAPPED, german.PROTOCOL)
-    path = storage.root / "papers" / "german" / "figure_1.html"
+    path = folder(storage, "german") / "figure_1.html"
     write_text(path, page(maps, german.HIGHLIGHTED))
     return dg.MaterializeResult(
         metadata={
@@ -83,11 +81,10 @@ def figure_1(storage: StorageResource, benchmark: BenchmarkResource) -> dg.Mater
 def wins(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
     scores = split_scores(storage.store, benchmark.protocols(), list(german.TASKS))
     found = pair_wins(scores)
-    path = storage.root / "papers" / "german" / "wins.csv"
-    write_text(path, found.to_csv(index=False))
+    path = write_table(storage, "german", "wins", found)
     kmeans = found[found["method"] == german.KMEANS]
     whole = german.p2p_against_s2s(german.scores(storage.store, benchmark.protocols()))
-    write_text(path.with_name("p2p_against_s2s.csv"), whole.to_csv(index=False))
+    write_table(storage, "german", "p2p_against_s2s", whole)
     return dg.MaterializeResult(
         metadata={
             "k-means": dg.MetadataValue.md(markdown(kmeans.round(3))),
@@ -138,8 +135,7 @@ def embedding_spread(
             }
         )
     found = pd.DataFrame(rows)
-    path = storage.root / "papers" / "german" / "spread.csv"
-    write_text(path, found.to_csv(index=False))
+    path = write_table(storage, "german", "spread", found)
     return dg.MaterializeResult(
         metadata={"table": dg.MetadataValue.md(markdown(found.round(3))), "path": dg.MetadataValue.path(path)}
     )
@@ -153,23 +149,23 @@ def embedding_spread(
 )
 def figure_2(storage: StorageResource) -> dg.MaterializeResult:
     trainings = german.adapted(paths.checkpoints())
-    path = storage.root / "papers" / "german" / "figure_2.svg"
+    path = folder(storage, "german") / "figure_2.svg"
     write_text(path, str(curves(trainings)))
     return dg.MaterializeResult(
         metadata={"trainings": int(trainings["checkpoint"].nunique()), "path": dg.MetadataValue.path(path)}
     )
 
 
-def _table_1(store: Store, benchmark: BenchmarkResource) -> pd.DataFrame:
-    return german.table_1(store)
+def _table_1(storage: StorageResource, benchmark: BenchmarkResource) -> pd.DataFrame:
+    return german.table_1(storage.store)
 
 
-def _table_2(store: Store, benchmark: BenchmarkResource) -> pd.DataFrame:
-    return german.table_2(german.scores(store, benchmark.protocols()), _unavailable(store, benchmark))
+def _table_2(storage: StorageResource, benchmark: BenchmarkResource) -> pd.DataFrame:
+    return german.table_2(german.scores(storage.store, benchmark.protocols()), _unavailable(storage.store, benchmark))
 
 
-def _table_3(store: Store, benchmark: BenchmarkResource) -> pd.DataFrame:
-    return german.table_3(german.scores(store, benchmark.protocols()), _unavailable(store, benchmark))
+def _table_3(storage: StorageResource, benchmark: BenchmarkResource) -> pd.DataFrame:
+    return german.table_3(german.scores(storage.store, benchmark.protocols()), _unavailable(storage.store, benchmark))
 
 
 def _unavailable(store: Store, benchmark: BenchmarkResource) -> dict[str, str]:
@@ -179,28 +175,9 @@ def _unavailable(store: Store, benchmark: BenchmarkResource) -> dict[str, str]:
     return plan(Request(german.TASKS, models, asked.protocol_name, asked.protocol), store).unavailable
 
 
-def _table(name: str, description: str, make: Make) -> dg.AssetsDefinition:
-    @dg.asset(
-        key=["papers", "german", name],
-        deps=["leaderboard"],
-        group_name="papers",
-        kinds={"csv"},
-        description=f"{description} Published and measured side by side; empty where there is no number.",
-    )
-    def table(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
-        found = make(storage.store, benchmark)
-        path = storage.root / "papers" / "german" / f"{name}.csv"
-        write_text(path, found.to_csv(index=False))
-        notes = found[found["note"].str.contains("printed wrong")]
-        return dg.MaterializeResult(
-            data_version=dg.DataVersion(frame_digest(found)),
-            metadata={
-                "published | measured": dg.MetadataValue.md(markdown(german.wide(found))),
-                "measured": int(found["measured"].notna().sum()),
-                "of": int(found["published"].notna().sum()),
-                "printed_wrong": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes["note"]) or "nothing"),
-                "path": dg.MetadataValue.path(path),
-            },
-        )
-
-    return table
+def _wide(found: pd.DataFrame) -> dict[str, dg.MetadataValue]:
+    notes = found.loc[found["note"].str.contains("printed wrong"), "note"]
+    return {
+        "published | measured": dg.MetadataValue.md(markdown(german.wide(found))),
+        "printed_wrong": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes) or "nothing"),
+    }
