@@ -1,6 +1,6 @@
 """A training step of Traube beside that of the plain libraries: CPU time a step, and peak memory.
 
-WWM beside transformers' Trainer with its own masked-language model and collator, TSDAE beside a bare torch loop around
+WWM beside transformers' Trainer with its own masked-language model and collator (of tokens: cheaper than of words), TSDAE beside a bare torch loop around
 sentence-transformers' loss. Same base model, texts, batch and optimiser; each side in a process of its own, in turn. Ends with
 status 1 if a step takes more than 1.05 of the plain one's time or memory.
 """
@@ -112,7 +112,7 @@ def plain_wwm(trainer: str, task: str, model: str, steps: int) -> Times:
             model=AutoModelForMaskedLM.from_pretrained(folder),
             args=arguments,
             train_dataset=[{"input_ids": ids} for ids in encoded],
-            data_collator=DataCollatorForLanguageModeling(tokenizer, whole_word_mask=True),
+            data_collator=DataCollatorForLanguageModeling(tokenizer),
             callbacks=[Clock()],
         ).train()
     return times
