@@ -1,8 +1,8 @@
 """A training step of Traube beside that of the plain libraries: CPU time a step, and peak memory.
 
-WWM beside transformers' Trainer with its own masked-language model and collator (of tokens: cheaper than of words), TSDAE beside a bare torch loop around
-sentence-transformers' loss. Same base model, texts, batch and optimiser; each side in a process of its own, in turn. Ends with
-status 1 if a step takes more than 1.05 of the plain one's time or memory.
+WWM beside transformers' Trainer with its own masked-language model and collator (of tokens: cheaper than of words), TSDAE beside
+a bare torch loop around sentence-transformers' loss. Same base model, texts, batch and optimiser; each side in a process of its
+own, in turn. Ends with status 1 if a step takes more than 1.05 of the plain one's time or memory.
 """
 
 import argparse
