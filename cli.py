@@ -655,11 +655,18 @@ def train(
     wwm and tsdae continue its pre-training on the task's texts. cob and triplet learn from the labels of its train splits, and are
     validated on its validation splits. A training that was stopped goes on from its last saved step, with the same result.
     """
+    from traube import paths
     from traube.training import TRAINERS
 
     if trainer not in TRAINERS:
         raise unknown("trainer", trainer, TRAINERS)
+    chosen = TRAINERS[trainer].with_changes(_values(recipe))
     _on_task(task, model, lambda launcher, name: launcher.train(trainer, name, model, _values(recipe), unlabelled))
+    left = chosen.left(task, model, paths.checkpoints())
+    out.print(
+        f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
+    )
+    out.print(f"{_escape(str(left.last))} and {_escape(left.best.name)}", soft_wrap=True)
     out.print("`traube run` evaluates what lies in checkpoints/; so does the sensor of `traube dev`.")
 
 

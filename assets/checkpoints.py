@@ -74,13 +74,12 @@ def _trained(name: str, source: Source) -> dg.AssetsDefinition:
             )
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        scores = [float(entry[left.watched] or 0) for entry in left.curve]
         metadata: dict[str, dg.MetadataValue | float] = {
             "last": dg.MetadataValue.path(left.last),
             "best": dg.MetadataValue.path(left.best),
-            f"{left.watched}_before": scores[0],
-            f"{left.watched}_last": scores[-1],
-            f"{left.watched}_best": max(scores),
+            f"{left.watched}_before": left.scores[0],
+            f"{left.watched}_last": left.scores[-1],
+            f"{left.watched}_best": max(left.scores),
         }
         try:
             metadata |= tracking.log_curve(left.last.name.removesuffix("-last"), left.curve, context.run.run_id)

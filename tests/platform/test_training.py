@@ -1,12 +1,15 @@
 """Trainings and studies as runs: on a task of the user's own, told to MLflow, and found by the checkpoint sensor."""
 
 import csv
+import re
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from mlflow import MlflowClient
+from typer.testing import CliRunner
 
+from cli import app
 from definitions import build_defs
 from launch import Launcher
 from tests.platform.conftest import sensor_of, word_rows
@@ -48,6 +51,19 @@ def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher) -> N
     first = look(dg.build_sensor_context(parted.instance, definitions=definitions))
     second = look(dg.build_sensor_context(parted.instance, first.cursor, definitions=definitions))
     assert {request.partition_key for request in second.run_requests or []} == names
+
+
+def test_the_command_line_says_what_a_training_gained_and_left(parted: Launcher) -> None:
+    values = [option for name, value in RECIPE.items() for option in ("--set", f"{name}={value}")]
+    told = CliRunner().invoke(app, ["train", "triplet", "parted", "-m", "tiny", *values])
+    assert told.exit_code == 0, told.output
+    assert re.search(r"validation_ari: \S+ before, \S+ after the last step, \S+ at best", told.output)
+    assert str(paths.checkpoints() / "triplet__parted__tiny.s42-last") in told.output
+
+    told = CliRunner().invoke(app, ["train", "triplet", "parted", "-m", "tiny", "--set", "lambda=3"])
+    assert told.exit_code != 0
+    assert "lambda" in told.output
+    assert "margin" in told.output  # what there is
 
 
 def test_a_study_is_kept_and_told_to_mlflow(parted: Launcher) -> None:

@@ -72,6 +72,11 @@ class Checkpoint:
     curve: list[Entry]
     watched: str
 
+    @property
+    def scores(self) -> list[float]:
+        """The watched score along the curve."""
+        return [float(entry[self.watched] or 0) for entry in self.curve]
+
 
 class Trainer(ABC, Generic[R]):
     """Trains an encoder on a task; here, what is so of all that need no labels.
@@ -116,6 +121,22 @@ class Trainer(ABC, Generic[R]):
     def variant(self) -> str:
         """What tells the checkpoints of variants of a recipe apart; part of their names."""
         return ""
+
+    def names(self, task: str, base: str) -> str:
+        """What its checkpoints are called, before `-last` and `-best`."""
+        return f"{self.name}__{task}__{base}{self.variant}.s{self.recipe.seed}"
+
+    def left(self, task: str, base: str, out: Path) -> Checkpoint:
+        """What a finished training left in the folder of checkpoints.
+
+        Raises
+        ------
+        FileNotFoundError
+            If it is not finished.
+        """
+        last, best = (out / f"{self.names(task, base)}-{kind}" for kind in ("last", "best"))
+        about = json.loads((last / "checkpoint.json").read_text(encoding="utf-8"))
+        return Checkpoint(last, best, about["curve"], about["watched"])
 
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
         """What is trained on: all the task's texts and more."""
@@ -177,7 +198,7 @@ class Trainer(ABC, Generic[R]):
             If the loss is not finite, or there is nothing to train on.
         """
         texts = self.texts(task, extra)
-        name = f"{self.name}__{task.name}__{base.name}{self.variant}.s{self.recipe.seed}"
+        name = self.names(task.name, base.name)
         folders = {kind: out / f"{name}-{kind}" for kind in ("last", "best")}
         identity = self._identity(task, base, texts)
         with locked(out / f".{name}"):
