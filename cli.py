@@ -656,13 +656,14 @@ def train(
     validated on its validation splits. A training that was stopped goes on from its last saved step, with the same result.
     """
     from traube import paths
+    from traube.tasks import get_source
     from traube.training import TRAINERS
 
     if trainer not in TRAINERS:
         raise unknown("trainer", trainer, TRAINERS)
     chosen = TRAINERS[trainer].with_changes(_values(recipe))
     _on_task(task, model, lambda launcher, name: launcher.train(trainer, name, model, _values(recipe), unlabelled))
-    left = chosen.left(task, model, paths.checkpoints())
+    left = chosen.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).unlabelled()))
     out.print(
         f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
     )
@@ -694,7 +695,7 @@ def tune(
     if trainer not in SEARCHED:
         raise unknown("trainer with a study", trainer, SEARCHED)
     _on_task(task, model, lambda launcher, name: launcher.tune(trainer, name, model, trials, _values(recipe)))
-    found = known(open_study(study_file(paths.home() / "studies", trainer, task, model), trainer))
+    found = known(open_study(study_file(paths.home() / "studies", trainer, task, model, _values(recipe)), trainer))
     best = {name: value for name, value in found.best.items() if name != "value"}
     options = " ".join(f"--set {name}={value:.4g}" for name, value in best.items())
     out.print(

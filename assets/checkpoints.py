@@ -120,7 +120,7 @@ def _searched(name: str, source: Source) -> dg.AssetsDefinition:
         from traube.training import TRAINERS
         from traube.training.study import search, study_file
 
-        path = study_file(storage.root / "studies", name, source.name, config.model)
+        path = study_file(storage.root / "studies", name, source.name, config.model, config.recipe)
         try:
             found = search(
                 TRAINERS[name],

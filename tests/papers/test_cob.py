@@ -84,15 +84,42 @@ def test_results_are_means_over_splits_and_seeds_beside_the_papers(store: Store)
     assert ari.loc["tfidf", "seeds"] == 1  # of the code's distance; the paper's is the other
     assert {"untrained", "tfidf, cosine"} <= set(ari.index)
     assert set(table["metric"]) == {"ri", "ari", "nmi", "ami"}
+    named = lambda seed: TRAINERS["cob"].with_changes({**RECIPE, "seed": seed}).names("newsgroups", "minilm")  # noqa: E731
     by_hand = []
     scored = store.scores(store.cells("newsgroups"), ["ari/noise_as_cluster"]).merge(
         store.cells("newsgroups"), on="cell_id"
     )
     for seed in (42, 1):
-        rows = scored[scored["model"] == f"cob__newsgroups__minilm.s{seed}-best"]
+        rows = scored[scored["model"] == f"{named(seed)}-best"]
         by_hand.append(rows.loc[rows["clusterer"] == "agglomerative_average", "value"].mean())
     assert ari.loc["cob", "measured"] == pytest.approx(np.mean(by_hand))
     assert ari.loc["cob", "sd"] == pytest.approx(np.std(by_hand))
+
+
+def test_another_recipe_is_a_row_of_its_own(store: Store, newsgroups: Task, tiny_bert: Path) -> None:
+    """Trainings are repeats of each other only if nothing but their seed differs."""
+    base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
+    left = (
+        TRAINERS["cob"]
+        .with_changes({**RECIPE, "metric": "purity", "lam": 1e4})
+        .fit(newsgroups, base, paths.checkpoints())
+    )
+    _evaluate(store, newsgroups, left.best.name, load_params().chosen("cob"))
+    table = cob.results(store, load_params().protocols, "table_4")
+    rows = table[(table["method"] == "cob") & (table["metric"] == "ari") & (table["task"] == "newsgroups")]
+    assert sorted(rows["seeds"]) == [1, 2]
+    assert rows["recipe"].nunique() == 2
+    times = cob.convergence(cob.trainings(paths.checkpoints()))
+    assert len(times) == 5
+
+
+def test_a_training_that_gained_nothing_has_not_converged() -> None:
+    curve = {"task": "t", "base": "b", "n": np.nan, "recipe": None, "seed": 1, "epoch": [0, 1], "step": [0, 9]}
+    falls = pd.DataFrame({**curve, "method": "cob", "seconds": [0.0, 3.0], "validation_ari": [0.5, 0.4]})
+    rises = pd.DataFrame({**curve, "method": "triplet", "seconds": [0.0, 6.0], "validation_ari": [0.5, 0.6]})
+    times = cob.convergence(pd.concat([falls, rises], ignore_index=True)).set_index("method")
+    assert times["seconds_to_converge"].tolist()[1] == 6.0
+    assert times[["seconds_to_converge", "times_slower"]].isna().sum().sum() == 3
 
 
 def test_other_tables_and_figures(store: Store) -> None:

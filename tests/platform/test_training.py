@@ -16,6 +16,8 @@ from tests.platform.conftest import sensor_of, word_rows
 from traube import paths
 from traube.evaluate import SILENT
 from traube.models.checkpoints import cards as checkpoint_cards
+from traube.training import TRAINERS
+from traube.training.study import study_file
 
 RECIPE = {"layers": "1", "max_length": "16", "epochs": "4", "learning_rate": "1e-3", "evaluate_every": "2"}
 
@@ -42,9 +44,10 @@ def runs(name: str) -> list[object]:
 
 def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher) -> None:
     assert parted.train("cob", "parted", "tiny", RECIPE, unlabelled=False) == []
-    names = {"cob__parted__tiny.s42-last", "cob__parted__tiny.s42-best"}
+    name = TRAINERS["cob"].with_changes(RECIPE).names("parted", "tiny")
+    names = {f"{name}-last", f"{name}-best"}
     assert set(checkpoint_cards()) == names
-    (run,) = runs("cob__parted__tiny.s42")
+    (run,) = runs(name)
     assert {"validation_ari", "loss", "shortcut", "seconds"} <= set(run.data.metrics)
     definitions = build_defs()
     look = sensor_of(definitions, "new_checkpoints")
@@ -58,7 +61,8 @@ def test_the_command_line_says_what_a_training_gained_and_left(parted: Launcher)
     told = CliRunner().invoke(app, ["train", "triplet", "parted", "-m", "tiny", *values])
     assert told.exit_code == 0, told.output
     assert re.search(r"validation_ari: \S+ before, \S+ after the last step, \S+ at best", told.output)
-    assert str(paths.checkpoints() / "triplet__parted__tiny.s42-last") in told.output
+    name = TRAINERS["triplet"].with_changes(RECIPE).names("parted", "tiny")
+    assert str(paths.checkpoints() / f"{name}-last") in told.output
 
     told = CliRunner().invoke(app, ["train", "triplet", "parted", "-m", "tiny", "--set", "lambda=3"])
     assert told.exit_code != 0
@@ -69,12 +73,13 @@ def test_the_command_line_says_what_a_training_gained_and_left(parted: Launcher)
 def test_a_study_is_kept_and_told_to_mlflow(parted: Launcher) -> None:
     assert parted.tune("cob", "parted", "tiny", 2, RECIPE) == []
     assert parted.tune("cob", "parted", "tiny", 3, RECIPE) == []
-    runs_of_study = runs("cob__parted__tiny")
+    path = study_file(paths.home() / "studies", "cob", "parted", "tiny", RECIPE)
+    runs_of_study = runs(path.stem)
     artifacts = {Path(run.info.artifact_uri.removeprefix("file://")) for run in runs_of_study}
     for folder in artifacts:
         assert {p.name for p in folder.iterdir()} == {"history.html", "importances.html", "trials.csv"}
     assert "lam" in runs_of_study[0].data.params
-    assert (paths.home() / "studies" / "cob__parted__tiny.log").is_file()
+    assert path.is_file()
 
 
 def test_a_task_without_labelled_parts_has_no_such_asset(parted: Launcher) -> None:
@@ -89,5 +94,5 @@ def test_models_trained_on_other_parts_are_not_marked(parted: Launcher) -> None:
 
     parted.train("cob", "parted", "tiny", RECIPE, unlabelled=False)
     parted.train("wwm", "parted", "tiny", {"epochs": "1", "batch": "8"}, unlabelled=False)
-    assert trained_on("cob__parted__tiny.s42-best") is None
-    assert trained_on("wwm__parted__tiny.s42-last") == "parted"
+    told = {name.split("__")[0]: trained_on(name) for name in checkpoint_cards()}
+    assert told == {"cob": None, "wwm": "parted"}

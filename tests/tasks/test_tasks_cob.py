@@ -159,6 +159,8 @@ def test_paragraphs_are_joined_with_their_qrels(tmp_path: Path) -> None:
     rows = passages(path)
     assert set(rows["page"]) == {"The Sun"}
     assert list(rows[["coarse", "fine", "text"]].itertuples(index=False, name=None)) == EXPECTED
+    beside.write_text("\n".join([*lines[:2], "enwiki:The%20Sun/Rise%20%2F%20set/Today 0 p2 1"]) + "\n")
+    assert passages(path)["coarse"].tolist()[2] == "Rise / set"
     beside.write_text("\n".join([*lines, "enwiki:The%20Sun/Use 0 p9 1"]) + "\n")
     with pytest.raises(TraubeError, match=r"hierarchical.qrels:4: its paragraph is not in pages.cbor-paragraphs.cbor"):
         passages(path)
@@ -188,8 +190,11 @@ def test_the_parts_of_benchmark_y1(raw_folder: Path) -> None:
     assert load_task("trec_car_coarse").validate().splits["part"].unique().tolist() == ["test"]
     long = article("Long")
     long[3] = [[0, f"S{i % 2}", b"S", [[1, paragraph(f"p{i}", [0, f"text {i}"])]]] for i in range(30)]
-    (folder / "train" / "base.train.cbor").write_bytes(version_2(long, article("Short")))
-    (folder / "benchmarkY1-train" / "train.pages.cbor").write_bytes(version_2(article("Star")))
+    again = article("Star")
+    again[3] = long[3]
+    (folder / "train" / "base.train.cbor").write_bytes(version_2(long, article("Short"), again))
+    # what is tested or validated is not trained on
+    (folder / "benchmarkY1-train" / "train.pages.cbor").write_bytes(version_2(article("Star"), article("Sun")))
     task = load_task("trec_car_fine").validate()
     assert task.splits.groupby("part")["split"].unique().map(list).to_dict() == {
         "test": ["Sun"],

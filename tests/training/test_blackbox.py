@@ -164,11 +164,11 @@ def test_gradients_are_finite_where_texts_coincide(labels: list[int]) -> None:
     assert torch.isfinite(vectors.grad).all()
 
 
-@pytest.mark.parametrize("lam", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("lam", [0.0, -1.0, float("nan"), float("inf")])
 def test_lambda_must_be_above_zero(lam: float) -> None:
     with pytest.raises(TraubeError, match=r"lambda is .*; it must be above 0"):
         Blackbox(lam, linkage("average"))
-    with pytest.raises(TraubeError, match=r"recipe: lam: Input should be greater than 0"):
+    with pytest.raises(TraubeError, match=r"recipe: lam: Input should be (greater than 0|a finite number)"):
         Cob.with_changes({"lam": lam})
 
 
@@ -278,6 +278,8 @@ def test_untrained_is_the_random_head_before_the_first_step(base: Transformer, t
     untrained = Untrained.with_changes({"max_length": 16}).fit(words_task(), base, tmp_path)
     assert len(untrained.curve) == 1
     assert untrained.curve[0]["validation_ari"] == trained.curve[0]["validation_ari"]
+    with pytest.raises(TraubeError, match="epochs: untrained is not trained"):
+        Untrained.with_changes({"epochs": 3})
 
 
 def test_vectors_do_not_depend_on_the_order_of_texts(base: Transformer) -> None:

@@ -20,6 +20,7 @@ from traube.models.transformer import Transformer
 from traube.task import Task, TaskCard, index_texts, make_split
 from traube.training import Cob, Trainer, Triplet, Tsdae, Wwm
 from traube.training.base import Entry
+from traube.training.loop import last_whole
 from traube.training.tsdae import damage
 from traube.training.wwm import IGNORED, MaskedTexts, choose
 
@@ -170,6 +171,35 @@ def test_a_training_that_was_killed_goes_on_to_the_same_result(
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
+def test_a_step_that_was_half_saved_is_passed_over(tmp_path: Path) -> None:
+    """The Trainer writes its state last; a kill before that leaves a folder that cannot be gone on from."""
+    assert last_whole(tmp_path) is None
+    for step, state in ((2, '{"global_step": 2}'), (4, '{"global'), (6, None)):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(b"")
+        if state:
+            (folder / "trainer_state.json").write_text(state)
+    assert last_whole(tmp_path) == str(tmp_path / "checkpoint-2")
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint-2"]
+
+
+def test_another_recipe_has_another_name() -> None:
+    names = [
+        Wwm.with_changes(changes).names("words", "tiny", extra)
+        for changes, extra in (
+            ({}, False),
+            ({"epochs": 3}, False),
+            ({"epochs": 4}, False),
+            ({}, True),
+            ({"seed": 1}, False),
+        )
+    ]
+    assert names[0] == "wwm__words__tiny.s42"
+    assert len(set(names)) == len(names)
+    assert names[4] == "wwm__words__tiny.s1"  # a repeat
+
+
 def test_a_loss_that_is_not_finite_stops_the_training(base: Transformer, tmp_path: Path) -> None:
     with pytest.raises(TraubeError, match=r"after step \d: .*; the learning rate 1e\+30 is too high"):
         Wwm.with_changes({**RECIPE, "learning_rate": 1e30}).fit(words_task(), base, tmp_path)
@@ -179,6 +209,8 @@ def test_a_loss_that_is_not_finite_stops_the_training(base: Transformer, tmp_pat
 def test_a_wrong_recipe_is_named() -> None:
     with pytest.raises(TraubeError, match=r"recipe: epoch: Extra inputs are not permitted \(there are: epochs, "):
         Wwm.with_changes({"epoch": 3})
+    with pytest.raises(TraubeError, match="recipe: epochs: Input should be a finite number"):
+        Wwm.with_changes({"epochs": "inf"})
     assert Tsdae.with_changes({"epochs": "3", "pooling": "cls"}).recipe.epochs == 3
 
 

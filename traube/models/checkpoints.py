@@ -12,7 +12,7 @@ from pathlib import Path
 
 from traube import paths
 from traube.errors import TraubeError, unknown
-from traube.files import digest, locked, write_json
+from traube.files import digest, locked, read_json, write_json
 from traube.models.base import ModelCard
 from traube.models.catalogue import catalogue
 from traube.models.transformer import check_folder
@@ -51,12 +51,8 @@ def card_of(folder: Path) -> ModelCard:
 
 def trained_on(model: str) -> str | None:
     """The task on whose test texts a checkpoint was trained; None if it does not say, saw other parts only, or is none."""
-    path = paths.checkpoints() / model / "checkpoint.json"
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(about, dict) or "task" not in about or "test" not in about.get("parts", ["test"]):
+    about = read_json(paths.checkpoints() / model / "checkpoint.json")
+    if "task" not in about or "test" not in about.get("parts", ["test"]):
         return None
     return str(about["task"])
 

@@ -4,7 +4,6 @@ Measured are the checkpoints of `traube train cob`, `triplet` and `untrained` (s
 clustered by average linkage on Euclidean distances with the true number of clusters: protocol `cob`.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from traube.evaluate import embed_task
+from traube.files import read_json
 from traube.models import EmbeddingCache, Model, Precision
 from traube.params import Protocol
 from traube.paths import raw
@@ -37,9 +37,9 @@ TASKS = {
 LEVEL = 0.05
 CURVE = ("step", "epoch", "seconds", "validation_ari")
 REFERENCE = "triplet"
-# of a checkpoint's name: trainer, task, base model, passages of a training split, seed
+# of a checkpoint's name: trainer, task, base model, passages of a training split, digest of a recipe that is not the paper's, seed
 _CHECKPOINT = re.compile(
-    r"(?P<trainer>cob|triplet|untrained)__(?P<task>[a-z0-9_]+?)__(?P<base>.+?)(\.n(?P<n>\d+))?\.s(?P<seed>\d+)-(?P<kind>best|last)"
+    r"(?P<trainer>cob|triplet|untrained)__(?P<task>[a-z0-9_]+?)__(?P<base>.+?)(\.n(?P<n>\d+))?(\.x(?P<recipe>[0-9a-f]{6}))?\.s(?P<seed>\d+)-(?P<kind>best|last)"
 )
 QRELS = "benchmarkY1test_qrels/qrels.car17v2.0.benchmarkY1test.txt"
 
@@ -174,9 +174,9 @@ def results(store: Store, protocols: Mapping[str, Protocol], table: str) -> pd.D
 
     Returns
     -------
-    DataFrame task, method, n, base, metric, published, measured, sd (over seeds, population), seeds, p (two-sided, paired t-test over
-    splits of the mean over seeds, corrected for the texts that splits share, against Triplet of the same base), difference, verdict,
-    note
+    DataFrame task, method, n, base, recipe (digest of one that is not the paper's; a row each), metric, published, measured, sd (over
+    seeds, population), seeds, p (two-sided, paired t-test over splits of the mean over seeds, corrected for the texts that splits
+    share, against Triplet of the same base), difference, verdict, note
     """
     frames = [_measured(store, protocols, name) for name in TASKS[table]]
     measured = pd.concat(frames, ignore_index=True)
@@ -189,12 +189,13 @@ def results(store: Store, protocols: Mapping[str, Protocol], table: str) -> pd.D
     found["note"] = np.where(found["measured"].isna(), "not measured here", "")
     order = {m: i for i, m in enumerate(METRICS)}
     found = found.assign(order=found["metric"].map(order)).sort_values(
-        ["task", "base", "method", "n", "order"], na_position="last"
+        ["task", "base", "method", "n", "recipe", "order"], na_position="last"
     )
     return found.drop(columns="order").reset_index(drop=True)
 
 
-_COLUMNS = ["task", "method", "n", "base", "metric", "measured", "sd", "seeds", "difference", "p", "verdict"]
+_WHICH = ["method", "n", "base", "recipe"]
+_COLUMNS = ["task", *_WHICH, "metric", "measured", "sd", "seeds", "difference", "p", "verdict"]
 
 
 def _measured(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
@@ -206,7 +207,7 @@ def _measured(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.
     by_split = pd.concat([_of_store(store, protocols, name), _tfidf(task)], ignore_index=True)
     covariance = shared([split.rows for split in task.test_splits()])
     order = [split.split for split in task.test_splits()]
-    keys = ["method", "n", "base", "metric"]
+    keys = [*_WHICH, "metric"]
     means = by_split.groupby([*keys, "split"], dropna=False)["value"].mean()
     rows = []
     for key, group in by_split.groupby(keys, dropna=False):
@@ -221,17 +222,17 @@ def _against_triplet(
 ) -> tuple[float, float, str]:
     from traube.metrics.significance import paired_t
 
-    method, n, base, metric = key
-    # the paper's reference is the triplet model of the smallest n
+    method, _, base, _, metric = key
+    # the paper's reference is the triplet model of the smallest n; its own recipe comes before others
     rivals = means.index.to_frame(index=False)
     rivals = rivals[(rivals["method"] == REFERENCE) & (rivals["metric"] == metric)]
     rivals = rivals[rivals["base"] == base] if (rivals["base"] == base).any() else rivals
     if rivals.empty:
         return np.nan, np.nan, ""
-    rival = rivals.sort_values("n").iloc[0]
-    if (method, base) == (REFERENCE, rival["base"]) and (n == rival["n"] or (pd.isna(n) and pd.isna(rival["n"]))):
+    rival = tuple(rivals.sort_values(["n", "recipe"], na_position="first").iloc[0][[*_WHICH, "metric"]])
+    if method == REFERENCE and all(a == b or (pd.isna(a) and pd.isna(b)) for a, b in zip(key, rival, strict=True)):
         return 0.0, np.nan, "*"
-    own, other = (_values(means, k, order) for k in (key, tuple(rival[["method", "n", "base", "metric"]])))
+    own, other = (_values(means, k, order) for k in (key, rival))
     test = paired_t(own - other, covariance)
     verdict = ("higher" if test.difference > 0 else "lower") if test.p < LEVEL else ""
     return test.difference, test.p, verdict
@@ -239,21 +240,19 @@ def _against_triplet(
 
 def _values(means: pd.Series, key: tuple[Any, ...], order: list[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
     frame = means.reset_index()
-    for column, value in zip(["method", "n", "base", "metric"], key, strict=True):
+    for column, value in zip([*_WHICH, "metric"], key, strict=True):
         frame = frame[frame[column].isna() if pd.isna(value) else frame[column] == value]
     return frame.set_index("split")["value"].reindex(order).to_numpy(np.float64)
 
 
 def _of_store(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
-    """DataFrame method, n, base, seed, split, metric, value of what was evaluated."""
+    """DataFrame method, n, base, recipe, seed, split, metric, value of what was evaluated."""
     cells = _scored(store, protocols, name)
     scores = store.scores(cells, list(METRICS.values()))
-    found = scores.merge(
-        cells[["cell_id", "method", "n", "base", "training_seed"]].rename(columns={"training_seed": "seed"})
-    )
+    found = scores.merge(cells[["cell_id", *_WHICH, "training_seed"]].rename(columns={"training_seed": "seed"}))
     names = {full: short for short, full in METRICS.items()}
     return found.assign(metric=found["metric"].map(names), n=found["n"].astype(float))[
-        ["method", "n", "base", "seed", "split", "metric", "value"]
+        [*_WHICH, "seed", "split", "metric", "value"]
     ]
 
 
@@ -264,7 +263,7 @@ def _scored(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.Da
     cells = cells[cells["reducer"] + "/" + cells["clusterer"] == METHOD]
     about = [_parsed(model, name) for model in cells["model"]]
     kept = [a is not None for a in about]
-    columns = {k: [a[k] for a in about if a] for k in ("method", "n", "base", "training_seed")}
+    columns = {k: [a[k] for a in about if a] for k in (*_WHICH, "training_seed")}
     return cells[kept].assign(**columns)
 
 
@@ -272,11 +271,14 @@ def _parsed(model: str, task: str) -> dict[str, Any] | None:
     """What a model's name says: a checkpoint of this paper trained on the task (`best`), or a model of the benchmark; else None."""
     match = _CHECKPOINT.fullmatch(model)
     if match is None:
-        return None if "__" in model else {"method": "as it is", "n": None, "base": model, "training_seed": None}
+        return (
+            None if "__" in model else dict.fromkeys((*_WHICH, "training_seed")) | {"method": "as it is", "base": model}
+        )
     if match["task"] != task or match["kind"] != ("last" if match["trainer"] == "untrained" else "best"):
         return None
     n = float(match["n"]) if match["n"] else None
-    return {"method": match["trainer"], "n": n, "base": match["base"], "training_seed": int(match["seed"])}
+    which = (match["trainer"], n, match["base"], match["recipe"])
+    return dict(zip(_WHICH, which, strict=True)) | {"training_seed": int(match["seed"])}
 
 
 def _tfidf(task: Task) -> pd.DataFrame:
@@ -294,8 +296,10 @@ def _tfidf(task: Task) -> pd.DataFrame:
         for method, metric in (("tfidf", "euclidean"), ("tfidf, cosine", "cosine")):
             found = Agglomerative(split.classes, "average", metric).fit(vectors).labels_
             values = score(split.labels, found)
-            rows += [(method, np.nan, None, None, split.split, short, values[full]) for short, full in METRICS.items()]
-    return pd.DataFrame(rows, columns=["method", "n", "base", "seed", "split", "metric", "value"])
+            rows += [
+                (method, np.nan, None, None, None, split.split, short, values[full]) for short, full in METRICS.items()
+            ]
+    return pd.DataFrame(rows, columns=[*_WHICH, "seed", "split", "metric", "value"])
 
 
 def trainings(folder: Path) -> pd.DataFrame:
@@ -303,41 +307,45 @@ def trainings(folder: Path) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame task, base, method, n, seed, step, epoch, seconds (of training, without evaluations), validation_ari
+    DataFrame task, base, method, n, recipe, seed, step, epoch, seconds (of training, without evaluations), validation_ari
     """
     rows = []
     for path in sorted(folder.glob("*-last/checkpoint.json")):
         match = _CHECKPOINT.fullmatch(path.parent.name)
-        if match is None or match["trainer"] == "untrained":
+        about = read_json(path)
+        if match is None or match["trainer"] == "untrained" or "curve" not in about:
             continue
-        about = json.loads(path.read_text(encoding="utf-8"))
         n = int(match["n"]) if match["n"] else None
-        key = (match["task"], match["base"], match["trainer"], n, int(match["seed"]))
+        key = (match["task"], match["base"], match["trainer"], n, match["recipe"], int(match["seed"]))
         rows += [(*key, *(entry[column] for column in CURVE)) for entry in about["curve"]]
-    return pd.DataFrame(rows, columns=["task", "base", "method", "n", "seed", *CURVE])
+    return pd.DataFrame(rows, columns=["task", "base", "method", "n", "recipe", "seed", *CURVE])
 
 
 def convergence(curves: pd.DataFrame) -> pd.DataFrame:
     """Time to convergence and of an epoch, and COB's beside Triplet's.
 
-    A training has converged at the first evaluation at which the mean validation ARI has come 95 % of its way from start to best.
+    A training has converged at the first evaluation at which the mean validation ARI has come 95 % of its way from start to best;
+    one that never rose above its start, never.
 
     Returns
     -------
-    DataFrame task, base, n, seed, method, seconds_to_converge, seconds_an_epoch, best_ari, times_slower (than COB, same seed)
+    DataFrame task, base, n, seed, method, recipe, seconds_to_converge, seconds_an_epoch, best_ari, times_slower (than COB with the
+    same seed, the better one where there are several recipes)
     """
-    keys = ["task", "base", "n", "seed", "method"]
+    same = ["task", "base", "n", "seed"]
+    keys = [*same, "method", "recipe"]
     rows = []
     for key, curve in curves.groupby(keys, dropna=False):
         curve = curve.sort_values("step")
         ari, seconds = curve["validation_ari"].to_numpy(), curve["seconds"].to_numpy()
         near = ari >= ari[0] + 0.95 * (ari.max() - ari[0])
         epoch = seconds[-1] / curve["epoch"].iloc[-1] if curve["epoch"].iloc[-1] else np.nan
-        rows.append((*key, seconds[int(near.argmax())], epoch, ari.max()))
+        reached = seconds[int(near.argmax())] if ari.max() > ari[0] else np.nan
+        rows.append((*key, reached, epoch, ari.max()))
     found = pd.DataFrame(rows, columns=[*keys, "seconds_to_converge", "seconds_an_epoch", "best_ari"])
-    cob = found[found["method"] == "cob"].set_index(keys[:-1])["seconds_to_converge"]
-    base = [cob.get(tuple(row), np.nan) for row in found[keys[:-1]].itertuples(index=False)]
-    return found.assign(times_slower=found["seconds_to_converge"] / base)
+    cob = found[found["method"] == "cob"].sort_values("best_ari").drop_duplicates(same, keep="last")
+    base = found.merge(cob[[*same, "seconds_to_converge"]], how="left", on=same, suffixes=("", "_cob"))
+    return found.assign(times_slower=found["seconds_to_converge"] / base["seconds_to_converge_cob"])
 
 
 def spaces(

@@ -4,7 +4,6 @@ Every table has one row a cell, with the columns `published` and `measured`; one
 installation has no such number, and `note` says why. What is printed wrong stays as printed; the note says what is right.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from importlib.resources import files
@@ -13,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from traube.errors import TraubeError
+from traube.files import digest, read_json
 from traube.params import Protocol
 from traube.standing import standing
 from traube.store import Store
@@ -157,18 +157,23 @@ def adapted(folder: Path) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame model (the base), method, task, seed, epochs (of the whole training), epoch, v_measure, checkpoint (of the last step)
+    DataFrame model (the base), method, task, recipe (digest of what else it was trained by and on), seed, epochs (of the
+    whole training), epoch, v_measure, checkpoint (of the last step)
     """
     rows = []
     for path in sorted(folder.glob("*-last/checkpoint.json")):
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = read_json(path)
         if about.get("trainer") not in METHODS:
             continue
         recipe = about["config"]
+        # what a row of the tables shares, besides what has a column of its own
+        rest = digest([{k: v for k, v in recipe.items() if k not in ("seed", "epochs")}, about.get("texts")])[:6]
         for entry in about["curve"]:
-            key = (about["base"], about["trainer"], about["task"], recipe["seed"], recipe["epochs"])
+            key = (about["base"], about["trainer"], about["task"], rest, recipe["seed"], recipe["epochs"])
             rows.append((*key, entry["epoch"], 100 * entry["v_measure"], path.parent.name))
-    return pd.DataFrame(rows, columns=["model", "method", "task", "seed", "epochs", "epoch", "v_measure", "checkpoint"])
+    return pd.DataFrame(
+        rows, columns=["model", "method", "task", "recipe", "seed", "epochs", "epoch", "v_measure", "checkpoint"]
+    )
 
 
 def table_5(trainings: pd.DataFrame) -> pd.DataFrame:
@@ -180,16 +185,16 @@ def table_5(trainings: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame model, method, epochs, task, published, measured, sd (population, over seeds), seeds, difference (to the model as it
+    DataFrame model, method, epochs, task, recipe, published, measured, sd (population, over seeds), seeds, difference (to the model as it
     was), note
     """
     keys = ["model", "method", "epochs", "task"]
     rows = []
-    for key, group in trainings.groupby(keys):
+    for key, group in trainings.groupby([*keys, "recipe"]):
         last = group.sort_values("epoch").groupby("seed")["v_measure"].last()
         before = group.loc[group["epoch"] == 0, "v_measure"].mean()
         rows.append((*key, last.mean(), last.std(ddof=0), len(last), last.mean() - before))
-    measured = pd.DataFrame(rows, columns=[*keys, "measured", "sd", "seeds", "difference"])
+    measured = pd.DataFrame(rows, columns=[*keys, "recipe", "measured", "sd", "seeds", "difference"])
     printed = published("table5").rename(columns={"mean": "published"})[[*keys, "published"]]
     table = printed.astype({"epochs": float}).merge(measured.astype({"epochs": float}), on=keys, how="outer")
     table["note"] = [

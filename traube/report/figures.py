@@ -45,12 +45,12 @@ def heatmap(rows: pd.DataFrame) -> Markup:
 
 
 def curves(trainings: pd.DataFrame) -> Markup:
-    """V-measure against epochs: a panel for each task and base model, a line for each method, the band from the lowest seed to
-    the highest, and the model as it was.
+    """V-measure against epochs: a panel for each task and base model, a line for each method and recipe, the band from the lowest
+    seed to the highest, and the model as it was.
 
     Parameters
     ----------
-    trainings : columns model, method, task, seed, epoch, v_measure (x100); epoch 0 is the model as it was
+    trainings : columns model, method, task, recipe, seed, epochs, epoch, v_measure (x100); epoch 0 is the model as it was
     """
     from matplotlib.figure import Figure
 
@@ -59,9 +59,15 @@ def curves(trainings: pd.DataFrame) -> Markup:
         return Markup()
     figure = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
     for axes, ((task, model), rows) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for method, lines in rows.groupby("method"):
+        several = rows.groupby("method")[["recipe", "epochs"]].agg(["nunique"]).max(axis=1) > 1
+        for (method, recipe, epochs), lines in rows.groupby(["method", "recipe", "epochs"]):
             by_epoch = lines.groupby("epoch")["v_measure"].agg(["mean", "min", "max"])
-            (line,) = axes.plot(by_epoch.index, by_epoch["mean"], marker=".", label=str(method))
+            (line,) = axes.plot(
+                by_epoch.index,
+                by_epoch["mean"],
+                marker=".",
+                label=f"{method}, {epochs:g} epochs, {recipe}" if several[method] else str(method),
+            )
             axes.fill_between(by_epoch.index, by_epoch["min"], by_epoch["max"], alpha=0.2, color=line.get_color())
         before = rows.loc[rows["epoch"] == 0, "v_measure"].mean()
         axes.axhline(before, linestyle="--", color="grey", label="as it was")
@@ -75,7 +81,7 @@ def convergence(trainings: pd.DataFrame) -> Markup:
 
     Parameters
     ----------
-    trainings : columns task, base, method, n, seed, seconds, validation_ari
+    trainings : columns task, base, method, n, recipe, seed, seconds, validation_ari
     """
     from matplotlib.figure import Figure
 
@@ -85,7 +91,7 @@ def convergence(trainings: pd.DataFrame) -> Markup:
     figure = Figure(figsize=(4.8 * len(panels), 3.4), layout="constrained")
     for axes, ((task, base), rows) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         colours = {method: f"C{i}" for i, method in enumerate(sorted(rows["method"].unique()))}
-        for (method, _, seed), line in rows.groupby(["method", "n", "seed"], dropna=False):
+        for (method, _, _, seed), line in rows.groupby(["method", "n", "recipe", "seed"], dropna=False):
             label = str(method) if seed == rows.loc[rows["method"] == method, "seed"].min() else None
             axes.plot(
                 line["seconds"] + 1, line["validation_ari"], marker=".", color=colours[method], label=label, alpha=0.8

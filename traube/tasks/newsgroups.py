@@ -76,6 +76,8 @@ class Newsgroups(Source):
     def _blocks(self, path: Path, folder: Path, part: str) -> pd.DataFrame:
         posts = _posts(path, folder / f"20news-bydate-{part}")
         count = len(posts) // BLOCK
+        if not count:
+            raise TraubeError(f"{path}: 20news-bydate-{part} has {len(posts)} posts, fewer than a block of {BLOCK}")
         found = []
         for i in range(count):
             held_out = part == "train" and i >= count - round(VALIDATION * count)

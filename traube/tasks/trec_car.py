@@ -74,9 +74,14 @@ class TrecCar(Source):
 
     def read(self) -> pd.DataFrame:
         found = [passages(self.files()[0]).assign(part="test")]
-        for part, path in self._optional().items():
+        # an article of several files is tested, or else validated: the training files are of the same Wikipedia
+        parts: tuple[Part, ...] = ("validation", "train")
+        for part in parts:
+            path = self._optional()[part]
             if path.is_file():
-                found.append(_chosen(passages(path), part, self.level).assign(part=part))
+                seen = {page for earlier in found for page in earlier["page"].unique()}
+                articles = passages(path)
+                found.append(_chosen(articles[~articles["page"].isin(seen)], part, self.level).assign(part=part))
         return _clusterable(pd.concat(found, ignore_index=True), self.level)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -121,16 +126,17 @@ def passages(path: Path) -> pd.DataFrame:
         found = _judged(path)
     else:
         found = [passage for page in _objects(path) for passage in _passages(page, path)]
-    rows = [
-        (p.page, p.sections[0] if p.sections else LEAD, " / ".join(p.sections) or LEAD, p.text)
-        for p in found
-        if p.text.strip()
-    ]
+    rows = [(p.page, *_labels(p.sections), p.text) for p in found if p.text.strip()]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
+def _labels(sections: tuple[str, ...]) -> tuple[str, str]:
+    """Coarse and fine label."""
+    return (sections[0], " / ".join(sections)) if sections else (LEAD, LEAD)
+
+
 def qrels(path: Path) -> pd.DataFrame:
-    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`), paragraph (its id).
+    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`), paragraph (its id), sections.
 
     Raises
     ------
@@ -144,8 +150,8 @@ def qrels(path: Path) -> pd.DataFrame:
             raise TraubeError(f"{path}:{number}: expected section, 0, paragraph and 1, found {line[:60]!r}")
         page, *sections = map(unquote, fields[0].split("/"))
         page = page.removeprefix("enwiki:")
-        rows.append((page, sections[0] if sections else LEAD, " / ".join(sections) or LEAD, fields[2]))
-    return pd.DataFrame(rows, columns=["page", "coarse", "fine", "paragraph"])
+        rows.append((page, *_labels(tuple(sections)), fields[2], tuple(sections)))
+    return pd.DataFrame(rows, columns=["page", "coarse", "fine", "paragraph", "sections"])
 
 
 def _judged(path: Path) -> list[Passage]:
@@ -161,10 +167,7 @@ def _judged(path: Path) -> list[Passage]:
     absent = ~judged["paragraph"].isin(list(texts))
     if absent.any():
         raise TraubeError(f"{beside}:{int(absent.argmax()) + 1}: its paragraph is not in {path.name}")
-    return [
-        Passage(row.page, () if row.fine == LEAD else tuple(row.fine.split(" / ")), texts[row.paragraph])
-        for row in judged.itertuples(index=False)
-    ]
+    return [Passage(row.page, row.sections, texts[row.paragraph]) for row in judged.itertuples(index=False)]
 
 
 def _objects(path: Path) -> Iterator[Any]:

@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from traube.config import Strict
 from traube.errors import TraubeError
 from traube.evaluate import SILENT, Progress, evaluate
-from traube.files import digest, locked, write_json
+from traube.files import digest, locked, read_json, write_json
 from traube.models.transformer import Transformer
 from traube.params import Protocol
 from traube.plan import cells
@@ -35,6 +35,8 @@ WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(
 
 class Recipe(Strict):
     """How to train. Each trainer has the paper's values as its defaults."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     epochs: float = Field(ge=0, description="passes over the examples")
     batch: int = Field(ge=1, description="examples at once")
@@ -88,12 +90,14 @@ class Trainer(ABC, Generic[R]):
     Attributes
     ----------
     watched : name of the score in the learning curve
+    spelt : values of the recipe that stand in a checkpoint's name by themselves
     """
 
     name: ClassVar[str]
     section: ClassVar[str]
     version: ClassVar[str] = "1"
     watched: ClassVar[str] = "v_measure"
+    spelt: ClassVar[tuple[str, ...]] = ("seed",)
     defaults: R
 
     def __init__(self, recipe: R | None = None) -> None:
@@ -122,11 +126,25 @@ class Trainer(ABC, Generic[R]):
         """What tells the checkpoints of variants of a recipe apart; part of their names."""
         return ""
 
-    def names(self, task: str, base: str) -> str:
-        """What its checkpoints are called, before `-last` and `-best`."""
-        return f"{self.name}__{task}__{base}{self.variant}.s{self.recipe.seed}"
+    def names(self, task: str, base: str, extra: bool = False) -> str:
+        """What its checkpoints are called, before `-last` and `-best`.
 
-    def left(self, task: str, base: str, out: Path) -> Checkpoint:
+        A recipe that is not the paper's has a digest in the name, so that no training takes the place of another.
+
+        Parameters
+        ----------
+        extra : whether it is trained on more texts than the task's
+        """
+        usual = self.defaults.model_dump(mode="json")
+        changed = {
+            key: value
+            for key, value in self.recipe.model_dump(mode="json").items()
+            if key not in self.spelt and value != usual[key]
+        }
+        mark = f".x{digest([changed, extra])[:6]}" if changed or extra else ""
+        return f"{self.name}__{task}__{base}{self.variant}{mark}.s{self.recipe.seed}"
+
+    def left(self, task: str, base: str, out: Path, extra: bool = False) -> Checkpoint:
         """What a finished training left in the folder of checkpoints.
 
         Raises
@@ -134,7 +152,7 @@ class Trainer(ABC, Generic[R]):
         FileNotFoundError
             If it is not finished.
         """
-        last, best = (out / f"{self.names(task, base)}-{kind}" for kind in ("last", "best"))
+        last, best = (out / f"{self.names(task, base, extra)}-{kind}" for kind in ("last", "best"))
         about = json.loads((last / "checkpoint.json").read_text(encoding="utf-8"))
         return Checkpoint(last, best, about["curve"], about["watched"])
 
@@ -198,7 +216,7 @@ class Trainer(ABC, Generic[R]):
             If the loss is not finite, or there is nothing to train on.
         """
         texts = self.texts(task, extra)
-        name = self.names(task.name, base.name)
+        name = self.names(task.name, base.name, bool(extra))
         folders = {kind: out / f"{name}-{kind}" for kind in ("last", "best")}
         identity = self._identity(task, base, texts)
         with locked(out / f".{name}"):
@@ -239,10 +257,7 @@ class Trainer(ABC, Generic[R]):
 
 
 def _finished(folder: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
-    try:
-        about = json.loads((folder / "checkpoint.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+    about = read_json(folder / "checkpoint.json")
     return about if all(about.get(key) == value for key, value in identity.items()) else None
 
 
@@ -345,12 +360,10 @@ class _Run:
 
     def train(self) -> list[Entry]:
         """Train to the end; the curve."""
-        from transformers.trainer_utils import get_last_checkpoint
-
-        from traube.training.loop import loop
+        from traube.training.loop import last_whole, loop
 
         self.work.mkdir(parents=True, exist_ok=True)
-        saved = get_last_checkpoint(str(self.work))
+        saved = last_whole(self.work)
         self.curve = self._kept(saved)
         self.seconds = float(self.curve[-1]["seconds"] or 0) if self.curve else 0.0
         self.progress.total("steps", self.steps)

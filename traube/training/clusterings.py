@@ -41,6 +41,7 @@ class ClusteringTrainer(Trainer[C]):
     """Trains on the train splits of a task; `best` has the highest mean ARI on its validation splits."""
 
     watched = "validation_ari"
+    spelt = ("seed", "passages")
 
     @property
     def variant(self) -> str:

@@ -61,9 +61,9 @@ class Blackbox:
     """
 
     def __init__(self, lam: float, cluster: Clusterer) -> None:
-        if not lam > 0:
+        if not 0 < lam < np.inf:
             raise TraubeError(
-                f"lambda is {lam:g}; it must be above 0, since distances are moved by lambda times the gradient"
+                f"lambda is {lam:g}; it must be above 0 and finite, since distances are moved by lambda times the gradient"
             )
         self.lam = lam
         self.cluster = cluster
@@ -250,6 +250,11 @@ class Untrained(Cob):
     name = "untrained"
     section = "Gupta, Kar & Dietz 2022, Table 4, SBERT raw"
     defaults = Cob.defaults.model_copy(update={"epochs": 0.0})
+
+    def __init__(self, recipe: CobRecipe | None = None) -> None:
+        super().__init__(recipe)
+        if self.recipe.epochs:
+            raise TraubeError(f"recipe: epochs: {self.name} is not trained; leave it at 0, or train by {Cob.name}")
 
 
 class Problems(SplitExamples):

@@ -1,13 +1,29 @@
 """The training loop: transformers' Trainer, with what it lacks."""
 
 import math
+import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from traube.files import read_json
 
 if TYPE_CHECKING:
     from traube.training.base import _Run
 
 WEIGHTS = "model.safetensors"
+STATE = "trainer_state.json"
+
+
+def last_whole(folder: Path) -> str | None:
+    """The newest saved step in a folder. What a kill left half-written is deleted; the Trainer writes its state last."""
+    from transformers.trainer_utils import get_last_checkpoint
+
+    while found := get_last_checkpoint(str(folder)):
+        if read_json(Path(found) / STATE):
+            return found
+        shutil.rmtree(found)
+    return None
 
 
 def loop(run: "_Run") -> Any:
@@ -27,6 +43,9 @@ def loop(run: "_Run") -> Any:
             run.progress.done("steps", 1)
             if state.global_step % run.every == 0 or state.global_step == run.steps:
                 run.evaluate(state.global_step)
+
+        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            run.began = time.monotonic()  # the curve's seconds are those of training
 
     class Loop(Trainer):
         def compute_loss(self, model: Module, inputs: Any, *args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from traube.errors import TraubeError
 from traube.evaluate import SILENT, Progress
-from traube.files import locked
+from traube.files import digest, locked
 from traube.models.transformer import Transformer
 from traube.task import Task
 from traube.training.base import Entry, Trainer
@@ -42,13 +42,14 @@ class Found:
     study: "optuna.Study"
 
 
-def study_file(folder: Path, trainer: str, task: str, base: str) -> Path:
-    """Where a study is kept."""
-    return folder / f"{trainer}__{task}__{base}.log"
+def study_file(folder: Path, trainer: str, task: str, base: str, changes: Mapping[str, Any] | None = None) -> Path:
+    """Where a study is kept: one for each set of values that it does not search."""
+    mark = f".x{digest({name: str(value) for name, value in changes.items()})[:6]}" if changes else ""
+    return folder / f"{trainer}__{task}__{base}{mark}.log"
 
 
 def open_study(path: Path, trainer: str) -> "optuna.Study":
-    """A study that is there, or a new one. Trials that a killed process left open are closed.
+    """A study that is there, or a new one.
 
     Raises
     ------
@@ -71,8 +72,6 @@ def open_study(path: Path, trainer: str) -> "optuna.Study":
         )
     except Exception as error:  # whatever a damaged file raises
         raise TraubeError(f"{path}: not a study's file ({error}); delete it to begin anew") from None
-    for trial in study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
-        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     # not the same random numbers again after a stop
     study.sampler = optuna.samplers.TPESampler(seed=SEED + len(study.trials))
     return study
@@ -99,7 +98,8 @@ def search(
     Raises
     ------
     TraubeError
-        If there is nothing to search for this trainer, or a value is searched and given.
+        If there is nothing to search for this trainer, a value is searched and given, or the study's trials are of other data or
+        another base model.
     """
     import optuna
 
@@ -126,11 +126,28 @@ def search(
 
     with locked(path.with_suffix(".search")):
         study = open_study(path, trainer.name)
+        _close_what_was_killed(study)
+        _of_the_same(study, {"data_version": task.data_version, "base": base.fingerprint}, path)
         progress.total("trials", max(0, trials - finished(study)))
         while finished(study) < trials:
             study.optimize(objective, n_trials=1)
             progress.done("trials", 1)
         return known(study)
+
+
+def _close_what_was_killed(study: "optuna.Study") -> None:
+    """Nobody else searches: the caller holds the lock."""
+    from optuna.trial import TrialState
+
+    for trial in study.get_trials(states=[TrialState.RUNNING]):
+        study.tell(trial.number, state=TrialState.FAIL)
+
+
+def _of_the_same(study: "optuna.Study", identity: dict[str, str], path: Path) -> None:
+    for key, value in identity.items():
+        if study.user_attrs.get(key, value) != value:
+            raise TraubeError(f"{path}: its trials are of another {key.replace('_', ' ')}; move it away to begin anew")
+        study.set_user_attr(key, value)
 
 
 def known(study: "optuna.Study") -> Found:
@@ -150,11 +167,14 @@ def finished(study: "optuna.Study") -> int:
 
 
 def best_by_task(folder: Path, trainer: str) -> dict[str, dict[str, float]]:
-    """The best values of each task's study in a folder; of several base models', those with the highest score."""
+    """The best values of each task's studies in a folder, those with the highest score. A damaged file is passed over."""
     found: dict[str, dict[str, float]] = {}
     for path in sorted(folder.glob(f"{trainer}__*.log")):
         task = path.stem.split("__")[1]
-        best = known(open_study(path, trainer)).best
+        try:
+            best = known(open_study(path, trainer)).best
+        except TraubeError:
+            continue
         if best and best["value"] > found.get(task, {}).get("value", float("-inf")):
             found[task] = best
     return found
