@@ -220,7 +220,8 @@ def _paragraph(paragraph: Any, path: Path) -> tuple[str, str]:
 
 
 def _chosen(found: pd.DataFrame, part: Part, level: Level) -> pd.DataFrame:
-    if part == "train":
+    if part == "train":  # of both levels the same articles
+        found = _clusterable(found, "coarse")
         return found[found.groupby("page")["text"].transform("size").isin(SIZES)]
     pages = _clusterable(found, level)["page"].unique()
     kept = {pages[i] for i in shuffled(len(pages), generator("benchmarkY1-train"))[:VALIDATION_PAGES]}
