@@ -84,13 +84,13 @@ def test_results_are_means_over_splits_and_seeds_beside_the_papers(store: Store)
     assert ari.loc["tfidf", "seeds"] == 1  # of the code's distance; the paper's is the other
     assert {"untrained", "tfidf, cosine"} <= set(ari.index)
     assert set(table["metric"]) == {"ri", "ari", "nmi", "ami"}
-    named = lambda seed: TRAINERS["cob"].with_changes({**RECIPE, "seed": seed}).names("newsgroups", "minilm")  # noqa: E731
     by_hand = []
     scored = store.scores(store.cells("newsgroups"), ["ari/noise_as_cluster"]).merge(
         store.cells("newsgroups"), on="cell_id"
     )
     for seed in (42, 1):
-        rows = scored[scored["model"] == f"{named(seed)}-best"]
+        name = TRAINERS["cob"].with_changes({**RECIPE, "seed": seed}).names("newsgroups", "minilm")
+        rows = scored[scored["model"] == f"{name}-best"]
         by_hand.append(rows.loc[rows["clusterer"] == "agglomerative_average", "value"].mean())
     assert ari.loc["cob", "measured"] == pytest.approx(np.mean(by_hand))
     assert ari.loc["cob", "sd"] == pytest.approx(np.std(by_hand))
