@@ -95,9 +95,9 @@ def fetch_hub(name: str, revision: str, target: Path) -> None:
     """Download a revision of a Hugging Face model."""
     from huggingface_hub import snapshot_download
 
-    from traube.models.transformer import WEIGHTS
+    from traube.models.transformer import UNREAD
 
-    _whole(target, Path(snapshot_download(name, revision=revision, allow_patterns=list(WEIGHTS))))
+    _whole(target, Path(snapshot_download(name, revision=revision, ignore_patterns=list(UNREAD))))
 
 
 def newest_in_mlflow(name: str) -> str | None:

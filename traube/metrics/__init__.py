@@ -1,5 +1,5 @@
 """What is measured: agreement of a clustering with gold labels, its compactness without, and whether a difference is real."""
 
-from traube.metrics.names import FULL_NAMES, METRICS, NOISE_POLICIES, SILHOUETTE, full_name
+from traube.metrics.names import FULL_NAMES, GROUPS, METRICS, NOISE_POLICIES, SILHOUETTE, full_name
 
-__all__ = ["FULL_NAMES", "METRICS", "NOISE_POLICIES", "SILHOUETTE", "full_name"]
+__all__ = ["FULL_NAMES", "GROUPS", "METRICS", "NOISE_POLICIES", "SILHOUETTE", "full_name"]

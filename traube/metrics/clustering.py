@@ -8,8 +8,7 @@ it has one. `score` gives all of them at once from one contingency table, three 
 label -1, which HDBSCAN and others give to items they refuse to put in any cluster (`NOISE_POLICIES`).
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -20,13 +19,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as sk
-from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
+from sklearn.metrics.cluster import expected_mutual_information
 
 from traube.errors import TraubeError
-from traube.metrics.names import METRICS, NOISE_POLICIES, full_name
+from traube.metrics.names import GROUPS, METRICS, NOISE_POLICIES
 
 Labels: TypeAlias = Sequence[Any] | NDArray[Any] | pd.Series
 Codes: TypeAlias = NDArray[np.int64]
+Values: TypeAlias = NDArray[np.float64]
 Vectors: TypeAlias = NDArray[np.float32] | sparse.csr_matrix | sparse.csr_array
 
 NOISE = -1
@@ -79,55 +79,98 @@ def acc(labels_true: Labels, labels_pred: Labels) -> float:
     The map is found by the Hungarian algorithm. Clusters and classes may differ in number; those left without a partner
     count as wrong. nan without items.
     """
-    return _acc(Contingency.of(labels_true, labels_pred))
+    return _one("acc", labels_true, labels_pred)
 
 
 def purity(labels_true: Labels, labels_pred: Labels) -> float:
     """Share of items in the commonest class of their cluster. Grows with the number of clusters. nan without items."""
-    return _purity(Contingency.of(labels_true, labels_pred))
+    return _one("purity", labels_true, labels_pred)
+
+
+def _one(metric: str, labels_true: Labels, labels_pred: Labels) -> float:
+    return float(_OF_TABLE[metric](Contingency.of(labels_true, labels_pred))[0]) if len(labels_true) else np.nan
 
 
 @dataclass(frozen=True)
 class Contingency:
-    """How often each class meets each cluster.
+    """How often each class meets each cluster: of all items, or of several selections of them at once.
 
     Attributes
     ----------
-    counts : int64 csr [classes, clusters], n_ck
+    counts : int64 [tables, pairs], n_ck of the (class, cluster) pairs that occur at all, ordered by class
+    rows, columns : int64 [pairs], the class and the cluster of each pair, numbered from 0
     """
 
-    counts: sparse.csr_matrix
+    counts: Codes
+    rows: Codes
+    columns: Codes
 
     @classmethod
     def of(cls, labels_true: Labels, labels_pred: Labels) -> "Contingency":
-        return cls(contingency_matrix(labels_true, labels_pred, sparse=True))
+        """One table, of all items."""
+        pairs, _, rows, columns = _pairs_of(labels_true, labels_pred)
+        return cls(np.bincount(pairs)[None] if len(pairs) else np.zeros((1, 0), np.int64), rows, columns)
+
+    @classmethod
+    def without_each(cls, labels_true: Labels, labels_pred: Labels, groups: Codes, number: int) -> "Contingency":
+        """A table for each group of items, int64 [n] from 0 to number - 1, of all items but those of the group."""
+        pairs, found, rows, columns = _pairs_of(labels_true, labels_pred)
+        of_group = np.bincount(groups * found + pairs, minlength=number * found).reshape(number, found)
+        return cls(of_group.sum(axis=0) - of_group, rows, columns)
 
     @cached_property
-    def n(self) -> int:
-        return int(self.counts.sum())
+    def n(self) -> Codes:
+        """Items of each table, [tables]."""
+        return self.counts.sum(axis=1)
 
     @cached_property
     def classes(self) -> Codes:
-        """Class sizes a_c."""
-        return np.ravel(self.counts.sum(axis=1))
+        """Class sizes a_c, [tables, classes]."""
+        return np.add.reduceat(self.counts, _starts(self.rows), axis=1)
+
+    @cached_property
+    def by_cluster(self) -> tuple[Codes, Codes]:
+        """The counts in the order of their clusters, and where each cluster begins."""
+        order = np.argsort(self.columns, kind="stable")
+        return self.counts[:, order], _starts(self.columns[order])
 
     @cached_property
     def clusters(self) -> Codes:
-        """Cluster sizes b_k."""
-        return np.ravel(self.counts.sum(axis=0))
+        """Cluster sizes b_k, [tables, clusters]."""
+        return np.add.reduceat(*self.by_cluster, axis=1)
 
     @cached_property
-    def entropies(self) -> tuple[float, float]:
-        """H(C), H(K)."""
+    def entropies(self) -> tuple[Values, Values]:
+        """H(C), H(K), each [tables]."""
         return _entropy(self.classes), _entropy(self.clusters)
 
     @cached_property
-    def information(self) -> float:
+    def information(self) -> Values:
         """Mutual information I(C;K), which no rounding lifts above the entropies: a score of 1 + 2e-16 fails checks."""
-        cells = self.counts.tocoo()
-        expected = self.classes[cells.row].astype(np.float64) * self.clusters[cells.col]
-        information = float((cells.data / self.n * np.log(cells.data / expected * self.n)).sum())
-        return max(0.0, min(information, *self.entropies))
+        expected = self.classes[:, self.rows].astype(np.float64) * self.clusters[:, self.columns]
+        n, some = self.n[:, None], self.counts > 0
+        ratio = np.divide(self.counts, expected, out=np.ones(self.counts.shape), where=some)
+        terms = self.counts / n * np.log(np.where(some, ratio * n, 1.0))
+        return np.clip(terms.sum(axis=1), 0.0, np.minimum(*self.entropies))
+
+    def dense(self, table: int) -> Codes:
+        """One table, [classes, clusters]."""
+        counts = np.zeros((int(self.rows.max()) + 1, int(self.columns.max()) + 1), dtype=np.int64)
+        counts[self.rows, self.columns] = self.counts[table]
+        return counts
+
+
+def _pairs_of(labels_true: Labels, labels_pred: Labels) -> tuple[Codes, int, Codes, Codes]:
+    """Of each item its (class, cluster) pair; the number of different pairs; the class and the cluster of each of these."""
+    true, predicted = (np.unique(np.asarray(x), return_inverse=True)[1] for x in (labels_true, labels_pred))
+    width = int(predicted.max(initial=-1)) + 1
+    names, pairs = np.unique(true.astype(np.int64) * width + predicted, return_inverse=True)
+    return pairs, len(names), *np.divmod(names, max(width, 1))
+
+
+def _starts(ordered: Codes) -> Codes:
+    """Where each value of an ascending array begins."""
+    return np.flatnonzero(np.diff(ordered, prepend=-1))
 
 
 def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, float]:
@@ -155,9 +198,44 @@ def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, fl
     values: dict[str, float] = {}
     for policy in NOISE_POLICIES:
         if noise.any() or not values:  # without noise all policies say the same
-            values = _scores(Contingency.of(*under(policy, true, predicted)))
+            values = {m: float(v[0]) for m, v in scores_of(Contingency.of(*under(policy, true, predicted))).items()}
         scores |= {f"{metric}/{policy}": value for metric, value in values.items()}
     return scores | _sizes(predicted)
+
+
+def replicates(
+    labels_true: Labels, labels_pred: NDArray[np.integer], groups: Codes, metrics: Sequence[str] = METRICS
+) -> dict[str, Values]:
+    """Every metric under every noise policy, `GROUPS` times: each time without one group of items.
+
+    The clusters stay as they are. How much the values differ says how far a score depends on which texts there are
+    (`traube.metrics.significance`).
+
+    Parameters
+    ----------
+    labels_true, labels_pred : as in `score`
+    groups : int64 [n], the group of each item, 0 to GROUPS - 1 (`traube.task.groups_of`)
+    metrics : which of METRICS
+
+    Returns
+    -------
+    dict with float64 [GROUPS] for each `<metric>/<policy>`; nan where a group holds all items
+
+    Raises
+    ------
+    TraubeError
+        As in `score`.
+    """
+    true, predicted = _checked(labels_true, labels_pred)
+    noise = predicted == NOISE
+    found: dict[str, Values] = {}
+    values: dict[str, Values] = {}
+    for policy in NOISE_POLICIES:
+        if noise.any() or not values:
+            kept = groups[~noise] if policy == "noise_dropped" else groups
+            values = scores_of(Contingency.without_each(*under(policy, true, predicted), kept, GROUPS), metrics)
+        found |= {f"{metric}/{policy}": value for metric, value in values.items()}
+    return found
 
 
 def internal(vectors: Vectors, labels: NDArray[np.integer], seed: int) -> dict[str, float]:
@@ -181,14 +259,29 @@ def internal(vectors: Vectors, labels: NDArray[np.integer], seed: int) -> dict[s
         If there are no items, the lengths differ, or the labels are no integers.
     """
     labels = _integers(labels)
+    silhouettes = _silhouettes(vectors, labels, seed)
+    return {"silhouette": float(np.mean(silhouettes[1])) if len(silhouettes[1]) else np.nan} | _sizes(labels)
+
+
+def internal_replicates(vectors: Vectors, labels: NDArray[np.integer], seed: int, groups: Codes) -> dict[str, Values]:
+    """The silhouette as in `internal`, `GROUPS` times: the mean over the items outside of one group, float64 [GROUPS]."""
+    rows, values = _silhouettes(vectors, _integers(labels), seed)
+    sums = np.bincount(groups[rows], values, minlength=GROUPS)
+    counts = np.bincount(groups[rows], minlength=GROUPS)
+    left = len(rows) - counts
+    return {"silhouette": np.divide(sums.sum() - sums, left, out=np.full(GROUPS, np.nan), where=left > 0)}
+
+
+def _silhouettes(vectors: Vectors, labels: Codes, seed: int) -> tuple[NDArray[np.intp], Values]:
+    """Items, and the silhouette of each; none where it is not defined."""
     if len(labels) != vectors.shape[0]:
         raise TraubeError(f"{vectors.shape[0]} vectors but {len(labels)} cluster labels")
     rows = np.flatnonzero(labels != NOISE)
     if len(rows) > SILHOUETTE_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(rows, SILHOUETTE_ROWS, replace=False))
-    defined = 2 <= len(np.unique(labels[rows])) < len(rows)
-    silhouette = sk.silhouette_score(vectors[rows], labels[rows], metric="cosine") if defined else np.nan
-    return {"silhouette": float(silhouette)} | _sizes(labels)
+    if not 2 <= len(np.unique(labels[rows])) < len(rows):
+        return rows[:0], np.empty(0)
+    return rows, sk.silhouette_samples(vectors[rows], labels[rows], metric="cosine")
 
 
 def _checked(labels_true: Labels, labels_pred: Labels) -> tuple[Codes, Codes]:
@@ -224,103 +317,112 @@ def under(policy: str, true: Codes, predicted: Codes) -> tuple[Codes, Codes]:
     return true, predicted
 
 
-def metric_of(name: str) -> Callable[[Codes, Codes], float]:
-    """A metric by its full name, `<metric>/<policy>`, as a function of gold labels and clusters, both int64 [n].
-
-    Raises
-    ------
-    TraubeError
-        If there is no such metric.
-    """
-    metric, _, policy = full_name(name).partition("/")
-
-    def value(labels_true: Codes, labels_pred: Codes) -> float:
-        table = Contingency.of(*under(policy, labels_true, labels_pred))
-        return _OF_TABLE[metric](table) if table.n else np.nan
-
-    return value
+def scores_of(table: Contingency, metrics: Sequence[str] = METRICS) -> dict[str, Values]:
+    """Metrics by name, each [tables]: the numbers of the functions above, with shared work (the tests compare them)."""
+    empty = table.n == 0
+    if empty.all():
+        return {metric: np.full(len(empty), np.nan) for metric in metrics}
+    with np.errstate(invalid="ignore", divide="ignore"):  # tables without items, which become nan
+        return {metric: np.where(empty, np.nan, _OF_TABLE[metric](table)) for metric in metrics}
 
 
-def _scores(table: Contingency) -> dict[str, float]:
-    """METRICS from one table: the numbers of the functions above, with shared work (the tests compare them)."""
-    if table.n == 0:
-        return dict.fromkeys(METRICS, np.nan)
-    return {metric: _OF_TABLE[metric](table) for metric in METRICS}
+def _homogeneity(table: Contingency) -> Values:
+    return _share(table.information, table.entropies[0])
 
 
-def _homogeneity(table: Contingency) -> float:
-    return table.information / table.entropies[0] if table.entropies[0] else 1.0
+def _completeness(table: Contingency) -> Values:
+    return _share(table.information, table.entropies[1])
 
 
-def _completeness(table: Contingency) -> float:
-    return table.information / table.entropies[1] if table.entropies[1] else 1.0
+def _share(part: Values, whole: Values) -> Values:
+    return np.divide(part, whole, out=np.ones(len(whole)), where=whole > 0)
 
 
-def _v_measure(table: Contingency) -> float:
+def _v_measure(table: Contingency) -> Values:
     h, c = _homogeneity(table), _completeness(table)
-    return 2 * h * c / (h + c) if h + c else 0.0
+    return np.divide(2 * h * c, h + c, out=np.zeros(len(h)), where=h + c > 0)
 
 
-def _entropy(sizes: Codes) -> float:
-    if len(sizes) == 1:
-        return 0.0
-    share = sizes / sizes.sum()
-    return float(-(share * np.log(share)).sum())
+def _entropy(sizes: Codes) -> Values:
+    share = sizes / np.maximum(sizes.sum(axis=1), 1)[:, None]
+    entropy = -(share * np.log(share, out=np.zeros(share.shape), where=share > 0)).sum(axis=1)
+    return np.where((sizes > 0).sum(axis=1) > 1, entropy, 0.0)
 
 
-def _nmi_geometric(table: Contingency) -> float:
+def _nmi_geometric(table: Contingency) -> Values:
     h_true, h_pred = table.entropies
-    if h_true == h_pred == 0:
-        return 1.0
-    return min(1.0, table.information / math.sqrt(h_true * h_pred)) if table.information else 0.0
+    mean = np.sqrt(h_true * h_pred)
+    value = np.minimum(1.0, np.divide(table.information, mean, out=np.zeros(len(mean)), where=mean > 0))
+    return np.where((h_true == 0) & (h_pred == 0), 1.0, value)
 
 
-def _ami(table: Contingency) -> float:
+def _ami(table: Contingency) -> Values:
     """(I - E[I]) / (mean(H(C), H(K)) - E[I]), with scikit-learn's reading of 0 / 0 as a perfect match."""
     h_true, h_pred = table.entropies
-    if h_true == 0 or h_pred == 0:
-        return float(h_true == h_pred)
-    expected = expected_mutual_information(table.counts, table.n)
-    return float(_away_from_zero(table.information - expected) / _away_from_zero((h_true + h_pred) / 2 - expected))
+    constant = (h_true == 0) | (h_pred == 0)
+    expected = np.array(
+        [0.0 if c or not n else _expected(table, i) for i, (c, n) in enumerate(zip(constant, table.n, strict=True))]
+    )
+    value = _away_from_zero(table.information - expected) / _away_from_zero((h_true + h_pred) / 2 - expected)
+    return np.where(constant, h_true == h_pred, value)
 
 
-def _away_from_zero(value: float) -> float:
-    return float(np.copysign(max(abs(value), np.finfo(np.float64).eps), value))
+def _expected(table: Contingency, i: int) -> float:
+    """E[I] given the sizes of classes and clusters."""
+    some = np.flatnonzero(table.counts[i])
+    rows, columns = (np.unique(x[some], return_inverse=True)[1] for x in (table.rows, table.columns))
+    return float(
+        expected_mutual_information(sparse.csr_matrix((table.counts[i][some], (rows, columns))), int(table.n[i]))
+    )
 
 
-def _pairs(table: Contingency) -> tuple[int, int, int, int]:
-    """Item pairs together in both, in their class only, in their cluster only, and apart; Python's unbounded integers."""
-    squares = int((table.counts.data**2).sum())
-    in_class, in_cluster = int((table.classes**2).sum()), int((table.clusters**2).sum())
-    together, split, merged = squares - table.n, in_class - squares, in_cluster - squares
-    return together, split, merged, table.n * (table.n - 1) - together - split - merged
+def _away_from_zero(value: Values) -> Values:
+    return np.copysign(np.maximum(abs(value), np.finfo(np.float64).eps), value)
 
 
-def _ri(table: Contingency) -> float:
-    together, split, merged, apart = _pairs(table)
-    return (together + apart) / (table.n * (table.n - 1)) if split or merged else 1.0
+def _pairs(table: Contingency) -> Iterator[tuple[int, int, int, int, int]]:
+    """For each table: item pairs together in both, in their class only, in their cluster only, apart, and the items; in Python's
+    unbounded integers.
+    """
+    squares = (map(int, (sizes**2).sum(axis=1)) for sizes in (table.counts, table.classes, table.clusters))
+    for n, in_both, in_class, in_cluster in zip(map(int, table.n), *squares, strict=True):
+        together, split, merged = in_both - n, in_class - in_both, in_cluster - in_both
+        yield together, split, merged, n * (n - 1) - together - split - merged, n
 
 
-def _ari(table: Contingency) -> float:
-    together, split, merged, apart = _pairs(table)
+def _ri(table: Contingency) -> Values:
+    return np.array(
+        [
+            (together + apart) / (n * (n - 1)) if split or merged else 1.0
+            for together, split, merged, apart, n in _pairs(table)
+        ]
+    )
+
+
+def _ari(table: Contingency) -> Values:
+    return np.array([_ari_of(*pairs[:4]) for pairs in _pairs(table)])
+
+
+def _ari_of(together: int, split: int, merged: int, apart: int) -> float:
     if split == merged == 0:
         return 1.0
     chance = (together + split) * (split + apart) + (together + merged) * (merged + apart)
     return 2 * (together * apart - split * merged) / chance
 
 
-def _acc(table: Contingency) -> float:
-    if table.n == 0:
-        return np.nan
-    counts = table.counts.toarray()
-    return float(counts[linear_sum_assignment(counts, maximize=True)].sum() / table.n)
+def _acc(table: Contingency) -> Values:
+    matched = []
+    for i in range(len(table.counts)):
+        counts = table.dense(i)
+        matched.append(counts[linear_sum_assignment(counts, maximize=True)].sum())
+    return np.array(matched) / table.n
 
 
-def _purity(table: Contingency) -> float:
-    return float(table.counts.max(axis=0).sum() / table.n) if table.n else np.nan
+def _purity(table: Contingency) -> Values:
+    return np.maximum.reduceat(*table.by_cluster, axis=1).sum(axis=1) / table.n
 
 
-_OF_TABLE: dict[str, Callable[[Contingency], float]] = {
+_OF_TABLE: dict[str, Callable[[Contingency], Values]] = {
     "v_measure": _v_measure,
     "homogeneity": _homogeneity,
     "completeness": _completeness,

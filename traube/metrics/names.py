@@ -15,6 +15,8 @@ METRICS = (
     "acc",
     "purity",
 )
+# Texts are put into this many groups by their ids: the groups of the jackknife (`traube.metrics.significance`).
+GROUPS = 20
 SILHOUETTE = "silhouette"  # of clusterings without gold labels
 FULL_NAMES = tuple(f"{metric}/{policy}" for metric in METRICS for policy in NOISE_POLICIES)
 

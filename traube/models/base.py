@@ -1,6 +1,6 @@
 """What a model is: whatever turns texts into vectors."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -31,9 +31,12 @@ class ModelCard(Strict):
     # transformers
     model: str | None = Field(None, description="Hugging Face id, or a local folder")
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")
-    prompt: str = Field("", description="put in front of every text")
+    prompt: str | None = Field(None, description="put in front of every text; by default the model's own")
     max_length: int | None = Field(None, ge=4, description="longest input in tokens")
-    pooling: Literal["mean", "cls", "max"] = Field("mean", description="for encoders that come without pooling")
+    pooling: Literal["mean", "cls", "max", "lasttoken", "weightedmean"] | None = Field(
+        None,
+        description="for encoders that come without pooling; by default the mean, or the last token of a causal model",
+    )
     precision: Precision = "fp32"
 
 
@@ -45,10 +48,14 @@ class Model(Protocol):
     name : str, the catalogue's name
     fingerprint : str, content hash that says exactly which model
     corpus_bound : bool, whether the vectors depend on all the texts given (tf-idf does, a transformer does not)
+    numerics : what computes the vectors (code and libraries), with versions
     """
 
     name: str
     corpus_bound: bool
+
+    @property
+    def numerics(self) -> Mapping[str, str]: ...
 
     @property
     def fingerprint(self) -> str: ...
@@ -69,3 +76,13 @@ class Encoder(Model, Protocol):
 def fingerprint_on(model: Model, corpus_version: str) -> str:
     """The fingerprint of a model on a corpus: for a corpus-bound model it also hashes the corpus."""
     return digest([model.fingerprint, corpus_version]) if model.corpus_bound else model.fingerprint
+
+
+def vectors_on(model: Model, corpus_version: str) -> str:
+    """What vectors of a model on a corpus are kept under: its fingerprint there, and what computes them."""
+    return digest([fingerprint_on(model, corpus_version), dict(model.numerics)])
+
+
+def cache_key(model: Model) -> str:
+    """What the cached vectors of a model are kept under: its fingerprint, and what computes them."""
+    return digest([model.fingerprint, dict(model.numerics)])

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,10 @@ from scipy.sparse import csr_matrix, issparse
 from traube.errors import TraubeError
 from traube.files import digest
 from traube.models.base import Dense, ModelCard
+from traube.versions import versions
 
 SEED = 42
+LIBRARIES = ("scikit-learn", "scipy", "numpy")
 
 
 class _Lexical(ABC):
@@ -23,8 +24,13 @@ class _Lexical(ABC):
         self.name = card.name
 
     @property
+    def numerics(self) -> dict[str, str]:
+        """What computes the vectors, with versions."""
+        return versions(LIBRARIES)
+
+    @property
     def fingerprint(self) -> str:
-        return digest([self.card.model_dump(exclude={"description"}), "scikit-learn", version("scikit-learn")])
+        return digest(["lexical", self.card.kind, self.card.features, self.card.dimensions])
 
     @abstractmethod
     def _pipeline(self, texts: Sequence[str]) -> Any:

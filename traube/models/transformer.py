@@ -5,7 +5,8 @@ Only safetensors weights are loaded, and never code from a model's repository.
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatch
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,20 +17,51 @@ from numpy.typing import NDArray
 
 from traube import paths
 from traube.errors import TraubeError, Unavailable
-from traube.files import digest, file_sha256, write_json
+from traube.files import digest, file_sha256, read_json, write_json
 from traube.models.base import Dense, ModelCard
+from traube.versions import versions
 
 if TYPE_CHECKING:
     import torch
 
 logger = logging.getLogger(__name__)
 
-# Part of every fingerprint: raise it when the same weights would give other vectors.
-ENCODER_VERSION = "2"
+# Part of every fingerprint. It stays: a fingerprint says which model it is, not which code ran it.
+FINGERPRINT = "2"
+# Raise when the same weights and settings would give other vectors: they are computed again, and what follows from them.
+ENCODER_VERSION = "3"
+LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
 # Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is given less when it runs out.
 TOKENS_A_BATCH = {"cpu": 2_000, "cuda": 131_072, "mps": 16_384}
-WEIGHTS = ("*.json", "*.txt", "*.model", "*.safetensors", "*/*.json", "*/*.safetensors")
-TOKENIZERS = ("*token*.json", "vocab.*", "*.model")
+# What of a model's folder is never read, as patterns of paths below it. Everything else is hashed, checked and downloaded.
+UNREAD = (
+    *(
+        f"*{suffix}"
+        for suffix in (".md", ".rst", ".pdf", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".html", ".csv", ".log", ".lock")
+    ),
+    *(
+        f"*{suffix}"
+        for suffix in (
+            ".bin",
+            ".pt",
+            ".pth",
+            ".pkl",
+            ".ckpt",
+            ".h5",
+            ".msgpack",
+            ".ot",
+            ".onnx",
+            ".gguf",
+            ".tflite",
+            ".mlmodel",
+        )
+    ),
+    *("*.py", "*.ipynb", "*.xml", "*.bak"),
+    *("onnx/*", "openvino/*", ".*", "*/.*", "*/onnx/*", "*/openvino/*"),
+    *("LICENSE*", "NOTICE*", "data_config.json", "model_card.json", "checkpoint.json", "*/checkpoint.json"),
+)
+# One of these in the folder of a network that reads words: without it, transformers makes up a tokenizer that knows no word.
+VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "*.vocab", "*.tiktoken", "spm.*", "bpe.codes")
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 PARITY = 1e-3  # largest 1 - cosine to fp32 at which `precision: auto` takes bf16
 
@@ -80,11 +112,21 @@ class Transformer:
     def precision(self) -> str:
         return resolve_precision(self) if self.card.precision == "auto" else self.card.precision
 
+    @property
+    def numerics(self) -> dict[str, str]:
+        """What computes the vectors, with versions."""
+        return {"encoder": ENCODER_VERSION, **versions(LIBRARIES)}
+
     @cached_property
     def fingerprint(self) -> str:
-        files = {str(p.relative_to(self.folder)): _hash(p, p.stat().st_mtime_ns) for p in _files(self.folder)}
-        settings = [self.card.prompt, self.card.max_length, self.card.pooling, self.precision]
-        return digest([ENCODER_VERSION, files, settings])
+        files = {path.relative_to(self.folder).as_posix(): _hash(path, stamp) for path, stamp in self._stamps.items()}
+        settings = [self.card.prompt or "", self.card.max_length, self.card.pooling or "mean", self.precision]
+        return digest([FINGERPRINT, files, settings])
+
+    @cached_property
+    def _stamps(self) -> dict[Path, "Stamp"]:
+        """The files that are read, and what tells that one of them has been written since."""
+        return _stamps(self.folder)
 
     def encode(self, texts: Sequence[str]) -> Dense:
         """Vectors, float32 [n, d]. Rows of equal texts are equal."""
@@ -141,32 +183,30 @@ class Transformer:
 
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Tokens of each text as the model sees it, int64 [n]; at least 1."""
-        tokenizer = self._network.tokenizer
+        prompt = prompt_of(self._network)
         found: list[int] = []
         for start in range(0, len(texts), 4096):
-            block = [self.card.prompt + t for t in texts[start : start + 4096]]
-            found.extend(map(len, tokenizer(block, truncation=True)["input_ids"]))
+            found.extend(_token_counts(self._network.tokenizer, [prompt + t for t in texts[start : start + 4096]]))
         return np.maximum(np.array(found, dtype=np.int64), 1)
 
     def _forward(self, texts: list[str]) -> Dense:
-        import torch
-        from sentence_transformers.util import batch_to_device
-
-        network = self._network
-        features = network.preprocess([self.card.prompt + t for t in texts])
-        with torch.inference_mode():
-            vectors = network(batch_to_device(features, torch.device(self.device)))["sentence_embedding"]
-        return vectors.float().cpu().numpy()
+        """One batch, through sentence-transformers itself: prompts, pooling and dimensions are as the model's folder says."""
+        return np.asarray(self._network.encode(texts, batch_size=len(texts), show_progress_bar=False), dtype=np.float32)
 
     @cached_property
     def _network(self) -> Any:
         try:
-            return _load(self.card, self.folder, self.device, self.precision)
+            _ = self.fingerprint  # of the files as they are before they are read
+            network = _load(self.card, self.folder, self.device, self.precision)
+            changed = _stamps(self.folder) != self._stamps
         except TraubeError:
             raise
         except Exception as error:  # whatever a damaged folder raises
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise TraubeError(f"model '{self.name}': {self.folder}: cannot be loaded ({reason})") from error
+        if changed:
+            raise TraubeError(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
+        return network
 
     def __getstate__(self) -> dict[str, Any]:
         return {"card": self.card, "name": self.name, "_device": self._device}
@@ -203,7 +243,7 @@ def locate(card: ModelCard) -> Path:
 
     try:
         return Path(
-            snapshot_download(card.model, revision=_revision(card), allow_patterns=list(WEIGHTS), local_files_only=True)
+            snapshot_download(card.model, revision=_revision(card), ignore_patterns=list(UNREAD), local_files_only=True)
         )
     except (OSError, ValueError):
         raise Unavailable(
@@ -229,7 +269,7 @@ def download(card: ModelCard) -> None:
     assert card.model is not None
     try:
         revision = _revision(card) or HfApi().model_info(card.model).sha
-        snapshot_download(card.model, revision=revision, allow_patterns=list(WEIGHTS))
+        snapshot_download(card.model, revision=revision, ignore_patterns=list(UNREAD))
     except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise Unavailable(f"model '{card.name}': {card.model} cannot be downloaded ({reason})") from error
@@ -259,12 +299,12 @@ def check_folder(folder: Path, card: ModelCard) -> None:
     Raises
     ------
     TraubeError
-        No config.json, no tokenizer, no safetensors weights, pickled weights only, modules that are not
-        sentence-transformers' own, or a wrong checksum.
+        No config.json, no vocabulary, no safetensors weights, pickled weights only, modules that are not
+        sentence-transformers' own, a model that gives no vectors, or a wrong checksum.
     """
     where = f"model '{card.name}': {folder}"
     modules = _modules(folder)
-    weights = sorted(folder.rglob("*.safetensors"))
+    weights = [path for path in _files(folder) if path.suffix == ".safetensors"]
     if not weights:
         pickles = sorted(p.name for p in folder.rglob("*") if p.suffix in PICKLES)
         if pickles:
@@ -272,27 +312,37 @@ def check_folder(folder: Path, card: ModelCard) -> None:
                 f"{where}: only pickled weights ({', '.join(pickles[:3])}), which can run code when loaded; convert them to safetensors"
             )
         raise TraubeError(f"{where}: no weights; expected model.safetensors")
-    if not any((folder / m / "config.json").is_file() for m in ("", *(m["path"] for m in modules))):
-        raise TraubeError(f"{where}: no config.json")
-    # without one, transformers makes up a tokenizer that knows no word
-    if not any(next(folder.rglob(pattern), None) for pattern in TOKENIZERS):
-        raise TraubeError(f"{where}: no tokenizer; expected tokenizer.json")
-    for module in modules:
-        if not str(module["type"]).startswith("sentence_transformers."):
-            raise TraubeError(
-                f"{where}: modules.json asks for the code of '{module['type']}'; only sentence-transformers' own modules are loaded"
-            )
-        inside = folder / module["path"]
-        pickled = [p.name for p in inside.glob("*") if p.suffix in PICKLES]
-        # only under this name are safetensors loaded in place of a pickle that lies beside them
-        if pickled and not any(
-            (inside / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")
-        ):
-            raise TraubeError(
-                f"{where}: pickled weights in {module['path'] or '.'} ({pickled[0]}); convert them to safetensors"
-            )
-    if card.sha256 and _hash(weights[0], weights[0].stat().st_mtime_ns) != card.sha256:
+    kind = read_json(folder / "config_sentence_transformers.json").get("model_type", "SentenceTransformer")
+    if kind != "SentenceTransformer":
+        raise TraubeError(f"{where}: it is a {kind}; only models that give each text one dense vector can be evaluated")
+    for module in modules or [{"path": "", "type": PLAIN}]:
+        _check_module(where, folder, module)
+    if card.sha256 and _hash(weights[0], _stamp(weights[0])) != card.sha256:
         raise TraubeError(f"{where}: {weights[0].name} has a wrong checksum; reinstall it")
+
+
+PLAIN = "sentence_transformers.models.Transformer"
+
+
+def _check_module(where: str, folder: Path, module: dict[str, str]) -> None:
+    kind, inside = str(module["type"]), folder / module["path"]
+    if not kind.startswith("sentence_transformers."):
+        raise TraubeError(
+            f"{where}: modules.json asks for the code of '{kind}'; only sentence-transformers' own modules are loaded"
+        )
+    name = kind.rpartition(".")[2]
+    if name == "Transformer" and not (inside / "config.json").is_file():
+        raise TraubeError(f"{where}: no config.json")
+    if name in ("Transformer", "StaticEmbedding"):
+        here = [path.name for path in inside.glob("*")] if inside.is_dir() else []
+        if not any(fnmatch(file, pattern) for file in here for pattern in VOCABULARIES):
+            raise TraubeError(f"{where}: no vocabulary; expected tokenizer.json")
+    pickled = [p.name for p in inside.glob("*") if p.suffix in PICKLES]
+    # only under this name are safetensors loaded in place of a pickle that lies beside them
+    if pickled and not any((inside / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")):
+        raise TraubeError(
+            f"{where}: pickled weights in {module['path'] or '.'} ({pickled[0]}); convert them to safetensors"
+        )
 
 
 def _modules(folder: Path) -> list[dict[str, str]]:
@@ -306,14 +356,30 @@ def _modules(folder: Path) -> list[dict[str, str]]:
         raise TraubeError(f"{path}: broken json") from None
 
 
+Stamp = tuple[int, int, int, int]
+
+
+def _stamp(path: Path) -> Stamp:
+    """What changes when a file is written: size, times and place."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def _stamps(folder: Path) -> dict[Path, Stamp]:
+    return {path: _stamp(path) for path in _files(folder)}
+
+
 def _files(folder: Path) -> list[Path]:
-    ignored = {"README.md", "data_config.json", "model_card.json", "checkpoint.json", "sentence_bert_config.json.bak"}
-    found = {p for pattern in WEIGHTS for p in folder.glob(pattern) if p.is_file() and p.name not in ignored}
-    return sorted(found)
+    """The files of a model's folder that are read when it is loaded."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in UNREAD)
+    )
 
 
 @lru_cache(maxsize=512)
-def _hash(path: Path, _changed: int) -> str:
+def _hash(path: Path, _stamp: Stamp) -> str:
     return file_sha256(path)
 
 
@@ -326,8 +392,8 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     transformers_logging.disable_progress_bar()
     dtype = _dtype(precision)
     loading = {"use_safetensors": True, "dtype": dtype}
-    logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
-    if _modules(folder):
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # it warns of every default prompt
+    if _modules(folder) or card.pooling is None:
         network = SentenceTransformer(
             str(folder), device=device, trust_remote_code=False, local_files_only=True, model_kwargs=loading
         )
@@ -335,6 +401,8 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
         body = Body(str(folder), model_kwargs=loading)
         pooling = Pooling(body.get_embedding_dimension(), pooling_mode=card.pooling)
         network = SentenceTransformer(modules=[body, pooling], device=device)
+    if _knows_no_word(network.tokenizer):
+        raise TraubeError(f"model '{card.name}': {folder}: its vocabulary is empty: all texts would have one vector")
     if card.max_length:
         positions = getattr(getattr(network[0], "config", None), "max_position_embeddings", None) or -1
         if 0 < positions < card.max_length:
@@ -342,7 +410,29 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
                 f"model '{card.name}': max_length {card.max_length} is more than its {positions} positions"
             )
         network.max_seq_length = card.max_length
+    if card.prompt is not None:  # where sentence-transformers looks, so that a training keeps it
+        network.prompts = {**network.prompts, "traube": card.prompt}
+        network.default_prompt_name = "traube"
     return network.to(dtype).eval()
+
+
+def prompt_of(network: Any) -> str:
+    """What is put in front of every text."""
+    return network.prompts.get(network.default_prompt_name) or "" if network.default_prompt_name else ""
+
+
+def _knows_no_word(tokenizer: Any) -> bool:
+    special = getattr(tokenizer, "all_special_tokens", None)
+    return special is not None and not set(tokenizer.get_vocab()) - set(special)
+
+
+def _token_counts(tokenizer: Any, texts: list[str]) -> Iterable[int]:
+    """Tokens of each text; of tokenizers that are not transformers', a number that grows with them."""
+    if hasattr(tokenizer, "encode_batch"):
+        return (len(encoding.ids) for encoding in tokenizer.encode_batch(texts))
+    if not callable(tokenizer):
+        return (len(text.split()) for text in texts)
+    return map(len, tokenizer(texts, truncation=True)["input_ids"])
 
 
 def _dtype(precision: str) -> "torch.dtype":
@@ -362,9 +452,7 @@ def resolve_precision(model: Transformer) -> str:
         known = json.loads(path.read_text()) if path.exists() else {}
     except ValueError:
         known = {}  # damaged: measured again
-    key = digest(
-        [[_hash(p, p.stat().st_mtime_ns) for p in _files(model.folder)], model.device, _hardware(model.device)]
-    )
+    key = digest([[_hash(path, stamp) for path, stamp in model._stamps.items()], model.device, _hardware(model.device)])
     if key not in known:
         known[key] = _probe(model)
         write_json(path, known)

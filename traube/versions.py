@@ -1,0 +1,19 @@
+"""The versions of installed packages. Light: plans are made of them."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+
+
+@lru_cache
+def installed(package: str) -> str:
+    """A package's version, or "absent"."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Versions by package."""
+    return {package: installed(package) for package in packages}
