@@ -532,10 +532,10 @@ def compare(
     metric: Annotated[str | None, typer.Option(help="Another metric than each task's main one.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say whether A is really better than B: paired tests over splits, Holm-corrected over tasks.
+    """Say whether A is really better than B: paired tests, Holm-corrected over tasks.
 
-    Without a method, each model's best one on the task is taken. Splits that share texts are allowed for; a task with one split is
-    tested by a bootstrap over its texts, which needs three seeds.
+    Without a method, each model's best one on the task is taken. The test knows which texts the splits share. On a task with one
+    split it needs two seeds or more (`traube run --seed 1 --seed 2 ...`) to know how far a seed matters.
     """
     import json
 
@@ -559,7 +559,7 @@ def compare(
             if card is None or not options:
                 raise TraubeError("nothing is scored yet")
             sides = find(options, a), find(options, b)
-            found.append(compare(store, store.task(card), *sides, chosen.split_set))
+            found.append(compare(store, store.task(card), *sides))
         except TraubeError as error:
             absent.append(f"{t}: {error}")
     if not found:

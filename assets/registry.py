@@ -54,7 +54,7 @@ def registry(
         }
         precision, split_set = request.protocol.precision, request.protocol.split_set
         challengers, champions, newcomers = _sides(models, encoder, precision, store, found)
-        verdicts = judge(store, tasks, found, challengers, champions, load_params().promotion, split_set, newcomers)
+        verdicts = judge(store, tasks, found, challengers, champions, load_params().promotion, newcomers)
         notes = []
         for name, task in tasks.items():
             try:  # a model that is gone keeps only its own task from being served

@@ -59,7 +59,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             raise dg.Failure(str(error), allow_retries=False) from error
 
         cells = store.cells_by_id(source.name, asked)
-        values = store.scores(cells)
+        values = store.scores(cells, replicates=True)
         table = summary(cells, values, {source.name: source.card}, protocols={request.protocol_name: request.protocol})
         metadata = _metadata(table)
         try:

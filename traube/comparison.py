@@ -3,21 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-import pandas as pd
-
-from traube.errors import unknown
-from traube.metrics.clustering import metric_of
-from traube.metrics.significance import Test, bootstrap_texts, holm, paired_t, shared
+from traube.errors import TraubeError, unknown
+from traube.metrics.significance import Sample, Test, difference, holm
 from traube.models import CORPUS_BOUND, model_cards
 from traube.params import Promotion, Protocol
 from traube.standing import of_present_data, of_present_methods
 from traube.store import Store
 from traube.task import Task, TaskCard
 
-FEWEST_SEEDS = 3  # to know how much a seed matters, where there is one split only
 Decision = Literal["first", "promote", "keep", "hold"]
 
 
@@ -64,7 +59,7 @@ class Comparison:
     Attributes
     ----------
     test : None where the two cannot be compared
-    reason : why not
+    reason : why not, or why the test does not decide
     corrected : p-value, Holm-corrected over the comparisons that were made together
     """
 
@@ -76,7 +71,7 @@ class Comparison:
 
     def verdict(self, level: float = 0.05) -> str:
         """In words: who is better, if anybody."""
-        if self.test is None:
+        if self.test is None or self.reason:
             return f"undecided: {self.reason}"
         if self.corrected >= level:
             return "tie"
@@ -128,45 +123,29 @@ def candidates(store: Store, task: str, name: str, protocol: Protocol, metric: s
     return sorted(found, key=lambda c: (-c.mean, c.key))
 
 
-def compare(store: Store, task: Task, a: Candidate, b: Candidate, split_set: str = "default") -> Comparison:
-    """Test the difference of two candidates of one task, on what is stored.
+def compare(store: Store, task: Task, a: Candidate, b: Candidate) -> Comparison:
+    """Test the difference of two candidates of one task, on what is stored (`traube.metrics.significance`).
 
-    With several splits: the paired t-test over splits, corrected for the texts that they share, of each split's mean over seeds.
-    With one split: the paired bootstrap over its texts, which needs at least three seeds where a method has any.
+    With one split and one seed of a method that draws random numbers, the interval holds what the texts explain only: the
+    comparison says so, and does not decide.
     """
     if a.cells == b.cells:
         return Comparison(a, b, None, "they are the same")
-    splits = list(task.test_splits(split_set))
-    if len(splits) > 1 and len({s.split for s in splits}) == 1:
-        return Comparison(a, b, None, "one split at several levels: the levels' texts are the same, and pair as one")
-    if len(splits) == 1:
-        return _compare_one(store, a, b, splits[0].labels)
-    # a split at two levels is two clustering problems on the same texts
-    values = [_by_split(store, side) for side in (a, b)]
-    common = [s for s in splits if all(np.isfinite(v.get((s.split, s.level), np.nan)) for v in values)]
-    if len(common) < 2:
-        return Comparison(a, b, None, f"they have {len(common)} scored splits in common; two are needed")
-    differences = [values[0][s.split, s.level] - values[1][s.split, s.level] for s in common]
-    test = paired_t(differences, shared([s.rows for s in common]))
-    return Comparison(a, b, test, corrected=test.p)
-
-
-def _by_split(store: Store, candidate: Candidate) -> dict[tuple[str, str], float]:
-    cells = store.cells_by_id(candidate.task, candidate.cells)
-    scores = store.scores(cells, [candidate.metric])
-    return scores.groupby(["split", "level"])["value"].mean().to_dict()
-
-
-def _compare_one(store: Store, a: Candidate, b: Candidate, labels: Any) -> Comparison:
-    if labels is None:
+    if not task.labelled:
         return Comparison(a, b, None, "without labels there is nothing to compare by")
-    seeded = [c for c in (a, b) if store.cells_by_id(c.task, c.cells)["seed"].notna().any()]
-    if any(len(c.cells) < FEWEST_SEEDS for c in seeded):
-        needed = f"one split and fewer than {FEWEST_SEEDS} seeds: what a seed does is not known; run more"
-        return Comparison(a, b, None, needed)
-    of_a, of_b = ([store.assignments(c.task, i)[0]["cluster"].to_numpy() for i in c.cells] for c in (a, b))
-    test = bootstrap_texts(pd.factorize(labels)[0], of_a, of_b, metric_of(a.metric))
-    return Comparison(a, b, test, corrected=test.p)
+    try:
+        test = difference(sample(store, a), sample(store, b))
+    except TraubeError as error:
+        return Comparison(a, b, None, str(error))
+    reason = f"{test.note}; run more seeds" if test.note else ""
+    return Comparison(a, b, test, reason, corrected=test.p)
+
+
+def sample(store: Store, candidate: Candidate) -> Sample:
+    """A candidate's scores, with replicates."""
+    cells = store.cells_by_id(candidate.task, candidate.cells)
+    scores = store.scores(cells, [candidate.metric], replicates=True)
+    return Sample.of(scores, seeded=bool(cells["seed"].notna().any()))
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -183,13 +162,14 @@ def judge(
     challengers: Mapping[str, Candidate],
     champions: Mapping[str, Candidate | None],
     rules: Promotion,
-    split_set: str = "default",
     newcomers: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Verdict]:
     """Which challengers become champions.
 
     A challenger is promoted if it is better than the champion by a paired test, corrected over the tasks, by at least
-    `minimum_effect`, and on no other task of the family worse by significantly more than `margin`.
+    `minimum_effect`, and is shown not to be worse by more than `margin` on every other task of the family: there, the one-sided
+    lower bound of the difference (at `level`) must stand above minus the margin. Where it does not, because the data say too
+    little, the challenger is held.
 
     Parameters
     ----------
@@ -208,10 +188,10 @@ def judge(
             reason = "the champion has no score on the present data: evaluate it, or `traube promote` another one"
             verdicts.append(Verdict(task, "hold", reason, challenger))
         else:
-            open_[task] = compare(store, tasks[task], challenger, champion, split_set)
+            open_[task] = compare(store, tasks[task], challenger, champion)
     # the challenger is the best of several newcomers, chosen on the splits it is tested on: its p-value pays for each of them
     for comparison in corrected([_for_choice(c, newcomers.get(task, 1)) for task, c in open_.items()]):
-        decision, reason = _decide(store, tasks, found, comparison, rules, split_set)
+        decision, reason = _decide(store, tasks, found, comparison, rules)
         a, b = comparison.a, comparison.b
         verdicts.append(Verdict(a.task, decision, reason, a, b, comparison))
     return sorted(verdicts, key=lambda v: v.task)
@@ -228,10 +208,9 @@ def _decide(
     found: Mapping[str, Sequence[Candidate]],
     comparison: Comparison,
     rules: Promotion,
-    split_set: str,
 ) -> tuple[Decision, str]:
     test = comparison.test
-    if test is None:
+    if test is None or comparison.reason:
         return "hold", comparison.reason
     said = f"{100 * test.difference:+.2f} points, p = {comparison.corrected:.2g} (Holm; {test.name}, n = {test.n})"
     if test.difference < rules.minimum_effect:
@@ -239,25 +218,37 @@ def _decide(
     if comparison.corrected >= rules.level:
         return "keep", f"{said}: not significant at {rules.level:g}"
     family = tasks[comparison.a.task].card.family
-    for other in (t for t in tasks.values() if t.card.family == family and t.name != comparison.a.task):
-        new, old = (next((c for c in found[other.name] if _alike(c, s)), None) for s in (comparison.a, comparison.b))
-        if old is None:
-            continue  # where the champion has no score, there is none to lose
-        if new is None:
-            return "hold", f"{said}; but it has no score on {other.name} yet"
-        loss = compare(store, other, new, old, split_set).test
-        if loss is None or not np.isfinite(loss.high):
-            if new.mean - old.mean < -rules.margin:
-                return (
-                    "hold",
-                    f"{said}; but on {other.name} it has {100 * (old.mean - new.mean):.2f} points less, untested",
-                )
-        elif loss.high < -rules.margin:
-            return (
-                "keep",
-                f"{said}; but on {other.name} it loses {-100 * loss.difference:.2f} points (p = {loss.p:.2g})",
-            )
+    others = [t for t in tasks.values() if t.card.family == family and t.name != comparison.a.task]
+    objections = [o for other in others if (o := _objection(store, other, found[other.name], comparison, rules))]
+    for decision in ("keep", "hold"):  # a proven loss weighs more than one that cannot be ruled out
+        for kind, reason in objections:
+            if kind == decision:
+                return kind, f"{said}; but {reason}"
     return "promote", said
+
+
+def _objection(
+    store: Store, other: Task, options: Sequence[Candidate], comparison: Comparison, rules: Promotion
+) -> tuple[Decision, str] | None:
+    """Why another task of the family speaks against a promotion: non-inferiority is not shown there."""
+    new, old = (next((c for c in options if _alike(c, side)), None) for side in (comparison.a, comparison.b))
+    if old is None:
+        return None  # where the champion has no score, there is none to lose
+    if new is None:
+        return "hold", f"it has no score on {other.name} yet"
+    loss = compare(store, other, new, old)
+    points = f"{100 * rules.margin:g} points"
+    if loss.test is None or loss.reason:
+        return "hold", f"on {other.name} a loss of more than {points} cannot be ruled out: {loss.reason}"
+    bound = loss.test.at_least(rules.level)
+    if bound > -rules.margin:
+        return None
+    if loss.test.high < -rules.margin:
+        return "keep", f"on {other.name} it loses {-100 * loss.test.difference:.2f} points (p = {loss.test.p:.2g})"
+    return "hold", (
+        f"on {other.name} a loss of more than {points} cannot be ruled out: {100 * loss.test.difference:+.2f} points, "
+        f"at least {100 * bound:+.2f}; more seeds or splits would tell"
+    )
 
 
 def _alike(a: Candidate, b: Candidate) -> bool:

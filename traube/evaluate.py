@@ -6,7 +6,7 @@ shared by all clusterers. Clusterings run side by side in one process per core.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -25,11 +25,11 @@ from traube import methods, workers
 from traube.errors import DoesNotFit, TraubeError, Unsupported
 from traube.files import atomic, digest
 from traube.methods import Method
-from traube.models import EmbeddingCache, Encoder, Model, Vectors
+from traube.models import EmbeddingCache, Encoder, Model, Vectors, cache_key
 from traube.models.vectors import ABSENT
 from traube.plan import CLUSTERING_VERSION, Cell
 from traube.store import Store
-from traube.task import Split, Task
+from traube.task import Split, Task, groups_of
 
 # A crash loses at most this many seconds of encoding.
 SECONDS_BETWEEN_WRITES = 5.0
@@ -60,7 +60,7 @@ def embed(
     Parameters
     ----------
     texts : the corpus, in order
-    matrix : where the vectors of a corpus-bound model are kept (path without suffix)
+    matrix : where the vectors of a corpus-bound model are kept (path without suffix; what computes them is added to the name)
 
     Returns
     -------
@@ -70,7 +70,7 @@ def embed(
     if model.corpus_bound:
         return _embed_bound(texts, model, matrix, progress)
     encoder = cast("Encoder", model)
-    shelf = cache.shelf(encoder.fingerprint)
+    shelf = cache.shelf(cache_key(encoder))
     rows = shelf.rows(texts)
     absent = list(dict.fromkeys(texts[int(i)] for i in np.flatnonzero(rows < 0)))
     if absent:
@@ -130,6 +130,8 @@ def _flush(shelf: Any, waiting: list[tuple[list[str], NDArray[np.float32]]]) -> 
 
 
 def _embed_bound(texts: Sequence[str], model: Model, matrix: Path, progress: Progress) -> tuple[Vectors, int]:
+    # what other versions of the libraries computed stays under its own name
+    matrix = matrix.with_name(f"{matrix.name}-{digest(dict(model.numerics))}")
     found = [path for suffix in (".npy", ".npz") if (path := matrix.with_name(matrix.name + suffix)).exists()]
     rows = np.arange(len(texts), dtype=np.int64)
     for path in found:
@@ -285,7 +287,9 @@ class _Run:
         points: list[Any] = [None] * len(self.splits)
         cell = group.cells[0]
         paths = [
-            reduction_path(self.store, cell.fingerprint, cell.method, group.seed, self.ids[split.rows])
+            reduction_path(
+                self.store, cell.fingerprint, dict(cell.model_numerics), cell.method, group.seed, self.ids[split.rows]
+            )
             for split in self.splits
         ]
         # levels of one split have the same texts: one reduction
@@ -336,7 +340,7 @@ class _Run:
             points,
             methods.get_clusterer(method.clusterer),
             dict(method.clusterer_params),
-            self.splits[i].classes or self.task.card.clusters,
+            self.splits[i].classes or opened.cell.clusters,
             opened.cell.seed or 0,
             workers.memory(),
         )
@@ -368,13 +372,19 @@ class _Run:
 
 
 def reduction_path(
-    store: Store, fingerprint: str, method: Method, seed: int | None, text_ids: NDArray[np.object_]
+    store: Store,
+    fingerprint: str,
+    numerics: Mapping[str, str],
+    method: Method,
+    seed: int | None,
+    text_ids: NDArray[np.object_],
 ) -> Path:
-    """Where the reduced vectors of some texts, in that order, are kept."""
+    """Where the reduced vectors of some texts, in that order, are kept; `numerics` is what computed the vectors."""
     texts = blake2b("".join(text_ids).encode(), digest_size=8).hexdigest()
     seed = seed if method.reducer_seeded else None
     params = dict(method.reducer_params)
-    return store.reduction(digest([fingerprint, method.reducer, params, seed, texts, CLUSTERING_VERSION]))
+    by = [dict(numerics), method.numerics["reducer"], CLUSTERING_VERSION]
+    return store.reduction(digest([fingerprint, method.reducer, params, seed, texts, by]))
 
 
 def _outcome(future: Future[Any]) -> Any:
@@ -411,27 +421,29 @@ def score(
 
     Returns
     -------
-    DataFrame cell_id, split, level, metric, value
+    DataFrame cell_id, split, level, metric, value, replicates (float64 [GROUPS], the value without each group of texts; None
+    of numbers that are no metric)
     """
     splits = {(s.split, s.level): s for s in task.test_splits(split_set)}
-    jobs = []
+    group_of_text = groups_of(task.corpus["text_id"])
+    keys, jobs = [], []
     items, clusters_of = (assignments[column].to_numpy(np.int64) for column in ("item", "cluster"))
     for (cell_id, name, level), rows in assignments.groupby(["cell_id", "split", "level"], sort=False).indices.items():
         split = splits[name, level]
         clusters = pd.Series(clusters_of[rows], index=items[rows]).reindex(split.items).to_numpy(np.int64)
         view = None if split.labels is not None or vectors is None else vectors.subset(split.rows)
-        jobs.append(((cell_id, name, level), split.labels, clusters, view))
+        keys.append((cell_id, name, level))
+        jobs.append((split.labels, clusters, group_of_text[split.rows], view))
     progress.total("scores", len(jobs))
     found: list[tuple[Any, ...]] = []
     try:
-        for (key, *_), values in zip(
-            jobs, workers.pool().map(workers.score, *zip(*(j[1:] for j in jobs), strict=True), chunksize=4), strict=True
-        ):
+        results = workers.pool().map(workers.score, *zip(*jobs, strict=True), chunksize=4)
+        for key, (values, without) in zip(keys, results, strict=True):
             progress.done("scores", 1)
-            found.extend((*key, metric, value) for metric, value in values.items())
+            found.extend((*key, metric, value, without.get(metric)) for metric, value in values.items())
     except BrokenProcessPool as error:
         raise workers.broken(error) from None
-    return pd.DataFrame(found, columns=["cell_id", "split", "level", "metric", "value"])
+    return pd.DataFrame(found, columns=["cell_id", "split", "level", "metric", "value", "replicates"])
 
 
 def evaluate(
@@ -446,7 +458,7 @@ def evaluate(
 
     Returns
     -------
-    scores : DataFrame cell_id, split, level, metric, value
+    scores : DataFrame cell_id, split, level, metric, value, replicates (see `score`)
     assignments : DataFrame cell_id, split, level, item, cluster
 
     Raises

@@ -20,7 +20,7 @@ from traube.tasks import get_source
 # Raise when the same vectors would be clustered otherwise: all cells are new.
 CLUSTERING_VERSION = "2"
 # Raise when the same assignments would be scored otherwise, or a metric is added: cells are scored again, not clustered.
-SCORING_VERSION = "1"
+SCORING_VERSION = "2"
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Cell:
     ----------
     seed : int, or None where no part of the method is random: then all seeds are one cell
     fingerprint : of the model on this task
+    model_numerics : what computes the model's vectors, with versions
+    clusters : the card's number of clusters, for texts without labels
     """
 
     task: str
@@ -42,6 +44,13 @@ class Cell:
     protocol: str
     split_set: str
     data_version: str
+    model_numerics: tuple[tuple[str, str], ...] = ()
+    clusters: int | None = None
+
+    @property
+    def numerics(self) -> dict[str, dict[str, str]]:
+        """What computes the cell, by stage: its own code and the libraries, with versions."""
+        return {"model": dict(self.model_numerics), **self.method.numerics}
 
     @cached_property
     def cell_id(self) -> str:
@@ -55,6 +64,8 @@ class Cell:
                 self.seed,
                 self.protocol,
                 CLUSTERING_VERSION,
+                self.numerics,
+                self.clusters,
             ]
         )
 
@@ -100,6 +111,8 @@ def _cells(
             protocol=protocol_name,
             split_set=protocol.split_set,
             data_version=version,
+            model_numerics=tuple(sorted(model.numerics.items())),
+            clusters=card.clusters,
         )
         for method in (methods or protocol.methods())
         for seed in ((seeds or protocol.seeds) if method.seeded else (None,))

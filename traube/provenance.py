@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from traube.plan import CLUSTERING_VERSION, SCORING_VERSION, Cell
+from traube.versions import versions
 
 LIBRARIES = (
     "traube",
@@ -26,12 +26,7 @@ def library_versions() -> dict[str, str]:
     import platform
 
     found = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+    return found | versions(LIBRARIES)
 
 
 def record(
@@ -50,8 +45,10 @@ def record(
         "seed": cell.seed,
         "protocol": cell.protocol,
         "data_version": cell.data_version,
+        "clusters": cell.clusters,
         "code_version": CLUSTERING_VERSION,
         "scoring_version": SCORING_VERSION,
+        "numerics": cell.numerics,
         "library_versions": library_versions(),
         "device": device,
         "run_id": run_id,

@@ -83,7 +83,9 @@ def reproduce(
     gone = [
         c
         for c in changed
-        if c.startswith(("data version", "model fingerprint", "the model", "the task", "clustering code"))
+        if c.startswith(
+            ("data version", "model fingerprint", "the model", "the task", "clustering code", "computed by")
+        )
     ]
     if gone:
         raise TraubeError(f"cell {record['cell_id']} cannot be computed again: {'; '.join(gone)}")
@@ -102,6 +104,8 @@ def reproduce(
         protocol=record["protocol"],
         split_set=protocol.split_set if protocol else "default",
         data_version=record["data_version"],
+        model_numerics=tuple(record["numerics"]["model"].items()),
+        clusters=record["clusters"],
     )
     task = store.task(card)
     with TemporaryDirectory(prefix="traube-") as name:

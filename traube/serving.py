@@ -7,7 +7,7 @@ HDBSCAN's clusters, the one that `approximate_predict` gives.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from traube.files import atomic, write_json
 from traube.methods import CLUSTERERS, Method, get_reducer
 from traube.models import Model, ModelCard, Vectors, model_of
 from traube.store import Store
-from traube.task import Split, Task
+from traube.task import Task
 
 NEIGHBOURS = 15  # as in UMAP
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
@@ -173,17 +173,22 @@ def freeze(store: Store, task: Task, candidate: Candidate, model: Model, vectors
     method = Method(cell["reducer"], cell["clusterer"], params["reducer_params"], params["clusterer_params"])
     values, seed = vectors.subset(split.rows).load(), int(cell["seed"] or 0)
     texts = [task.texts[i] for i in split.rows]
-    points = values if method.reducer == "none" else _points(store, task, split, candidate, method, values, seed)
+    points = (
+        values
+        if method.reducer == "none"
+        else _points(store, cell, method, values, task.corpus["text_id"].to_numpy()[split.rows])
+    )
     words = keywords(texts, clusters)
     corpus = task.texts if model.corpus_bound else []
     return Served(model.card, model.fingerprint, method, seed, corpus, texts, values, points, clusters, words)  # type: ignore[attr-defined]
 
 
 def _points(
-    store: Store, task: Task, split: Split, candidate: Candidate, method: Method, values: Matrix, seed: int
+    store: Store, cell: Mapping[str, Any], method: Method, values: Matrix, text_ids: NDArray[np.object_]
 ) -> Matrix:
     """The reduced vectors that were clustered; computed again if they are no longer kept."""
-    path = reduction_path(store, candidate.fingerprint, method, seed, task.corpus["text_id"].to_numpy()[split.rows])
+    seed = int(cell["seed"] or 0)
+    path = reduction_path(store, cell["fingerprint"], cell["numerics"]["model"], method, seed, text_ids)
     if path.exists():
         return np.asarray(np.load(path), dtype=np.float32)
     return methods.reduce(method.reducer, method.reducer_params, values, seed)

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from traube.errors import TraubeError
-from traube.models import fingerprint_on, load_model
+from traube.methods import get_clusterer, get_reducer
+from traube.models import fingerprint_on, load_model, present_version
 from traube.params import Protocol
 from traube.plan import CLUSTERING_VERSION
 from traube.store import Manifest, Store
@@ -29,30 +31,58 @@ def of_present_data(cells: pd.DataFrame, store: Store) -> pd.DataFrame:
     manifests = {task: store.manifest(task) for task in cells["task"].unique()}
     latest = cells.sort_values("created", kind="stable").groupby("task")["data_version"].last()
     versions = {task: m.data_version if (m := manifests[task]) else latest[task] for task in manifests}
-    return cells[cells["task"].map(versions) == cells["data_version"]]
+    cells = cells[cells["task"].map(versions) == cells["data_version"]]
+    clusters = {task: card.clusters if (card := store.card(task)) else None for task in versions}
+    same = [_same(clusters[task], k) for task, k in zip(cells["task"], cells["clusters"], strict=True)]
+    return cells[np.array(same, dtype=bool)]
+
+
+def _same(k: int | None, other: float | None) -> bool:
+    return pd.isna(other) if k is None else k == other
 
 
 def of_present_methods(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
-    """The cells computed by today's code with their protocol's present parameters. Protocols that are not given stay as they are."""
+    """The cells computed by today's code and libraries with their protocol's present parameters, and their card's number of clusters.
+
+    Protocols that are not given stay as they are.
+    """
     names = [_protocol_of(cell, protocols.get(cell["protocol"])) for cell in cells.to_dict("records")]
     return cells.assign(protocol=pd.Series(names, index=cells.index, dtype=object)).dropna(subset="protocol")
 
 
 def _protocol_of(cell: Mapping[str, Any], protocol: Protocol | None) -> str | None:
     name = str(cell["protocol"])
-    if cell["code_version"] != CLUSTERING_VERSION:
+    if not of_today(cell):
         return None
     if protocol is None:
         return name
     try:
         method = protocol.method(f"{cell['reducer']}/{cell['clusterer']}")
-    except TraubeError:  # a part that is no longer registered
+    except TraubeError:  # a parameter that is no longer there
         return None
     if method.params() != cell["params"]:
         return None
     in_grid = method.reducer in protocol.reducers and method.clusterer in protocol.clusterers
     in_seeds = pd.isna(cell["seed"]) or int(cell["seed"]) in protocol.seeds
     return name if in_grid and in_seeds else own_choice(name)
+
+
+def of_today(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell was computed by the code and the libraries that are installed now: others are computed again, and never mixed."""
+    if cell["code_version"] != CLUSTERING_VERSION or not cell["numerics"]:
+        return False
+    try:
+        parts = {"reducer": get_reducer(cell["reducer"]), "clusterer": get_clusterer(cell["clusterer"])}
+    except TraubeError:  # a part that is no longer registered
+        return False
+    if any(cell["numerics"][stage] != part.numerics for stage, part in parts.items()):
+        return False
+    return all(version == present_version(name) for name, version in cell["numerics"]["model"].items())
+
+
+def outdated(cells: pd.DataFrame) -> int:
+    """How many cells earlier code or libraries computed: they count no more, and the next run computes them again."""
+    return sum(not of_today(cell) for cell in cells.to_dict("records"))
 
 
 def own_choice(protocol: str) -> str:

@@ -3,7 +3,7 @@
 ::
 
     tasks/<task>/{corpus,records,splits}.parquet, manifest.json    the frozen task
-    results/<task>/<cell>.{assignments,scores}.parquet, .json      a cell: predictions, metrics, provenance
+    results/<task>/<cell>.{assignments,scores}.parquet, .json      a cell: predictions, metrics with replicates, provenance
     reductions/<id>.npy                                            reduced vectors of a split
     matrices/<task>/<fingerprint>.{npy,npz}                        vectors of corpus-bound models
     tables/                                                        the leaderboard, rebuilt whole
@@ -25,9 +25,19 @@ from traube.task import CORPUS_COLUMNS, SPLIT_COLUMNS, Task, TaskCard, data_vers
 
 CELL_COLUMNS = (
     "cell_id", "task", "family", "model", "fingerprint", "reducer", "clusterer", "params", "seed", "protocol", "data_version",
-    "code_version", "scoring_version", "library_versions", "device", "run_id", "seconds", "status", "reason", "created",
+    "clusters", "code_version", "scoring_version", "numerics", "library_versions", "device", "run_id", "seconds", "status",
+    "reason", "created",
 )  # fmt: skip
+# what cells of before do not say: they are kept, and do not count any more
+SINCE: dict[str, Any] = {"clusters": None, "numerics": {}}
 SCORE_COLUMNS = ("cell_id", "split", "level", "metric", "value")
+SCORES = pa.schema(
+    {
+        **dict.fromkeys(("cell_id", "split", "level", "metric"), pa.string()),
+        "value": pa.float64(),
+        "replicates": pa.list_(pa.float32()),  # the value without each group of texts (`traube.metrics.significance`)
+    }
+)
 CHECKED = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
@@ -144,9 +154,10 @@ class Store:
         return frame, float(metadata.get(b"seconds", b"nan"))
 
     def save_scores(self, task: str, cell_id: str, scores: pd.DataFrame) -> None:
-        write_parquet(
-            self._result(task, cell_id, ".scores.parquet"), scores.assign(cell_id=cell_id)[list(SCORE_COLUMNS)]
-        )
+        """Store a cell's scores: split, level, metric, value, replicates."""
+        frame = scores.assign(cell_id=cell_id)[[*SCORE_COLUMNS, "replicates"]]
+        table = pa.Table.from_pandas(frame, schema=SCORES, preserve_index=False)
+        write_parquet_table(self._result(task, cell_id, ".scores.parquet"), table)
 
     def save_cell(self, record: dict[str, Any]) -> None:
         """Store a cell's provenance. Written last: a cell without it does not count."""
@@ -160,7 +171,10 @@ class Store:
             record = json.loads(path.read_text())
         except (FileNotFoundError, ValueError):
             return None  # absent or damaged: the cell counts as missing
-        return record if isinstance(record, dict) and set(CELL_COLUMNS) <= set(record) else None
+        if not isinstance(record, dict):
+            return None
+        record = {**SINCE, **record}
+        return record if set(CELL_COLUMNS) <= set(record) else None
 
     def cells(self, task: str = "*") -> pd.DataFrame:
         """All cells, or those of one task; one row each."""
@@ -174,22 +188,25 @@ class Store:
         found = [self.cell(task, cell_id) for task, cell_id in names]
         return pd.DataFrame([record for record in found if record], columns=list(CELL_COLUMNS))
 
-    def scores(self, cells: pd.DataFrame, metrics: Iterable[str] | None = None) -> pd.DataFrame:
-        """Scores of the given cells that are done: cell_id, split, level, metric, value.
+    def scores(
+        self, cells: pd.DataFrame, metrics: Iterable[str] | None = None, replicates: bool = False
+    ) -> pd.DataFrame:
+        """Scores of the given cells that are done: cell_id, split, level, metric, value; and replicates if they are asked for.
 
         Raises
         ------
         TraubeError
             If a file of them is absent or damaged.
         """
+        columns = [*SCORE_COLUMNS, "replicates"] if replicates else list(SCORE_COLUMNS)
         done = cells[cells["status"] == "done"]
         files = [str(self._result(t, c, ".scores.parquet")) for t, c in zip(done["task"], done["cell_id"], strict=True)]
         if not files:
-            return pd.DataFrame(columns=list(SCORE_COLUMNS))
+            return pd.DataFrame(columns=columns)
         wanted = None if metrics is None else ds.field("metric").isin(list(metrics))
         try:
-            dataset = ds.dataset(files, format=CHECKED)
-            return dataset.to_table(columns=list(SCORE_COLUMNS), filter=wanted).to_pandas()
+            dataset = ds.dataset(files, SCORES, format=CHECKED)
+            return dataset.to_table(columns=columns, filter=wanted).to_pandas()
         except Exception:  # whatever a damaged file raises; read one by one, it is named
             for file in map(Path, files):
                 try:

@@ -11,7 +11,7 @@ splits : split_set, split, level (str), item (int: the row's number inside its s
     query_id (str or null), part (train / validation / test)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -26,7 +26,7 @@ from pydantic import AfterValidator, Field
 from traube.config import Strict
 from traube.errors import TraubeError
 from traube.files import digest, frame_digest
-from traube.metrics import full_name
+from traube.metrics import GROUPS, full_name
 
 CORPUS_COLUMNS = ("text_id", "text")
 SPLIT_COLUMNS = ("split_set", "split", "level", "item", "text_id", "label", "query_id", "part")
@@ -109,6 +109,11 @@ class Split:
 def text_id(text: str) -> str:
     """The id of a text: 16 hexadecimal characters of its BLAKE2b hash."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def groups_of(text_ids: Iterable[str]) -> NDArray[np.int64]:
+    """The jackknife group of each text, int64 [n]: its id modulo `GROUPS`, so that it is the same in all splits, models and nights."""
+    return np.array([int(name, 16) % GROUPS for name in text_ids], dtype=np.int64)
 
 
 @dataclass(frozen=True)

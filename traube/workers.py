@@ -118,11 +118,16 @@ def cluster(
 
 
 @_sent_whole
-def score(labels: NDArray[np.object_] | None, clusters: NDArray[np.int64], vectors: Vectors | None) -> dict[str, float]:
-    """Every metric of a split: against its labels or, where it has none, of its vectors."""
+def score(
+    labels: NDArray[np.object_] | None,
+    clusters: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    vectors: Vectors | None,
+) -> tuple[dict[str, float], dict[str, NDArray[np.float64]]]:
+    """Every metric of a split, against its labels or, where it has none, of its vectors; and the metrics without each group of texts."""
     from traube.metrics import clustering  # brings scikit-learn, which only workers need
 
     if labels is not None:
-        return clustering.score(labels, clusters)
+        return clustering.score(labels, clusters), clustering.replicates(labels, clusters, groups)
     assert vectors is not None
-    return clustering.internal(vectors.load(), clusters, 0)
+    return clustering.internal(vectors.load(), clusters, groups, 0)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from traube import workers
 from traube.errors import TraubeError
 from traube.evaluate import embed, embed_task
-from traube.models import EmbeddingCache
+from traube.models import EmbeddingCache, cache_key
 from traube.models.cache import Shelf
 from traube.task import Task
 
@@ -33,6 +34,7 @@ class Counting:
     """An encoder that remembers what it was given, and gives its batches in no particular order."""
 
     name, fingerprint, corpus_bound = "counting", "f00d", False
+    numerics: ClassVar[dict[str, str]] = {"counting": "1"}
 
     def __init__(self, fails_after: int | None = None) -> None:
         self.encoded: list[str] = []
@@ -59,7 +61,7 @@ def cache(tmp_path: Path) -> EmbeddingCache:
 def shelf(cache: EmbeddingCache) -> Shelf:
     """The counting encoder's shelf, with all texts on it."""
     encode(cache, TEXTS)
-    return cache.shelf(Counting.fingerprint)
+    return cache.shelf(cache_key(Counting()))
 
 
 def encode(cache: EmbeddingCache, texts: Sequence[str], **kwargs: int) -> list[str]:
@@ -129,7 +131,7 @@ def test_half_a_surrogate_pair_is_a_text_like_any_other(cache: EmbeddingCache) -
 def test_an_interruption_keeps_what_was_encoded(cache: EmbeddingCache) -> None:
     with pytest.raises(KeyboardInterrupt):
         encode(cache, TEXTS, fails_after=2)
-    kept = cache.shelf(Counting.fingerprint).rows(TEXTS) >= 0
+    kept = cache.shelf(cache_key(Counting())).rows(TEXTS) >= 0
     assert kept.sum() == 3  # a batch of one, a batch of two
     assert sorted(encode(cache, TEXTS)) == [text for text, there in zip(TEXTS, kept, strict=True) if not there]
 
@@ -155,7 +157,7 @@ def test_no_flipped_bit_in_the_index_gives_a_text_the_vector_of_another(
 ) -> None:
     cache = EmbeddingCache(tmp_path_factory.mktemp("cache"))
     encode(cache, TEXTS)
-    index = cache.shelf(Counting.fingerprint).folder / "index"
+    index = cache.shelf(cache_key(Counting())).folder / "index"
     content = bytearray(index.read_bytes())
     content[position] ^= 1 << bit
     index.write_bytes(content)

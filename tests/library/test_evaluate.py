@@ -30,7 +30,7 @@ def cells_of(task: Task, *methods: str, model: Model | None = None, seeds: Seque
 
 def ordered(table: pd.DataFrame) -> pd.DataFrame:
     """Cells come as they are finished; their rows are compared in one order."""
-    return table.sort_values([c for c in table if c not in ("value", "cluster")], ignore_index=True)
+    return table.sort_values([c for c in table if c not in ("value", "cluster", "replicates")], ignore_index=True)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_texts_with_clear_topics_are_found_by_every_method(tiny_task: Task) -> N
     asked = cells_of(tiny_task, "none/kmeans", "none/agglomerative_cosine", "pca/minibatch_kmeans", seeds=(1, 2))
     scores, assignments = evaluate(tiny_task, load_model("bow"), asked)
 
-    assert list(scores.columns) == ["cell_id", "split", "level", "metric", "value"]
+    assert list(scores.columns) == ["cell_id", "split", "level", "metric", "value", "replicates"]
     assert not scores.duplicated(["cell_id", "split", "level", "metric"]).any()
     problems = {("early", "coarse"), ("early", "fine"), ("late", "coarse"), ("late", "fine")}
     names = set(scores["metric"])

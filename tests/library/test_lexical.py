@@ -78,7 +78,7 @@ def test_the_matrix_of_a_corpus_is_kept_and_a_damaged_one_made_anew(
     vectors, encoded = encode()
     assert encoded == len(tiny_task.texts)
     if keep is not None:
-        (path,) = tmp_path.glob("matrix.*")
+        (path,) = tmp_path.glob("matrix-*")
         path.write_bytes(path.read_bytes()[:keep])
     again, encoded = encode()
     assert np.array_equal(again, vectors)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.made import with_replicates
 from traube.methods import parse_method
 from traube.params import Protocol
 from traube.plan import Cell
@@ -59,7 +60,7 @@ def add(store: Store) -> Add:
         made = Cell("tiny", "own", model, fingerprint, method, 1, "own", "default", manifest.data_version)
         values = mean + np.random.default_rng(len(model)).normal(0, 0.01, 8)
         frame = {"split": [f"s{i}" for i in range(8)], "level": "coarse", "metric": METRIC, "value": values}
-        store.save_scores("tiny", made.cell_id, pd.DataFrame(frame))
+        store.save_scores("tiny", made.cell_id, with_replicates(pd.DataFrame(frame)))
         store.save_cell({**record(made, "done"), "created": day, **changes})
         snapshot(store, {"own": OWN}, day)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.made import with_replicates
 from traube import paths
 from traube.methods import parse_method
 from traube.params import Protocol
@@ -45,13 +46,19 @@ def add(store: Store) -> Add:
         created: str = "2026-01-01T00:00:00+00:00",
         metric: str = METRIC,
         level: str = "coarse",
+        spread: float = 0.0,
+        texts: int = 0,
     ) -> Cell:
         cell = Cell(
             "tiny", "own", model, fingerprint or model, parse_method(method), seed, protocol, "default", data_version
         )
         splits = [f"split {i}" for i in range(len(values))]
         store.save_scores(
-            "tiny", cell.cell_id, pd.DataFrame({"split": splits, "level": level, "metric": metric, "value": values})
+            "tiny",
+            cell.cell_id,
+            with_replicates(
+                pd.DataFrame({"split": splits, "level": level, "metric": metric, "value": values}), spread, texts
+            ),
         )
         store.save_cell({**record(cell, status, reason=reason), "created": created})
         return cell
@@ -82,10 +89,13 @@ def test_the_interval_of_a_single_split_is_over_seeds(store: Store, add: Add) ->
     assert row["high"] - row["mean"] == pytest.approx(12.7062 * 0.1, rel=1e-5)  # t(0.975, 1) * sqrt(0.02 / 2)
 
 
-def test_one_split_and_one_seed_have_no_interval(store: Store, add: Add) -> None:
-    add(0.5)
-    (row,) = leaderboard(store).to_dict("records")
-    assert row["mean"] == 0.5 and np.isnan([row["low"], row["high"]]).all()
+def test_one_split_and_one_seed_have_an_interval_that_says_what_it_lacks(store: Store, add: Add) -> None:
+    add(0.5, spread=0.01)
+    add(0.5, 0.6, model="lsa", spread=0.01)
+    one, several = (row for _, row in leaderboard(store).sort_values("model").iterrows())
+    assert one["low"] < 0.5 < one["high"]
+    assert "one split and one seed" in one["note"]
+    assert several["note"] == ""
 
 
 def test_each_level_protocol_model_and_method_has_a_row(store: Store, add: Add) -> None:
@@ -110,7 +120,7 @@ def test_ties_are_in_order_of_names_whatever_was_stored_first(store: Store, add:
         add(0.5, 0.7, method=method, seed=None if "aggl" in method else 1)
     cells = store.cells()
     for order in permutations(range(3)):
-        table = summary(cells.iloc[list(order)], store.scores(cells), {})
+        table = summary(cells.iloc[list(order)], store.scores(cells, replicates=True), {})
         assert table["method"].tolist() == ["none/agglomerative", "none/kmeans", "none/minibatch_kmeans"]
         assert table["best"].tolist() == [True, False, False]
 
@@ -119,10 +129,10 @@ def test_the_metric_is_the_protocols_or_the_cards_or_the_one_asked_for(store: St
     cell = add(0.5)
     values = {METRIC: 0.5, "ari/noise_dropped": 0.4, "acc/noise_dropped": 0.3}
     scores = pd.DataFrame({"split": "s", "level": "coarse", "metric": list(values), "value": list(values.values())})
-    store.save_scores("tiny", cell.cell_id, scores)
+    store.save_scores("tiny", cell.cell_id, with_replicates(scores))
     cards = {"tiny": TaskCard(name="tiny", main_metric="ari/noise_dropped")}
     protocols = {"own": Protocol(reducers=("none",), clusterers=("kmeans",), main_metric="acc/noise_dropped")}
-    cells, scores = store.cells(), store.scores(store.cells())
+    cells, scores = store.cells(), store.scores(store.cells(), replicates=True)
     assert summary(cells, scores, {})["mean"].tolist() == [0.5]
     assert summary(cells, scores, cards)["mean"].tolist() == [0.4]
     assert summary(cells, scores, cards, protocols=protocols)["mean"].tolist() == [0.3]
@@ -156,28 +166,31 @@ def test_ranks_are_intervals_and_ties_overlap(store: Store, add: Add) -> None:
     assert {model: places(row) for model, row in table.iterrows()} == {"lsa": "1", "bow": "2-3", "tfidf": "2-3"}
 
 
-def test_of_one_split_nothing_is_said_of_ranks(store: Store, add: Add) -> None:
-    add(0.8, model="lsa")
-    add(0.5, model="bow")
-    assert [places(row) for _, row in leaderboard(store).iterrows()] == ["-", "-"]
+def test_one_split_has_places_too(store: Store, add: Add) -> None:
+    for seed in (1, 2, 3):
+        add(0.80 + 0.01 * seed, model="lsa", seed=seed, spread=0.001)
+        add(0.50 + 0.01 * seed, model="bow", seed=seed, spread=0.001)
+    assert [places(row) for _, row in leaderboard(store).iterrows()] == ["1", "2"]
+    assert set(leaderboard(store)["note"]) == {""}
 
 
-def test_splits_that_share_texts_have_a_wider_interval() -> None:
-    cells = pd.DataFrame(
-        [{**record(Cell("t", "f", "bow", "bow", parse_method("none/kmeans"), 1, "own", "default", "d"), "done")}]
-    )
-    values = [0.4, 0.5, 0.6]
-    scores = pd.DataFrame(
-        {"cell_id": cells["cell_id"].iloc[0], "split": ["a", "b", "c"], "level": "l", "metric": METRIC, "value": values}
-    )
-    apart = {(s, "l"): np.arange(10) + 10 * i for i, s in enumerate("abc")}
-    halves = {(s, "l"): np.r_[np.arange(5), np.arange(5) + 10 * (i + 1)] for i, s in enumerate("abc")}
-    narrow, plain, wide = (
-        summary(cells, scores, {}, texts=texts).iloc[0] for texts in (lambda *_: apart, None, lambda *_: halves)
-    )
-    assert narrow["high"] == pytest.approx(plain["high"])
-    # half of the texts are shared: the variance of the mean is s^2 (1/3 + 1), and not s^2 / 3
-    assert wide["high"] - wide["mean"] == pytest.approx(2 * (plain["high"] - plain["mean"]))
+def test_the_more_a_score_depends_on_the_texts_the_wider_its_interval(store: Store, add: Add) -> None:
+    add(0.4, 0.5, 0.6, model="lsa")
+    add(0.4, 0.5, 0.6, model="bow", spread=0.2)
+    table = leaderboard(store).set_index("model")
+    assert table.loc["bow", "high"] > table.loc["lsa", "high"]
+
+
+def test_the_choice_of_the_best_method_is_part_of_the_interval(store: Store, add: Add) -> None:
+    """Two methods that are nearly equal: without its rival, the best one's interval is its own."""
+    best = {"model": "bow", "method": "none/kmeans", "spread": 0.02}
+    add(0.500, **best)
+    (alone,) = leaderboard(store).to_dict("records")
+    add(0.499, **{**best, "method": "pca/kmeans", "texts": 1})
+    both = leaderboard(store).set_index("method").loc["none/kmeans"]
+    assert both["best"]
+    assert both["mean"] == alone["mean"]
+    assert both["high"] != alone["high"]
 
 
 # what belongs on it

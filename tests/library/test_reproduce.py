@@ -49,7 +49,7 @@ def test_a_cell_is_equal_to_itself(home_: Path, cell: Cell) -> None:
 
 def test_a_wrong_score_and_a_wrong_cluster_are_found(home_: Path, cell: Cell, tiny_task: Task) -> None:
     store = Store(home_ / "store")
-    scores = store.scores(store.cells())
+    scores = store.scores(store.cells(), replicates=True)
     store.save_scores("tiny", cell.cell_id, scores.assign(value=scores["value"] + 0.01))
     found = again(home_, cell.cell_id)
     assert not found.equal

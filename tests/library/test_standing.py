@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.made import with_replicates
 from traube.methods import parse_method
 from traube.models import load_model
 from traube.models.base import fingerprint_on
@@ -59,7 +60,7 @@ def add(store: Store, tiny_task: Task) -> Add:
             )
         )
         values = {"split": ["s"], "level": ["coarse"], "metric": ["v_measure/noise_as_cluster"], "value": [0.5]}
-        store.save_scores("tiny", made.cell_id, pd.DataFrame(values))
+        store.save_scores("tiny", made.cell_id, with_replicates(pd.DataFrame(values)))
         store.save_cell({**record(made, "done"), "created": created, **changes})
         return made.cell_id
 

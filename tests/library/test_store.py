@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.made import with_replicates
 from traube.errors import TraubeError
 from traube.methods import parse_method
 from traube.plan import Cell, stored
@@ -13,7 +14,9 @@ from traube.store import Store
 from traube.task import Task, index_texts
 
 CELL = Cell("tiny", "own", "bow", "f1", parse_method("none/kmeans"), 1, "own", "default", "d1")
-SCORES = pd.DataFrame({"split": "all", "level": "area", "metric": ["v_measure", "ari"], "value": [0.75, 0.5]})
+SCORES = with_replicates(
+    pd.DataFrame({"split": "all", "level": "area", "metric": ["v_measure", "ari"], "value": [0.75, 0.5]})
+)
 ASSIGNMENTS = pd.DataFrame({"split": "all", "level": "area", "item": [0, 1, 2], "cluster": [1, 0, -1]})
 
 

@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn import metrics as sk
 
 from traube.errors import TraubeError
-from traube.metrics import METRICS, NOISE_POLICIES, clustering
-from traube.metrics.clustering import internal, score
+from traube.metrics import GROUPS, METRICS, NOISE_POLICIES, clustering
+from traube.metrics.clustering import internal, replicates, score
 
 AGREE = 1e-9
 few = settings(deadline=None, max_examples=40)
@@ -180,25 +180,54 @@ def test_internal_equals_scikit_learn_for_dense_and_sparse():
     vectors, labels = two_groups()
     labels = np.where(np.arange(60) < 5, -1, labels)
     expected = sk.silhouette_score(vectors[5:], labels[5:], metric="cosine")
-    assert internal(vectors, labels, seed=0) == pytest.approx(
+    groups = np.zeros(60, dtype=np.int64)
+    assert internal(vectors, labels, groups, seed=0)[0] == pytest.approx(
         {"silhouette": expected, "clusters": 2, "noise_share": 5 / 60}
     )
     for kind in (sparse.csr_matrix, sparse.csr_array):
-        assert internal(kind(vectors), labels, seed=0)["silhouette"] == pytest.approx(expected, abs=1e-5)
+        assert internal(kind(vectors), labels, groups, seed=0)[0]["silhouette"] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("labels", [[0] * 6, [-1] * 6, [-1, 0, 0, 0, 0, 0], range(6)])
 def test_silhouette_is_nan_where_it_is_not_defined(labels):
-    assert math.isnan(internal(two_groups(6)[0], np.array(labels), seed=0)["silhouette"])
+    assert math.isnan(
+        internal(two_groups(6)[0], np.array(labels), np.zeros(6, dtype=np.int64), seed=0)[0]["silhouette"]
+    )
 
 
 def test_silhouette_samples_by_seed(monkeypatch):
     monkeypatch.setattr(clustering, "SILHOUETTE_ROWS", 20)
     vectors, labels = two_groups()
-    values = [internal(vectors, labels, seed=seed)["silhouette"] for seed in (1, 1, 2)]
+    groups = np.zeros(len(labels), dtype=np.int64)
+    values = [internal(vectors, labels, groups, seed=seed)[0]["silhouette"] for seed in (1, 1, 2)]
     assert values[0] == values[1] != values[2]
 
 
 def test_internal_refuses_other_lengths():
     with pytest.raises(TraubeError, match="6 vectors but 5"):
-        internal(two_groups(6)[0], np.zeros(5, dtype=int), seed=0)
+        internal(two_groups(6)[0], np.zeros(5, dtype=int), np.zeros(5, dtype=np.int64), seed=0)
+
+
+# replicates: the score without a group of texts
+
+
+@few
+@given(labellings, st.integers(0, 10**6))
+def test_replicates_are_the_scores_of_the_texts_that_are_left(labels, seed):
+    true, predicted = np.array(labels[0]), np.array(labels[1])
+    groups = np.random.default_rng(seed).integers(0, GROUPS, len(true))
+    found = replicates(true, predicted, groups)
+    for group in range(GROUPS):
+        left = groups != group
+        expected = score(true[left], predicted[left]) if left.any() else dict.fromkeys(found, math.nan)
+        got = {name: values[group] for name, values in found.items()}
+        assert got == pytest.approx({name: expected[name] for name in got}, abs=AGREE, nan_ok=True)
+
+
+def test_replicates_of_the_silhouette_are_means_over_the_texts_that_are_left():
+    vectors, labels = two_groups()
+    groups = np.arange(60) % GROUPS
+    scores, found = internal(vectors, labels, groups, seed=0)
+    each = sk.silhouette_samples(vectors, labels, metric="cosine")
+    assert scores["silhouette"] == pytest.approx(each.mean())
+    assert found["silhouette"] == pytest.approx([each[groups != g].mean() for g in range(GROUPS)])

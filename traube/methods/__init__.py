@@ -14,6 +14,7 @@ from traube.methods.method import Method, grid, parse_method
 from traube.methods.number_of_clusters import choose_k
 from traube.methods.parts import (
     CLUSTERERS,
+    NUMERICAL,
     REDUCERS,
     Part,
     get_clusterer,
@@ -82,8 +83,10 @@ def _lazy(module: str, name: str) -> Callable[..., Any]:
     return build
 
 
-def _reducer(name: str, build: str, params: Mapping[str, Any], *, seeded: bool = True) -> None:
-    register_reducer(name, _lazy("reducers", build), params, seeded=seeded, dense=False)
+def _reducer(
+    name: str, build: str, params: Mapping[str, Any], *, seeded: bool = True, libraries: tuple[str, ...] = NUMERICAL
+) -> None:
+    register_reducer(name, _lazy("reducers", build), params, seeded=seeded, dense=False, libraries=libraries)
 
 
 def _clusterer(
@@ -92,10 +95,12 @@ def _clusterer(
     register_clusterer(name, _lazy("clusterers", build), params, takes_k=takes_k, seeded=seeded, **more)
 
 
-_reducer("none", "Identity", {}, seeded=False)
+UMAP_LIBRARIES = (*NUMERICAL, "umap-learn", "numba")
+
+_reducer("none", "Identity", {}, seeded=False, libraries=())
 _reducer("pca", "Pca", {"n_components": 2})
-_reducer("umap", "Umap", UMAP)
-_reducer("pca+umap", "pca_umap", {"pca_components": 50, **UMAP})
+_reducer("umap", "Umap", UMAP, libraries=UMAP_LIBRARIES)
+_reducer("pca+umap", "pca_umap", {"pca_components": 50, **UMAP}, libraries=UMAP_LIBRARIES)
 
 _clusterer("minibatch_kmeans", "minibatch_kmeans", {**KMEANS, **MINIBATCH}, takes_k=True, seeded=True, dense=False)
 _clusterer("kmeans", "kmeans", {**KMEANS, **LLOYD}, takes_k=True, seeded=True, dense=False)
@@ -103,8 +108,8 @@ _clusterer("agglomerative", "Agglomerative", WARD, takes_k=True, quadratic=True,
 _clusterer("agglomerative_average", "Agglomerative", AVERAGE, takes_k=True, quadratic=True, dense=False)
 _clusterer("agglomerative_cosine", "Agglomerative", COSINE, takes_k=True, quadratic=True, dense=False, needs="vectors")
 _clusterer("agglomerative_knn", "AgglomerativeKnn", {"n_neighbors": 15}, takes_k=True)
-_clusterer("hdbscan", "hdbscan", HDBSCAN, takes_k=False, needs="reduced")
-_clusterer("dbstream", "DBStream", DBSTREAM, takes_k=False, needs="reduced")
+_clusterer("hdbscan", "hdbscan", HDBSCAN, takes_k=False, needs="reduced", libraries=(*NUMERICAL, "hdbscan"))
+_clusterer("dbstream", "DBStream", DBSTREAM, takes_k=False, needs="reduced", libraries=(*NUMERICAL, "river"))
 
 # Methods of other packages: an entry point of this group names a module that registers them when it is imported.
 for entry in entry_points(group="traube.methods"):

@@ -63,6 +63,11 @@ class Method:
             )
         return None
 
+    @property
+    def numerics(self) -> dict[str, dict[str, str]]:
+        """What computes the reduction and the clustering, with versions."""
+        return {"reducer": get_reducer(self.reducer).numerics, "clusterer": get_clusterer(self.clusterer).numerics}
+
     def params(self) -> dict[str, Any]:
         """Everything that identifies the method, for hashing and for people; JSON can write it."""
         return {

@@ -3,13 +3,15 @@
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from traube.errors import TraubeError, unknown
+from traube.versions import versions
 
 Needs = Literal["any", "reduced", "vectors"]
+NUMERICAL = ("numpy", "scipy", "scikit-learn")
 GIVEN = ("n_clusters", "random_state")  # set at run time, so never among a part's parameters
 
 
@@ -26,6 +28,8 @@ class Part:
     dense : it cannot work on sparse vectors
     quadratic : it holds all distances, 8 n^2 bytes
     needs : what a clusterer makes sense on: "any", "reduced" coordinates only, or the model's own "vectors" only
+    version : of the part's own code; raise it when the same inputs would give another result
+    libraries : the packages that do the numbers
     """
 
     name: str
@@ -36,6 +40,15 @@ class Part:
     dense: bool = False
     quadratic: bool = False
     needs: Needs = "any"
+    version: str = "1"
+    libraries: tuple[str, ...] = NUMERICAL
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        """What computes the part's result, with versions: hashed into every cell of it, so that mending one part recomputes one."""
+        source = f"{self.build.__module__}.{getattr(self.build, '__qualname__', type(self.build).__qualname__)}"
+        own = {} if source.startswith("traube.") else {"class": source}  # another class of one's own is another part
+        return {"version": self.version, **own, **versions(self.libraries)}
 
     def resolve(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All parameters: the defaults, with `params` in place of some.
@@ -53,7 +66,17 @@ class Part:
                 )
             if key not in self.params:
                 raise unknown(f"parameter of {self.name}", str(key), self.params)
-        return _plain(self.name, {**self.params, **given})
+        typed = {key: _like(self.params[key], value) for key, value in given.items()}
+        return _plain(self.name, {**self.params, **typed})
+
+
+def _like(default: Any, value: Any) -> Any:
+    """A number in the type of the default, so that 1 and 1.0 are one parameter; whole where there is no default."""
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    if not isinstance(default, float) and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
 
 
 REDUCERS: dict[str, Part] = {}
@@ -77,6 +100,8 @@ def register_reducer(
     *,
     seeded: bool | None = None,
     dense: bool = True,
+    version: str = "1",
+    libraries: Iterable[str] = NUMERICAL,
     replace: bool = False,
 ) -> Part:
     """Add a reducer: anything that makes an estimator with `fit_transform(X) -> [n, m]`.
@@ -88,6 +113,8 @@ def register_reducer(
     params : the parameters that may be set, with defaults; None = those of `build`'s signature that have one
     seeded : `build` takes `random_state`; None = as its signature says
     dense : sparse vectors must be made dense for it (after a check of the memory)
+    version : raise it when the code changes its results: its cells are computed again
+    libraries : the packages that do its numbers; after an upgrade of one its cells are computed again
     replace : put it in the place of one with the same name, such as in a notebook's cell that is run again
 
     Raises
@@ -102,6 +129,8 @@ def register_reducer(
         params=_defaults(name, accepted, params),
         seeded="random_state" in accepted if seeded is None else seeded,
         dense=dense,
+        version=version,
+        libraries=tuple(libraries),
     )
     return _register(REDUCERS, part, replace)
 
@@ -116,6 +145,8 @@ def register_clusterer(
     dense: bool = True,
     quadratic: bool = False,
     needs: Needs = "any",
+    version: str = "1",
+    libraries: Iterable[str] = NUMERICAL,
     replace: bool = False,
 ) -> Part:
     """Add a clusterer: anything that makes an estimator with `fit_predict(X) -> int [n]`, where -1 is noise.
@@ -124,7 +155,7 @@ def register_clusterer(
     ----------
     takes_k : `build` takes `n_clusters`; None = as its signature says
     quadratic, needs : see `Part`
-    name, build, params, seeded, dense, replace : see `register_reducer`
+    name, build, params, seeded, dense, version, libraries, replace : see `register_reducer`
 
     Raises
     ------
@@ -147,6 +178,8 @@ def register_clusterer(
         dense=dense,
         quadratic=quadratic,
         needs=needs,
+        version=version,
+        libraries=tuple(libraries),
     )
     return _register(CLUSTERERS, part, replace)
 

@@ -238,20 +238,24 @@ def replicates(
     return found
 
 
-def internal(vectors: Vectors, labels: NDArray[np.integer], seed: int) -> dict[str, float]:
-    """What can be said of a clustering without gold labels.
+def internal(
+    vectors: Vectors, labels: NDArray[np.integer], groups: Codes, seed: int
+) -> tuple[dict[str, float], dict[str, Values]]:
+    """What can be said of a clustering without gold labels, and how far it depends on which texts there are.
 
     Parameters
     ----------
     vectors : float32 [n, d], dense or csr: the model's own vectors, not the reduced ones
     labels : int [n]; -1 is noise
+    groups : int64 [n], as in `replicates`
     seed : picks the rows, where there are more than `SILHOUETTE_ROWS`
 
     Returns
     -------
-    dict with `silhouette` (Rousseeuw 1987; cosine distance, noise dropped; nan with fewer than two clusters, or where
-    each sampled item is a cluster of its own), `clusters` and `noise_share`. Sampling bounds the memory: the distances
-    of 5,000 rows take 200 MB at most.
+    scores : dict with `silhouette` (Rousseeuw 1987; cosine distance, noise dropped; nan with fewer than two clusters, or where
+        each sampled item is a cluster of its own), `clusters` and `noise_share`. Sampling bounds the memory: the distances of
+        5,000 rows take 200 MB at most.
+    replicates : dict with the `silhouette` of the items outside of each group, float64 [GROUPS]
 
     Raises
     ------
@@ -259,17 +263,12 @@ def internal(vectors: Vectors, labels: NDArray[np.integer], seed: int) -> dict[s
         If there are no items, the lengths differ, or the labels are no integers.
     """
     labels = _integers(labels)
-    silhouettes = _silhouettes(vectors, labels, seed)
-    return {"silhouette": float(np.mean(silhouettes[1])) if len(silhouettes[1]) else np.nan} | _sizes(labels)
-
-
-def internal_replicates(vectors: Vectors, labels: NDArray[np.integer], seed: int, groups: Codes) -> dict[str, Values]:
-    """The silhouette as in `internal`, `GROUPS` times: the mean over the items outside of one group, float64 [GROUPS]."""
-    rows, values = _silhouettes(vectors, _integers(labels), seed)
-    sums = np.bincount(groups[rows], values, minlength=GROUPS)
-    counts = np.bincount(groups[rows], minlength=GROUPS)
+    rows, values = _silhouettes(vectors, labels, seed)
+    mean = float(values.mean()) if len(values) else np.nan
+    sums, counts = (np.bincount(groups[rows], weights, minlength=GROUPS) for weights in (values, np.ones(len(rows))))
     left = len(rows) - counts
-    return {"silhouette": np.divide(sums.sum() - sums, left, out=np.full(GROUPS, np.nan), where=left > 0)}
+    without = np.divide(sums.sum() - sums, left, out=np.full(GROUPS, np.nan), where=left > 0)
+    return {"silhouette": mean} | _sizes(labels), {"silhouette": without}
 
 
 def _silhouettes(vectors: Vectors, labels: Codes, seed: int) -> tuple[NDArray[np.intp], Values]:

@@ -1,30 +1,101 @@
-"""Is one model really better than another? Paired tests, corrections for many of them, and intervals.
+"""Is one model really better than another? Intervals, paired tests, and corrections for many of them.
 
-Splits that are drawn from one corpus share texts, so their scores are not independent, and a plain paired test calls far too
-many differences significant (`benchmarks/false_promotions.py` shows how many). Here the difference of split j is taken as
+A score has two kinds of luck in it: which texts there are, and what a clusterer makes of them. Splits that are drawn from one
+corpus share texts, so the first kind is shared between splits; the second is each clustering's own. With d_j the difference of
+two models on split j of n (or one model's score, for its interval):
 
-    d_j = delta + mean over the split's texts of e_i + noise,
+    d_j = delta + t_j + c_j,        Cov(t_j, t_k) > 0 where the splits share texts, c_j independent
 
-where a text's effect e_i is the same in all splits that hold it. Then Cov(d_i, d_j) is proportional to
-S_ij = |i n j| / (|i| |j|), which `shared` computes from the splits themselves, and `paired_t` widens its interval by it: for
-splits of one size this is the corrected resampled t-test of Nadeau & Bengio (2003). The noise that a clustering adds is not
-shared, so that leaving it out of S errs on the safe side.
+    Var(mean d) = s^2 / n + mean covariance of t_j and t_k over pairs j != k
+
+which holds exactly, s^2 being the sample variance of the d_j. The covariance comes from a delete-a-group jackknife: the texts
+are put into 20 groups by their ids, the same in all splits, and every score is kept with one group left out each time
+(`traube.metrics.clustering.replicates`), the clusters staying as they are. Clusters that are made anew would differ too, so the
+jackknife sees about half of the covariance: `RESPONSE` says by how much it is multiplied, and the variance is never less than
+what the jackknife finds for the mean itself. With one split, s^2 / n is replaced by the variance over seeds.
+
+`benchmarks/verdicts.py` holds the simulation by which this was chosen; `docs/statistics.md` its model, limits and results.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse, stats
+from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes half a second to import
 
 from traube.errors import TraubeError
+from traube.metrics.names import GROUPS
 
 Array: TypeAlias = NDArray[np.float64]
-Codes: TypeAlias = NDArray[np.int64]
+Key: TypeAlias = tuple[str, str]
 CONFIDENCE = 0.95
-RESAMPLES = 10_000
+# The covariance that shared texts cause, over what the jackknife sees of it while clusters stay as they are.
+RESPONSE = 2.0
+ONE_SEED = "one split and one seed: what another seed would give is not known, and not included"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A candidate's scores on some splits, means over its seeds.
+
+    Attributes
+    ----------
+    splits : (split, level) of each row; where there is one split only, its levels are averaged to one row
+    values : float64 [n, 1 + GROUPS], the score, then the score without each group of texts
+    noise : variance of the mean over seeds, where there is one row; 0 if nothing is random, nan if there is one seed
+    noise_df : its degrees of freedom
+    """
+
+    splits: tuple[Key, ...]
+    values: Array
+    noise: float
+    noise_df: float
+
+    @classmethod
+    def of(cls, scores: pd.DataFrame, seeded: bool) -> "Sample":
+        """From scores of one metric: cell_id, split, level, value, replicates (float [GROUPS], or None where there are none).
+
+        A split without a score in some seed has none in the sample. Cells are seeds.
+        """
+        keys = pd.MultiIndex.from_frame(scores[["split", "level"]])
+        cells, columns = pd.factorize(scores["cell_id"])[0], pd.factorize(keys)
+        table = np.full((cells.max(initial=-1) + 1, len(columns[1]), 1 + GROUPS), np.nan)
+        none = np.full(GROUPS, np.nan)
+        table[cells, columns[0], 0] = scores["value"]
+        table[cells, columns[0], 1:] = [none if r is None else r for r in scores["replicates"]]
+        splits = tuple((str(split), str(level)) for split, level in columns[1])
+        if len({split for split, _ in splits}) == 1:
+            table, splits = table.mean(axis=1, keepdims=True), splits[:1]
+        seeds = len(table)
+        noise = float(table[:, 0, 0].var(ddof=1) / seeds) if seeds > 1 else (np.nan if seeded else 0.0)
+        return cls(splits, table.mean(axis=0), noise, max(seeds - 1.0, 1.0))
+
+    @property
+    def mean(self) -> float:
+        return float(self.values[:, 0].mean())
+
+    @property
+    def complete(self) -> bool:
+        """Whether what the clusterer's luck does is known."""
+        return len(self.values) > 1 or bool(np.isfinite(self.noise))
+
+    def on(self, splits: Iterable[Key]) -> "Sample":
+        """The same on some of its splits."""
+        row = {key: i for i, key in enumerate(self.splits)}
+        kept = tuple(splits)
+        return Sample(kept, self.values[[row[key] for key in kept]], self.noise, self.noise_df)
+
+
+def best(samples: Sequence[Sample]) -> Sample:
+    """The best of several samples on the same splits, chosen anew in each replicate: the choice is part of the interval."""
+    means = np.stack([sample.values.mean(axis=0) for sample in samples])
+    chosen = np.argmax(np.where(np.isnan(means), -np.inf, means), axis=0)
+    values = np.stack([samples[i].values[:, column] for column, i in enumerate(chosen)], axis=1)
+    first = samples[int(chosen[0])]
+    return Sample(first.splits, values, first.noise, first.noise_df)
 
 
 @dataclass(frozen=True)
@@ -35,10 +106,12 @@ class Test:
     ----------
     name : the test
     difference : mean difference, in the metric's unit
-    low, high : 95 % confidence interval of it; nan where the test gives none
+    low, high : 95 % confidence interval of it
     p : two-sided
-    effect : Cohen's d_z, the mean difference over the standard deviation of the differences; nan where that is 0
-    n : number of pairs (splits, or texts)
+    effect : Cohen's d_z, the mean difference over the standard deviation of the splits' differences; of one split, over the error
+    n : number of splits
+    error, df : standard error and degrees of freedom
+    note : what the test could not include; then p is too small to decide by
     """
 
     __test__ = False  # not one of pytest's
@@ -50,124 +123,148 @@ class Test:
     p: float
     effect: float
     n: int
+    error: float
+    df: float
+    note: str = ""
+
+    def at_least(self, level: float) -> float:
+        """The bound that the true difference is above, but for a chance of `level`."""
+        return self.difference - float(stdtrit(self.df, 1 - level)) * self.error
 
 
-def shared(splits: Sequence[ArrayLike]) -> Array:
-    """S_ij = |i n j| / (|i| |j|) of splits given by the ids of their texts: float64 [n, n]. Disjoint splits give a diagonal.
+def interval(sample: Sample) -> tuple[float, float]:
+    """95 % confidence interval of a sample's mean; nan where a score or a replicate does not exist."""
+    spread = _Spread.of(sample.values)
+    error, df = _error(spread, sample.noise, sample.noise_df)
+    margin = stdtrit(df, (1 + CONFIDENCE) / 2) * error
+    return float(spread.mean - margin), float(spread.mean + margin)
 
-    A text that occurs twice in a split counts twice.
+
+def difference(a: Sample, b: Sample) -> Test:
+    """Paired test of a - b on the splits that both have.
+
+    Raises
+    ------
+    TraubeError
+        If they have no split in common, or a score or replicate of one does not exist.
     """
-    names, codes = np.unique(np.concatenate([np.asarray(s) for s in splits]), return_inverse=True)
-    sizes = np.array([len(np.asarray(s)) for s in splits])
-    rows = np.repeat(np.arange(len(splits)), sizes)
-    counts = sparse.csr_matrix((np.ones(len(codes)), (rows, codes)), shape=(len(splits), len(names)))
-    return np.asarray((counts @ counts.T).todense() / np.outer(sizes, sizes), dtype=np.float64)
-
-
-def paired_t(differences: ArrayLike, covariance: Array | None = None) -> Test:
-    """Paired t-test of differences [n], corrected for what the splits share.
-
-    Parameters
-    ----------
-    covariance : [n, n], up to a factor, as from `shared`; by default the differences count as independent
-
-    The variance of the mean is s^2 (1/n + r / (1 - r)) with r the mean covariance of two splits over the mean variance of one;
-    degrees of freedom after Satterthwaite. Splits that all hold the same texts (r = 1) decide nothing: p = 1.
-    """
-    d = _checked(differences)
-    n, mean, s = len(d), float(np.mean(d)), float(np.std(d, ddof=1))
-    shape = np.eye(n) if covariance is None else covariance
-    r = float((shape.sum() - np.trace(shape)) / (n * (n - 1)) / (np.trace(shape) / n))
-    name = "paired t-test" if r == 0 else "paired t-test, corrected for shared texts"
-    if r > 1 - 1e-9:
-        return Test(name, mean, -np.inf, np.inf, 1.0, _effect(mean, s), n)
-    centred = shape - shape.mean(axis=0) - shape.mean(axis=1)[:, None] + shape.mean()
-    df = float(np.trace(centred) ** 2 / (centred**2).sum())
-    error = s * float(np.sqrt(1 / n + r / (1 - r)))
-    return _student(name, mean, error, df, _effect(mean, s), n)
-
-
-def _student(name: str, mean: float, error: float, df: float, effect: float, n: int) -> Test:
-    if error == 0:
-        return Test(name, mean, mean, mean, float(mean == 0), effect, n)
-    margin = float(stats.t.ppf((1 + CONFIDENCE) / 2, df) * error)
-    p = float(2 * stats.t.sf(abs(mean) / error, df))
-    return Test(name, mean, mean - margin, mean + margin, p, effect, n)
-
-
-def wilcoxon(differences: ArrayLike) -> Test:
-    """Wilcoxon's signed-rank test of independent differences [n] (no splits that share texts). No interval."""
-    d = _checked(differences)
-    p = float(stats.wilcoxon(d).pvalue) if np.any(d != 0) else 1.0
-    return Test("Wilcoxon", float(d.mean()), np.nan, np.nan, p, _effect(d.mean(), d.std(ddof=1)), len(d))
-
-
-def permutation(differences: ArrayLike, seed: int = 0) -> Test:
-    """Paired permutation test: signs of independent differences [n] flipped at random, all of them where they are few."""
-    d = _checked(differences)
-    found = stats.permutation_test(
-        (d,),
-        np.mean,
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        rng=np.random.default_rng(seed),
-    )
+    common = [key for key in a.splits if key in set(b.splits)]
+    if not common:
+        raise TraubeError("they have no scored split in common")
+    one, other = a.on(common), b.on(common)
+    values = one.values - other.values
+    if not np.isfinite(values).all():
+        raise TraubeError(f"a score of {common[int(np.argmin(np.isfinite(values).all(axis=1)))][0]} is not defined")
+    spread = _Spread.of(values)
+    noise, noise_df = _sum(one, other)
+    error, df = _error(spread, noise, noise_df)
+    d, n = float(spread.mean), len(common)
+    margin = float(stdtrit(df, (1 + CONFIDENCE) / 2) * error)
+    deviation = float(np.sqrt(spread.between)) if n > 1 else float(error)
     return Test(
-        "permutation", float(d.mean()), np.nan, np.nan, float(found.pvalue), _effect(d.mean(), d.std(ddof=1)), len(d)
+        name="paired jackknife over texts",
+        difference=d,
+        low=d - margin,
+        high=d + margin,
+        p=float(_p(np.asarray(d), error, df)),
+        effect=d / deviation if deviation > 0 else float("nan"),
+        n=n,
+        error=float(error),
+        df=float(df),
+        note=ONE_SEED if n == 1 and not np.isfinite(noise) else "",
     )
 
 
-def bootstrap(differences: ArrayLike, seed: int = 0) -> Test:
-    """Paired bootstrap of the mean of independent differences [n]: percentile interval, and p from its shifted distribution."""
-    d = _checked(differences)
-    rng = np.random.default_rng(seed)
-    means = np.array([rng.choice(d, len(d)).mean() for _ in range(RESAMPLES)])
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    p = (1 + int((abs(means - d.mean()) >= abs(d.mean())).sum())) / (1 + RESAMPLES)
-    return Test("bootstrap", float(d.mean()), float(low), float(high), p, _effect(d.mean(), d.std(ddof=1)), len(d))
+def p_values(samples: Sequence[Sample]) -> Array:
+    """Two-sided p of every pair of samples on the same splits, float64 [m, m]; those of `difference`, all at once."""
+    spread = _Spread.of_pairs(np.stack([sample.values for sample in samples]))
+    noise = np.array([sample.noise for sample in samples])
+    squares = noise**2 / np.array([sample.noise_df for sample in samples])
+    together = noise[:, None] + noise[None, :]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        df = np.where(together > 0, together**2 / (squares[:, None] + squares[None, :]), 1.0)
+    return _p(spread.mean, *_error(spread, together, df))
 
 
-def bootstrap_texts(
-    labels: Codes,
-    clusters_a: Sequence[Codes],
-    clusters_b: Sequence[Codes],
-    metric: Callable[[Codes, Codes], float],
-    resamples: int = 200,
-    seed: int = 0,
-) -> Test:
-    """For a single split: is metric(A) - metric(B) more than the choice of texts and the clusterings' seeds explain?
+@dataclass(frozen=True)
+class _Spread:
+    """How much differences vary, of one sample or of every pair at once.
 
-    Parameters
+    Attributes
     ----------
-    labels : int64 [n], gold labels
-    clusters_a, clusters_b : the clusters, int64 [n], that each of several seeds found; one entry where the method has no seed
-    metric : of (labels, clusters)
-
-    The texts are resampled, for all clusterings alike; the variance of the difference is that of the resamples plus that of the
-    means over seeds (Welch). The effect is the difference over that standard error.
+    mean : over splits
+    between : sample variance of the splits; 0 where there is one
+    texts : jackknife variance of the mean
+    own : jackknife variance of a split, mean over splits
+    n : number of splits
     """
-    rng = np.random.default_rng(seed)
 
-    def scores(side: Sequence[Codes], rows: NDArray[np.int64] | slice) -> Array:
-        return np.array([metric(labels[rows], clusters[rows]) for clusters in side])
+    mean: Any
+    between: Any
+    texts: Any
+    own: Any
+    n: int
 
-    whole_a, whole_b = scores(clusters_a, slice(None)), scores(clusters_b, slice(None))
-    draws = (rng.integers(0, len(labels), len(labels)) for _ in range(resamples))
-    varied = [float(scores(clusters_a, rows).mean() - scores(clusters_b, rows).mean()) for rows in draws]
-    parts = [(float(np.var(varied, ddof=1)), np.inf)]
-    parts += [(float(np.var(w, ddof=1)) / len(w), len(w) - 1.0) for w in (whole_a, whole_b) if len(w) > 1]
-    total = sum(v for v, _ in parts)
-    spread = sum(v**2 / df for v, df in parts)
-    df = total**2 / spread if spread else np.inf
-    mean, error = float(whole_a.mean() - whole_b.mean()), float(np.sqrt(total))
-    return _student("paired bootstrap over texts", mean, error, df, _effect(mean, error), len(labels))
+    @classmethod
+    def of(cls, values: Array) -> "_Spread":
+        """Of one sample, [n, 1 + GROUPS]."""
+        n, left_out = len(values), values[:, 1:]
+        between = float(values[:, 0].var(ddof=1)) if n > 1 else 0.0
+        return cls(values[:, 0].mean(), between, _jackknife(left_out.mean(axis=0)), _jackknife(left_out).mean(), n)
+
+    @classmethod
+    def of_pairs(cls, values: Array) -> "_Spread":
+        """Of the difference of every pair, from [m, n, 1 + GROUPS]: variances of differences, from covariances."""
+        m, n, _ = values.shape
+        scores, left_out = values[:, :, 0], values[:, :, 1:]
+        means = scores.mean(axis=1)
+        between = _of_differences(np.cov(scores).reshape(m, m)) if n > 1 else np.zeros((m, m))
+        factor = (GROUPS - 1) / GROUPS
+        centred = (left_out - left_out.mean(axis=2, keepdims=True)).reshape(m, -1)
+        together = left_out.mean(axis=1)
+        together = together - together.mean(axis=1, keepdims=True)
+        texts, own = (_of_differences(factor * x @ x.T) for x in (together, centred / np.sqrt(n)))
+        return cls(means[:, None] - means[None, :], between, texts, own, n)
 
 
-def bonferroni(p: ArrayLike) -> Array:
-    """p-values [n] times n, at most 1."""
-    values = np.asarray(p, dtype=np.float64)
-    return np.minimum(values * len(values), 1.0)
+def _of_differences(covariance: Array) -> Array:
+    variances = np.diag(covariance)
+    return np.maximum(variances[:, None] + variances[None, :] - 2 * covariance, 0)
+
+
+def _jackknife(left_out: Array) -> Any:
+    """Delete-a-group jackknife variance of [..., GROUPS]."""
+    centred = left_out - left_out.mean(axis=-1, keepdims=True)
+    return (GROUPS - 1) / GROUPS * (centred**2).sum(axis=-1)
+
+
+def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
+    """Standard error and degrees of freedom (Satterthwaite) of the mean."""
+    if spread.n > 1:
+        own, own_df = spread.between / spread.n, spread.n - 1.0
+        texts = RESPONSE * (spread.n * spread.texts - spread.own) / (spread.n - 1)
+        variance = np.maximum(own + texts, spread.texts)
+    else:
+        own, own_df = np.nan_to_num(noise), noise_df
+        texts = RESPONSE * spread.texts
+        variance = own + texts
+    squares = own**2 / own_df + texts**2 / (GROUPS - 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        df = np.where(squares > 0, (own + abs(texts)) ** 2 / squares, own_df)
+    return np.sqrt(variance), np.maximum(df, 1.0)
+
+
+def _p(difference: Any, error: Any, df: Any) -> Any:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p = 2 * stdtr(df, -abs(difference) / error)
+    return np.where(error == 0, (difference == 0).astype(np.float64), p)
+
+
+def _sum(a: Sample, b: Sample) -> tuple[float, float]:
+    """Variance of the difference of two means over seeds, and its degrees of freedom (Welch)."""
+    noise = a.noise + b.noise
+    squares = a.noise**2 / a.noise_df + b.noise**2 / b.noise_df
+    return noise, noise**2 / squares if squares > 0 else 1.0
 
 
 def holm(p: ArrayLike) -> Array:
@@ -178,14 +275,3 @@ def holm(p: ArrayLike) -> Array:
     corrected = np.empty_like(values)
     corrected[order] = np.minimum(stepped, 1.0)
     return corrected
-
-
-def _checked(differences: ArrayLike) -> Array:
-    d = np.asarray(differences, dtype=np.float64)
-    if d.ndim != 1 or len(d) < 2 or not np.isfinite(d).all():
-        raise TraubeError(f"a paired test needs at least two finite differences; these are {d.tolist()}")
-    return d
-
-
-def _effect(mean: float, s: float) -> float:
-    return float(mean / s) if s > 0 else float("nan")

@@ -7,12 +7,13 @@ from traube.cards import model_files
 from traube.config import parse, read_yaml
 from traube.errors import TraubeError, unknown
 from traube.models import checkpoints
-from traube.models.base import Encoder, Model, ModelCard, Precision, fingerprint_on
+from traube.models.base import Encoder, Model, ModelCard, Precision, cache_key, fingerprint_on
 from traube.models.cache import EmbeddingCache
 from traube.models.catalogue import catalogue
 from traube.models.lexical import BagOfWords, Lsa, TfIdf
-from traube.models.transformer import Transformer
+from traube.models.transformer import ENCODER_VERSION, Transformer
 from traube.models.vectors import Vectors
+from traube.versions import installed
 
 __all__ = [
     "CORPUS_BOUND",
@@ -22,15 +23,22 @@ __all__ = [
     "ModelCard",
     "Precision",
     "Vectors",
+    "cache_key",
     "card_errors",
     "fingerprint_on",
     "load_model",
     "model_cards",
     "model_of",
+    "present_version",
 ]
 
 CORPUS_BOUND = ("bow", "tfidf", "lsa")  # kinds of models that are fitted on each task's texts
 _LEXICAL: dict[str, Callable[[ModelCard], Model]] = {"bow": BagOfWords, "tfidf": TfIdf, "lsa": Lsa}
+
+
+def present_version(name: str) -> str:
+    """Today's version of something in a model's `numerics`."""
+    return ENCODER_VERSION if name == "encoder" else installed(name)
 
 
 def model_cards() -> dict[str, ModelCard]:

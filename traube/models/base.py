@@ -78,11 +78,6 @@ def fingerprint_on(model: Model, corpus_version: str) -> str:
     return digest([model.fingerprint, corpus_version]) if model.corpus_bound else model.fingerprint
 
 
-def vectors_on(model: Model, corpus_version: str) -> str:
-    """What vectors of a model on a corpus are kept under: its fingerprint there, and what computes them."""
-    return digest([fingerprint_on(model, corpus_version), dict(model.numerics)])
-
-
 def cache_key(model: Model) -> str:
     """What the cached vectors of a model are kept under: its fingerprint, and what computes them."""
     return digest([model.fingerprint, dict(model.numerics)])

@@ -15,13 +15,14 @@ import pandas as pd
 
 from traube.evaluate import embed_task
 from traube.files import read_json
+from traube.metrics.significance import Sample, difference
 from traube.models import EmbeddingCache, Model, Precision
 from traube.params import Protocol
 from traube.paths import raw
 from traube.report.spaces import Space
 from traube.standing import standing
 from traube.store import Store
-from traube.task import Task
+from traube.task import Task, groups_of
 from traube.tasks.reading import plain_or_gzipped
 from traube.tasks.trec_car import SIZES, qrels
 
@@ -195,65 +196,48 @@ def results(store: Store, protocols: Mapping[str, Protocol], table: str) -> pd.D
 
 
 _WHICH = ["method", "n", "base", "recipe"]
+_SCORES = [*_WHICH, "cell_id", "split", "level", "metric", "value", "replicates"]
 _COLUMNS = ["task", *_WHICH, "metric", "measured", "sd", "seeds", "difference", "p", "verdict"]
 
 
 def _measured(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
-    from traube.metrics.significance import shared
-
     task = _read(store, name)
     if task is None or PROTOCOL not in protocols:
         return pd.DataFrame(columns=_COLUMNS)
     by_split = pd.concat([_of_store(store, protocols, name), _tfidf(task)], ignore_index=True)
-    covariance = shared([split.rows for split in task.test_splits()])
-    order = [split.split for split in task.test_splits()]
-    keys = [*_WHICH, "metric"]
-    means = by_split.groupby([*keys, "split"], dropna=False)["value"].mean()
+    groups = list(by_split.groupby([*_WHICH, "metric"], dropna=False))
+    # the seeds are those of the trainings: the method itself draws no random numbers
+    samples = {key: Sample.of(group, seeded=False) for key, group in groups}
     rows = []
-    for key, group in by_split.groupby(keys, dropna=False):
-        seeds = group.groupby("seed", dropna=False)["value"].mean()
-        test = _against_triplet(means, key, order, covariance)
+    for key, group in groups:
+        seeds = group.groupby("cell_id")["value"].mean()
+        test = _against_triplet(samples, key)
         rows.append((name, *key, seeds.mean(), seeds.std(ddof=0), len(seeds), *test))
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
-def _against_triplet(
-    means: pd.Series, key: tuple[Any, ...], order: list[str], covariance: Any
-) -> tuple[float, float, str]:
-    from traube.metrics.significance import paired_t
-
-    method, _, base, _, metric = key
+def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, ...]) -> tuple[float, float, str]:
+    base, metric = key[2], key[4]
     # the paper's reference is the triplet model of the smallest n; its own recipe comes before others
-    rivals = means.index.to_frame(index=False)
-    rivals = rivals[(rivals["method"] == REFERENCE) & (rivals["metric"] == metric)]
-    rivals = rivals[rivals["base"] == base] if (rivals["base"] == base).any() else rivals
-    if rivals.empty:
+    rivals = [k for k in samples if (k[0], k[4]) == (REFERENCE, metric)]
+    rivals = [k for k in rivals if k[2] == base] or rivals
+    if not rivals:
         return np.nan, np.nan, ""
-    rival = tuple(rivals.sort_values(["n", "recipe"], na_position="first").iloc[0][[*_WHICH, "metric"]])
-    if method == REFERENCE and all(a == b or (pd.isna(a) and pd.isna(b)) for a, b in zip(key, rival, strict=True)):
+    rival = min(rivals, key=lambda k: (pd.notna(k[1]), k[1] if pd.notna(k[1]) else 0, pd.notna(k[3]), str(k[3])))
+    if key is rival:
         return 0.0, np.nan, "*"
-    own, other = (_values(means, k, order) for k in (key, rival))
-    test = paired_t(own - other, covariance)
+    test = difference(samples[key], samples[rival])
     verdict = ("higher" if test.difference > 0 else "lower") if test.p < LEVEL else ""
     return test.difference, test.p, verdict
 
 
-def _values(means: pd.Series, key: tuple[Any, ...], order: list[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    frame = means.reset_index()
-    for column, value in zip([*_WHICH, "metric"], key, strict=True):
-        frame = frame[frame[column].isna() if pd.isna(value) else frame[column] == value]
-    return frame.set_index("split")["value"].reindex(order).to_numpy(np.float64)
-
-
 def _of_store(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
-    """DataFrame method, n, base, recipe, seed, split, metric, value of what was evaluated."""
+    """DataFrame method, n, base, recipe, cell_id, split, level, metric, value, replicates of what was evaluated."""
     cells = _scored(store, protocols, name)
-    scores = store.scores(cells, list(METRICS.values()))
-    found = scores.merge(cells[["cell_id", *_WHICH, "training_seed"]].rename(columns={"training_seed": "seed"}))
+    scores = store.scores(cells, list(METRICS.values()), replicates=True)
+    found = scores.merge(cells[["cell_id", *_WHICH]])
     names = {full: short for short, full in METRICS.items()}
-    return found.assign(metric=found["metric"].map(names), n=found["n"].astype(float))[
-        [*_WHICH, "seed", "split", "metric", "value"]
-    ]
+    return found.assign(metric=found["metric"].map(names), n=found["n"].astype(float))[_SCORES]
 
 
 def _scored(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
@@ -286,9 +270,10 @@ def _tfidf(task: Task) -> pd.DataFrame:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from traube.methods.clusterers import Agglomerative
-    from traube.metrics.clustering import score
+    from traube.metrics.clustering import replicates, score
 
-    texts, rows = task.texts, []
+    texts, rows, group_of_text = task.texts, [], groups_of(task.corpus["text_id"])
+    measured = [full.partition("/")[0] for full in METRICS.values()]
     for split in task.test_splits():
         if split.labels is None or split.classes is None:
             continue
@@ -296,10 +281,12 @@ def _tfidf(task: Task) -> pd.DataFrame:
         for method, metric in (("tfidf", "euclidean"), ("tfidf, cosine", "cosine")):
             found = Agglomerative(split.classes, "average", metric).fit(vectors).labels_
             values = score(split.labels, found)
+            without = replicates(split.labels, found, group_of_text[split.rows], measured)
             rows += [
-                (method, np.nan, None, None, None, split.split, short, values[full]) for short, full in METRICS.items()
+                (method, np.nan, None, None, method, split.split, split.level, short, values[full], without[full])
+                for short, full in METRICS.items()
             ]
-    return pd.DataFrame(rows, columns=[*_WHICH, "seed", "split", "metric", "value"])
+    return pd.DataFrame(rows, columns=_SCORES)
 
 
 def trainings(folder: Path) -> pd.DataFrame:

@@ -84,6 +84,8 @@ def changed_since(store: Store, protocols: Mapping[str, Protocol], record: Mappi
     ):
         if then != now:
             changes.append(f"{what} {then} -> {now}")
+    if not record["numerics"]:
+        changes.append("computed by a version of Traube that did not note which libraries did the numbers")
     versions = library_versions()
     then = record["library_versions"]
     changes += [f"{name} {then[name]} -> {versions.get(name)}" for name in then if then[name] != versions.get(name)]

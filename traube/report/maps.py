@@ -51,7 +51,9 @@ def kept_maps(store: Store, protocols: Mapping[str, Protocol], name: str, protoc
     for model, rows in cells.groupby("model"):
         cell = rows.iloc[0]
         method = chosen.method(f"umap/{cell['clusterer']}")
-        path = reduction_path(store, cell["fingerprint"], method, int(cell["seed"] or 0), ids)
+        path = reduction_path(
+            store, cell["fingerprint"], cell["numerics"]["model"], method, int(cell["seed"] or 0), ids
+        )
         if path.exists():
             found.append(Map(str(model), name, split.split, np.load(path), list(split.labels), texts))
     return found

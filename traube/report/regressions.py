@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
+from traube.errors import TraubeError
 from traube.files import write_parquet
 from traube.params import Protocol
 from traube.report.tables import main_metric
@@ -95,31 +96,29 @@ def _change(
     old: pd.DataFrame | None,
     new: pd.DataFrame | None,
 ) -> dict[str, Any]:
-    from traube.metrics.significance import paired_t, shared
+    from traube.metrics.significance import Sample, difference
 
     task, protocol = key[0], protocols.get(within(key[1]))
-    values = {}
+    values: dict[str, Sample] = {}
     metric = ""
     for name, cells in (("before", old), ("after", new)):
         if cells is None:
             continue
-        scores = store.scores(cells.assign(status="done"))
+        scores = store.scores(cells.assign(status="done"), replicates=True)
         metric = main_metric(store.card(task), protocol, scores["metric"])
-        values[name] = scores[scores["metric"] == metric].groupby(["split", "level"])["value"].mean()
-    found: dict[str, Any] = {"metric": metric, **{name: float(v.mean()) for name, v in values.items()}}
+        values[name] = Sample.of(scores[scores["metric"] == metric], seeded=bool(cells["seed"].notna().any()))
+    found: dict[str, Any] = {"metric": metric, **{name: v.mean for name, v in values.items()}}
     if old is None or new is None:
         return {**found, "verdict": "new" if old is None else "gone", "cause": ""}
     cause = "; ".join(_differing(old, new)) or "seeds"
     found |= {"difference": found["after"] - found["before"], "cause": cause}
-    differences = (values["after"] - values["before"]).dropna()
-    card, manifest = store.card(task), store.manifest(task)
-    if "data" in cause.split("; ") or len(differences) < 2 or card is None or manifest is None:
-        return found  # other texts, or a single split: nothing to pair
-    split_set = protocol.split_set if protocol else "default"
-    texts = {(s.split, s.level): s.rows for s in store.task(card).test_splits(split_set)}
-    known = all(split in texts for split in differences.index)
-    test = paired_t(differences.to_numpy(), shared([texts[s] for s in differences.index]) if known else None)
-    return {**found, "p": test.p}
+    if "data" in cause.split("; "):
+        return found  # other texts: nothing to pair
+    try:
+        test = difference(values["after"], values["before"])
+    except TraubeError:  # a score that is not defined
+        return found
+    return found if test.note else {**found, "p": test.p}
 
 
 def _differing(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:

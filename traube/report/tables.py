@@ -1,10 +1,8 @@
 """From cells and scores to the leaderboard."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from itertools import combinations
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,21 +10,18 @@ from numpy.typing import NDArray
 
 from traube import paths
 from traube.files import digest
+from traube.metrics.significance import CONFIDENCE, ONE_SEED, Sample, best, holm, interval, p_values
 from traube.models.checkpoints import trained_on
 from traube.params import Protocol
 from traube.standing import own_choice, standing
 from traube.store import Store
 from traube.task import TaskCard
 
-# (task, protocol) -> the texts of each (split, level), as any ids
-Texts = Callable[[str, str], Mapping[tuple[str, str], NDArray[np.int64]]]
-Overlap: TypeAlias = NDArray[np.float64]
 COLUMNS = (
     "task", "family", "level", "protocol", "model", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds", "best",
-    "rank_low", "rank_high", "seen",
+    "rank_low", "rank_high", "seen", "note",
     "status", "reason", "fingerprint", "data_version", "created",
 )  # fmt: skip
-CONFIDENCE = 0.95
 WITHOUT_LABELS = "silhouette"
 DEFAULT_METRIC = TaskCard.model_fields["main_metric"].default
 
@@ -37,26 +32,24 @@ def summary(
     cards: Mapping[str, TaskCard],
     metric: str | None = None,
     protocols: Mapping[str, Protocol] | None = None,
-    texts: Texts | None = None,
 ) -> pd.DataFrame:
     """One row per task, level, protocol, model and method.
 
     `mean` is the unweighted mean over splits of the mean over seeds, `sd` the population standard deviation over splits, as in
-    the German benchmark (A.3), or over seeds where there is one split. `low` and `high` are the 95 % Student interval of the
-    mean over splits, widened for the texts that they share (`traube.metrics.significance`), or over seeds where there is one
-    split; empty where there is one of each.
+    the German benchmark (A.3), or over seeds where there is one split. `low` and `high` are the 95 % interval of the mean
+    (`traube.metrics.significance`).
 
     Ranks are those of each model's best method. `rank_low` to `rank_high` are the places that the data allow: one place for
-    each model that is significantly better or worse (paired tests over splits, Holm-corrected over the table's pairs). Models
-    whose places overlap are ties. Empty where there is one split; `traube compare` tests those by their texts.
+    each model that is significantly better or worse (paired tests, Holm-corrected over the table's pairs). Models whose places
+    overlap are ties. The best method is chosen anew in each replicate of the interval and of the tests, so that its choice is
+    part of them. With one split and one seed, interval and places hold what the texts explain only, and `note` says so.
 
     Parameters
     ----------
-    cells, scores : as the store gives them
+    cells, scores : as the store gives them, the scores with replicates
     cards : by task; says the main metric
     metric : instead of the main metrics
     protocols : by name; their main metric goes before the card's
-    texts : the texts of each split and level, by task and protocol; by default splits count as independent
 
     Returns
     -------
@@ -67,46 +60,54 @@ def summary(
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     keys = ["task", "family", "protocol", "model", "method", "fingerprint", "data_version"]
     done = cells[cells["status"] == "done"][["cell_id", "seed", "created", *keys]].merge(scores, on="cell_id")
-    overlaps = _Overlaps(texts)
-    rows, by_split = [], {}
+    rows: list[dict[str, Any]] = []
+    samples: list[Sample] = []
     for values, group in done.groupby([*keys, "level"], sort=False):
         key = dict(zip([*keys, "level"], values, strict=True))
         wanted = metric or main_metric(cards.get(key["task"]), (protocols or {}).get(key["protocol"]), group["metric"])
         chosen = group[group["metric"] == wanted]
         if len(chosen):
-            # a split without a score leaves the mean without one: to pass over it would flatter
-            of_split = chosen.groupby("split")["value"].agg(lambda v: v.mean(skipna=False))
-            by_split[*values] = of_split
-            overlap = overlaps.of(key["task"], key["protocol"], key["level"], of_split.index)
+            sample = Sample.of(chosen, seeded=bool(chosen["seed"].notna().any()))
             rows.append(
                 {
                     **key,
                     "metric": wanted,
                     "status": "done",
                     "reason": "",
+                    "note": "" if sample.complete else ONE_SEED,
+                    "sample": len(samples),
                     "created": chosen["created"].max(),
-                    **_statistics(chosen, of_split, overlap),
+                    **_statistics(chosen, sample),
                 }
             )
+            samples.append(sample)
     others = cells[cells["status"] != "done"].drop_duplicates([*keys, "status"])
     rows += [
         {**row, "level": "", "metric": ""} for row in others[[*keys, "status", "reason", "created"]].to_dict("records")
     ]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    table = pd.DataFrame(rows, columns=[*COLUMNS, "sample"])
     table["best"] = False
     table["seen"] = False
     order = ["task", "level", "protocol", "mean", "model", "method"]
     table = table.sort_values(order, ascending=[True, True, True, False, True, True], ignore_index=True)
-    ranked = table[table["mean"].notna()]
-    if len(ranked):
-        best = ranked.groupby(["task", "level", "protocol", "model"])["mean"].idxmax()
-        table.loc[best, "best"] = True  # of equal ones the first
-        for (task, level, protocol), group in ranked.loc[best].groupby(["task", "level", "protocol"]):
-            if len(group) > 1:
-                samples = [by_split[*(row[k] for k in keys), level] for _, row in group.iterrows()]
-                overlap = overlaps.of(task, protocol, level, samples[0].index)
-                table.loc[group.index, ["rank_low", "rank_high"]] = _rank_intervals(samples, overlap)
-    return table
+    for _, group in table[table["mean"].notna()].groupby(["task", "level", "protocol"]):
+        _rank(table, group, samples)
+    return table[list(COLUMNS)]
+
+
+def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -> None:
+    """Mark each model's best method, of equal ones the first, and give it an interval and places."""
+    first = group.drop_duplicates("model").index
+    table.loc[first, "best"] = True
+    chosen = [_chosen([samples[int(i)] for i in rows["sample"]]) for _, rows in group.groupby("model", sort=False)]
+    table.loc[first, ["low", "high"]] = [interval(sample) for sample in chosen]
+    if len(first) > 1 and len({sample.splits for sample in chosen}) == 1:
+        table.loc[first, ["rank_low", "rank_high"]] = _places(chosen)
+
+
+def _chosen(samples: Sequence[Sample]) -> Sample:
+    """A model's best method, the choice being made in each replicate; those scored on other splits are left out of it."""
+    return best([sample for sample in samples if sample.splits == samples[0].splits])
 
 
 def main_metric(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Series) -> str:
@@ -115,65 +116,31 @@ def main_metric(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Se
     return wanted if (metrics == wanted).any() else WITHOUT_LABELS
 
 
-class _Overlaps:
-    """What the splits of a task and level share, worked out once each."""
-
-    def __init__(self, texts: Texts | None) -> None:
-        self._texts = texts
-        self._found: dict[tuple[Any, ...], Overlap | None] = {}
-
-    def of(self, task: str, protocol: str, level: str, splits: pd.Index) -> Overlap | None:
-        """Covariance [n, n] of those splits, as from `shared`; None where their texts are not known."""
-        from traube.metrics.significance import shared
-
-        key = (task, protocol, level, *splits)
-        if key not in self._found:
-            texts = self._texts(task, protocol) if self._texts else {}
-            known = bool(len(splits)) and all((split, level) in texts for split in splits)
-            self._found[key] = shared([texts[split, level] for split in splits]) if known else None
-        return self._found[key]
-
-
-def _statistics(values: pd.DataFrame, by_split: pd.Series, overlap: Overlap | None) -> dict[str, float | int]:
+def _statistics(values: pd.DataFrame, sample: Sample) -> dict[str, float | int]:
     by_seed = values.groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False))
-    single = len(by_split) == 1
-    sample = by_seed if single else by_split
-    low, high = _interval(sample.to_numpy(), None if single else overlap)
+    spread = by_seed.to_numpy() if len(sample.values) == 1 else sample.values[:, 0]
+    low, high = interval(sample)
     return {
-        "mean": float(by_split.mean(skipna=False)),
-        "sd": float(sample.std(ddof=0, skipna=False)) if len(sample) > 1 else float("nan"),
+        "mean": sample.mean,
+        "sd": float(spread.std()) if len(spread) > 1 else float("nan"),
         "low": low,
         "high": high,
-        "splits": len(by_split),
+        "splits": len(sample.values),
         "seeds": len(by_seed),
     }
 
 
-def _interval(sample: np.ndarray, overlap: Overlap | None) -> tuple[float, float]:
-    if len(sample) < 2 or not np.isfinite(sample).all():
-        return float("nan"), float("nan")
-    from traube.metrics.significance import paired_t
-
-    test = paired_t(sample, overlap)
-    return (test.low, test.high) if np.isfinite(test.low) else (float("nan"), float("nan"))
-
-
-def _rank_intervals(samples: Sequence[pd.Series], overlap: Overlap | None) -> NDArray[np.float64]:
-    """First and last place, [models, 2], of models with a score [splits] each; nan where they cannot be compared."""
-    from traube.metrics.significance import holm, paired_t
-
+def _places(samples: Sequence[Sample]) -> NDArray[np.float64]:
+    """First and last place, [models, 2]; nan where they cannot be compared."""
     n = len(samples)
-    if len(samples[0]) < 2 or any(not s.index.equals(samples[0].index) or s.isna().any() for s in samples):
+    if not all(np.isfinite(sample.values).all() for sample in samples):
         return np.full((n, 2), np.nan)
-    pairs = list(combinations(range(n), 2))
-    tests = [paired_t((samples[i] - samples[j]).to_numpy(), overlap) for i, j in pairs]
-    places = np.column_stack([np.ones(n), np.full(n, float(n))])
-    for (i, j), test, p in zip(pairs, tests, holm([t.p for t in tests]), strict=True):
-        if p < 1 - CONFIDENCE:
-            better, worse = (i, j) if test.difference > 0 else (j, i)
-            places[worse, 0] += 1
-            places[better, 1] -= 1
-    return places
+    means, pairs = np.array([sample.mean for sample in samples]), np.triu_indices(n, k=1)
+    decided = np.zeros((n, n), dtype=bool)
+    decided[pairs] = holm(p_values(samples)[pairs]) < 1 - CONFIDENCE
+    decided |= decided.T
+    higher = means[:, None] > means[None, :]
+    return np.column_stack([1 + (decided & ~higher).sum(axis=1), n - (decided & higher).sum(axis=1)]).astype(np.float64)
 
 
 def shown_name(row: Any) -> str:
@@ -223,16 +190,7 @@ def leaderboard(
     cards = {task: card for task in cells["task"].unique() if (card := store.card(task))}
     own = {p.main_metric for p in protocols.values() if p.main_metric}
     wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}
-    known = protocols
-
-    @lru_cache
-    def texts(task: str, protocol: str) -> dict[tuple[str, str], NDArray[np.int64]]:
-        split_set = known[protocol].split_set if protocol in known else "default"
-        if task not in cards or store.manifest(task) is None:
-            return {}
-        return {(s.split, s.level): s.rows for s in store.task(cards[task]).test_splits(split_set)}
-
-    table = summary(cells, store.scores(cells, wanted), cards, metric, protocols, texts)
+    table = summary(cells, store.scores(cells, wanted, replicates=True), cards, metric, protocols)
     table["seen"] = [trained_on(model) == task for model, task in zip(table["model"], table["task"], strict=True)]
     rows = [
         {"task": "", "model": name, "status": "unavailable", "reason": reason, "best": False, "seen": False}

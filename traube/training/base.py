@@ -308,6 +308,7 @@ class Watched:
     def __init__(self, base: Transformer, network: Any, step: int) -> None:
         self.name = base.name
         self.fingerprint = f"step-{step}"
+        self.numerics = base.numerics
         self._model = Transformer(base.card, base.device)
         self._model.__dict__["_network"] = network
 

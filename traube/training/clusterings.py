@@ -127,6 +127,7 @@ class _Known:
     def __init__(self, name: str, encoder: Any, step: int) -> None:
         self.name = name
         self.fingerprint = f"step-{step}"
+        self.numerics: dict[str, str] = {}
         self._encoder = encoder
         self._rows = {text: row for row, text in enumerate(encoder.texts)}
 
