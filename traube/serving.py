@@ -25,11 +25,11 @@ from traube.errors import TraubeError
 from traube.evaluate import reduction_path
 from traube.files import atomic, write_json
 from traube.methods import CLUSTERERS, Method, get_reducer
+from traube.methods.reducers import among_neighbours
 from traube.models import Model, ModelCard, Vectors, model_of
 from traube.store import Store
 from traube.task import Task
 
-NEIGHBOURS = 15  # as in UMAP
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 
 
@@ -121,7 +121,7 @@ class Served:
             reducer = get_reducer("pca")
             fitted = reducer.build(**self.method.reducer_params, random_state=self.seed).fit(self.vectors)
             return np.asarray(fitted.transform(vectors), dtype=np.float32)
-        return _among_neighbours(vectors, self.vectors, self.points)
+        return among_neighbours(vectors, self.vectors, self.points)
 
     def _assigned(self, points: Matrix) -> NDArray[np.int64]:
         if self.method.clusterer == "hdbscan":
@@ -129,17 +129,6 @@ class Served:
         from sklearn.metrics import pairwise_distances_argmin
 
         return self.ids[pairwise_distances_argmin(points, self.centres)].astype(np.int64)
-
-
-def _among_neighbours(new: Matrix, old: Matrix, places: Matrix) -> NDArray[np.float32]:
-    from sklearn.neighbors import NearestNeighbors
-
-    index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, old.shape[0]), metric="cosine", algorithm="brute").fit(old)
-    distances, rows = index.kneighbors(new)
-    weights = np.maximum(1 - distances, 1e-6)
-    weights[distances < 1e-6] = 1e6  # one of the texts themselves stays where it is
-    weights /= weights.sum(axis=1, keepdims=True)
-    return np.einsum("nk,nkm->nm", weights, np.asarray(places)[rows]).astype(np.float32)
 
 
 def _approximate_predict(params: Any, old: Matrix, clusters: NDArray[np.int64], new: Matrix) -> NDArray[np.int64]:

@@ -10,6 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from traube.methods.reducers import FLOATS
 
 Array: TypeAlias = NDArray[np.float32]
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
@@ -100,6 +104,7 @@ class Agglomerative(ClusterMixin, BaseEstimator):
         """
         from scipy.cluster.hierarchy import fcluster, linkage
 
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
         if self.linkage == "ward" and self.metric != "euclidean":
             raise ValueError(f"linkage 'ward' is defined for Euclidean distances, not for {self.metric!r}")
         merges = linkage(_condensed(_oriented(X) if self.metric == "cosine" else X, self.metric), self.linkage)
@@ -108,6 +113,11 @@ class Agglomerative(ClusterMixin, BaseEstimator):
         cut = fcluster(merges, n - self.n_clusters - 1, "monocrit", monocrit=np.arange(n - 1, dtype=np.float64))
         self.labels_: Labels = cut.astype(np.int64) - 1
         return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def _oriented(X: Matrix) -> Matrix:
@@ -152,6 +162,7 @@ class AgglomerativeKnn(ClusterMixin, BaseEstimator):
         from sklearn.cluster import AgglomerativeClustering
         from sklearn.neighbors import kneighbors_graph
 
+        X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         graph = kneighbors_graph(X, min(self.n_neighbors, len(X) - 1))
         inner = AgglomerativeClustering(n_clusters=self.n_clusters, linkage="ward", connectivity=graph)
         with warnings.catch_warnings():
@@ -205,6 +216,7 @@ class DBStream(ClusterMixin, BaseEstimator):
         """Fit on dense [n, d], whose order matters."""
         from river.cluster import DBSTREAM
 
+        X = validate_data(self, X, dtype=FLOATS)
         stream = DBSTREAM(**self.get_params())
         for point in X.tolist():
             stream.learn_one(dict(enumerate(point)))
@@ -212,11 +224,15 @@ class DBStream(ClusterMixin, BaseEstimator):
         centers = [[center[j] for j in dimensions] for center in stream.centers.values()]
         self.cluster_centers_ = np.array(centers, dtype=np.float64).reshape(-1, X.shape[1])
         self.n_micro_clusters_ = len(stream.micro_clusters)
-        self.labels_ = self.predict(X)
+        self.labels_ = self._nearest(X)
         return self
 
     def predict(self, X: Array) -> Labels:
         """The nearest macro-cluster of each row, int64 [n]; -1 where no micro-cluster is heavy enough to make one."""
+        check_is_fitted(self)
+        return self._nearest(validate_data(self, X, dtype=FLOATS, reset=False))
+
+    def _nearest(self, X: Array) -> Labels:
         from sklearn.metrics import pairwise_distances_argmin
 
         if len(self.cluster_centers_) == 0:

@@ -7,24 +7,45 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-
-from traube.errors import TraubeError
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 Array: TypeAlias = NDArray[np.float32]
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
+FLOATS = [np.float64, np.float32]  # either is left as it is
 
 
-class Identity(TransformerMixin, BaseEstimator):
+class _Reducer(TransformerMixin, BaseEstimator):
+    """What the reducers share: dense or sparse rows, in single or double precision."""
+
+    def _validated(self, X: Any, fitting: bool, fewest: int = 1) -> Matrix:
+        if not fitting:
+            check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=fitting, ensure_min_samples=fewest)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Identity(_Reducer):
     """Leaves the vectors as they are, sparse ones too."""
 
     def fit(self, X: Matrix, y: None = None) -> Self:
+        self._validated(X, fitting=True)
         return self
 
     def transform(self, X: Matrix) -> Matrix:
-        return X
+        return self._validated(X, fitting=False)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
-class Pca(TransformerMixin, BaseEstimator):
+class Pca(_Reducer):
     """Principal components of dense or sparse vectors.
 
     Sparse vectors are centred implicitly (ARPACK), so the dense matrix is never built. There are never more components
@@ -47,6 +68,7 @@ class Pca(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Matrix, y: None = None, **fit_params: Any) -> Array:
         from sklearn.decomposition import PCA
 
+        X = self._validated(X, fitting=True)
         smallest = min(X.shape)
         if not isinstance(X, np.ndarray) and self.n_components >= smallest:
             X = X.toarray()  # ARPACK wants fewer components than that; one side is tiny here, so the copy is small
@@ -55,10 +77,15 @@ class Pca(TransformerMixin, BaseEstimator):
             return self.pca_.fit_transform(X)
 
     def transform(self, X: Matrix) -> Array:
-        return self.pca_.transform(X)
+        return self.pca_.transform(self._validated(X, fitting=False))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
-class Umap(TransformerMixin, BaseEstimator):
+class Umap(_Reducer):
     """UMAP (McInnes et al. 2018) with defaults that hold for few texts as well.
 
     Parameters
@@ -67,7 +94,8 @@ class Umap(TransformerMixin, BaseEstimator):
         cosine, and `n_neighbors` is at most n - 1.
     knn : "exact" computes the neighbours by brute force in scikit-learn; "approximate" leaves them to UMAP: exact ones
         through a Python call for every pair of dense vectors below 4,096 texts (four fifths of a fit), NN-descent above,
-        whose compilation costs 20 s and more in each process. After "exact", new texts cannot be transformed.
+        whose compilation costs 20 s and more in each process. After "exact", new texts are placed at the weighted mean of
+        their nearest neighbours' places; after "approximate" UMAP places them itself.
     random_state : with a seed UMAP is deterministic on one machine, and single-threaded
 
     Notes
@@ -109,6 +137,8 @@ class Umap(TransformerMixin, BaseEstimator):
         """
         if self.knn not in ("exact", "approximate"):
             raise ValueError(f"knn must be 'exact' or 'approximate', not {self.knn!r}")
+        X = self._validated(X, fitting=True)
+        self.fitted_X_ = X
         n = X.shape[0]
         if n < 3:
             self.embedding_ = np.repeat(np.arange(n, dtype=np.float32)[:, None], self.n_components, axis=1)
@@ -125,16 +155,16 @@ class Umap(TransformerMixin, BaseEstimator):
         return self.fit(X).embedding_
 
     def transform(self, X: Matrix) -> Array:
-        """Place new texts among those of `fit`.
+        """Place new texts among those of `fit`, float32 [n, n_components]."""
+        X = self._validated(X, fitting=False)
+        if self.knn == "approximate" and hasattr(self, "umap_"):
+            return self.umap_.transform(X)
+        return among_neighbours(X, self.fitted_X_, self.embedding_)
 
-        Raises
-        ------
-        TraubeError
-            If `fit` kept nothing to search for neighbours in: after fewer than three texts, or exact neighbours.
-        """
-        if not hasattr(self, "umap_") or self.knn == "exact":
-            raise TraubeError("this UMAP cannot place new texts: fit it on at least three, with knn='approximate'")
-        return self.umap_.transform(X)
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
 
     def _build(self, X: Matrix, n_neighbors: int) -> Any:
         with warnings.catch_warnings():
@@ -172,6 +202,26 @@ def _neighbours(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Arra
     with config_context(working_memory=256):
         distances, indices = NearestNeighbors(n_neighbors=k, metric=metric, algorithm="brute").fit(X).kneighbors(X)
     return indices, np.maximum(distances, 0).astype(np.float32)
+
+
+NEIGHBOURS = 15  # as in UMAP
+
+
+def among_neighbours(new: Matrix, old: Matrix, places: Matrix) -> Array:
+    """Places of new vectors [n, d], float32 [n, m]: the mean of their nearest neighbours' places, weighted by cosine.
+
+    Parameters
+    ----------
+    old, places : vectors [k, d] and their places [k, m]
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, old.shape[0]), metric="cosine", algorithm="brute").fit(old)
+    distances, rows = index.kneighbors(new)
+    weights = np.maximum(1 - distances, 1e-6)
+    weights[distances < 1e-6] = 1e6  # one of the texts themselves stays where it is
+    weights /= weights.sum(axis=1, keepdims=True)
+    return np.einsum("nk,nkm->nm", weights, np.asarray(places)[rows]).astype(np.float32)
 
 
 def pca_umap(pca_components: int = 50, random_state: int | None = None, **umap: Any) -> Any:

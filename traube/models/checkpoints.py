@@ -9,11 +9,12 @@ import shutil
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import get_args
 
 from traube import paths
 from traube.errors import TraubeError, unknown
 from traube.files import digest, locked, read_json, write_json
-from traube.models.base import ModelCard
+from traube.models.base import ModelCard, Precision
 from traube.models.catalogue import catalogue
 from traube.models.transformer import check_folder
 
@@ -46,7 +47,13 @@ def card_of(folder: Path) -> ModelCard:
     for path in chain((folder,), folder.rglob("*")):  # the folder first: a link is not walked
         if path.is_symlink() and not path.resolve().is_relative_to(root):
             raise TraubeError(f"{path}: a link that leads out of {root.name}/; put the files themselves there")
-    return ModelCard(name=folder.name, kind="transformer", model=str(folder))
+    # a training's base was perhaps evaluated in another precision than fp32, and so is what came of it
+    precision = read_json(folder / "checkpoint.json").get("precision", "fp32")
+    if precision not in get_args(Precision):
+        raise TraubeError(
+            f"{folder / 'checkpoint.json'}: precision: '{precision}' is none of {', '.join(get_args(Precision))}"
+        )
+    return ModelCard(name=folder.name, kind="transformer", model=str(folder), precision=precision)
 
 
 def trained_on(model: str) -> str | None:

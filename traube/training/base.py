@@ -165,7 +165,7 @@ class Trainer(ABC, Generic[R]):
         return sorted(task.splits["part"].unique())
 
     def network(self, base: Transformer) -> Any:
-        """The base model in fp32, to be changed."""
+        """The base model in fp32, to be changed. It carries its prompt, and saves it where sentence-transformers looks."""
         network = Transformer(base.card.model_copy(update={"precision": "fp32"}), base.device)._network
         if self.recipe.max_length:
             network.max_seq_length = self.recipe.max_length
@@ -232,6 +232,7 @@ class Trainer(ABC, Generic[R]):
                 "task": task.name,
                 "parts": self.parts(task),
                 "base": base.name,
+                "precision": base.card.precision,  # in which it is evaluated, as its base is
                 "watched": self.watched,
                 "curve": curve,
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -247,6 +248,7 @@ class Trainer(ABC, Generic[R]):
 
         libraries = ("torch", "transformers", "sentence-transformers")
         return {
+            **({"prompt": base.card.prompt} if base.card.prompt is not None else {}),
             "version": self.version,
             "config": self.recipe.model_dump(mode="json"),
             "base_fingerprint": base.fingerprint,

@@ -1,5 +1,6 @@
 """What trainers on gold clusterings share: recipe, encoder, the splits of a task, and validation by clustering."""
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from pydantic import Field
 
 from traube.errors import TraubeError
 from traube.files import digest
-from traube.models.transformer import TOKENS_A_BATCH, Transformer
+from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
 from traube.params import Protocol
 from traube.task import Task
 from traube.training.base import Examples, Recipe, Trainer, mean_score
@@ -185,10 +186,30 @@ def _with_head(network: Any, seed: int) -> Any:
     pooling = pooling or Pooling(body.get_embedding_dimension(), pooling_mode="mean")
     torch.manual_seed(seed)
     dense = Dense(pooling.get_embedding_dimension(), HEAD, activation_function=torch.nn.Tanh())
-    return SentenceTransformer(modules=[body, pooling, dense], device=str(network.device))
+    return SentenceTransformer(
+        modules=[body, pooling, dense],
+        device=str(network.device),
+        prompts=network.prompts,
+        default_prompt_name=network.default_prompt_name,
+    )
 
 
-_KEPT: dict[tuple[str, int, str], Any] = {}
+# What lies below a head that alone learns, for the weights, settings and texts of its key.
+_KEPT: dict[tuple[str, int, str, str], Any] = {}
+
+
+def _state(modules: Any) -> str:
+    """A hash of modules: their kinds, settings and weights."""
+    import torch
+
+    found = hashlib.blake2b(digest_size=16)
+    for module in modules:
+        settings = module.get_config_dict() if hasattr(module, "get_config_dict") else {}
+        found.update(digest([type(module).__name__, settings]).encode())
+        for name, tensor in module.state_dict().items():
+            found.update(name.encode())
+            found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return found.hexdigest()
 
 
 def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -> Any:
@@ -208,8 +229,14 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             super().__init__()
             self.network = network
             self.texts = texts
+            prompt = prompt_of(network)
+            # where the prompt's tokens are not pooled, pooling must know how many they are
+            self.prompt_length = network.preprocess([texts[0]], prompt=prompt).get("prompt_length") if prompt else None
             self.tokens = network.tokenizer(
-                list(texts), truncation=True, max_length=network.max_seq_length, return_attention_mask=False
+                [prompt + text for text in texts],
+                truncation=True,
+                max_length=network.max_seq_length,
+                return_attention_mask=False,
             )["input_ids"]
             self.lengths = np.array([max(1, len(t)) for t in self.tokens])
             self.below = self._below() if recipe.layers == 0 else None
@@ -230,7 +257,7 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             """What the head is given, for all texts; kept for the next training of this process, as in a study."""
             if recipe.head == "none":
                 raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
-            key = (network[0].auto_model.name_or_path, network.max_seq_length, digest(list(texts)))
+            key = (_state(list(network)[:-1]), network.max_seq_length, prompt_of(network), digest(list(texts)))
             if key not in _KEPT:
                 network.eval()
                 with torch.no_grad():
@@ -253,6 +280,8 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             mask = nn.utils.rnn.pad_sequence([torch.ones_like(i) for i in ids], batch_first=True)
             padded = nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=network.tokenizer.pad_token_id or 0)
             features = {"input_ids": padded.to(network.device), "attention_mask": mask.to(network.device)}
+            if self.prompt_length is not None:
+                features["prompt_length"] = self.prompt_length
             return modules(features)["sentence_embedding"]
 
     return TextEncoder()

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from traube.models.transformer import prompt_of
 from traube.task import Task
 from traube.training.base import Examples, Recipe, Trainer
 
@@ -52,8 +53,9 @@ class DamagedTexts(Examples):
         return damage(self.texts[example], rng), self.texts[example]
 
     def collate(self, made: list[tuple[str, str]]) -> list[dict[str, Any]]:
-        """Tokens of the damaged texts, and of the texts."""
-        return [dict(self.network.preprocess(list(side))) for side in zip(*made, strict=True)]
+        """Tokens of the damaged texts, and of the texts, behind the model's prompt."""
+        prompt = prompt_of(self.network)
+        return [dict(self.network.preprocess(list(side), prompt=prompt)) for side in zip(*made, strict=True)]
 
 
 def damage(text: str, rng: np.random.Generator) -> str:

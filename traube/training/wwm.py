@@ -16,6 +16,7 @@ from pydantic import Field
 
 from traube.errors import TraubeError
 from traube.evaluate import Progress
+from traube.models.transformer import prompt_of
 from traube.task import Task
 from traube.training.base import Examples, Recipe, Trainer
 
@@ -55,7 +56,7 @@ class Wwm(Trainer[WwmRecipe]):
     )
 
     def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "MaskedTexts":
-        return MaskedTexts(network.tokenizer, texts, network.max_seq_length, self.recipe.seed)
+        return MaskedTexts(network.tokenizer, texts, network.max_seq_length, self.recipe.seed, prompt_of(network))
 
     def learner(self, network: Any, examples: "MaskedTexts") -> Any:
         return _learner(network, self.recipe.seed)
@@ -79,15 +80,25 @@ class MaskedTexts(Examples):
     Parameters
     ----------
     tokenizer : a fast one, which knows the word of each token
+    prompt : put in front of every text; there is nothing to learn from it, so it is never masked
     """
 
-    def __init__(self, tokenizer: Any, texts: Sequence[str], max_length: int, seed: int) -> None:
+    def __init__(self, tokenizer: Any, texts: Sequence[str], max_length: int, seed: int, prompt: str = "") -> None:
         super().__init__(len(texts), seed)
         self.tokenizer = tokenizer
-        found = tokenizer(list(texts), truncation=True, max_length=max_length)
+        found = tokenizer(
+            [prompt + text for text in texts], truncation=True, max_length=max_length, return_offsets_mapping=True
+        )
         self.tokens = [np.array(ids, dtype=np.int32) for ids in found["input_ids"]]
         self.words = [
-            np.array([-1 if w is None else w for w in found.word_ids(i)], dtype=np.int32) for i in range(len(texts))
+            np.array(
+                [
+                    -1 if w is None or end <= len(prompt) else w
+                    for w, (_, end) in zip(found.word_ids(i), ends, strict=True)
+                ],
+                dtype=np.int32,
+            )
+            for i, ends in enumerate(found["offset_mapping"])
         ]
         special = set(tokenizer.all_special_ids)
         self.ordinary = np.array([t for t in range(len(tokenizer)) if t not in special])

@@ -1,0 +1,38 @@
+"""Peer's own test: our estimators behave as scikit-learn's do, by scikit-learn's own checks. No check is expected to fail."""
+
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from traube.methods.clusterers import Agglomerative, AgglomerativeKnn, DBStream
+from traube.methods.reducers import Identity, Pca, Umap
+
+# fewer epochs than by default: the checks ask how an estimator behaves, not how well it clusters
+OURS = [Identity(), Pca(), Umap(n_epochs=5), Agglomerative(), AgglomerativeKnn(), DBStream()]
+CASES = [(estimator, check) for made in OURS for estimator, check in estimator_checks_generator(made)]
+
+
+def name(value: Any) -> str:
+    return getattr(getattr(value, "func", value), "__name__", type(value).__name__)
+
+
+@pytest.mark.parametrize(("estimator", "check"), CASES, ids=name)
+@pytest.mark.filterwarnings("ignore")
+def test_it_passes_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_every_estimator_of_ours_is_checked() -> None:
+    """A new one in `methods/` has to be added above."""
+    from sklearn.base import BaseEstimator
+
+    from traube.methods import clusterers, reducers
+
+    found = {
+        value
+        for module in (clusterers, reducers)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, BaseEstimator) and value.__module__ == module.__name__
+    }
+    assert {cls for cls in found if not cls.__name__.startswith("_")} == {type(estimator) for estimator in OURS}

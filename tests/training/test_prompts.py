@@ -1,0 +1,138 @@
+"""A base model's prompt and precision are trained with, and kept: what is left gives the vectors that were watched."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer as Body
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from traube import paths
+from traube.models import ModelCard, checkpoints, load_model
+from traube.models.transformer import Transformer, prompt_of
+from traube.task import Task, TaskCard, index_texts, make_split
+from traube.training import clusterings
+from traube.training.clusterings import text_encoder
+from traube.training.cob import Cob
+from traube.training.triplet import Triplet
+from traube.training.tsdae import Tsdae
+from traube.training.wwm import IGNORED, Wwm
+
+PROMPT = "query the "
+TEXTS = ["cat soup", "dog star", "soup bread", "the star", "a cat a dog", "bread star"]
+
+
+@pytest.fixture
+def task() -> Task:
+    corpus, records = index_texts(pd.DataFrame({"text": TEXTS, "label": [str(i % 2) for i in range(6)]}))
+    splits = [make_split(records, part, "l", label="label", part=part) for part in ("train", "validation", "test")]  # type: ignore[arg-type]
+    return Task(TaskCard(name="tiny"), corpus, pd.concat(splits, ignore_index=True)).validate()
+
+
+def of_card(tiny_bert: Path, tmp_path: Path, **more: Any) -> Transformer:
+    """A base whose card says the prompt."""
+    return Transformer(ModelCard(name="tiny", model=str(tiny_bert), prompt=PROMPT, **more), "cpu")
+
+
+def of_folder(tiny_bert: Path, tmp_path: Path, **more: Any) -> Transformer:
+    """A base whose folder says the prompt, and that it is not pooled."""
+    modules = [Body(str(tiny_bert)), Pooling(32, include_prompt=False)]
+    network = SentenceTransformer(modules=modules, prompts={"x": PROMPT}, default_prompt_name="x", device="cpu")
+    network.save(str(tmp_path / "base"), create_model_card=False)
+    return Transformer(ModelCard(name="tiny", model=str(tmp_path / "base"), **more), "cpu")
+
+
+BASES = [of_card, of_folder]
+
+
+@pytest.mark.parametrize("made", BASES)
+@pytest.mark.parametrize("trainer", [Wwm, Tsdae])
+def test_without_a_step_the_vectors_do_not_move(
+    trainer: Any, made: Any, task: Task, tiny_bert: Path, tmp_path: Path
+) -> None:
+    base = made(tiny_bert, tmp_path)
+    left = trainer.with_changes({"epochs": 0.0, "batch": 2}).fit(task, base, paths.checkpoints())
+    for folder in (left.last, left.best):
+        assert np.array_equal(load_model(folder.name, "cpu").encode(TEXTS), base.encode(TEXTS))
+
+
+def test_the_precision_is_kept(task: Task, tiny_bert: Path, tmp_path: Path) -> None:
+    base = of_card(tiny_bert, tmp_path, precision="bf16")
+    left = Wwm.with_changes({"epochs": 0.0}).fit(task, base, paths.checkpoints())
+    again = load_model(left.last.name, "cpu")
+    assert np.array_equal(again.encode(TEXTS), base.encode(TEXTS))
+    assert load_model(left.last.name, "cpu", precision="fp32").fingerprint != again.fingerprint
+    about = left.last / "checkpoint.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "precision": "int8"}))
+    (error,) = checkpoints.errors().values()
+    assert "precision: 'int8' is none of fp32, bf16, auto" in str(error)
+
+
+@pytest.mark.parametrize("made", BASES)
+def test_masking_sees_the_prompt_and_leaves_it_alone(made: Any, task: Task, tiny_bert: Path, tmp_path: Path) -> None:
+    trainer = Wwm()
+    network = trainer.network(made(tiny_bert, tmp_path))
+    examples = trainer.examples(network, task, TEXTS)
+    prompt = network.tokenizer(PROMPT, add_special_tokens=False)["input_ids"]
+    for i, text in enumerate(TEXTS):
+        assert examples.tokens[i].tolist() == network.tokenizer(PROMPT + text)["input_ids"]
+        for epoch in range(5):
+            _, labels = examples.make(i, np.random.default_rng(epoch))
+            assert (labels[1 : 1 + len(prompt)] == IGNORED).all()
+            assert (labels != IGNORED).any()
+
+
+@pytest.mark.parametrize("made", BASES)
+def test_denoising_sees_the_prompt(made: Any, task: Task, tiny_bert: Path, tmp_path: Path) -> None:
+    trainer = Tsdae.with_changes({"epochs": 1.0, "batch": 2})
+    network = trainer.network(made(tiny_bert, tmp_path))
+    damaged, whole = trainer.examples(network, task, TEXTS).collate([("cat", "cat soup")])
+    assert whole["input_ids"].tolist() == [network.tokenizer(PROMPT + "cat soup")["input_ids"]]
+    assert damaged["input_ids"].tolist() == [network.tokenizer(PROMPT + "cat")["input_ids"]]
+    left = trainer.fit(task, made(tiny_bert, tmp_path / "again"), paths.checkpoints())
+    assert prompt_of(load_model(left.last.name, "cpu")._network) == PROMPT
+
+
+@pytest.mark.parametrize("made", BASES)
+@pytest.mark.parametrize("trainer", [Cob, Triplet])
+@pytest.mark.parametrize("head", ["tanh", "none"])
+def test_trainers_on_clusterings_see_what_the_checkpoint_will(
+    trainer: Any, head: str, made: Any, task: Task, tiny_bert: Path, tmp_path: Path
+) -> None:
+    chosen = trainer.with_changes({"epochs": 0.0, "head": head})
+    base = made(tiny_bert, tmp_path)
+    network = chosen.network(base)
+    network.eval()
+    seen = text_encoder(network, TEXTS, chosen.recipe).eval().vectors(range(len(TEXTS)))
+    left = chosen.fit(task, base, paths.checkpoints())
+    assert np.abs(load_model(left.last.name, "cpu").encode(TEXTS) - seen).max() < 1e-6
+    bare = Transformer(base.card.model_copy(update={"prompt": ""}), "cpu")
+    assert np.abs(bare.encode(TEXTS) - base.encode(TEXTS)).max() > 1e-3  # the prompt does matter
+
+
+def test_what_lies_below_a_frozen_head_is_that_of_its_weights_and_pooling(tiny_bert: Path, tmp_path: Path) -> None:
+    """Two bases at one path, one after the other, and two poolings: none is given the other's vectors."""
+    chosen = Cob.with_changes({"layers": 0})
+    found = []
+    for pooling in ("mean", "cls"):
+        base = Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling=pooling), "cpu")  # type: ignore[arg-type]
+        network = chosen.network(base)
+        found.append(text_encoder(network, TEXTS, chosen.recipe).below.numpy())
+    network = chosen.network(Transformer(ModelCard(name="tiny", model=str(tiny_bert)), "cpu"))
+    network[0].auto_model.embeddings.word_embeddings.weight.data += 0.1
+    found.append(text_encoder(network, TEXTS, chosen.recipe).below.numpy())
+    assert not np.allclose(found[0], found[1])
+    assert not np.allclose(found[0], found[2])
+    same = chosen.network(Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling="mean"), "cpu"))
+    kept = text_encoder(same, TEXTS, chosen.recipe).below
+    again = text_encoder(
+        chosen.network(Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling="mean"), "cpu")),
+        TEXTS,
+        chosen.recipe,
+    )
+    assert again.below is kept  # but work is shared where nothing differs
+    assert len(clusterings._KEPT) == 1
