@@ -144,6 +144,7 @@ def _compute(request: Any, store: Any, before: Any, verbose: bool) -> bool:
             errors += launcher.datasets(before.unread)
         todo = plan(request, store)
         _print_unavailable(todo)
+        _print_outdated()
         set_total(todo.count)
         for name, by_task in todo.missing.items():
             out.print(f"Evaluating {name}: {sum(map(len, by_task.values()))} cells on {', '.join(by_task)}")
@@ -184,6 +185,21 @@ def _print_plan(plan: Any) -> None:
     _print_unavailable(plan)
     more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
     out.print(f"{plan.count} of {plan.total} cells are missing{more}")
+    _print_outdated()
+
+
+def _print_outdated() -> None:
+    """Say that stored cells no longer count because the code or a library that computes them is another now."""
+    from traube import paths
+    from traube.standing import outdated
+    from traube.store import Store
+
+    number = outdated(Store(paths.home() / "store").cells())
+    if number:
+        err.print(
+            f"{number} stored cells were computed by other versions of Traube or its libraries. They are kept, and not shown "
+            "beside today's; `traube run` computes them again (`traube explain` names the versions)."
+        )
 
 
 @contextmanager
@@ -295,6 +311,7 @@ def _print_leaderboard(table: Any, every: bool) -> None:
     done = table[table["status"] == "done"]
     if done.empty:
         out.print("Nothing has been evaluated yet: traube run")
+    _print_outdated()
     for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"]):
         first = rows.iloc[0]
         title = (
@@ -324,6 +341,8 @@ def _print_leaderboard(table: Any, every: bool) -> None:
             )
         out.print(shown)
     out.print("[dim]#: the places that the data allow; models whose places overlap are ties[/]")
+    for note in sorted(set(done["note"]) - {""}):
+        out.print(f"[dim]intervals and places: {_escape(note)}[/]")
     if done["seen"].any():
         out.print("[dim]\N{DAGGER}: trained on the task's texts, without labels[/]")
     others = table[table["status"] != "done"].astype(object).fillna("")

@@ -118,7 +118,9 @@ def scored(
         for s in range(seeds):
             with config_context(assume_finite=True, skip_parameter_validation=True):
                 clusters = methods.cluster("minibatch_kmeans", None, vectors, k, int(rng.integers(2**31)))
-            found[s, j] = scores_of(Contingency.without_each(labels, clusters, of_group, 21), ["v_measure"])["v_measure"]
+            found[s, j] = scores_of(Contingency.without_each(labels, clusters, of_group, 21), ["v_measure"])[
+                "v_measure"
+            ]
     return found
 
 

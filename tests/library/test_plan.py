@@ -1,5 +1,6 @@
 """plan() names the cells that are missing and nothing else."""
 
+import dataclasses
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -12,14 +13,15 @@ from hypothesis import strategies as st
 
 from traube import plan as planning
 from traube.errors import TraubeError
-from traube.methods import parse_method
+from traube.evaluate import evaluate
+from traube.methods import CLUSTERERS, parse_method
 from traube.models import load_model
 from traube.params import Protocol
 from traube.plan import Cell, Plan, Request, cells, missing_cells, plan, stored
 from traube.provenance import record
 from traube.store import Store
 from traube.task import index_texts
-from traube.tasks import get_source
+from traube.tasks import get_source, load_task
 
 PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative"), seeds=(1, 2))
 
@@ -176,6 +178,38 @@ def test_a_new_clustering_version_makes_all_cells_new(store: Store, monkeypatch:
 
 
 @pytest.mark.usefixtures("tickets")
+def test_another_version_of_a_library_makes_its_cells_new_and_no_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = ("kmeans", "agglomerative")
+    before = {c.cell_id: c for c in missing(plan(request(clusterers=methods), store))}
+    part = dataclasses.replace(CLUSTERERS["kmeans"], version="2")
+    monkeypatch.setitem(CLUSTERERS, "kmeans", part)
+    after = {c.cell_id: c for c in missing(plan(request(clusterers=methods), store))}
+    assert {c.method.clusterer for i, c in after.items() if i not in before} == {"kmeans"}
+    assert {c.method.clusterer for i, c in after.items() if i in before} == {"agglomerative"}
+    monkeypatch.setattr("traube.methods.parts.versions", lambda packages: dict.fromkeys(packages, "9.9"))
+    assert not before.keys() & {c.cell_id for c in missing(plan(request(clusterers=methods), store))}
+
+
+def test_the_cards_number_of_clusters_is_part_of_a_cell(cards: Path, store: Store) -> None:
+    """`clusters: 3` edited to 9 and run again computes anew: nothing else says how many clusters there are."""
+    (cards / "notes.csv").write_text("body\n" + "\n".join(f"note{i} topic{i % 3} more{i % 5}" for i in range(12)))
+    found = []
+    for k in (3, 9, 3):
+        (cards / "notes.yaml").write_text(f"file: notes.csv\ntext: body\nclusters: {k}\n")
+        task = load_task("notes")
+        asked = cells(task, load_model("bow"), PROTOCOL, protocol_name="own")
+        found.append({c.cell_id for c in asked})
+        assert {c.clusters for c in asked} == {k}
+        only = [c for c in asked if c.method.name == "none/kmeans"][:1]
+        _, assignments = evaluate(task, load_model("bow"), only)
+        assert assignments["cluster"].nunique() == k
+    assert found[0] == found[2]
+    assert not found[0] & found[1]
+
+
+@pytest.mark.usefixtures("tickets")
 def test_what_is_named_twice_is_planned_once(store: Store) -> None:
     found = plan(request(seeds=(1, 2, 1), clusterers=("kmeans", "agglomerative", "kmeans")), store)
     assert names(found) == ALL
@@ -225,6 +259,8 @@ FIELDS = {
     "protocol": ["own", "paper"],
     "split_set": ["default", "small"],
     "data_version": ["d1", "d2"],
+    "model_numerics": [(), (("torch", "1"),), (("torch", "2"),)],
+    "clusters": [None, 3, 9],
 }  # fmt: skip
 CELLS = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in FIELDS.items()})
 

@@ -1,5 +1,6 @@
 """Everything ever computed is kept; what counts is what the benchmark asks for now."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from traube.params import Protocol
 from traube.plan import Cell
 from traube.provenance import record
 from traube.report.explain import explanations
-from traube.standing import standing
+from traube.standing import outdated, standing
 from traube.store import Store
 from traube.task import Task
 
@@ -92,6 +93,48 @@ def test_other_parameters_are_no_seeds(store: Store, add: Add) -> None:
 def test_cells_of_older_code_do_not_count(store: Store, add: Add) -> None:
     add(code_version="0")
     assert standing(store.cells(), store, {"paper": PAPER}).empty
+
+
+@pytest.mark.parametrize(
+    "numerics",
+    [
+        {},
+        {"model": {"scikit-learn": "0.1"}},
+        {"clusterer": {"version": "1", "numpy": "1.0", "scipy": "1.0", "scikit-learn": "1.0"}},
+        {"reducer": {"version": "0"}},
+    ],
+)
+def test_cells_of_other_libraries_or_of_none_that_are_known_do_not_count(
+    store: Store, add: Add, numerics: dict[str, dict[str, str]]
+) -> None:
+    present = add()
+    record = store.cell("tiny", present)
+    assert record is not None
+    add(seed=2, numerics={**record["numerics"], **numerics} if numerics else {})  # type: ignore[arg-type]
+    assert standing(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [present]
+    assert outdated(store.cells()) == 1
+
+
+def test_a_home_of_before_is_recognised(store: Store, add: Add) -> None:
+    """Records of earlier versions do not say which libraries did the numbers: they are kept, told of, and do not count."""
+    path = store.folder / "results" / "tiny" / f"{add()}.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in record.items() if k not in ("numerics", "clusters")}))
+    assert len(store.cells()) == 1
+    assert outdated(store.cells()) == 1
+    assert standing(store.cells(), store, {"paper": PAPER}).empty
+
+
+def test_cells_of_another_number_of_clusters_do_not_count(store: Store, tiny_task: Task, add: Add) -> None:
+    before = add()
+    card = tiny_task.card.model_copy(update={"clusters": 9})
+    manifest = store.manifest("tiny")
+    assert manifest is not None
+    store.complete(card, manifest)
+    now = add(seed=2, clusters=9)  # type: ignore[arg-type]
+    assert standing(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [now]
+    store.complete(tiny_task.card, manifest)
+    assert standing(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [before]
 
 
 def test_going_back_to_an_earlier_setting_shows_its_number_again(store: Store, add: Add) -> None:

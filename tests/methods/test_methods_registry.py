@@ -240,3 +240,29 @@ def test_importing_the_methods_imports_nothing_heavy():
 def test_a_method_is_seeded_if_one_of_its_parts_is(name, reducer_seeded, seeded):
     method = parse_method(name)
     assert (method.reducer_seeded, method.seeded) == (reducer_seeded, seeded)
+
+
+def test_one_number_is_one_parameter_however_it_is_written():
+    """1 and 1.0 gave two ids, and two rows, for one method."""
+    assert parse_method("umap/kmeans", {"umap": {"spread": 1}}).params() == parse_method("umap/kmeans").params()
+    whole = parse_method("umap/kmeans", {"umap": {"n_neighbors": 15.0}}).params()["reducer_params"]["n_neighbors"]
+    assert (whole, type(whole)) == (15, int)
+    assert (
+        parse_method("pca/hdbscan", {"hdbscan": {"min_samples": 5.0}}).params()["clusterer_params"]["min_samples"] == 5
+    )
+    assert parse_method("none/kmeans", {"kmeans": {"tol": 0.5}}).params()["clusterer_params"]["tol"] == 0.5
+    flag = parse_method("pca/hdbscan", {"hdbscan": {"allow_single_cluster": True}}).params()
+    assert flag["clusterer_params"]["allow_single_cluster"] is True
+
+
+def test_two_classes_under_one_name_are_two_parts():
+    from sklearn.cluster import Birch, BisectingKMeans
+
+    found = []
+    for build, version in ((Birch, "1"), (BisectingKMeans, "1"), (Birch, "2")):
+        register_clusterer("mine", build, {}, takes_k=True, version=version, replace=True)
+        found.append(parse_method("none/mine").numerics["clusterer"])
+    assert found[0] != found[1]
+    assert found[0] != found[2]
+    register_clusterer("mine", Birch, {}, takes_k=True, replace=True)
+    assert parse_method("none/mine").numerics["clusterer"] == found[0]

@@ -123,7 +123,7 @@ def test_what_lies_below_a_frozen_head_is_that_of_its_weights_and_pooling(tiny_b
         network = chosen.network(base)
         found.append(text_encoder(network, TEXTS, chosen.recipe).below.numpy())
     network = chosen.network(Transformer(ModelCard(name="tiny", model=str(tiny_bert)), "cpu"))
-    network[0].auto_model.embeddings.word_embeddings.weight.data += 0.1
+    network[0].auto_model.embeddings.word_embeddings.weight.data.normal_()
     found.append(text_encoder(network, TEXTS, chosen.recipe).below.numpy())
     assert not np.allclose(found[0], found[1])
     assert not np.allclose(found[0], found[2])

@@ -28,6 +28,7 @@ def page(table: pd.DataFrame, changes: pd.DataFrame | None = None) -> str:
             "protocol": protocol,
             "metric": rows["metric"].iloc[0],
             "splits": int(rows["splits"].max()),
+            "notes": sorted(set(rows["note"]) - {""}),
             "rows": list(rows[rows["best"]].itertuples(index=False)),
             "figure": heatmap(rows),
         }
