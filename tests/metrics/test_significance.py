@@ -60,6 +60,7 @@ def test_what_splits_share_is_added_and_what_they_do_not_share_is_not() -> None:
     alike = difference(sample(scores, np.stack([one, one])), zero(2))
     assert alike.error**2 == pytest.approx(own + RESPONSE * jackknife(one))
     covariance = float((GROUPS - 1) / GROUPS * ((one - one.mean()) * (other - other.mean())).sum())
+    assert covariance > 0
     apart = difference(sample(scores, np.stack([one, other])), zero(2))
     assert apart.error**2 == pytest.approx(max(own + RESPONSE * covariance, jackknife((one + other) / 2)))
 

@@ -242,7 +242,8 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
     """Standard error and degrees of freedom (Satterthwaite) of the mean."""
     if spread.n > 1:
         own, own_df = spread.between / spread.n, spread.n - 1.0
-        texts = RESPONSE * (spread.n * spread.texts - spread.own) / (spread.n - 1)
+        covariance = (spread.n * spread.texts - spread.own) / (spread.n - 1)
+        texts = np.where(covariance > 0, RESPONSE, 1.0) * covariance  # what is below 0 is chance: there is nothing to respond to
         variance = np.maximum(own + texts, spread.texts)
     else:
         own, own_df = np.nan_to_num(noise), noise_df
