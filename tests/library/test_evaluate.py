@@ -12,7 +12,7 @@ import pytest
 
 from traube import workers
 from traube.errors import TraubeError
-from traube.evaluate import CellResult, Progress, cluster, embed, evaluate, score
+from traube.evaluate import CellResult, Progress, cluster, embed, embed_task, evaluate, reduction_path, score
 from traube.methods import parse_method, register_clusterer, register_reducer
 from traube.models import EmbeddingCache, Model, Vectors, load_model
 from traube.models.transformer import Transformer
@@ -342,3 +342,21 @@ def test_a_worker_killed_while_scoring_is_the_same_clear_error(tiny_task: Task) 
     splits.loc[0, "label"] = Bomb("boom")
     with pytest.raises(TraubeError, match=r"^a worker process was killed"):
         score(Task(tiny_task.card, tiny_task.corpus, splits), gold(tiny_task))
+
+
+def test_reductions_and_vectors_of_other_versions_are_not_used_again(
+    store: Store, tiny_task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """After an upgrade, what an earlier version of a library computed stays, under a name of its own."""
+    ids = tiny_task.corpus["text_id"].to_numpy()
+    method, model = parse_method("pca/kmeans"), load_model("bow")
+    before = reduction_path(store, "f", model.numerics, method, 1, ids)
+    assert before == reduction_path(store, "f", model.numerics, parse_method("pca/hdbscan"), 1, ids)
+    assert before != reduction_path(store, "f", {**model.numerics, "scikit-learn": "0.1"}, method, 1, ids)
+    embed_task(tiny_task, model, EmbeddingCache(tmp_path / "cache"), tmp_path / "matrix")
+    monkeypatch.setattr("traube.methods.parts.versions", lambda packages: dict.fromkeys(packages, "9.9"))
+    assert before != reduction_path(store, "f", model.numerics, method, 1, ids)
+    monkeypatch.setattr("traube.models.lexical.versions", lambda packages: dict.fromkeys(packages, "9.9"))
+    _, encoded = embed_task(tiny_task, model, EmbeddingCache(tmp_path / "cache"), tmp_path / "matrix")
+    assert encoded == len(tiny_task.texts)
+    assert len(list(tmp_path.glob("matrix-*"))) == 2
