@@ -149,10 +149,9 @@ def sample(store: Store, candidate: Candidate) -> Sample:
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The same comparisons with their p-values Holm-corrected over those that have one."""
-    tested = [c for c in comparisons if c.test is not None]
-    values = iter(holm([c.test.p for c in tested if c.test]))
-    return [c if c.test is None else replace(c, corrected=float(next(values))) for c in comparisons]
+    """The same comparisons with their p-values Holm-corrected over those that a test decides."""
+    values = iter(holm([c.test.p for c in comparisons if c.test and not c.reason]))
+    return [replace(c, corrected=float(next(values))) if c.test and not c.reason else c for c in comparisons]
 
 
 def judge(

@@ -84,9 +84,10 @@ def test_every_pair_at_once_is_each_pair_by_itself() -> None:
     rng = np.random.default_rng(0)
     for n in (1, 2, 12):
         samples = [sample(rng.random(n), rng.normal(0, 0.02, (n, GROUPS)), noise=0.001 * (i + 1)) for i in range(5)]
+        samples.append(best(samples[:3]))
         table = p_values(samples)
-        for i in range(5):
-            for j in range(5):
+        for i in range(6):
+            for j in range(6):
                 expected = difference(samples[i], samples[j]).p if i != j else 1.0
                 assert table[i, j] == pytest.approx(expected, abs=1e-9)
 
@@ -145,10 +146,27 @@ def test_a_split_that_one_seed_lacks_has_no_score() -> None:
 
 def test_the_best_method_is_chosen_in_each_replicate() -> None:
     up, down = np.linspace(-0.1, 0.1, GROUPS)[None], np.linspace(0.1, -0.1, GROUPS)[None]
-    a, b = sample([0.50], up), sample([0.49], down)
+    a, b = sample([0.50], 0.1 * up), sample([0.49], down)
     chosen = best([a, b])
     assert chosen.mean == 0.5
-    assert chosen.values[0, 1:] == pytest.approx(np.maximum(0.5 + up[0], 0.49 + down[0]))
+    assert chosen.values is a.values
+    assert chosen.replicates == pytest.approx(np.maximum(0.5 + 0.1 * up[0], 0.49 + down[0]))
+    added = jackknife(chosen.replicates) - jackknife(a.replicates)
+    assert added > 0
+    (_, high), (_, alone) = interval(chosen), interval(a)
+    t = stats.t.ppf(0.975, GROUPS - 1)
+    assert ((high - 0.5) / t) ** 2 == pytest.approx(((alone - 0.5) / t) ** 2 + added)
+    assert interval(best([a])) == interval(a)
+
+
+def test_a_choice_that_jumps_between_methods_does_not_narrow_the_interval() -> None:
+    """Methods that are good on other splits: to mix their splits' replicates would look like independent splits."""
+    rng = np.random.default_rng(0)
+    texts = rng.normal(0, 0.01, (1, GROUPS))
+    a = sample([0.2, 0.4, 0.6], np.repeat(texts, 3, axis=0))
+    b = sample([0.6, 0.4, 0.199], np.repeat(texts[:, ::-1], 3, axis=0))
+    low, high = interval(best([a, b]))
+    assert high - low >= np.diff(interval(a))[0] - 1e-12
 
 
 # level and power, where texts are shared by splits and the truth is known

@@ -18,7 +18,7 @@ what the jackknife finds for the mean itself. With one split, s^2 / n is replace
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,12 +47,14 @@ class Sample:
     values : float64 [n, 1 + GROUPS], the score, then the score without each group of texts
     noise : variance of the mean over seeds, where there is one row; 0 if nothing is random, nan if there is one seed
     noise_df : its degrees of freedom
+    means : float64 [GROUPS], replicates of the mean over splits, where they are not those of the values: see `best`
     """
 
     splits: tuple[Key, ...]
     values: Array
     noise: float
     noise_df: float
+    means: Array | None = None
 
     @classmethod
     def of(cls, scores: pd.DataFrame, seeded: bool) -> "Sample":
@@ -86,16 +88,23 @@ class Sample:
         """The same on some of its splits."""
         row = {key: i for i, key in enumerate(self.splits)}
         kept = tuple(splits)
-        return Sample(kept, self.values[[row[key] for key in kept]], self.noise, self.noise_df)
+        means = self.means if set(kept) == set(self.splits) else None
+        return Sample(kept, self.values[[row[key] for key in kept]], self.noise, self.noise_df, means)
+
+    @property
+    def replicates(self) -> Array:
+        """Replicates of the mean over splits, float64 [GROUPS]."""
+        return self.values[:, 1:].mean(axis=0) if self.means is None else self.means
 
 
 def best(samples: Sequence[Sample]) -> Sample:
-    """The best of several samples on the same splits, chosen anew in each replicate: the choice is part of the interval."""
+    """The best of several samples on the same splits, chosen anew in each replicate of the mean: what the choice adds to its variance
+    is part of the interval.
+    """
     means = np.stack([sample.values.mean(axis=0) for sample in samples])
-    chosen = np.argmax(np.where(np.isnan(means), -np.inf, means), axis=0)
-    values = np.stack([samples[i].values[:, column] for column, i in enumerate(chosen)], axis=1)
-    first = samples[int(chosen[0])]
-    return Sample(first.splits, values, first.noise, first.noise_df)
+    means = np.where(np.isnan(means), -np.inf, means)
+    chosen = samples[int(np.argmax(means[:, 0]))]
+    return replace(chosen, means=means[:, 1:].max(axis=0))
 
 
 @dataclass(frozen=True)
@@ -134,7 +143,7 @@ class Test:
 
 def interval(sample: Sample) -> tuple[float, float]:
     """95 % confidence interval of a sample's mean; nan where a score or a replicate does not exist."""
-    spread = _Spread.of(sample.values)
+    spread = _Spread.of(sample.values, sample.replicates)
     error, df = _error(spread, sample.noise, sample.noise_df)
     margin = stdtrit(df, (1 + CONFIDENCE) / 2) * error
     return float(spread.mean - margin), float(spread.mean + margin)
@@ -155,7 +164,7 @@ def difference(a: Sample, b: Sample) -> Test:
     values = one.values - other.values
     if not np.isfinite(values).all():
         raise TraubeError(f"a score of {common[int(np.argmin(np.isfinite(values).all(axis=1)))][0]} is not defined")
-    spread = _Spread.of(values)
+    spread = _Spread.of(values, one.replicates - other.replicates)
     noise, noise_df = _sum(one, other)
     error, df = _error(spread, noise, noise_df)
     d, n = float(spread.mean), len(common)
@@ -177,7 +186,8 @@ def difference(a: Sample, b: Sample) -> Test:
 
 def p_values(samples: Sequence[Sample]) -> Array:
     """Two-sided p of every pair of samples on the same splits, float64 [m, m]; those of `difference`, all at once."""
-    spread = _Spread.of_pairs(np.stack([sample.values for sample in samples]))
+    values, replicates = (np.stack([getattr(sample, name) for sample in samples]) for name in ("values", "replicates"))
+    spread = _Spread.of_pairs(values, replicates)
     noise = np.array([sample.noise for sample in samples])
     squares = noise**2 / np.array([sample.noise_df for sample in samples])
     together = noise[:, None] + noise[None, :]
@@ -195,6 +205,7 @@ class _Spread:
     mean : over splits
     between : sample variance of the splits; 0 where there is one
     texts : jackknife variance of the mean
+    choice : what choosing in each replicate adds to it; 0 where nothing is chosen
     own : jackknife variance of a split, mean over splits
     n : number of splits
     """
@@ -202,29 +213,31 @@ class _Spread:
     mean: Any
     between: Any
     texts: Any
+    choice: Any
     own: Any
     n: int
 
     @classmethod
-    def of(cls, values: Array) -> "_Spread":
-        """Of one sample, [n, 1 + GROUPS]."""
+    def of(cls, values: Array, replicates: Array) -> "_Spread":
+        """Of one sample's values, [n, 1 + GROUPS], and replicates of their mean, [GROUPS]."""
         n, left_out = len(values), values[:, 1:]
         between = float(values[:, 0].var(ddof=1)) if n > 1 else 0.0
-        return cls(values[:, 0].mean(), between, _jackknife(left_out.mean(axis=0)), _jackknife(left_out).mean(), n)
+        texts = _jackknife(left_out.mean(axis=0))
+        choice = np.maximum(_jackknife(replicates) - texts, 0)
+        return cls(values[:, 0].mean(), between, texts, choice, _jackknife(left_out).mean(), n)
 
     @classmethod
-    def of_pairs(cls, values: Array) -> "_Spread":
-        """Of the difference of every pair, from [m, n, 1 + GROUPS]: variances of differences, from covariances."""
+    def of_pairs(cls, values: Array, replicates: Array) -> "_Spread":
+        """Of the difference of every pair, from [m, n, 1 + GROUPS] and [m, GROUPS]: variances of differences, from covariances."""
         m, n, _ = values.shape
         scores, left_out = values[:, :, 0], values[:, :, 1:]
         means = scores.mean(axis=1)
         between = _of_differences(np.cov(scores).reshape(m, m)) if n > 1 else np.zeros((m, m))
         factor = (GROUPS - 1) / GROUPS
         centred = (left_out - left_out.mean(axis=2, keepdims=True)).reshape(m, -1)
-        together = left_out.mean(axis=1)
-        together = together - together.mean(axis=1, keepdims=True)
-        texts, own = (_of_differences(factor * x @ x.T) for x in (together, centred / np.sqrt(n)))
-        return cls(means[:, None] - means[None, :], between, texts, own, n)
+        fixed, chosen = (x - x.mean(axis=1, keepdims=True) for x in (left_out.mean(axis=1), replicates))
+        texts, own, chosen = (_of_differences(factor * x @ x.T) for x in (fixed, centred / np.sqrt(n), chosen))
+        return cls(means[:, None] - means[None, :], between, texts, np.maximum(chosen - texts, 0), own, n)
 
 
 def _of_differences(covariance: Array) -> Array:
@@ -243,16 +256,19 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
     if spread.n > 1:
         own, own_df = spread.between / spread.n, spread.n - 1.0
         covariance = (spread.n * spread.texts - spread.own) / (spread.n - 1)
-        texts = np.where(covariance > 0, RESPONSE, 1.0) * covariance  # what is below 0 is chance: there is nothing to respond to
+        texts = (
+            np.where(covariance > 0, RESPONSE, 1.0) * covariance
+        )  # what is below 0 is chance: there is nothing to respond to
         variance = np.maximum(own + texts, spread.texts)
+        squares = own**2 / own_df + np.maximum(texts, 0) ** 2 / (GROUPS - 1)
     else:
         own, own_df = np.nan_to_num(noise), noise_df
         texts = RESPONSE * spread.texts
         variance = own + texts
-    squares = own**2 / own_df + texts**2 / (GROUPS - 1)
+        squares = own**2 / own_df + texts**2 / (GROUPS - 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        df = np.where(squares > 0, (own + abs(texts)) ** 2 / squares, own_df)
-    return np.sqrt(variance), np.maximum(df, 1.0)
+        df = np.where(squares > 0, (own + np.maximum(texts, 0)) ** 2 / squares, own_df)
+    return np.sqrt(variance + spread.choice), np.maximum(df, 1.0)
 
 
 def _p(difference: Any, error: Any, df: Any) -> Any:
