@@ -198,7 +198,7 @@ def _print_outdated() -> None:
     if number:
         err.print(
             f"{number} stored cells were computed by other versions of Traube or its libraries. They are kept, and not shown "
-            "beside today's; `traube run` computes them again (`traube explain` names the versions)."
+            "beside today's; `traube run` computes what it is asked for again (`traube explain` names the versions)."
         )
 
 
@@ -340,9 +340,9 @@ def _print_leaderboard(table: Any, every: bool) -> None:
                 str(int(row.seeds)),
             )
         out.print(shown)
+        for note in sorted(set(rows["note"]) - {""}):
+            out.print(f"[dim]interval and places: {_escape(note)}[/]")
     out.print("[dim]#: the places that the data allow; models whose places overlap are ties[/]")
-    for note in sorted(set(done["note"]) - {""}):
-        out.print(f"[dim]intervals and places: {_escape(note)}[/]")
     if done["seen"].any():
         out.print("[dim]\N{DAGGER}: trained on the task's texts, without labels[/]")
     others = table[table["status"] != "done"].astype(object).fillna("")
@@ -575,7 +575,11 @@ def compare(
         present = set(standing(store.cells(t), store, {name: chosen})["cell_id"])
         options = [c for c in options if present.issuperset(c.cells)]
         try:
-            if card is None or not options:
+            if card is None or store.manifest(t) is None:
+                raise TraubeError("nothing is scored yet")
+            if not store.task(card).labelled:
+                raise TraubeError("it has no labels, so there is nothing to compare by")
+            if not options:
                 raise TraubeError("nothing is scored yet")
             sides = find(options, a), find(options, b)
             found.append(compare(store, store.task(card), *sides))
@@ -606,7 +610,8 @@ def _comparison_row(comparison: Any, level: float) -> dict[str, Any]:
     test = asdict(comparison.test) if comparison.test else None
     if test:  # JSON knows no infinity
         test = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in test.items()}
-    verdict = {"verdict": comparison.verdict(level), "p_holm": comparison.corrected if test else None}
+    decided = test and not comparison.reason
+    verdict = {"verdict": comparison.verdict(level), "p_holm": comparison.corrected if decided else None}
     return {"task": comparison.a.task, "metric": comparison.a.metric, **verdict, "test": test, **sides}
 
 
@@ -618,7 +623,8 @@ def _print_comparison(comparison: Any, level: float) -> None:
         out.print(f"  {side}      {candidate.name:<{width}}  {100 * candidate.mean:6.2f}", highlight=False)
     if test is not None:
         interval = f"95 % interval {100 * test.low:+.2f} to {100 * test.high:+.2f}"
-        out.print(f"  A - B  {100 * test.difference:+.2f}, {interval}, p = {c.corrected:.3g}, effect {test.effect:.2f}")
+        decided = f", p = {c.corrected:.3g}, effect {test.effect:.2f}" if not c.reason else " by the texts alone"
+        out.print(f"  A - B  {100 * test.difference:+.2f}, {interval}{decided}")
         out.print(f"         [dim]{test.name}, n = {test.n}[/]")
 
 

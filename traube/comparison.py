@@ -236,7 +236,7 @@ def _objection(
     if new is None:
         return "hold", f"it has no score on {other.name} yet"
     loss = compare(store, other, new, old)
-    points = f"{100 * rules.margin:g} points"
+    points = f"{100 * rules.margin:g} point{'' if rules.margin == 0.01 else 's'}"
     if loss.test is None or loss.reason:
         return "hold", f"on {other.name} a loss of more than {points} cannot be ruled out: {loss.reason}"
     bound = loss.test.at_least(rules.level)

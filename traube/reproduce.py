@@ -84,7 +84,15 @@ def reproduce(
         c
         for c in changed
         if c.startswith(
-            ("data version", "model fingerprint", "the model", "the task", "clustering code", "computed by")
+            (
+                "data version",
+                "model fingerprint",
+                "the model",
+                "the task",
+                "clustering code",
+                "computed by",
+                "the card's",
+            )
         )
     ]
     if gone:
@@ -105,7 +113,7 @@ def reproduce(
         split_set=protocol.split_set if protocol else "default",
         data_version=record["data_version"],
         model_numerics=tuple(record["numerics"]["model"].items()),
-        clusters=record["clusters"],
+        clusters=None if pd.isna(record["clusters"]) else int(record["clusters"]),
     )
     task = store.task(card)
     with TemporaryDirectory(prefix="traube-") as name:

@@ -69,20 +69,40 @@ def _protocol_of(cell: Mapping[str, Any], protocol: Protocol | None) -> str | No
 
 def of_today(cell: Mapping[str, Any]) -> bool:
     """Whether a cell was computed by the code and the libraries that are installed now: others are computed again, and never mixed."""
-    if cell["code_version"] != CLUSTERING_VERSION or not cell["numerics"]:
-        return False
+    return cell["code_version"] == CLUSTERING_VERSION and not computed_by_others(cell)
+
+
+def computed_by_others(cell: Mapping[str, Any]) -> list[str]:
+    """Which of the parts and libraries that computed a cell are others now, in words; none where all are the same."""
+    if not cell["numerics"]:
+        return ["a version of Traube that did not note which libraries did the numbers"]
     try:
         parts = {"reducer": get_reducer(cell["reducer"]), "clusterer": get_clusterer(cell["clusterer"])}
-    except TraubeError:  # a part that is no longer registered
-        return False
-    if any(cell["numerics"][stage] != part.numerics for stage, part in parts.items()):
-        return False
-    return all(version == present_version(name) for name, version in cell["numerics"]["model"].items())
+    except TraubeError as error:  # a part that is no longer registered
+        return [str(error)]
+    model = cell["numerics"]["model"]
+    now = {"model": {name: present_version(name) for name in model}, **{s: part.numerics for s, part in parts.items()}}
+    changes: dict[str, None] = {}
+    for stage, present in now.items():
+        then = cell["numerics"][stage]
+        for name in sorted({*then, *present}):
+            if then.get(name) != present.get(name):
+                what = f"{stage} {cell.get(stage, '')}".strip() if name in ("version", "class") else name
+                changes[f"{what} {then.get(name)} -> {present.get(name)}"] = None
+    return list(changes)
+
+
+SAME = ["task", "model", "reducer", "clusterer", "seed", "protocol"]
 
 
 def outdated(cells: pd.DataFrame) -> int:
-    """How many cells earlier code or libraries computed: they count no more, and the next run computes them again."""
-    return sum(not of_today(cell) for cell in cells.to_dict("records"))
+    """How many cells were computed by earlier code or libraries, and not again since."""
+    if cells.empty:
+        return 0
+    today = np.array([of_today(cell) for cell in cells.to_dict("records")])
+    keys = [tuple(key) for key in cells[SAME].astype(object).where(cells[SAME].notna(), None).to_numpy()]
+    again = {key for key, is_today in zip(keys, today, strict=True) if is_today}
+    return len({key for key, is_today in zip(keys, today, strict=True) if not is_today} - again)
 
 
 def own_choice(protocol: str) -> str:

@@ -132,13 +132,12 @@ def static(tiny_bert: Path, folder: Path) -> Path:
 
 def causal(tiny_bert: Path, folder: Path) -> Path:
     """A plain decoder: sentence-transformers takes its last token."""
-    from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
-    GPT2LMHeadModel(
-        GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=2, n_positions=64)
-    ).save_pretrained(folder)
+    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **size)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -158,6 +157,16 @@ def test_other_kinds_of_folders_too(tiny_bert: Path, tmp_path: Path, kind: str) 
     assert np.array_equal(model(folder).encode(TEXTS), peer(folder))
 
 
+def test_a_causal_model_is_pooled_by_its_last_token_unless_a_card_says_otherwise(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    folder = causal(tiny_bert, tmp_path / "model")
+    last, mean = model(folder), model(folder, pooling="mean")
+    assert np.array_equal(last.encode(TEXTS), model(folder, pooling="lasttoken").encode(TEXTS))
+    assert not np.allclose(last.encode(TEXTS), mean.encode(TEXTS))
+    assert last.fingerprint != mean.fingerprint
+
+
 def test_a_static_model_is_a_checkpoint_like_any_other(tiny_bert: Path, home: Path) -> None:
     static(tiny_bert, checkpoints.paths.checkpoints() / "static")
     assert checkpoints.check(checkpoints.paths.checkpoints() / "static").name == "static"
@@ -168,6 +177,7 @@ def test_a_card_may_say_another_prompt_or_none(tiny_bert: Path, tmp_path: Path) 
     folder = saved(tmp_path / "model", [Transformer(str(tiny_bert)), Pooling(32)], PROMPT)
     bare = saved(tmp_path / "bare", [Transformer(str(tiny_bert)), Pooling(32)])
     assert np.array_equal(model(folder, prompt="").encode(TEXTS), peer(bare))
+    assert model(folder, prompt="").fingerprint != model(folder).fingerprint
     assert np.array_equal(model(bare, prompt=PROMPT).encode(TEXTS), peer(folder))
 
 

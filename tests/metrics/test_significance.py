@@ -27,7 +27,7 @@ def sample(scores: Sequence[float], left_out: np.ndarray | None = None, noise: f
     values = np.repeat(np.asarray(scores, dtype=np.float64)[:, None], 1 + GROUPS, axis=1)
     if left_out is not None:
         values[:, 1:] += left_out
-    return Sample(tuple((f"s{i}", "l") for i in range(len(values))), values, noise, df)
+    return Sample(tuple(f"s{i}" for i in range(len(values))), values, noise, df)
 
 
 def zero(n: int) -> Sample:
@@ -100,14 +100,23 @@ def test_only_common_splits_are_compared() -> None:
     a, b = sample([0.5, 0.7, 0.9]), sample([0.4, 0.5])
     assert difference(a, b).n == 2
     assert difference(a, b).difference == pytest.approx(0.15)
-    with pytest.raises(TraubeError, match="no scored split in common"):
-        difference(a, Sample((("other", "l"),), zero(1).values, 0.0, 1.0))
+    with pytest.raises(TraubeError, match="no split in common whose scores are defined"):
+        difference(a, Sample(("other",), zero(1).values, 0.0, 1.0))
 
 
-def test_a_score_that_is_not_defined_is_refused() -> None:
-    with pytest.raises(TraubeError, match="a score of s1 is not defined"):
-        difference(sample([0.5, np.nan]), zero(2))
+def test_splits_whose_scores_are_not_defined_are_left_out() -> None:
+    assert difference(sample([0.5, np.nan, 0.7]), zero(3)).n == 2
+    with pytest.raises(TraubeError, match="no split in common whose scores are defined"):
+        difference(sample([np.nan]), zero(1))
     assert np.isnan(interval(sample([0.5, np.nan]))).all()
+
+
+def test_where_nothing_varies_nothing_is_claimed() -> None:
+    """A handful of texts, all right, whichever are left out: that is no certainty."""
+    assert np.isnan(interval(sample([1.0]))).all()
+    with pytest.raises(TraubeError, match="too few texts"):
+        difference(sample([1.0]), sample([0.0]))
+    assert p_values([sample([1.0]), sample([0.0])]) == pytest.approx(np.ones((2, 2)))
 
 
 # samples
@@ -118,23 +127,17 @@ def frame(values: dict[tuple[str, str, str], float]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["cell_id", "split", "level", "value", "replicates"])
 
 
-def test_a_sample_averages_seeds_and_of_one_split_its_levels() -> None:
-    many = Sample.of(
-        frame(
-            {
-                (c, s, "l"): v
-                for (c, s), v in {("1", "a"): 0.1, ("2", "a"): 0.3, ("1", "b"): 0.5, ("2", "b"): 0.7}.items()
-            }
-        ),
-        True,
-    )
+def test_a_sample_averages_seeds_and_the_levels_of_a_split() -> None:
+    scores = {("1", "a", "l"): 0.1, ("2", "a", "l"): 0.3, ("1", "b", "l"): 0.5, ("2", "b", "l"): 0.7}
+    many = Sample.of(frame(scores), seeded=True)
     assert many.values[:, 0] == pytest.approx([0.2, 0.6])
     assert many.complete
-    one = Sample.of(
-        frame({("1", "a", "x"): 0.1, ("1", "a", "y"): 0.3, ("2", "a", "x"): 0.3, ("2", "a", "y"): 0.5}), True
-    )
+    levels = {("1", "a", "x"): 0.1, ("1", "a", "y"): 0.3, ("2", "a", "x"): 0.3, ("2", "a", "y"): 0.5}
+    one = Sample.of(frame(levels), seeded=True)
     assert one.values[:, 0] == pytest.approx([0.3])
     assert one.noise == pytest.approx(np.var([0.2, 0.4], ddof=1) / 2)
+    both = Sample.of(frame({**levels, ("1", "b", "x"): 0.5, ("2", "b", "x"): 0.7}), seeded=True)
+    assert dict(zip(both.splits, both.values[:, 0], strict=True)) == pytest.approx({"a": 0.3, "b": 0.6})
     assert Sample.of(frame({("1", "a", "x"): 0.1}), seeded=False).noise == 0
     assert np.isnan(Sample.of(frame({("1", "a", "x"): 0.1}), seeded=True).noise)
 
@@ -180,7 +183,7 @@ def drawn(rng: np.random.Generator, better: float, texts: int = 600, splits: int
         clusters = np.where(rng.random(texts) < share, labels, rng.integers(0, 6, texts))
         sides.append(clusters)
     rows = [rng.permutation(texts)[: int(size * texts)] for size in np.linspace(0.2, 1, splits)]
-    names = tuple((f"s{i}", "l") for i in range(splits))
+    names = tuple(f"s{i}" for i in range(splits))
     found = []
     for clusters in sides:
         values = [

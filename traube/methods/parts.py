@@ -71,10 +71,10 @@ class Part:
 
 
 def _like(default: Any, value: Any) -> Any:
-    """A number in the type of the default, so that 1 and 1.0 are one parameter; whole where there is no default."""
+    """A number in the type of the default, so that 1 and 1.0 are one parameter; as it is where the default is no number."""
     if isinstance(default, float) and type(value) is int:
         return float(value)
-    if not isinstance(default, float) and isinstance(value, float) and value.is_integer():
+    if type(default) is int and isinstance(value, float) and value.is_integer():
         return int(value)
     return value
 

@@ -12,7 +12,8 @@ which holds exactly, s^2 being the sample variance of the d_j. The covariance co
 are put into 20 groups by their ids, the same in all splits, and every score is kept with one group left out each time
 (`traube.metrics.clustering.replicates`), the clusters staying as they are. Clusters that are made anew would differ too, so the
 jackknife sees about half of the covariance: `RESPONSE` says by how much it is multiplied, and the variance is never less than
-what the jackknife finds for the mean itself. With one split, s^2 / n is replaced by the variance over seeds.
+what the jackknife finds for the mean itself. With one split, s^2 / n is replaced by the variance over seeds. What choosing a best
+method adds to the jackknife's variance is added on top.
 
 `benchmarks/verdicts.py` holds the simulation by which this was chosen; `docs/statistics.md` its model, limits and results.
 """
@@ -30,7 +31,6 @@ from traube.errors import TraubeError
 from traube.metrics.names import GROUPS
 
 Array: TypeAlias = NDArray[np.float64]
-Key: TypeAlias = tuple[str, str]
 CONFIDENCE = 0.95
 # The covariance that shared texts cause, over what the jackknife sees of it while clusters stay as they are.
 RESPONSE = 2.0
@@ -43,14 +43,14 @@ class Sample:
 
     Attributes
     ----------
-    splits : (split, level) of each row; where there is one split only, its levels are averaged to one row
+    splits : the name of each row's split; levels of one split are averaged, since they share their texts and more
     values : float64 [n, 1 + GROUPS], the score, then the score without each group of texts
     noise : variance of the mean over seeds, where there is one row; 0 if nothing is random, nan if there is one seed
     noise_df : its degrees of freedom
     means : float64 [GROUPS], replicates of the mean over splits, where they are not those of the values: see `best`
     """
 
-    splits: tuple[Key, ...]
+    splits: tuple[str, ...]
     values: Array
     noise: float
     noise_df: float
@@ -60,20 +60,20 @@ class Sample:
     def of(cls, scores: pd.DataFrame, seeded: bool) -> "Sample":
         """From scores of one metric: cell_id, split, level, value, replicates (float [GROUPS], or None where there are none).
 
-        A split without a score in some seed has none in the sample. Cells are seeds.
+        A split without a score in some seed or level has none in the sample. Cells are seeds.
         """
-        keys = pd.MultiIndex.from_frame(scores[["split", "level"]])
-        cells, columns = pd.factorize(scores["cell_id"])[0], pd.factorize(keys)
-        table = np.full((cells.max(initial=-1) + 1, len(columns[1]), 1 + GROUPS), np.nan)
+        (cells, ids), (keys, problems) = (
+            pd.factorize(key) for key in (scores["cell_id"], pd.MultiIndex.from_frame(scores[["split", "level"]]))
+        )
+        table = np.full((len(ids), len(problems), 1 + GROUPS), np.nan)
         none = np.full(GROUPS, np.nan)
-        table[cells, columns[0], 0] = scores["value"]
-        table[cells, columns[0], 1:] = [none if r is None else r for r in scores["replicates"]]
-        splits = tuple((str(split), str(level)) for split, level in columns[1])
-        if len({split for split, _ in splits}) == 1:
-            table, splits = table.mean(axis=1, keepdims=True), splits[:1]
-        seeds = len(table)
-        noise = float(table[:, 0, 0].var(ddof=1) / seeds) if seeds > 1 else (np.nan if seeded else 0.0)
-        return cls(splits, table.mean(axis=0), noise, max(seeds - 1.0, 1.0))
+        table[cells, keys, 0] = scores["value"]
+        table[cells, keys, 1:] = [none if r is None else r for r in scores["replicates"]]
+        split_of, names = pd.factorize(problems.get_level_values(0))
+        values = np.stack([table[:, split_of == i].mean(axis=1) for i in range(len(names))], axis=1)
+        seeds = len(ids)
+        noise = float(values[:, 0, 0].var(ddof=1) / seeds) if seeds > 1 else (np.nan if seeded else 0.0)
+        return cls(tuple(map(str, names)), values.mean(axis=0), noise, max(seeds - 1.0, 1.0))
 
     @property
     def mean(self) -> float:
@@ -84,7 +84,7 @@ class Sample:
         """Whether what the clusterer's luck does is known."""
         return len(self.values) > 1 or bool(np.isfinite(self.noise))
 
-    def on(self, splits: Iterable[Key]) -> "Sample":
+    def on(self, splits: Iterable[str]) -> "Sample":
         """The same on some of its splits."""
         row = {key: i for i, key in enumerate(self.splits)}
         kept = tuple(splits)
@@ -142,32 +142,43 @@ class Test:
 
 
 def interval(sample: Sample) -> tuple[float, float]:
-    """95 % confidence interval of a sample's mean; nan where a score or a replicate does not exist."""
+    """95 % confidence interval of a sample's mean.
+
+    It is nan where a score or a replicate does not exist, or nothing varies: of a handful of texts, say, that score 1 whichever
+    are left out.
+    """
     spread = _Spread.of(sample.values, sample.replicates)
     error, df = _error(spread, sample.noise, sample.noise_df)
+    if error == 0:
+        return float("nan"), float("nan")
     margin = stdtrit(df, (1 + CONFIDENCE) / 2) * error
     return float(spread.mean - margin), float(spread.mean + margin)
 
 
 def difference(a: Sample, b: Sample) -> Test:
-    """Paired test of a - b on the splits that both have.
+    """Paired test of a - b on the splits that both have, and whose scores and replicates exist.
 
     Raises
     ------
     TraubeError
-        If they have no split in common, or a score or replicate of one does not exist.
+        If there is no such split, or the scores differ and nothing says how much they vary.
     """
-    common = [key for key in a.splits if key in set(b.splits)]
+    sound = [
+        {name for name, row in zip(side.splits, side.values, strict=True) if np.isfinite(row).all()} for side in (a, b)
+    ]
+    common = [name for name in a.splits if name in sound[0] & sound[1]]
     if not common:
-        raise TraubeError("they have no scored split in common")
+        raise TraubeError("they have no split in common whose scores are defined, whichever texts are left out")
     one, other = a.on(common), b.on(common)
     values = one.values - other.values
-    if not np.isfinite(values).all():
-        raise TraubeError(f"a score of {common[int(np.argmin(np.isfinite(values).all(axis=1)))][0]} is not defined")
     spread = _Spread.of(values, one.replicates - other.replicates)
     noise, noise_df = _sum(one, other)
     error, df = _error(spread, noise, noise_df)
     d, n = float(spread.mean), len(common)
+    if error == 0 and d != 0:
+        raise TraubeError(
+            "too few texts: the scores are the same whichever are left out, so how much they vary is not known"
+        )
     margin = float(stdtrit(df, (1 + CONFIDENCE) / 2) * error)
     deviation = float(np.sqrt(spread.between)) if n > 1 else float(error)
     return Test(
@@ -255,10 +266,10 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
     """Standard error and degrees of freedom (Satterthwaite) of the mean."""
     if spread.n > 1:
         own, own_df = spread.between / spread.n, spread.n - 1.0
+        # the mean over pairs of splits of the covariance that the replicates show
         covariance = (spread.n * spread.texts - spread.own) / (spread.n - 1)
-        texts = (
-            np.where(covariance > 0, RESPONSE, 1.0) * covariance
-        )  # what is below 0 is chance: there is nothing to respond to
+        # below 0 it is chance, and there is nothing to respond to
+        texts = np.where(covariance > 0, RESPONSE, 1.0) * covariance
         variance = np.maximum(own + texts, spread.texts)
         squares = own**2 / own_df + np.maximum(texts, 0) ** 2 / (GROUPS - 1)
     else:
@@ -274,7 +285,7 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
 def _p(difference: Any, error: Any, df: Any) -> Any:
     with np.errstate(invalid="ignore", divide="ignore"):
         p = 2 * stdtr(df, -abs(difference) / error)
-    return np.where(error == 0, (difference == 0).astype(np.float64), p)
+    return np.where(error == 0, 1.0, p)  # nothing varies: equal, or too little to say
 
 
 def _sum(a: Sample, b: Sample) -> tuple[float, float]:

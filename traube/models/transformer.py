@@ -120,8 +120,11 @@ class Transformer:
     @cached_property
     def fingerprint(self) -> str:
         files = {path.relative_to(self.folder).as_posix(): _hash(path, stamp) for path, stamp in self._stamps.items()}
-        settings = [self.card.prompt or "", self.card.max_length, self.card.pooling or "mean", self.precision]
-        return digest([FINGERPRINT, files, settings])
+        card = self.card
+        # what a card says is told from what it leaves to the folder: "" is no prompt, and none at all is the folder's own
+        prompt = {None: "", "": None}.get(card.prompt, card.prompt)
+        pooling = {None: "mean", "mean": "explicitly mean"}.get(card.pooling, card.pooling)
+        return digest([FINGERPRINT, files, [prompt, card.max_length, pooling, self.precision]])
 
     @cached_property
     def _stamps(self) -> dict[Path, "Stamp"]:

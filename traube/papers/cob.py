@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from traube.errors import TraubeError
 from traube.evaluate import embed_task
 from traube.files import read_json
 from traube.metrics.significance import Sample, difference
@@ -176,8 +177,8 @@ def results(store: Store, protocols: Mapping[str, Protocol], table: str) -> pd.D
     Returns
     -------
     DataFrame task, method, n, base, recipe (digest of one that is not the paper's; a row each), metric, published, measured, sd (over
-    seeds, population), seeds, p (two-sided, paired t-test over splits of the mean over seeds, corrected for the texts that splits
-    share, against Triplet of the same base), difference, verdict, note
+    seeds, population), seeds, p (two-sided, of the mean over seeds against Triplet of the same base; see
+    `traube.metrics.significance`; it is about these checkpoints: what other trainings would give is not in it), difference, verdict, note
     """
     frames = [_measured(store, protocols, name) for name in TASKS[table]]
     measured = pd.concat(frames, ignore_index=True)
@@ -226,7 +227,10 @@ def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, 
     rival = min(rivals, key=lambda k: (pd.notna(k[1]), k[1] if pd.notna(k[1]) else 0, pd.notna(k[3]), str(k[3])))
     if key is rival:
         return 0.0, np.nan, "*"
-    test = difference(samples[key], samples[rival])
+    try:
+        test = difference(samples[key], samples[rival])
+    except TraubeError:  # no split on which both are defined
+        return np.nan, np.nan, ""
     verdict = ("higher" if test.difference > 0 else "lower") if test.p < LEVEL else ""
     return test.difference, test.p, verdict
 

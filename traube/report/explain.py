@@ -11,7 +11,7 @@ from traube.params import Protocol
 from traube.plan import CLUSTERING_VERSION, SCORING_VERSION
 from traube.provenance import library_versions
 from traube.report.tables import main_metric
-from traube.standing import standing
+from traube.standing import computed_by_others, standing
 from traube.store import Store
 from traube.tasks import get_source
 
@@ -84,8 +84,13 @@ def changed_since(store: Store, protocols: Mapping[str, Protocol], record: Mappi
     ):
         if then != now:
             changes.append(f"{what} {then} -> {now}")
-    if not record["numerics"]:
-        changes.append("computed by a version of Traube that did not note which libraries did the numbers")
+    card = store.card(record["task"])
+    clusters = None if pd.isna(record["clusters"]) else int(record["clusters"])
+    if card and clusters != card.clusters:
+        changes.append(f"the card's number of clusters {clusters} -> {card.clusters}")
+    by = computed_by_others(record)
+    if by:
+        changes.append(f"computed by other versions: {', '.join(by)}")
     versions = library_versions()
     then = record["library_versions"]
     changes += [f"{name} {then[name]} -> {versions.get(name)}" for name in then if then[name] != versions.get(name)]

@@ -23,7 +23,9 @@ CAUSES = {
     "code_version": "clustering code",
     "scoring_version": "scoring code",
     "params": "method parameters",
+    "clusters": "the card's number of clusters",
     "library_versions": "libraries",
+    "numerics": "what computes the cell",
 }
 COLUMNS = (*KEYS, "metric", "before", "after", "difference", "p", "verdict", "cause")
 LEVEL = 0.05
@@ -35,7 +37,7 @@ def present(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()
-    for column in ("params", "library_versions"):
+    for column in ("params", "library_versions", "numerics"):
         kept[column] = kept[column].map(lambda value: json.dumps(value, sort_keys=True))
     return kept
 
@@ -123,15 +125,19 @@ def _change(
 
 def _differing(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     """The likely causes, in words; of libraries, which."""
-    causes = []
+    causes: list[str] = []
     for column, name in CAUSES.items():
-        before, after = set(old[column]), set(new[column])
+        if column not in old:  # a night of an earlier version
+            continue
+        before, after = ({None if pd.isna(v) else v for v in side[column]} for side in (old, new))
         if before == after:
             continue
+        if column == "numerics" and any(cause.startswith("libraries") for cause in causes):
+            continue  # that says it already
         if column != "library_versions":
             causes.append(name)
             continue
-        a, b = json.loads(sorted(before)[-1]), json.loads(sorted(after)[-1])
+        a, b = (json.loads(sorted(map(str, side))[-1]) for side in (before, after))
         causes.append("libraries: " + ", ".join(f"{k} {a.get(k)} -> {b[k]}" for k in sorted(b) if a.get(k) != b[k]))
     return causes
 

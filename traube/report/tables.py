@@ -42,7 +42,8 @@ def summary(
     Ranks are those of each model's best method. `rank_low` to `rank_high` are the places that the data allow: one place for
     each model that is significantly better or worse (paired tests, Holm-corrected over the table's pairs). Models whose places
     overlap are ties. The best method is chosen anew in each replicate of the interval and of the tests, so that its choice is
-    part of them. With one split and one seed, interval and places hold what the texts explain only, and `note` says so.
+    part of them. With one split and one seed, interval and places hold what the texts explain only, and `note` says so. Silhouettes
+    have no places: each model's is of its own vectors.
 
     Parameters
     ----------
@@ -101,6 +102,9 @@ def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -
     table.loc[first, "best"] = True
     chosen = [_chosen([samples[int(i)] for i in rows["sample"]]) for _, rows in group.groupby("model", sort=False)]
     table.loc[first, ["low", "high"]] = [interval(sample) for sample in chosen]
+    # each model's silhouette is of its own vectors, in its own space: that does not compare
+    if WITHOUT_LABELS in set(group["metric"]):
+        return
     if len(first) > 1 and len({sample.splits for sample in chosen}) == 1:
         table.loc[first, ["rank_low", "rank_high"]] = _places(chosen)
 
