@@ -554,7 +554,7 @@ def compare(
     """Say whether A is really better than B: paired tests, Holm-corrected over tasks.
 
     Without a method, each model's best one on the task is taken. The test knows which texts the splits share. On a task with one
-    split it needs two seeds or more (`traube run --seed 1 --seed 2 ...`) to know how far a seed matters.
+    split it needs a protocol of two seeds or more (`seeds` in params.yaml) to know how far a seed matters.
     """
     import json
 

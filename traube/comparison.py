@@ -137,7 +137,8 @@ def compare(store: Store, task: Task, a: Candidate, b: Candidate) -> Comparison:
         test = difference(sample(store, a), sample(store, b))
     except TraubeError as error:
         return Comparison(a, b, None, str(error))
-    reason = f"{test.note}; run more seeds" if test.note else ""
+    advice = f"give protocol '{a.protocol}' more seeds in params.yaml, such as [42, 1, 2], and run again"
+    reason = f"{test.note}; {advice}" if test.note else ""
     return Comparison(a, b, test, reason, corrected=test.p)
 
 
