@@ -73,7 +73,8 @@ def test_of_one_split_the_texts_and_the_seeds_are_counted() -> None:
 
 
 def test_one_split_and_one_seed_have_an_interval_that_says_what_it_lacks() -> None:
-    a, b = (sample([score], np.full((1, GROUPS), 0.001) * np.arange(GROUPS), noise=np.nan) for score in (0.5, 0.4))
+    varied = np.arange(GROUPS)[None] / 1000
+    a, b = sample([0.5], varied, noise=np.nan), sample([0.4], -varied, noise=np.nan)
     assert difference(a, b).note == ONE_SEED
     assert not a.complete
     low, high = interval(a)
@@ -113,10 +114,16 @@ def test_splits_whose_scores_are_not_defined_are_left_out() -> None:
 
 def test_where_nothing_varies_nothing_is_claimed() -> None:
     """A handful of texts, all right, whichever are left out: that is no certainty."""
-    assert np.isnan(interval(sample([1.0]))).all()
-    with pytest.raises(TraubeError, match="too few texts"):
-        difference(sample([1.0]), sample([0.0]))
-    assert p_values([sample([1.0]), sample([0.0])]) == pytest.approx(np.ones((2, 2)))
+    for one, other in ((1.0, 0.0), (0.1, 0.3)):
+        assert np.isnan(interval(sample([one]))).all()
+        with pytest.raises(TraubeError, match="too few texts"):
+            difference(sample([one]), sample([other]))
+        assert p_values([sample([one]), sample([other])]) == pytest.approx(np.ones((2, 2)))
+
+
+def test_one_split_of_many_is_not_enough() -> None:
+    with pytest.raises(TraubeError, match="1 scored split in common; two are needed"):
+        difference(sample([0.5, np.nan, 0.7]), sample([0.4, 0.5, np.nan]))
 
 
 # samples

@@ -34,6 +34,8 @@ Array: TypeAlias = NDArray[np.float64]
 CONFIDENCE = 0.95
 # The covariance that shared texts cause, over what the jackknife sees of it while clusters stay as they are.
 RESPONSE = 2.0
+# Replicates are kept in single precision: a standard error below this is none.
+NOTHING = 1e-7
 ONE_SEED = "one split and one seed: what another seed would give is not known, and not included"
 
 
@@ -169,6 +171,8 @@ def difference(a: Sample, b: Sample) -> Test:
     common = [name for name in a.splits if name in sound[0] & sound[1]]
     if not common:
         raise TraubeError("they have no split in common whose scores are defined, whichever texts are left out")
+    if len(common) == 1 < max(len(a.splits), len(b.splits)):
+        raise TraubeError("they have 1 scored split in common; two are needed")
     one, other = a.on(common), b.on(common)
     values = one.values - other.values
     spread = _Spread.of(values, one.replicates - other.replicates)
@@ -279,7 +283,8 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
         squares = own**2 / own_df + texts**2 / (GROUPS - 1)
     with np.errstate(invalid="ignore", divide="ignore"):
         df = np.where(squares > 0, (own + np.maximum(texts, 0)) ** 2 / squares, own_df)
-    return np.sqrt(variance + spread.choice), np.maximum(df, 1.0)
+    error = np.sqrt(variance + spread.choice)
+    return np.where(error < NOTHING, 0.0, error), np.maximum(df, 1.0)
 
 
 def _p(difference: Any, error: Any, df: Any) -> Any:
