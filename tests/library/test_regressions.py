@@ -58,7 +58,8 @@ def add(store: Store) -> Add:
         assert manifest is not None
         method = parse_method("none/kmeans")
         made = Cell("tiny", "own", model, fingerprint, method, 1, "own", "default", manifest.data_version)
-        values = mean + np.random.default_rng([len(model), int(100 * mean)]).normal(0, 0.01, 8)
+        noise = np.random.default_rng([len(model), int(100 * mean)]).normal(0, 0.01, 8)
+        values = mean + noise - noise.mean()
         frame = {"split": [f"s{i}" for i in range(8)], "level": "coarse", "metric": METRIC, "value": values}
         store.save_scores("tiny", made.cell_id, with_replicates(pd.DataFrame(frame)))
         store.save_cell({**record(made, "done"), "created": day, **changes})
