@@ -55,8 +55,8 @@ def test_what_was_saved_predicts_the_same(tiny_task: Task, tmp_path: Path, model
     assert sparse.issparse(again.vectors) == (model == "tfidf")
     texts = ["goal keeper penalty match", "nova galaxy telescope"]
     pd.testing.assert_frame_equal(
-        again.predict(texts), clustering.predict(texts), rtol=1e-12
-    )  # a norm's last digit may differ
+        again.predict(texts), clustering.predict(texts), rtol=1e-6
+    )  # sums of single precision, in another order
 
 
 def test_a_split_of_some_of_the_texts_is_served_by_a_model_of_all(tiny_task: Task) -> None:
