@@ -188,8 +188,8 @@ def _print_plan(plan: Any) -> None:
     _print_outdated()
 
 
-def _print_outdated() -> None:
-    """Say that stored cells no longer count because the code or a library that computes them is another now."""
+def _print_outdated() -> int:
+    """Say that stored cells no longer count because the code or a library that computes them is another now; how many."""
     from traube import paths
     from traube.standing import outdated
     from traube.store import Store
@@ -200,6 +200,7 @@ def _print_outdated() -> None:
             f"{number} stored cells were computed by other versions of Traube or its libraries. They are kept, and not shown "
             "beside today's; `traube run` computes what it is asked for again (`traube explain` names the versions)."
         )
+    return number
 
 
 @contextmanager
@@ -309,9 +310,8 @@ def _print_leaderboard(table: Any, every: bool) -> None:
     from traube.report.tables import places, shown_name
 
     done = table[table["status"] == "done"]
-    if done.empty:
+    if not _print_outdated() and done.empty:
         out.print("Nothing has been evaluated yet: traube run")
-    _print_outdated()
     for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"]):
         first = rows.iloc[0]
         title = (
@@ -342,7 +342,8 @@ def _print_leaderboard(table: Any, every: bool) -> None:
         out.print(shown)
         for note in sorted(set(rows["note"]) - {""}):
             out.print(f"[dim]interval and places: {_escape(note)}[/]")
-    out.print("[dim]#: the places that the data allow; models whose places overlap are ties[/]")
+    if len(done):
+        out.print("[dim]#: the places that the data allow; models whose places overlap are ties[/]")
     if done["seen"].any():
         out.print("[dim]\N{DAGGER}: trained on the task's texts, without labels[/]")
     others = table[table["status"] != "done"].astype(object).fillna("")

@@ -27,6 +27,7 @@ from traube.models.transformer import Transformer
 from traube.params import Protocol
 from traube.plan import cells
 from traube.task import Task
+from traube.versions import versions
 
 METRIC = "v_measure/noise_as_cluster"
 # As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing reduced.
@@ -244,9 +245,6 @@ class Trainer(ABC, Generic[R]):
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
         """What the result follows from."""
-        from importlib.metadata import version
-
-        libraries = ("torch", "transformers", "sentence-transformers")
         return {
             **({"prompt": base.card.prompt} if base.card.prompt is not None else {}),
             "version": self.version,
@@ -254,7 +252,7 @@ class Trainer(ABC, Generic[R]):
             "base_fingerprint": base.fingerprint,
             "data_version": task.data_version,
             "texts": digest(list(texts)),
-            "library_versions": {name: version(name) for name in libraries},
+            "library_versions": versions(("torch", "transformers", "sentence-transformers")),
         }
 
 
