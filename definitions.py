@@ -35,8 +35,8 @@ from sensors.nightly import nightly_schedules  # noqa: E402
 from sensors.publish import publish_sensors  # noqa: E402
 from sensors.raw_data import raw_data_sensor  # noqa: E402
 from sensors.watch import fetch_job, watch_sensor  # noqa: E402
-from traube import paths  # noqa: E402
-from traube.evaluate import SILENT  # noqa: E402
+from traube.engine.evaluate import SILENT  # noqa: E402
+from traube.foundation import paths  # noqa: E402
 from traube.tasks import sources  # noqa: E402
 
 

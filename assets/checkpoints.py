@@ -10,11 +10,11 @@ from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
-from traube import paths
-from traube.errors import TraubeError
-from traube.evaluate import Progress
-from traube.task import Task
+from traube.engine.evaluate import Progress
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
 from traube.tasks.source import Source
+from traube.tasks.task import Task
 
 if TYPE_CHECKING:
     from traube.models.transformer import Transformer

@@ -9,12 +9,12 @@ from assets.common import FILL, MODELS, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
-from traube.errors import TraubeError
-from traube.evaluate import Progress, cluster, describe, embed_task
-from traube.files import digest
+from traube.benchmark.plan import CLUSTERING_VERSION, missing_cells
+from traube.benchmark.record import record
+from traube.engine.evaluate import Progress, cluster, describe, embed_task
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest
 from traube.models import fingerprint_on
-from traube.plan import CLUSTERING_VERSION, missing_cells
-from traube.provenance import record
 from traube.tasks.source import Source
 
 

@@ -7,9 +7,9 @@ import dagster as dg
 from assets.common import asset_key
 from resources.quality import QualityResource, check_specs, markdown
 from resources.storage import StorageResource
-from traube.errors import TraubeError
-from traube.task import index_texts
+from traube.foundation.errors import TraubeError
 from traube.tasks.source import Source
+from traube.tasks.task import index_texts
 
 
 def dvc_hashes(source: Source) -> dict[str, str]:

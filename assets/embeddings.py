@@ -12,8 +12,8 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import check_specs
 from resources.storage import StorageResource
-from traube.errors import TraubeError
-from traube.evaluate import Progress, embed_task
+from traube.engine.evaluate import Progress, embed_task
+from traube.foundation.errors import TraubeError
 from traube.models import Vectors, fingerprint_on
 from traube.models.transformer import Transformer
 from traube.tasks.source import Source

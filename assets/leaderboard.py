@@ -5,8 +5,8 @@ import dagster as dg
 from assets.common import NIGHTLY, REBUILD, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
-from traube.files import frame_digest, locked, write_json, write_parquet, write_text
-from traube.plan import plan
+from traube.benchmark.plan import plan
+from traube.foundation.files import frame_digest, locked, write_json, write_parquet, write_text
 from traube.report.tables import leaderboard, state
 
 NAME, MADE_OF = "leaderboard.parquet", "leaderboard.json"

@@ -10,17 +10,17 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.registry import CHAMPION, RegistryResource, is_candidate
 from resources.storage import StorageResource
-from traube.errors import TraubeError
-from traube.evaluate import embed_task
-from traube.files import locked
+from traube.benchmark.params import load_params
+from traube.engine.evaluate import embed_task
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import locked
 from traube.models import Model, fingerprint_on
 from traube.models.base import Precision
-from traube.params import load_params
 from traube.store import Manifest, Store
-from traube.task import Task
+from traube.tasks.task import Task
 
 if TYPE_CHECKING:
-    from traube.comparison import Candidate, Verdict
+    from traube.report.comparison import Candidate, Verdict
 
 
 @dg.asset(
@@ -37,7 +37,7 @@ def registry(
     encoder: EncoderResource,
     models: RegistryResource,
 ) -> dg.MaterializeResult:
-    from traube.comparison import candidates, judge, main_metric
+    from traube.report.comparison import candidates, judge, main_metric
 
     store, request = storage.store, benchmark.request()
     with locked(store.table("registry")):
@@ -149,7 +149,7 @@ def _apply(
 def _register(
     candidate: "Candidate", task: Task, model: Model, storage: StorageResource, models: RegistryResource, split_set: str
 ) -> str:
-    from traube import serving
+    from traube.serving import served as serving
 
     store = storage.store
     vectors, _ = embed_task(task, model, storage.cache, store.matrix(task.name, candidate.fingerprint))

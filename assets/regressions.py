@@ -7,8 +7,8 @@ from assets.common import NIGHT
 from resources.benchmark import BenchmarkResource
 from resources.quality import markdown
 from resources.storage import StorageResource
-from traube.files import locked, write_parquet
-from traube.params import load_params
+from traube.benchmark.params import load_params
+from traube.foundation.files import locked, write_parquet
 from traube.report.regressions import has_snapshot, snapshot, today
 from traube.report.regressions import regressions as compare
 

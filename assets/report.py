@@ -9,7 +9,7 @@ from assets.common import NIGHTLY
 from assets.leaderboard import MADE_OF, NAME
 from assets.regressions import read
 from resources.storage import StorageResource
-from traube.files import write_text
+from traube.foundation.files import write_text
 from traube.report.html import page
 from traube.report.tables import PUBLISHED
 

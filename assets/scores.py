@@ -9,16 +9,16 @@ from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
-from traube.errors import TraubeError
-from traube.evaluate import Progress, embed_task, score
-from traube.files import digest
+from traube.benchmark.plan import SCORING_VERSION, Cell, cells_of, missing_cells
+from traube.benchmark.record import record
+from traube.engine.evaluate import Progress, embed_task, score
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest
 from traube.models import Vectors, fingerprint_on
-from traube.plan import SCORING_VERSION, Cell, cells_of, missing_cells
-from traube.provenance import record
 from traube.report.tables import summary
 from traube.store import Store
-from traube.task import Task
 from traube.tasks.source import Source
+from traube.tasks.task import Task
 
 
 def scores_asset(source: Source) -> dg.AssetsDefinition:

@@ -5,7 +5,7 @@ import dagster as dg
 from assets.common import asset_key
 from resources.quality import QualityResource, check_specs, markdown
 from resources.storage import StorageResource
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.tasks.source import Source
 
 

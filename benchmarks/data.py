@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from traube.errors import Unavailable
-from traube.task import Task, TaskCard, index_texts
+from traube.foundation.errors import Unavailable
 from traube.tasks import get_source, load_task
 from traube.tasks.splitting import everything, generator, random_fractions, shuffled
+from traube.tasks.task import Task, TaskCard, index_texts
 
 DRAWN, WITHIN = 10, 8
 PYDOCS_TEXTS = 2_000

@@ -13,13 +13,13 @@ from importlib.resources import files
 
 import pandas as pd
 
-from traube import paths
-from traube.errors import Unavailable
-from traube.evaluate import Progress, evaluate
+from traube.benchmark.params import load_params
+from traube.benchmark.plan import cells
+from traube.engine.evaluate import Progress, evaluate
+from traube.foundation import paths
+from traube.foundation.errors import Unavailable
 from traube.methods import parse_method
 from traube.models import load_model
-from traube.params import load_params
-from traube.plan import cells
 from traube.tasks import load_task
 
 ACC, NMI = "acc/noise_as_cluster", "nmi_arithmetic/noise_as_cluster"
@@ -54,7 +54,7 @@ def minilm_table() -> pd.DataFrame:
 
 
 def lexical_table() -> pd.DataFrame:
-    with files("traube.published").joinpath("aecl_main.csv").open() as file:
+    with files("traube.papers.aecl").joinpath("published", "main.csv").open() as file:
         printed = pd.read_csv(file, comment="#").set_index(["task", "method"])
     rows = []
     for model, method in LEXICAL.items():

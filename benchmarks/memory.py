@@ -23,17 +23,17 @@ import pandas as pd
 import psutil
 from numpy.typing import NDArray
 
-from traube import workers
-from traube.evaluate import cluster, embed_task, score
-from traube.files import digest
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import cells
+from traube.engine import workers
+from traube.engine.evaluate import cluster, embed_task, score
+from traube.foundation.files import digest
 from traube.methods import parse_method
 from traube.models import EmbeddingCache, fingerprint_on, load_model
-from traube.params import Protocol
-from traube.plan import cells
 from traube.store import Store
-from traube.task import Task, TaskCard, index_texts
-from traube.tasks.pydocs import FULL, docstrings
+from traube.tasks.readers.pydocs import FULL, docstrings
 from traube.tasks.splitting import everything
+from traube.tasks.task import Task, TaskCard, index_texts
 
 GIB = 2**30
 CARD = TaskCard(name="memory")

@@ -13,13 +13,13 @@ from dataclasses import replace
 
 import pandas as pd
 
-from traube import workers
-from traube.evaluate import evaluate
+from traube.benchmark.params import load_params
+from traube.benchmark.plan import Cell, cells
+from traube.engine import workers
+from traube.engine.evaluate import evaluate
 from traube.models import Model, load_model
-from traube.params import load_params
-from traube.plan import Cell, cells
-from traube.task import Task
 from traube.tasks import load_task
+from traube.tasks.task import Task
 
 METRIC = "v_measure/noise_as_cluster"
 KEYS = ["method", "split", "level"]

@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 import psutil
 
-from traube import methods, workers
-from traube.evaluate import evaluate
+from traube import methods
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import cells
+from traube.engine import workers
+from traube.engine.evaluate import evaluate
 from traube.models import load_model
-from traube.params import Protocol
-from traube.plan import cells
-from traube.task import Task, TaskCard
+from traube.tasks.task import Task, TaskCard
 
 METHOD = "none/minibatch_kmeans"
 PROTOCOL = Protocol(

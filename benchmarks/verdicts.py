@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from rich.progress import track
 from scipy import stats
 
-from traube import paths
+from traube.benchmark.params import Promotion
+from traube.foundation import paths
 from traube.metrics.significance import Sample, best, difference
-from traube.params import Promotion
 
 Values = NDArray[np.float64]
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -366,12 +366,12 @@ def gate(numbers: range, pool: Path, name: str = "28 overlapping") -> Iterator[d
 
 def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
     """The registry's decision, from a store."""
-    from traube.comparison import Candidate, judge
+    from traube.benchmark.plan import Cell
+    from traube.benchmark.record import record
     from traube.methods import parse_method
-    from traube.plan import Cell
-    from traube.provenance import record
+    from traube.report.comparison import Candidate, judge
     from traube.store import Store
-    from traube.task import Task, TaskCard
+    from traube.tasks.task import Task, TaskCard
 
     labelled = pd.DataFrame({"label": ["a"]})
     tasks = {name: Task(TaskCard(name=name, family="f"), pd.DataFrame(), labelled) for name in ("here", "elsewhere")}

@@ -23,9 +23,9 @@ from typing import Any
 import psutil
 
 import data
-from traube import paths
+from traube.foundation import paths
 from traube.models import load_model
-from traube.task import Task
+from traube.tasks.task import Task
 
 MTEB = "2.26.24"
 SAME = (

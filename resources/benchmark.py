@@ -3,8 +3,8 @@
 import dagster as dg
 from pydantic import Field
 
-from traube.params import Protocol, load_params
-from traube.plan import Request, wanted_models
+from traube.benchmark.params import Protocol, load_params
+from traube.benchmark.plan import Request, wanted_models
 
 
 class BenchmarkResource(dg.ConfigurableResource):

@@ -22,10 +22,10 @@ from typing import Any, Literal
 import dagster as dg
 import pandas as pd
 
-from traube import paths
-from traube.files import locked, write_text
+from traube.foundation import paths
+from traube.foundation.files import locked, write_text
 from traube.store import Store
-from traube.task import CORPUS_COLUMNS, NULLABLE, PARTS, SPLIT_COLUMNS, Declared, TaskCard
+from traube.tasks.task import CORPUS_COLUMNS, NULLABLE, PARTS, SPLIT_COLUMNS, Declared, TaskCard
 
 SHORTEST = 3  # characters: what is shorter says nothing about a topic
 LONGEST = 100_000  # characters, some forty pages: what is longer is likely a file that was read as one text

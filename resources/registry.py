@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from resources.tracking import connect, default_uri
-from traube.errors import TraubeError
-from traube.files import digest
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest
 from traube.models.checkpoints import pin
 
 if TYPE_CHECKING:
-    from traube.comparison import Candidate, Verdict
-    from traube.serving import Served
+    from traube.report.comparison import Candidate, Verdict
+    from traube.serving.served import Served
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 REJECTED = "traube.rejected"  # tag of a version that a person rolled back
@@ -62,7 +62,7 @@ class RegistryResource(dg.ConfigurableResource):
         import mlflow
         from mlflow.exceptions import MlflowException
 
-        from traube import serving
+        from traube.serving import served as serving
 
         client, experiment = connect(self.uri or default_uri())
         name, identity = registered_name(candidate.task), {key: str(getattr(candidate, key)) for key in IDENTITY}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from traube import paths
+from traube.foundation import paths
 from traube.models import EmbeddingCache
 from traube.store import Store
 

@@ -16,10 +16,10 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from traube import paths
-from traube.files import digest, locked
-from traube.plan import Request
-from traube.task import TaskCard
+from traube.benchmark.plan import Request
+from traube.foundation import paths
+from traube.foundation.files import digest, locked
+from traube.tasks.task import TaskCard
 
 EXPERIMENT = "traube"
 KEY = "traube.key"

@@ -8,11 +8,11 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 from assets.common import MODELS, model_keys
-from traube import paths
-from traube.errors import TraubeError
+from traube.benchmark.params import Params, load_params
+from traube.benchmark.plan import unread
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
 from traube.models import checkpoints, load_model
-from traube.params import Params, load_params
-from traube.plan import unread
 from traube.store import Store
 
 

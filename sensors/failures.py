@@ -9,8 +9,8 @@ from urllib.request import Request, urlopen
 
 import dagster as dg
 
-from traube import paths
-from traube.files import append_line
+from traube.foundation import paths
+from traube.foundation.files import append_line
 
 WEBHOOK = "TRAUBE_WEBHOOK"
 SECONDS = 10

@@ -9,10 +9,10 @@ from assets.common import MODELS, NIGHT, model_keys
 from resources.benchmark import BenchmarkResource
 from resources.tracking import untold
 from sensors.publish import is_waiting
-from traube import paths
-from traube.errors import TraubeError
-from traube.params import Nightly, load_params
-from traube.plan import plan
+from traube.benchmark.params import Nightly, load_params
+from traube.benchmark.plan import plan
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
 from traube.store import Store
 
 

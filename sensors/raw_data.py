@@ -6,10 +6,10 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 from assets.common import data_keys
-from traube import paths
-from traube.files import digest
-from traube.params import load_params
-from traube.plan import unread
+from traube.benchmark.params import load_params
+from traube.benchmark.plan import unread
+from traube.foundation import paths
+from traube.foundation.files import digest
 from traube.store import Store
 from traube.tasks import get_source
 

@@ -14,8 +14,8 @@ from tempfile import mkdtemp
 import dagster as dg
 
 from resources.tracking import connect, default_uri
-from traube import paths
-from traube.params import load_params
+from traube.benchmark.params import load_params
+from traube.foundation import paths
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 

@@ -1,8 +1,27 @@
-"""Every test has a home, cards and params of its own: none touches what lies in the project."""
+"""What all tests share. Every test has a home, cards and params of its own: none touches what lies in the project."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+
+from traube import methods
+from traube.models import load_model
+from traube.models.transformer import Transformer
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
+
+TOPICS = {
+    "cooking": {"bread": "dough yeast crust rye loaf", "soup": "broth leek ladle simmer bowl"},
+    "sport": {"football": "goal keeper penalty offside striker", "tennis": "racket serve volley net ace"},
+    "space": {"planets": "orbit mars moon ring crater", "stars": "nova galaxy dwarf fusion cluster"},
+}
+SHARED = {
+    "cooking": "kitchen oven salt recipe taste",
+    "sport": "player match referee stadium coach",
+    "space": "telescope astronomer sky light distance",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -36,3 +55,65 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     BertModel(config).save_pretrained(folder)
     BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def cards(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of cards."""
+    folder = tmp_path_factory.mktemp("cards")
+    monkeypatch.setenv("TRAUBE_CARDS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def registries() -> Iterator[None]:
+    """Whatever a test registers is gone after it."""
+    reducers, clusterers = dict(methods.REDUCERS), dict(methods.CLUSTERERS)
+    yield
+    for registry, before in ((methods.REDUCERS, reducers), (methods.CLUSTERERS, clusterers)):
+        registry.clear()
+        registry.update(before)
+
+
+@pytest.fixture(scope="session")
+def topics() -> pd.DataFrame:
+    """48 texts: text, topic (3) and subject (6)."""
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        [
+            {
+                "text": " ".join([*rng.choice(SHARED[topic].split(), 3), *rng.choice(words.split(), 3), f"n{i}"]),
+                "topic": topic,
+                "subject": subject,
+            }
+            for i in range(8)
+            for topic, subjects in TOPICS.items()
+            for subject, words in subjects.items()
+        ]
+    )
+
+
+@pytest.fixture(scope="session")
+def tiny_task(topics: pd.DataFrame) -> Task:
+    """The topics as two overlapping splits of 36 texts, with the levels coarse (topic) and fine (subject)."""
+    corpus, records = index_texts(topics)
+    parts = {"early": records[:36], "late": records[12:]}
+    levels = {"coarse": "topic", "fine": "subject"}
+    splits = [make_split(rows, name, level, label=c) for name, rows in parts.items() for level, c in levels.items()]
+    return Task(TaskCard(name="tiny"), corpus, pd.concat(splits, ignore_index=True)).validate()
+
+
+@pytest.fixture(scope="session")
+def unlabelled_task(topics: pd.DataFrame) -> Task:
+    corpus, records = index_texts(topics)
+    return Task(TaskCard(name="unlabelled", clusters=3), corpus, make_split(records, "all", "none")).validate()
+
+
+@pytest.fixture(scope="session")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> Transformer:
+    """The packaged all-MiniLM-L6-v2, with its real weights."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAUBE_CARDS", str(tmp_path_factory.mktemp("cards")))
+        model = load_model("minilm", device="cpu")
+    assert isinstance(model, Transformer)
+    return model

@@ -2,10 +2,10 @@
 
 The library behind the platform. It never imports dagster or mlflow and works from a notebook with nothing running::
 
-    from traube.evaluate import evaluate
+    from traube.engine.evaluate import evaluate
     from traube.models import load_model
-    from traube.params import load_params
-    from traube.plan import cells
+    from traube.benchmark.params import load_params
+    from traube.benchmark.plan import cells
     from traube.tasks import load_task
 
     task, model, protocol = load_task("pydocs_s2s"), load_model("bow"), load_params().chosen("paper")

@@ -8,10 +8,10 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
-from traube import paths
-from traube.errors import TraubeError
-from traube.files import write_text
-from traube.papers import cob
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import write_text
+from traube.papers.cob import tables as cob
 from traube.report.figures import convergence
 
 SHOWN_SPLITS = 4

@@ -8,13 +8,13 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
-from traube import paths
-from traube.errors import TraubeError
-from traube.evaluate import embed_task
-from traube.files import write_text
+from traube.benchmark.plan import Request, plan
+from traube.engine.evaluate import embed_task
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import write_text
 from traube.models import fingerprint_on
-from traube.papers import german
-from traube.plan import Request, plan
+from traube.papers.german import tables as german
 from traube.report.figures import curves
 from traube.report.wins import split_scores
 from traube.report.wins import wins as pair_wins

@@ -12,8 +12,8 @@ import pytest
 from sensors.lost_runs import process_of
 from tests.e2e.conftest import Servers, wait_for
 from tests.platform.conftest import word_rows, write_task
-from traube.params import load_params
-from traube.plan import Request, plan
+from traube.benchmark.params import load_params
+from traube.benchmark.plan import Request, plan
 from traube.store import Store
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

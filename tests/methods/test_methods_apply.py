@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import cosine_distances
 
-from traube.errors import DoesNotFit, TraubeError
+from traube.foundation.errors import DoesNotFit, TraubeError
 from traube.methods import CLUSTERERS, REDUCERS, cluster, reduce, register_clusterer
 from traube.methods import apply as applying
 from traube.methods.clusterers import plus_plus

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.cluster import Birch
 from sklearn.decomposition import FastICA
 
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.methods import (
     CLUSTERERS,
     REDUCERS,

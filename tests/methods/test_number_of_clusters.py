@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.methods import choose_k
 from traube.methods import number_of_clusters as module
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn import metrics as sk
 
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.metrics import GROUPS, METRICS, NOISE_POLICIES, clustering
 from traube.metrics.clustering import internal, replicates, score
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.metrics import GROUPS
 from traube.metrics.clustering import replicates, v_measure
 from traube.metrics.significance import ONE_SEED, RESPONSE, Sample, best, difference, holm, interval, p_values

@@ -8,19 +8,19 @@ import pandas as pd
 import pytest
 
 from tests.training.test_training import words_task
-from traube import paths
-from traube.evaluate import cluster, embed, score
+from traube.benchmark.params import load_params
+from traube.benchmark.plan import cells
+from traube.benchmark.record import record
+from traube.engine.evaluate import cluster, embed, score
+from traube.foundation import paths
 from traube.models import EmbeddingCache, load_model
 from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
-from traube.papers import cob
-from traube.params import load_params
-from traube.plan import cells
-from traube.provenance import record
+from traube.papers.cob import tables as cob
 from traube.report.figures import convergence
 from traube.report.spaces import page
 from traube.store import Store
-from traube.task import Task
+from traube.tasks.task import Task
 from traube.training import TRAINERS
 
 RECIPE = {"learning_rate": 1e-2, "max_length": 16, "epochs": 4, "batch": 1, "evaluate_every": 2}

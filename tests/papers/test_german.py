@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from traube import paths
-from traube.papers.german import (
+from traube.foundation import paths
+from traube.papers.german.tables import (
     AVERAGE,
     TASKS,
     adapted,

@@ -8,11 +8,12 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from launch import Launcher
-from traube import paths, workers
-from traube.evaluate import SILENT
-from traube.params import load_params
-from traube.plan import Plan, Request, plan
+from cli.launch import Launcher
+from traube.benchmark.params import load_params
+from traube.benchmark.plan import Plan, Request, plan
+from traube.engine import workers
+from traube.engine.evaluate import SILENT
+from traube.foundation import paths
 from traube.store import Store
 
 TOPICS = {

@@ -7,10 +7,10 @@ import dagster as dg
 import pytest
 
 from assets.common import FILL, MODELS, REBUILD
+from cli.launch import Launcher
 from definitions import build_defs
-from launch import Launcher
 from tests.platform.conftest import sensor_of, word_rows, write_task
-from traube.plan import Request
+from traube.benchmark.plan import Request
 
 
 def test_it_is_offered_and_off() -> None:

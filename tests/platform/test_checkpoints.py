@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from assets.common import MODELS
+from cli.launch import Launcher
 from definitions import build_defs
-from launch import Launcher
 from tests.platform.conftest import sensor_of
-from traube import paths
+from traube.foundation import paths
 from traube.models import checkpoints, load_model, model_cards
 from traube.models.checkpoints import ask_again
 
@@ -201,7 +201,7 @@ def test_a_bad_folder_is_named_in_the_tick(tick: Tick, drop: Callable[[str], Pat
 
 
 def test_doctor_names_a_bad_folder(drop: Callable[[str], Path], cards: Path) -> None:
-    from diagnosis import examine
+    from cli.doctor import examine
 
     nan_weights(drop("bad"))
     drop("good")

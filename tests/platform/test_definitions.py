@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from traube import paths
+from traube.foundation import paths
 
 HEAVY = {
     "torch",

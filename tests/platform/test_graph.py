@@ -13,11 +13,11 @@ import dagster as dg
 import pandas as pd
 import pytest
 
-from launch import Launcher
+from cli.launch import Launcher
 from sensors.lost_runs import PID, STARTED, end_lost_runs
 from tests.platform.conftest import word_rows, write_task
-from traube.evaluate import SILENT
-from traube.plan import Plan, Request
+from traube.benchmark.plan import Plan, Request
+from traube.engine.evaluate import SILENT
 from traube.store import Store
 
 Planned = Callable[..., Plan]
@@ -151,7 +151,7 @@ def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: A
     read(launcher, "words")
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     code = (
-        "from launch import Launcher; from traube.evaluate import SILENT\n"
+        "from cli.launch import Launcher; from traube.engine.evaluate import SILENT\n"
         "with Launcher(SILENT) as launcher: raise SystemExit(bool(launcher.publish()))"
     )
     both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
@@ -226,7 +226,7 @@ def test_what_did_not_fit_the_memory_is_tried_again(
     read(launcher, "words")
     asked = request_for(["words"], ["bow"])
     with monkeypatch.context() as patched:
-        patched.setattr("traube.workers.memory", lambda: 1000)
+        patched.setattr("traube.engine.workers.memory", lambda: 1000)
         assert launcher.evaluate("bow", ["words"], asked) == []
     refused = store.cells()[store.cells()["status"] == "unavailable"]
     assert len(refused) > 0

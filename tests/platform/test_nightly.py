@@ -18,13 +18,13 @@ import pandas as pd
 import pytest
 
 from assets.common import NIGHT
+from cli.launch import Launcher
 from definitions import build_defs
-from launch import Launcher
 from sensors.failures import WEBHOOK
 from sensors.lost_runs import end_lost_runs
 from tests.platform.conftest import PARAMS, schedule_of, sensor_of, word_rows, write_task
-from traube import paths
-from traube.plan import Request
+from traube.benchmark.plan import Request
+from traube.foundation import paths
 from traube.store import Store
 
 Asked = Callable[..., Request]
@@ -147,7 +147,7 @@ def failed_run(launcher: Launcher, cards: Path) -> dg.DagsterRun:
 
 
 def _tiny() -> Any:
-    from traube.params import load_params
+    from traube.benchmark.params import load_params
 
     return load_params().chosen("tiny")
 

@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from launch import Launcher
+from cli.launch import Launcher
 from resources.registry import RegistryResource
 from resources.tracking import default_uri
 from tests.platform.conftest import word_rows, write_task
-from traube import paths
-from traube.errors import TraubeError
-from traube.plan import Request
+from traube.benchmark.plan import Request
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
 
 Asked = Callable[..., Request]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.platform.conftest import PARAMS, word_rows, write_task
-from traube import paths
+from traube.foundation import paths
 
 pytestmark = pytest.mark.slow
 BIN = Path(sys.executable).parent

@@ -10,11 +10,11 @@ from mlflow import MlflowClient
 from typer.testing import CliRunner
 
 from cli import app
+from cli.launch import Launcher
 from definitions import build_defs
-from launch import Launcher
 from tests.platform.conftest import sensor_of, word_rows
-from traube import paths
-from traube.evaluate import SILENT
+from traube.engine.evaluate import SILENT
+from traube.foundation import paths
 from traube.models.checkpoints import cards as checkpoint_cards
 from traube.training import TRAINERS
 from traube.training.study import study_file

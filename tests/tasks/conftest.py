@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from traube import paths
-from traube.task import Task
+from traube.foundation import paths
 from traube.tasks import load_task
+from traube.tasks.task import Task
 
 
 @pytest.fixture
@@ -35,11 +35,10 @@ def real_raw() -> Callable[[str], Path]:
 
 @pytest.fixture
 def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of cards, and a TRAUBE_HOME beside it."""
+    """An empty folder of cards."""
     folder = tmp_path / "cards"
     folder.mkdir()
     monkeypatch.setenv("TRAUBE_CARDS", str(folder))
-    monkeypatch.setenv("TRAUBE_HOME", str(tmp_path / "home"))
     return folder
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import cbor2
 import pytest
 
-from traube.errors import TraubeError, Unavailable
-from traube.task import Task
+from traube.foundation.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
-from traube.tasks.trec_car import LEAD, passages, qrels
+from traube.tasks.readers.trec_car import LEAD, passages, qrels
+from traube.tasks.task import Task
 
 RealRaw = Callable[[str], Path]
 GROUPS = ("alt.atheism", "rec.autos", "sci.space")
@@ -76,7 +76,7 @@ def test_a_broken_archive_is_an_error(archive: Path) -> None:
 
 
 def test_an_archive_that_is_not_there_is_fetched(raw_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traube.tasks.newsgroups.URL", "http://127.0.0.1:9/news.tar.gz")
+    monkeypatch.setattr("traube.tasks.readers.newsgroups.URL", "http://127.0.0.1:9/news.tar.gz")
     with pytest.raises(Unavailable, match=r"task 'newsgroups': http://127.0.0.1:9/news.tar.gz cannot be downloaded"):
         load_task("newsgroups")
 

@@ -10,9 +10,10 @@ import huggingface_hub
 import pandas as pd
 import pytest
 
-from traube.errors import TraubeError, Unavailable
-from traube.task import Task
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
+from traube.tasks.task import Task
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROWS = [{"sentences": ["a", "b", "c"], "labels": ["x", "y", "x"]}, {"sentences": ["c", "d"], "labels": ["y", "z"]}]
@@ -126,7 +127,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cards: Path) -> Hub:
 
 def test_a_data_set_is_downloaded_once_and_its_revision_is_kept(hub: Hub, tmp_path: Path) -> None:
     assert load_task("blurbs").texts == ["a", "b", "c", "d"]
-    recorded = json.loads((tmp_path / "home" / "datasets.json").read_text())
+    recorded = json.loads((paths.home() / "datasets.json").read_text())
     assert recorded == {"slvnwhrl/blurbs-clustering-s2s": COMMIT}
     hub.online = False
     hub.calls.clear()

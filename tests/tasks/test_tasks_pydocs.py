@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traube.errors import TraubeError
-from traube.task import Task, index_texts
-from traube.tasks import get_source, pydocs
-from traube.tasks.pydocs import Pydocs, PydocsCard, Size, docstrings, prose, summary
+from traube.foundation.errors import TraubeError
+from traube.tasks import get_source
+from traube.tasks.readers import pydocs
+from traube.tasks.readers.pydocs import Pydocs, PydocsCard, Size, docstrings, prose, summary
+from traube.tasks.task import Task, index_texts
 
 NUMPYDOC = """
 fit(X, y=None)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.tasks import card_errors, get_source, sources
 
 CARD = "file: a.csv\ntext: body\n"
@@ -37,7 +37,7 @@ def test_a_broken_card_does_not_take_the_others_down(cards: Path) -> None:
     for name, message in {
         "bad": r"bad.yaml: line 2: txt: Extra inputs are not permitted",
         "worse": r"worse.yml: line 2: not valid YAML",
-        "neither": r"neither.yaml: line 1: expected a key `file`",
+        "neither": r"neither.yaml: line 1: expected one of the keys `dataset`, `file`, `pydocs`, `rows`",
     }.items():
         with pytest.raises(TraubeError, match=message):
             get_source(name)

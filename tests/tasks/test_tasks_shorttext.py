@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from traube.errors import TraubeError, Unavailable
+from traube.foundation.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
-from traube.tasks.shorttext import COLLECTIONS
+from traube.tasks.readers.shorttext import COLLECTIONS
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from traube import paths
-from traube.errors import TraubeError, Unavailable
-from traube.files import frame_digest
-from traube.task import Task, index_texts, text_id
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.files import frame_digest
 from traube.tasks import get_source, load_task
-from traube.tasks.table import read_texts
+from traube.tasks.readers.table import read_texts
+from traube.tasks.task import Task, index_texts, text_id
 
 Own = Callable[..., Task]
 

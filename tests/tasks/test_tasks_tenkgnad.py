@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.errors import TraubeError, Unavailable
+from traube.foundation.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
 
 

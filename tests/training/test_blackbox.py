@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, rand_score
 
 from tests.training.test_training import words_task
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.metrics.clustering import purity
 from traube.models import load_model
 from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
-from traube.task import Task
+from traube.tasks.task import Task
 from traube.training import Cob, Trainer, Triplet, Untrained
 from traube.training.clusterings import Problem
 from traube.training.cob import LOSSES, Blackbox, cob_loss, linkage, margin, pairwise_distances

@@ -11,10 +11,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer as Body
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from traube import paths
+from traube.foundation import paths
 from traube.models import ModelCard, checkpoints, load_model
 from traube.models.transformer import Transformer, prompt_of
-from traube.task import Task, TaskCard, index_texts, make_split
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 from traube.training import clusterings
 from traube.training.clusterings import text_encoder
 from traube.training.cob import Cob

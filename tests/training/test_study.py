@@ -11,7 +11,7 @@ import pytest
 
 from tests.training.test_blackbox import RECIPE
 from tests.training.test_training import words_task
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.models.transformer import Transformer
 from traube.report.studies import history, importances, trials_table
 from traube.training import Cob, Wwm

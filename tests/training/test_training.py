@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.models import load_model
 from traube.models.transformer import Transformer
-from traube.task import Task, TaskCard, index_texts, make_split
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 from traube.training import Cob, Trainer, Triplet, Tsdae, Wwm
 from traube.training.base import Entry
 from traube.training.loop import last_whole

@@ -11,7 +11,7 @@ import psutil
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube.errors import DoesNotFit, TraubeError
+from traube.foundation.errors import DoesNotFit, TraubeError
 from traube.methods.parts import Part, get_clusterer, get_reducer
 
 Labels: TypeAlias = NDArray[np.int64]

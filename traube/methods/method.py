@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from traube.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError, unknown
 from traube.methods.parts import CLUSTERERS, REDUCERS, get_clusterer, get_reducer
 
 Params = Mapping[str, Mapping[str, Any]]

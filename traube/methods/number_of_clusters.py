@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.methods.apply import Matrix, cluster, reduce
 
 ROWS = 3_000

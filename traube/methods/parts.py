@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from traube.errors import TraubeError, unknown
-from traube.versions import versions
+from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.versions import versions
 
 Needs = Literal["any", "reduced", "vectors"]
 NUMERICAL = ("numpy", "scipy", "scikit-learn")

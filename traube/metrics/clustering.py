@@ -21,7 +21,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as sk
 from sklearn.metrics.cluster import expected_mutual_information
 
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.metrics.names import GROUPS, METRICS, NOISE_POLICIES
 
 Labels: TypeAlias = Sequence[Any] | NDArray[Any] | pd.Series
@@ -214,7 +214,7 @@ def replicates(
     Parameters
     ----------
     labels_true, labels_pred : as in `score`
-    groups : int64 [n], the group of each item, 0 to GROUPS - 1 (`traube.task.groups_of`)
+    groups : int64 [n], the group of each item, 0 to GROUPS - 1 (`traube.tasks.task.groups_of`)
     metrics : which of METRICS
 
     Returns

@@ -27,7 +27,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes half a second to import
 
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 from traube.metrics.names import GROUPS
 
 Array: TypeAlias = NDArray[np.float64]

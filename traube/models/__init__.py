@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from traube.cards import model_files
-from traube.config import parse, read_yaml
-from traube.errors import TraubeError, unknown
+from traube.foundation.cards import model_files
+from traube.foundation.config import parse, read_yaml
+from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.versions import installed
 from traube.models import checkpoints
 from traube.models.base import Encoder, Model, ModelCard, Precision, cache_key, fingerprint_on
 from traube.models.cache import EmbeddingCache
@@ -13,7 +14,6 @@ from traube.models.catalogue import catalogue
 from traube.models.lexical import BagOfWords, Lsa, TfIdf
 from traube.models.transformer import ENCODER_VERSION, Transformer
 from traube.models.vectors import Vectors
-from traube.versions import installed
 
 __all__ = [
     "CORPUS_BOUND",

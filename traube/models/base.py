@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.sparse import csr_matrix
 
-from traube.config import Strict
-from traube.files import digest
+from traube.foundation.config import Strict
+from traube.foundation.files import digest
 
 Dense = NDArray[np.float32]
 Precision = Literal["fp32", "bf16", "auto"]

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from traube.errors import TraubeError
-from traube.files import explained, locked, write_json
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import explained, locked, write_json
 from traube.models.base import Dense
 
 RECORD = np.dtype([("text", "V16"), ("checksum", "<u4")])

@@ -11,9 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import get_args
 
-from traube import paths
-from traube.errors import TraubeError, unknown
-from traube.files import digest, locked, read_json, write_json
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.files import digest, locked, read_json, write_json
 from traube.models.base import ModelCard, Precision
 from traube.models.catalogue import catalogue
 from traube.models.transformer import check_folder

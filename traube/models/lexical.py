@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
-from traube.errors import TraubeError
-from traube.files import digest
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest
+from traube.foundation.versions import versions
 from traube.models.base import Dense, ModelCard
-from traube.versions import versions
 
 SEED = 42
 LIBRARIES = ("scikit-learn", "scipy", "numpy")

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from traube import paths
-from traube.errors import TraubeError, Unavailable
-from traube.files import digest, file_sha256, read_json, write_json
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.files import digest, file_sha256, read_json, write_json
+from traube.foundation.versions import versions
 from traube.models.base import Dense, ModelCard
-from traube.versions import versions
 
 if TYPE_CHECKING:
     import torch

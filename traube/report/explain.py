@@ -5,13 +5,13 @@ from typing import Any
 
 import pandas as pd
 
-from traube.errors import TraubeError, unknown
+from traube.benchmark.current import computed_by_others, standing
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import CLUSTERING_VERSION, SCORING_VERSION
+from traube.benchmark.record import library_versions
+from traube.foundation.errors import TraubeError, unknown
 from traube.models import fingerprint_on, load_model
-from traube.params import Protocol
-from traube.plan import CLUSTERING_VERSION, SCORING_VERSION
-from traube.provenance import library_versions
 from traube.report.tables import main_metric
-from traube.standing import computed_by_others, standing
 from traube.store import Store
 from traube.tasks import get_source
 

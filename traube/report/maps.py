@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.evaluate import reduction_path
-from traube.params import Protocol
-from traube.standing import standing
+from traube.benchmark.current import standing
+from traube.benchmark.params import Protocol
+from traube.engine.evaluate import reduction_path
 from traube.store import Store
 
 SHOWN_CHARACTERS, WIDTH = 300, 60  # of a text, when it is pointed at

@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from traube.errors import TraubeError
-from traube.files import write_parquet
-from traube.params import Protocol
+from traube.benchmark.current import standing, within
+from traube.benchmark.params import Protocol
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import write_parquet
 from traube.report.tables import main_metric
-from traube.standing import standing, within
 from traube.store import Store
 
 KEYS = ["task", "protocol", "model", "method"]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from traube.errors import TraubeError
-from traube.files import write_json, write_text
-from traube.params import Params, Protocol
+from traube.benchmark.current import standing
+from traube.benchmark.params import Params, Protocol
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import write_json, write_text
 from traube.report.tables import leaderboard
-from traube.standing import standing
 from traube.store import Store
 
 DIGITS = 6

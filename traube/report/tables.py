@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube import paths
-from traube.files import digest
+from traube.benchmark.current import own_choice, standing
+from traube.benchmark.params import Protocol
+from traube.foundation import paths
+from traube.foundation.files import digest
 from traube.metrics.significance import CONFIDENCE, ONE_SEED, Sample, best, holm, interval, p_values
 from traube.models.checkpoints import trained_on
-from traube.params import Protocol
-from traube.standing import own_choice, standing
 from traube.store import Store
-from traube.task import TaskCard
+from traube.tasks.task import TaskCard
 
 COLUMNS = (
     "task", "family", "level", "protocol", "model", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds", "best",

@@ -5,9 +5,9 @@ from itertools import combinations
 
 import pandas as pd
 
-from traube.params import Protocol
+from traube.benchmark.current import standing, within
+from traube.benchmark.params import Protocol
 from traube.report.tables import main_metric
-from traube.standing import standing, within
 from traube.store import Store
 
 COLUMNS = (

@@ -1,16 +1,18 @@
 """The registry of tasks: those that come with Traube, and the user's own, described by cards in `cards/`."""
 
 import re
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any
 
-from traube.cards import task_files
-from traube.config import read_yaml
-from traube.errors import TraubeError, unknown
-from traube.task import Task
-from traube.tasks import blurbs, german_rows, newsgroups, pydocs, reddit, shorttext, tenkgnad, trec_car
-from traube.tasks.mteb_rows import MtebRows
+from traube.foundation.cards import task_files
+from traube.foundation.config import read_yaml
+from traube.foundation.errors import TraubeError, unknown
 from traube.tasks.source import Source
-from traube.tasks.table import Table
+from traube.tasks.task import Task
 
 __all__ = ["Source", "card_errors", "get_source", "load_task", "sources"]
 
@@ -61,12 +63,22 @@ def load_task(name: str) -> Task:
     return source.load()
 
 
+@lru_cache(maxsize=1)
+def _readers() -> tuple[ModuleType, ...]:
+    """The modules of `traube.tasks.readers`, found by themselves."""
+    from traube.tasks import readers
+
+    return tuple(import_module(f"{readers.__name__}.{module.name}") for module in iter_modules(readers.__path__))
+
+
 def _built_in() -> dict[str, Source]:
-    return {
-        source.name: source
-        for module in (pydocs, blurbs, tenkgnad, reddit, german_rows, shorttext, newsgroups, trec_car)
-        for source in module.sources()
-    }
+    readers = [module for module in _readers() if hasattr(module, "sources")]
+    return {source.name: source for module in readers for source in module.sources()}
+
+
+def _card_readers() -> dict[str, Any]:
+    """By the key that a card has, what reads its data."""
+    return {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
 
 
 def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
@@ -91,12 +103,9 @@ def _read_card(path: Path, taken: set[str]) -> Source:
     if (name := value.get("name", path.stem)) != path.stem:
         line = key_lines.get(("name",), 1)
         raise TraubeError(f"{path}: line {line}: name: '{name}' is not the name of the card; leave it out")
-    if "file" in value:
-        return Table.from_card(path, value, key_lines)
-    if "rows" in value or "dataset" in value:
-        return MtebRows.from_card(path, value, key_lines)
-    if "pydocs" in value:
-        return pydocs.Pydocs.from_card(path, value, key_lines)
-    raise TraubeError(
-        f"{path}: line 1: expected a key `file` (table), `rows` or `dataset` (MTEB's form), `pydocs` or `model`"
-    )
+    readers = _card_readers()
+    for key, reader in readers.items():
+        if key in value:
+            return reader.from_card(path, value, key_lines)
+    keys = ", ".join(f"`{key}`" for key in sorted(readers))
+    raise TraubeError(f"{path}: line 1: expected one of the keys {keys} (a task) or `model`")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from traube.errors import TraubeError
+from traube.foundation.errors import TraubeError
 
 FORMATS = "csv, tsv, jsonl (all three also .gz) or parquet"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from traube.errors import TraubeError, Unavailable
-from traube.files import digest, file_sha256
-from traube.task import Task, TaskCard, index_texts, make_split
+from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.files import digest, file_sha256
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 # The line of each key of a card, for errors.
 KeyLines = dict[tuple[Any, ...], int]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.task import make_split
+from traube.tasks.task import make_split
 
 SEED = 42
 

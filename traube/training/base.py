@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, ValidationError
 
-from traube.config import Strict
-from traube.errors import TraubeError
-from traube.evaluate import SILENT, Progress, evaluate
-from traube.files import digest, locked, read_json, write_json
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import cells
+from traube.engine.evaluate import SILENT, Progress, evaluate
+from traube.foundation.config import Strict
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest, locked, read_json, write_json
+from traube.foundation.versions import versions
 from traube.models.transformer import Transformer
-from traube.params import Protocol
-from traube.plan import cells
-from traube.task import Task
-from traube.versions import versions
+from traube.tasks.task import Task
 
 METRIC = "v_measure/noise_as_cluster"
 # As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing reduced.

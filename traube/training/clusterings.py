@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube.errors import TraubeError
-from traube.files import digest
+from traube.benchmark.params import Protocol
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest
 from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
-from traube.params import Protocol
-from traube.task import Task
+from traube.tasks.task import Task
 from traube.training.base import Examples, Recipe, Trainer, mean_score
 
 # As COB validates: average linkage on Euclidean distances, the true number of clusters (D.3, D.6).

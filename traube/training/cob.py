@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube import workers
-from traube.errors import TraubeError
-from traube.task import Task
+from traube.engine import workers
+from traube.foundation.errors import TraubeError
+from traube.tasks.task import Task
 from traube.training.clusterings import (
     ClusteringRecipe,
     ClusteringTrainer,

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traube.files import read_json
+from traube.foundation.files import read_json
 
 if TYPE_CHECKING:
     from traube.training.base import _Run

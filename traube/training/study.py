@@ -9,11 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from traube.errors import TraubeError
-from traube.evaluate import SILENT, Progress
-from traube.files import digest, locked
+from traube.engine.evaluate import SILENT, Progress
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest, locked
 from traube.models.transformer import Transformer
-from traube.task import Task
+from traube.tasks.task import Task
 from traube.training.base import Entry, Trainer
 from traube.training.cob import Cob
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube.errors import TraubeError
-from traube.task import Task
+from traube.foundation.errors import TraubeError
+from traube.tasks.task import Task
 from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, SplitExamples, text_encoder
 
 

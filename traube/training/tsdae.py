@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from traube.models.transformer import prompt_of
-from traube.task import Task
+from traube.tasks.task import Task
 from traube.training.base import Examples, Recipe, Trainer
 
 DELETED = 0.6

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube.errors import TraubeError
-from traube.evaluate import Progress
+from traube.engine.evaluate import Progress
+from traube.foundation.errors import TraubeError
 from traube.models.transformer import prompt_of
-from traube.task import Task
+from traube.tasks.task import Task
 from traube.training.base import Examples, Recipe, Trainer
 
 SHARE = 0.15

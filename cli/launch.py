@@ -1,0 +1,146 @@
+"""Runs of the Dagster graph, started from the command line: in this process, on the instance that the UI shows."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+
+from assets.common import MODELS, data_keys, model_keys
+from definitions import build_defs
+from sensors.lost_runs import end_lost_runs, own_process
+from traube.benchmark.params import load_params
+from traube.benchmark.plan import Request, wanted_models
+from traube.engine.evaluate import Progress
+from traube.foundation import paths
+from traube.foundation.files import explained, write_text
+
+
+def prepare() -> None:
+    """Make the home folder ready, so that the command line, `dagster dev` and MLflow all meet the same history."""
+    home, project = paths.home(), paths.PROJECT
+    instance = home / "dagster"
+    with explained(home):
+        instance.mkdir(parents=True, exist_ok=True)
+        link = instance / "dagster.yaml"
+        if not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(project / "dagster.yaml")
+    os.environ["DAGSTER_HOME"] = str(instance)
+    os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}")
+    environment = f"DAGSTER_HOME={instance}\nMLFLOW_TRACKING_URI={os.environ['MLFLOW_TRACKING_URI']}\n"
+    if home == project / ".traube" and not _same(project / ".env", environment):
+        write_text(project / ".env", environment)
+
+
+def _same(path: Any, text: str) -> bool:
+    return path.exists() and path.read_text() == text
+
+
+def align(instance: dg.DagsterInstance) -> list[str]:
+    """Bring an instance in line: a partition for each model, and no run whose process is gone.
+
+    Returns the ids of the runs that were ended.
+    """
+    assert MODELS.name is not None
+    instance.add_dynamic_partitions(MODELS.name, list(wanted_models(load_params())))
+    return end_lost_runs(instance)
+
+
+class Launcher:
+    """Starts jobs in this process.
+
+    Parameters
+    ----------
+    progress : who is told of the work done inside the steps
+    verbose : show Dagster's own log
+    """
+
+    def __init__(self, progress: Progress, verbose: bool = False) -> None:
+        prepare()
+        self.instance = dg.DagsterInstance.get()
+        self.lost = align(self.instance)
+        self.definitions = build_defs(progress=progress)
+        self.level = "INFO" if verbose else "CRITICAL"
+
+    def __enter__(self) -> "Launcher":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.instance.dispose()
+
+    def datasets(self, tasks: Sequence[str]) -> list[str]:
+        """Read tasks. Returns the errors, one line each."""
+        return self._execute("datasets", data_keys(tasks))
+
+    def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
+        """Evaluate one model on tasks. Returns the errors, one line each."""
+        assert MODELS.name is not None
+        self.instance.add_dynamic_partitions(MODELS.name, [model])
+        asked = {
+            "protocol": request.protocol_name,
+            "methods": [m.name for m in request.methods or ()],
+            "seeds": list(request.seeds or ()),
+        }
+        config = {"resources": {"benchmark": {"config": asked}}}
+        return self._execute("evaluate", model_keys(tasks), config, partition_key=model)
+
+    def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
+        """Train a model on a task. Returns the errors, one line each."""
+        key = dg.AssetKey(["checkpoints", trainer, task])
+        asked = {"model": model, "recipe": recipe, "unlabelled": unlabelled}
+        return self._execute("train", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
+
+    def tune(self, trainer: str, task: str, model: str, trials: int, recipe: dict[str, str]) -> list[str]:
+        """Search for a trainer's recipe on a task. Returns the errors, one line each."""
+        key = dg.AssetKey(["studies", trainer, task])
+        asked = {"model": model, "trials": trials, "recipe": recipe}
+        return self._execute("tune", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
+
+    def publish(self) -> list[str]:
+        """Rebuild leaderboard and report. Returns the errors, one line each."""
+        return self._execute("publish", None)
+
+    def _execute(
+        self, name: str, selection: list[dg.AssetKey] | None, config: dict[str, Any] | None = None, **options: Any
+    ) -> list[str]:
+        loggers = {"loggers": {"console": {"config": {"log_level": self.level}}}}
+        tags = {**own_process(), "traube/publishes": "yes"}
+        result = self.definitions.resolve_job_def(name).execute_in_process(
+            run_config={**loggers, **(config or {})},
+            instance=self.instance,
+            asset_selection=selection,
+            tags=tags,
+            raise_on_error=False,
+            **options,
+        )
+        if _interrupted(result):
+            # Dagster calls an interrupted run in this process a failure; it is a cancellation, and raises no alarm
+            self.instance.report_run_canceled(result.dagster_run, "stopped by Ctrl-C")
+            raise KeyboardInterrupt
+        return [] if result.success else _errors(result)
+
+
+def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
+    failures = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    return any(error and error.cls_name == "DagsterExecutionInterruptedError" for error in failures)
+
+
+def _errors(result: dg.ExecuteInProcessResult) -> list[str]:
+    """What went wrong, one line each: failed blocking checks, and steps that failed by themselves."""
+    found = []
+    for check in result.get_asset_check_evaluations():
+        if check.blocking and not check.passed:
+            rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
+            where = f" ({rows.value} rows; see {page.value})" if rows and page else ""
+            found.append(f"{check.asset_key.to_user_string()}: the blocking check '{check.check_name}' failed{where}")
+    for event in result.all_events:
+        if not event.is_step_failure:
+            continue
+        raised, deliberate = event.step_failure_data.error, event.step_failure_data.user_failure_data
+        if raised and raised.cls_name == "DagsterAssetCheckFailedError":
+            continue  # said above
+        cause = (raised.cause or raised).message.strip() if raised else "failed"
+        text = deliberate.description if deliberate else cause
+        found.append(f"{str(event.step_key).replace('__', '/')}: {text}")
+    return found or ["the run failed; see the Dagster UI (`make dev`)"]

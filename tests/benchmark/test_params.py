@@ -1,0 +1,101 @@
+"""params.yaml: the benchmark in one file, whose mistakes are found before any work is done."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from traube.benchmark.params import Params, load_params
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
+
+PARAMS = """\
+protocol: paper
+tasks: [pydocs_s2s]
+models: [bow]
+protocols:
+  paper:
+    reducers: [none, pca]
+    clusterers:
+    - kmeans
+    - hdbscan
+    parameters:
+      kmeans:
+        n_init: 10
+      pca: {n_components: 5}
+    seeds: [1, 2]
+"""
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """params.yaml, with one thing replaced."""
+
+    def replaced(old: str, new: str) -> Path:
+        assert PARAMS.count(old) == 1
+        (tmp_path / "params.yaml").write_text(PARAMS.replace(old, new))
+        return tmp_path / "params.yaml"
+
+    return replaced
+
+
+@pytest.fixture
+def params(write: Write) -> Params:
+    return load_params(write("[1, 2]", "[1, 2]"))
+
+
+def test_a_protocol_is_every_reducer_with_every_clusterer(params: Params) -> None:
+    names = [method.name for method in params.chosen().methods()]
+    assert names == ["none/kmeans", "none/hdbscan", "pca/kmeans", "pca/hdbscan"]
+
+
+def test_parameters_of_a_protocol_replace_the_defaults(params: Params) -> None:
+    method = params.chosen("paper").method("pca/kmeans")
+    assert method.reducer_params == {"n_components": 5}
+    assert method.clusterer_params["n_init"] == 10
+    assert method.clusterer_params["max_iter"] == 300
+
+
+def test_a_protocol_that_does_not_exist_is_refused_with_the_near_one(params: Params) -> None:
+    with pytest.raises(TraubeError, match=r"^unknown protocol 'papper': did you mean paper\?$"):
+        params.chosen("papper")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("protocol: paper", "protocol: peper", "line 1: protocol: unknown protocol 'peper': did you mean paper?"),
+        ("- kmeans\n", "- k-means\n", "line 8: protocols.paper.clusterers: unknown clusterer 'k-means': did you mean kmeans"),
+        ("[none, pca]", "[pac]", "line 6: protocols.paper.reducers: unknown reducer 'pac': did you mean pca"),
+        ("      kmeans:", "      kmaens:", "line 11: protocols.paper.parameters: unknown reducer or clusterer 'kmaens'"),
+        ("n_init: 10", "n_inti: 10",
+         "line 12: protocols.paper.parameters.kmeans: unknown parameter of kmeans 'n_inti': did you mean n_init or init?"),
+        ("n_init: 10", "n_clusters: 3", "line 12: protocols.paper.parameters.kmeans: kmeans: 'n_clusters' is no parameter"),
+        ("n_init: 10", "n_init: .nan", "line 12: protocols.paper.parameters.kmeans: kmeans: parameters must be numbers"),
+        ("seeds: [1, 2]", "seed: [1, 2]", "line 14: protocols.paper.seed: Extra inputs are not permitted"),
+        ("seeds: [1, 2]", "seeds: []", "line 14: protocols.paper.seeds: Tuple should have at least 1 item"),
+        ("seeds: [1, 2]", "precision: fp8", "line 14: protocols.paper.precision: Input should be 'fp32', 'bf16' or 'auto'"),
+        ("models: [bow]\n", "", "line 1: models: Field required"),
+        ("tasks: [pydocs_s2s]", "tasks: []", "line 2: tasks: Tuple should have at least 1 item"),
+        ("  paper:", "  paper: [", "line 7: not valid YAML: expected ',' or ']'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_by_line_and_key(write: Write, old: str, new: str, message: str) -> None:
+    path = write(old, new)
+    with pytest.raises(TraubeError, match=f"^{re.escape(f'{path}: {message}')}"):
+        load_params(path)
+
+
+def test_params_lie_where_traube_params_says(write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRAUBE_PARAMS", str(write("[bow]", "[bow, lsa]")))
+    assert load_params().models == ("bow", "lsa")
+    monkeypatch.setenv("TRAUBE_PARAMS", str(tmp_path / "none.yaml"))
+    with pytest.raises(TraubeError, match=r"none\.yaml: there is no such file"):
+        load_params()
+
+
+def test_the_params_that_come_with_traube_are_sound() -> None:
+    params = load_params(paths.PROJECT / "params.yaml")
+    assert all(protocol.methods() for protocol in params.protocols.values())

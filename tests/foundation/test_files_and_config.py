@@ -1,0 +1,210 @@
+"""Files are whole or absent, locks die with their process, and a fault in YAML is named by line and key."""
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+
+from traube.foundation.config import Strict, parse, read_yaml
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import atomic, digest, frame_digest, locked, write_json, write_parquet, write_text
+
+# atomic files
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_replaced_at_once_and_only_by_a_whole_one(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "report.html"
+    write_text(path, "old")
+    with atomic(path) as temporary:
+        temporary.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert names(path.parent) == ["report.html"]
+
+
+def test_a_failure_in_the_middle_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_text(path, "old")
+    with pytest.raises(KeyboardInterrupt), atomic(path) as temporary:  # noqa: PT012
+        temporary.write_text("half of the n")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["report.html"]
+
+
+def test_a_value_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="mixed"):
+        write_parquet(tmp_path / "table.parquet", pd.DataFrame({"mixed": [1, "a", b"b"]}))
+    assert names(tmp_path) == []
+
+
+def test_a_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
+    write_json(tmp_path / "ours.json", {})
+    (tmp_path / "any.json").touch()
+    assert (tmp_path / "ours.json").stat().st_mode == (tmp_path / "any.json").stat().st_mode
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a device that is always full")
+def test_a_full_disk_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "scores.parquet"
+    message = f"^{path}: the disk is full: free some space and run again; what is finished is kept$"
+    with pytest.raises(TraubeError, match=message), atomic(path), Path("/dev/full").open("wb") as file:
+        file.write(b"scores")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (errno.EROFS, "the file system is read-only: point TRAUBE_HOME at a folder that can be written"),
+        (errno.EACCES, "no permission to write: point TRAUBE_HOME at a folder that can be written"),
+        (errno.EDQUOT, "the disk quota is used up: free some space and run again; what is finished is kept"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, message: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    # simulated: to root, as whom tests may run, every folder of this disk is open
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(TraubeError, match=f"^{tmp_path / 'a.json'}: {message}$"):
+        write_json(tmp_path / "a.json", {})
+    assert names(tmp_path) == []
+
+
+def test_a_folder_below_a_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "home").touch()
+    path = tmp_path / "home" / "store" / "a.json"
+    with pytest.raises(TraubeError, match=f"^{path}: .*TRAUBE_HOME"):
+        write_json(path, {})
+    with pytest.raises(TraubeError, match=f"^{path}: .*TRAUBE_HOME"), locked(path):
+        pass
+
+
+def test_other_errors_of_the_system_are_one_line_too(tmp_path: Path) -> None:
+    with pytest.raises(TraubeError, match=f"^{tmp_path / 'a.json'}: Input/output error$"), atomic(tmp_path / "a.json"):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+# locks
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from traube.foundation.files import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_lock_keeps_others_out_until_its_process_dies(tmp_path: Path) -> None:
+    path, inside = tmp_path / "folder" / "leaderboard", threading.Event()
+
+    def enter() -> None:
+        with locked(path):
+            inside.set()
+
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        thread = threading.Thread(target=enter)
+        thread.start()
+        assert not inside.wait(0.3)
+        process.send_signal(signal.SIGKILL)
+        assert inside.wait(10)
+        thread.join()
+
+
+def test_a_lock_is_free_again_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), locked(tmp_path / "a"):
+        raise KeyError
+    with locked(tmp_path / "a"):
+        pass
+
+
+# hashes
+
+
+def test_a_digest_is_the_same_on_every_machine_and_in_any_order_of_keys() -> None:
+    assert digest({"b": [1, 2.5, None], "a": "ä"}) == digest({"a": "ä", "b": [1, 2.5, None]}) == "a870259482aafc73"
+
+
+@given(st.lists(st.text(max_size=3) | st.none(), max_size=4), st.lists(st.text(max_size=3) | st.none(), max_size=4))
+def test_columns_have_one_digest_only_if_they_are_equal(a: list[str | None], b: list[str | None]) -> None:
+    first, second = (pd.DataFrame({"x": pd.Series(values, dtype="object")}) for values in (a, b))
+    assert (frame_digest(first) == frame_digest(second)) == (a == b)
+
+
+def test_the_name_of_a_column_counts() -> None:
+    assert frame_digest(pd.DataFrame({"x": ["a"]})) != frame_digest(pd.DataFrame({"y": ["a"]}))
+
+
+# YAML
+
+
+class Inner(Strict):
+    seeds: tuple[int, ...] = ()
+
+
+class Outer(Strict):
+    name: str
+    inner: dict[str, Inner] = Field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: [", "line 1: not valid YAML: expected the node content, but found '<stream end>'"),
+        ("name: a\n  b: c", "line 2: not valid YAML: mapping values are not allowed here"),
+        ("- a\n- b", "line 1: expected `key: value` lines"),
+        ("", "line 1: expected `key: value` lines"),
+        ("inner: {}", "line 1: name: Field required"),
+        ("name: a\nnaem: b", "line 2: naem: Extra inputs are not permitted (keys here: inner, name)"),
+        ("naem: b", "line 1: naem: Extra inputs are not permitted (keys here: inner, name)"),
+        (
+            "name: a\ninner:\n  x: {}\n  y:\n    seeds:\n    - 1\n    - two",
+            "line 7: inner.y.seeds.1: Input should be a valid integer, unable to parse string as an integer",
+        ),
+        ("name: a\ninner:\n  x:\n    sed: [1]", "line 4: inner.x.sed: Extra inputs are not permitted"),
+    ],
+)
+def test_a_fault_in_yaml_is_named_by_file_line_and_key(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "card.yaml"
+    path.write_text(text)
+    with pytest.raises(TraubeError, match=f"^{re.escape(f'{path}: {message}')}$"):
+        parse(Outer, *read(path))
+
+
+def read(path: Path) -> tuple[dict, Path, dict]:
+    value, lines = read_yaml(path)
+    return value, path, lines
+
+
+def test_yaml_that_is_absent_or_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "card.yaml"
+    with pytest.raises(TraubeError, match=f"^{path}: there is no such file$"):
+        read_yaml(path)
+    path.write_bytes("name: Stra\xdfe".encode("latin-1"))
+    with pytest.raises(TraubeError, match=rf"^{path}: not UTF-8 \(byte 10\)$"):
+        read_yaml(path)
+
+
+def test_good_yaml_becomes_a_model(tmp_path: Path) -> None:
+    (tmp_path / "card.yaml").write_text("name: a # a comment\ninner: {x: {seeds: [1, 2]}}\n")
+    assert parse(Outer, *read(tmp_path / "card.yaml")) == Outer(name="a", inner={"x": Inner(seeds=(1, 2))})

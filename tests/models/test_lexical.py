@@ -1,0 +1,85 @@
+"""Lexical baselines are fitted on the texts they are given, so their vectors hold for one corpus only."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from traube.engine.evaluate import embed
+from traube.foundation.errors import TraubeError
+from traube.models import EmbeddingCache, fingerprint_on, load_model
+from traube.tasks.task import Task
+
+LEXICAL = ["bow", "tfidf", "lsa"]
+
+
+def dense(values: object) -> np.ndarray:
+    return values.toarray() if sparse.issparse(values) else np.asarray(values)
+
+
+def test_bag_of_words_counts_words() -> None:
+    assert dense(load_model("bow").encode(["cat dog cat", "dog owl"])).tolist() == [[2, 1, 0], [0, 1, 1]]
+
+
+def test_tfidf_rows_have_length_one_and_rare_words_weigh_more() -> None:
+    vectors = dense(load_model("tfidf").encode(["cat dog", "dog owl"]))  # cat, dog, owl
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
+    assert vectors[0, 0] > vectors[0, 1] > vectors[0, 2] == 0
+
+
+def test_lsa_puts_texts_with_common_words_close(tiny_task: Task) -> None:
+    vectors = dense(load_model("lsa").encode(tiny_task.texts))
+    assert vectors.shape[0] == len(tiny_task.texts) and vectors.shape[1] <= 128
+    similarity = vectors @ vectors.T
+    bread, football = (np.array([word in t for t in tiny_task.texts]) for word in (("dough"), ("goal")))
+    assert similarity[np.ix_(bread, bread)].mean() > 2 * similarity[np.ix_(bread, football)].mean()
+
+
+@pytest.mark.parametrize("name", LEXICAL)
+def test_the_same_texts_have_the_same_vectors_in_float32(name: str, tiny_task: Task) -> None:
+    first, second = (dense(load_model(name).encode(tiny_task.texts)) for _ in range(2))
+    assert first.dtype == np.float32
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("name", LEXICAL)
+def test_the_fingerprint_on_a_corpus_changes_with_the_corpus(name: str) -> None:
+    model = load_model(name)
+    assert model.corpus_bound
+    assert fingerprint_on(model, "corpus 1") == fingerprint_on(load_model(name), "corpus 1")
+    assert len({model.fingerprint, fingerprint_on(model, "corpus 1"), fingerprint_on(model, "corpus 2")}) == 3
+
+
+def test_models_differ_in_their_fingerprints() -> None:
+    assert len({load_model(name).fingerprint for name in LEXICAL}) == 3
+
+
+@pytest.mark.parametrize("name", LEXICAL)
+def test_texts_without_words_are_one_clear_error(name: str) -> None:
+    with pytest.raises(TraubeError, match=rf"^model '{name}': no vocabulary: the texts hold no words"):
+        load_model(name).encode(["...", "!"])
+
+
+def test_lsa_of_one_text_is_one_clear_error() -> None:
+    with pytest.raises(TraubeError, match=r"^model 'lsa': LSA needs at least two texts and two words$"):
+        load_model("lsa").encode(["cat dog"])
+
+
+@pytest.mark.parametrize("name", ["bow", "lsa"])  # a sparse and a dense matrix
+@pytest.mark.parametrize("keep", [None, 0, 100])
+def test_the_matrix_of_a_corpus_is_kept_and_a_damaged_one_made_anew(
+    name: str, keep: int | None, tmp_path: Path, tiny_task: Task
+) -> None:
+    def encode() -> tuple[np.ndarray, int]:
+        vectors, encoded = embed(tiny_task.texts, load_model(name), EmbeddingCache(tmp_path), tmp_path / "matrix")
+        return dense(vectors.load()), encoded
+
+    vectors, encoded = encode()
+    assert encoded == len(tiny_task.texts)
+    if keep is not None:
+        (path,) = tmp_path.glob("matrix-*")
+        path.write_bytes(path.read_bytes()[:keep])
+    again, encoded = encode()
+    assert np.array_equal(again, vectors)
+    assert encoded == (0 if keep is None else len(tiny_task.texts))

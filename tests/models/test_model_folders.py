@@ -1,0 +1,293 @@
+"""A matrix of model folders: each gives the vectors of `SentenceTransformer.encode` bit for bit, or is refused with the reason."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Transformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding
+
+from traube.foundation.errors import TraubeError
+from traube.models import ModelCard, checkpoints
+from traube.models.transformer import Transformer as Model
+from traube.models.transformer import _files
+
+TEXTS = ["the cat", "a dog a star", "soup", "bread bread bread the dog", "star", "the the a a cat cat"]
+PROMPT = "query the "
+POOLINGS = ("mean", "cls", "lasttoken", "weightedmean")
+CASES = list(product(POOLINGS, (None, PROMPT), (True, False), (None, 8), ("plain", "dense", "normalised")))
+
+
+def model(folder: Path, **card: Any) -> Model:
+    return Model(ModelCard.model_validate({"name": "case", "model": str(folder), **card}), "cpu")
+
+
+def peer(folder: Path) -> np.ndarray:
+    """What sentence-transformers makes of a folder, in fp32, in batches as here."""
+    network = SentenceTransformer(
+        str(folder), device="cpu", local_files_only=True, model_kwargs={"dtype": torch.float32}
+    )
+    return network.encode(TEXTS, batch_size=len(TEXTS))
+
+
+def saved(folder: Path, modules: list[Any], prompt: str | None = None, truncate_dim: int | None = None) -> Path:
+    prompts = {"cluster": prompt} if prompt else None
+    network = SentenceTransformer(
+        modules=modules,
+        device="cpu",
+        prompts=prompts,
+        default_prompt_name="cluster" if prompt else None,
+        truncate_dim=truncate_dim,
+    )
+    network.save(str(folder), create_model_card=False)
+    return folder
+
+
+def after(kind: str, dimensions: int) -> list[Any]:
+    torch.manual_seed(1)
+    return {"plain": [], "dense": [Dense(dimensions, 16)], "normalised": [Normalize()]}[kind]
+
+
+@pytest.mark.parametrize(("pooling", "prompt", "include_prompt", "truncate_dim", "rest"), CASES)
+def test_a_folder_gives_sentence_transformers_vectors(
+    tiny_bert: Path,
+    tmp_path: Path,
+    pooling: str,
+    prompt: str | None,
+    include_prompt: bool,
+    truncate_dim: int | None,
+    rest: str,
+) -> None:
+    body = Transformer(str(tiny_bert))
+    pooled = Pooling(32, pooling_mode=pooling, include_prompt=include_prompt)
+    folder = saved(tmp_path / "model", [body, pooled, *after(rest, 32)], prompt, truncate_dim)
+    found = model(folder).encode(TEXTS)
+    assert found.shape[1] == (truncate_dim or (16 if rest == "dense" else 32))
+    assert np.array_equal(found, peer(folder))
+
+
+def test_the_matrix_can_fail(tiny_bert: Path, tmp_path: Path) -> None:
+    """The settings that the matrix varies do change vectors, so equality is no matter of course."""
+    kinds = {
+        "bare": (None, True, None),
+        "prompt": (PROMPT, True, None),
+        "left out": (PROMPT, False, None),
+        "cut": (None, True, 8),
+    }
+    found = {
+        name: model(
+            saved(tmp_path / name, [Transformer(str(tiny_bert)), Pooling(32, include_prompt=include)], prompt, cut)
+        ).encode(TEXTS)
+        for name, (prompt, include, cut) in kinds.items()
+    }
+    assert len({values.tobytes() for values in found.values()}) == len(kinds)
+
+
+def old_layout(tiny_bert: Path, folder: Path) -> Path:
+    """As sentence-transformers before version 2 saved it: every module in a folder of its own."""
+    shutil.copytree(tiny_bert, folder / "0_Transformer")
+    (folder / "0_Transformer" / "sentence_bert_config.json").write_text(
+        '{"max_seq_length": 32, "do_lower_case": false}'
+    )
+    (folder / "1_Pooling").mkdir()
+    config = {"word_embedding_dimension": 32, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{path[2:]}"}
+        for i, path in enumerate(("0_Transformer", "1_Pooling"))
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    return folder
+
+
+def tiny_t5(tiny_bert: Path, folder: Path) -> Path:
+    from transformers import AutoTokenizer, T5Config, T5EncoderModel
+
+    torch.manual_seed(0)
+    size = len(AutoTokenizer.from_pretrained(tiny_bert))
+    config = T5Config(vocab_size=size, d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, pad_token_id=0)
+    T5EncoderModel(config).save_pretrained(folder / "body")
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder / "body")
+    return saved(
+        folder / "model",
+        [Transformer(str(folder / "body")), Pooling(32), Dense(32, 16, bias=False), Normalize()],
+        PROMPT,
+    )
+
+
+def static(tiny_bert: Path, folder: Path) -> Path:
+    from transformers import AutoTokenizer
+
+    torch.manual_seed(0)
+    return saved(folder, [StaticEmbedding(AutoTokenizer.from_pretrained(tiny_bert), embedding_dim=24)], PROMPT, 8)
+
+
+def causal(tiny_bert: Path, folder: Path) -> Path:
+    """A plain decoder: sentence-transformers takes its last token."""
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **size)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+OTHERS: dict[str, Callable[[Path, Path], Path]] = {
+    "old layout": old_layout,
+    "T5": tiny_t5,
+    "static": static,
+    "plain": lambda bert, folder: Path(shutil.copytree(bert, folder)),
+    "causal": causal,
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_kinds_of_folders_too(tiny_bert: Path, tmp_path: Path, kind: str) -> None:
+    folder = OTHERS[kind](tiny_bert, tmp_path / "made")
+    assert np.array_equal(model(folder).encode(TEXTS), peer(folder))
+
+
+def test_a_causal_model_is_pooled_by_its_last_token_unless_a_card_says_otherwise(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    folder = causal(tiny_bert, tmp_path / "model")
+    last, mean = model(folder), model(folder, pooling="mean")
+    assert np.array_equal(last.encode(TEXTS), model(folder, pooling="lasttoken").encode(TEXTS))
+    assert not np.allclose(last.encode(TEXTS), mean.encode(TEXTS))
+    assert last.fingerprint != mean.fingerprint
+
+
+def test_a_static_model_is_a_checkpoint_like_any_other(tiny_bert: Path, home: Path) -> None:
+    static(tiny_bert, checkpoints.paths.checkpoints() / "static")
+    assert checkpoints.check(checkpoints.paths.checkpoints() / "static").name == "static"
+    assert not checkpoints.errors()
+
+
+def test_a_card_may_say_another_prompt_or_none(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = saved(tmp_path / "model", [Transformer(str(tiny_bert)), Pooling(32)], PROMPT)
+    bare = saved(tmp_path / "bare", [Transformer(str(tiny_bert)), Pooling(32)])
+    assert np.array_equal(model(folder, prompt="").encode(TEXTS), peer(bare))
+    assert model(folder, prompt="").fingerprint != model(folder).fingerprint
+    assert np.array_equal(model(bare, prompt=PROMPT).encode(TEXTS), peer(folder))
+
+
+@pytest.mark.parametrize("kind", ["SparseEncoder", "CrossEncoder"])
+def test_what_gives_no_dense_vector_of_a_text_is_refused(tiny_bert: Path, tmp_path: Path, kind: str) -> None:
+    folder = saved(tmp_path / "model", [Transformer(str(tiny_bert)), Pooling(32)])
+    path = folder / "config_sentence_transformers.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_type": kind}))
+    with pytest.raises(TraubeError, match=f"it is a {kind}; only models that give each text one dense vector"):
+        model(folder).encode(TEXTS)
+
+
+# fingerprints
+
+
+def nested(tiny_bert: Path, folder: Path) -> Path:
+    """The old layout with a plain list of words in the subfolder: no tokenizer.json."""
+    made = old_layout(tiny_bert, folder)
+    inside = made / "0_Transformer"
+    words = json.loads((inside / "tokenizer.json").read_text())["model"]["vocab"]
+    (inside / "vocab.txt").write_text("\n".join(sorted(words, key=words.get)) + "\n")
+    (inside / "tokenizer.json").unlink()
+    return made
+
+
+def test_a_vocabulary_in_a_subfolder_is_part_of_the_fingerprint(tiny_bert: Path, tmp_path: Path) -> None:
+    one, other = nested(tiny_bert, tmp_path / "one"), nested(tiny_bert, tmp_path / "other")
+    assert model(one).fingerprint == model(other).fingerprint
+    path = other / "0_Transformer" / "vocab.txt"
+    words = path.read_text().split()
+    path.write_text("\n".join([*words[:5], *reversed(words[5:])]) + "\n")
+    assert not np.array_equal(model(one).encode(TEXTS), model(other).encode(TEXTS))
+    assert model(one).fingerprint != model(other).fingerprint
+
+
+def files_of(folder: Path) -> Iterator[str]:
+    return (path.relative_to(folder).as_posix() for path in _files(folder))
+
+
+def test_documents_and_what_is_never_opened_are_not_part_of_it(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = old_layout(tiny_bert, tmp_path / "model")
+    before = list(files_of(folder))
+    for name in (
+        "README.md",
+        "LICENSE",
+        "onnx/model.onnx",
+        "pytorch_model.bin.bak",
+        ".cache/x.json",
+        "checkpoint.json",
+        "train.py",
+    ):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("x")
+    assert list(files_of(folder)) == before
+    (folder / "0_Transformer" / "bpe.codes").write_text("x")
+    assert "0_Transformer/bpe.codes" in files_of(folder)
+
+
+def test_the_hub_downloads_what_is_hashed() -> None:
+    """One list: huggingface_hub's own filter agrees with ours."""
+    from huggingface_hub.utils import filter_repo_objects
+
+    from traube.models.transformer import UNREAD
+
+    names = [
+        "config.json",
+        "0_Transformer/vocab.txt",
+        "spiece.model",
+        "1_Dense/model.safetensors",
+        "tokenizer.model",
+        "x/y/merges.txt",
+    ]
+    others = [
+        "README.md",
+        "pytorch_model.bin",
+        "onnx/model.onnx",
+        "onnx/config.json",
+        "tf_model.h5",
+        "modeling.py",
+        ".gitattributes",
+    ]
+    assert list(filter_repo_objects(names + others, ignore_patterns=list(UNREAD))) == names
+
+
+def test_a_folder_without_a_vocabulary_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    (folder / "tokenizer.json").unlink()  # tokenizer_config.json stays
+    with pytest.raises(TraubeError, match=r"no vocabulary; expected tokenizer\.json$"):
+        model(folder).encode(TEXTS)
+    folder = old_layout(tiny_bert, tmp_path / "old")
+    (folder / "0_Transformer" / "tokenizer.json").rename(folder / "tokenizer.json")  # not where it is looked for
+    with pytest.raises(TraubeError, match=r"no vocabulary; expected tokenizer\.json$"):
+        model(folder).encode(TEXTS)
+
+
+def test_an_empty_vocabulary_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = nested(tiny_bert, tmp_path / "model")
+    (folder / "0_Transformer" / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
+    with pytest.raises(TraubeError, match="its vocabulary is empty: all texts would have one vector"):
+        model(folder).encode(TEXTS)
+
+
+def test_weights_that_are_overwritten_between_hashing_and_loading_are_noticed(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    chosen = model(folder)
+    before = chosen.fingerprint
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"] += 1
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(TraubeError, match="its files changed while they were read; run again"):
+        chosen.encode(TEXTS)
+    assert model(folder).fingerprint != before
+    assert len(model(folder).encode(TEXTS)) == len(TEXTS)

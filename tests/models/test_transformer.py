@@ -1,0 +1,432 @@
+"""Sentence-transformers models: the same vectors as the original library's, faster, and never code or pickles from a folder."""
+
+import json
+import logging
+import re
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from traube.foundation.errors import TraubeError, Unavailable
+from traube.models import ModelCard, card_errors, load_model, model_cards
+from traube.models.transformer import Transformer
+
+TEXTS = [
+    "A cat sleeps on the warm windowsill.",
+    "Stars are born in clouds of gas.",
+    "soup",
+    "The keeper saved a penalty in the last minute, and the crowd in the stadium would not stop singing. " * 20,
+    "Größenwahn, naïve café, 日本語 🙂",
+    " ",
+    "soup",
+]
+WORDS = ["the cat", "a dog a star", "soup", "bread bread bread the dog", "star", "the the a a cat cat"] * 3
+
+
+def tiny(folder: Path, device: str = "cpu", **card: object) -> Transformer:
+    return Transformer(ModelCard.model_validate({"name": "tiny", "model": str(folder), **card}), device)
+
+
+def deviation(a: np.ndarray, b: np.ndarray) -> float:
+    """Largest 1 - cosine of rows."""
+    a, b = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (a.astype(np.float64), b.astype(np.float64)))
+    return float(1 - (a * b).sum(axis=1).min())
+
+
+@pytest.fixture(scope="module")
+def vectors(minilm: Transformer) -> np.ndarray:
+    return minilm.encode(TEXTS)
+
+
+@pytest.fixture
+def copy(tiny_bert: Path, tmp_path: Path) -> Path:
+    """The tiny encoder's folder, to be damaged."""
+    return Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+
+
+# vectors
+
+
+def test_minilm_gives_the_vectors_of_sentence_transformers(minilm: Transformer, vectors: np.ndarray) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    original = SentenceTransformer(str(minilm.folder), device="cpu").encode(TEXTS)
+    assert vectors.dtype == np.float32
+    assert np.abs(vectors - original).max() < 1e-5
+
+
+def test_vectors_do_not_depend_on_the_order_or_company_of_the_texts(minilm: Transformer, vectors: np.ndarray) -> None:
+    order = np.random.default_rng(0).permutation(len(TEXTS))
+    assert np.abs(minilm.encode([TEXTS[i] for i in order]) - vectors[order]).max() < 1e-6
+    assert np.abs(minilm.encode([TEXTS[0]]) - vectors[:1]).max() < 1e-6
+
+
+def test_equal_texts_have_equal_vectors_and_batches_cover_every_text_once(tiny_bert: Path) -> None:
+    texts = WORDS * 20
+    batches = list(tiny(tiny_bert).encode_batches(texts))
+    assert len(batches) > 1
+    assert sorted(np.concatenate([positions for positions, _ in batches])) == list(range(len(texts)))
+    found = tiny(tiny_bert).encode(texts).reshape(20, len(WORDS), -1)
+    assert np.abs(found - found[0]).max() < 1e-6
+
+
+def test_bf16_is_close_to_fp32(minilm: Transformer, vectors: np.ndarray) -> None:
+    bf16 = Transformer(minilm.card.model_copy(update={"precision": "bf16"}), "cpu").encode(TEXTS)
+    assert bf16.dtype == np.float32
+    assert 0 < deviation(bf16, vectors) < 1e-3
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_a_plain_encoder_gets_pooling(tiny_bert: Path, pooling: str) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    tokens = AutoTokenizer.from_pretrained(tiny_bert)(WORDS, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = AutoModel.from_pretrained(tiny_bert).eval()(**tokens).last_hidden_state
+    mask = tokens["attention_mask"].unsqueeze(-1)
+    expected = {
+        "mean": (states * mask).sum(1) / mask.sum(1),
+        "cls": states[:, 0],
+        "max": states.masked_fill(mask == 0, -torch.inf).amax(1),
+    }[pooling]
+    found = tiny(tiny_bert, pooling=pooling).encode(WORDS)
+    assert np.abs(found - expected.numpy()).max() < 1e-5
+
+
+def test_the_prompt_is_put_in_front_of_every_text(tiny_bert: Path) -> None:
+    plain, prompted = tiny(tiny_bert), tiny(tiny_bert, prompt="query ")
+    assert np.abs(prompted.encode(["the cat"]) - plain.encode(["query the cat"])).max() < 1e-6
+    assert np.abs(prompted.encode(["the cat"]) - plain.encode(["the cat"])).max() > 1e-3
+
+
+def test_what_lies_beyond_max_length_is_not_read(tiny_bert: Path) -> None:
+    short = tiny(tiny_bert, max_length=4)  # two words between two special tokens
+    a, b = short.encode(["the cat soup", "the cat star star star"])
+    assert np.abs(a - b).max() < 1e-6
+    a, b = tiny(tiny_bert).encode(["the cat soup", "the cat star star star"])
+    assert np.abs(a - b).max() > 1e-3
+
+
+def test_nothing_to_encode_is_refused(tiny_bert: Path) -> None:
+    with pytest.raises(TraubeError, match="there are no texts to encode"):
+        tiny(tiny_bert).encode([])
+
+
+# fingerprints
+
+
+def test_everything_that_changes_vectors_changes_the_fingerprint(tiny_bert: Path, copy: Path) -> None:
+    weights = load_file(copy / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"][7, 0] += 1e-3
+    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+    models = [
+        tiny(tiny_bert),
+        tiny(copy),
+        tiny(tiny_bert, max_length=8),
+        tiny(tiny_bert, prompt="query "),
+        tiny(tiny_bert, precision="bf16"),
+        tiny(tiny_bert, pooling="cls"),
+    ]
+    assert len({model.fingerprint for model in models}) == len(models)
+
+
+def test_a_fingerprint_does_not_depend_on_the_name_the_place_or_the_readme(tiny_bert: Path, copy: Path) -> None:
+    (copy / "README.md").write_text("# Tiny")
+    moved = Transformer(ModelCard(name="other", model=str(copy), description="moved"), "cpu")
+    assert moved.fingerprint == tiny(tiny_bert).fingerprint
+
+
+def test_automatic_precision_is_measured_once_and_counts_as_what_it_turned_out_to_be(
+    tiny_bert: Path, home: Path
+) -> None:
+    chosen = tiny(tiny_bert, precision="auto")
+    assert chosen.fingerprint == tiny(tiny_bert, precision=chosen.precision).fingerprint
+    (path,) = home.glob("precision.json")
+    known = json.loads(path.read_text())
+    other = {"fp32": "bf16", "bf16": "fp32"}[chosen.precision]
+    path.write_text(json.dumps(dict.fromkeys(known, other)))
+    assert tiny(tiny_bert, precision="auto").precision == other
+    path.write_text("{")
+    assert tiny(tiny_bert, precision="auto").precision in ("fp32", "bf16")
+    assert json.loads(path.read_text()).keys() == known.keys()
+
+
+# folders that cannot be used
+
+
+def spoil_weights(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["encoder.layer.0.output.dense.weight"][:] = torch.nan
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def pickle_weights(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def modules(text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / "modules.json").write_text(text)
+
+
+def remove(pattern: str) -> Callable[[Path], object]:
+    return lambda folder: [path.unlink() for path in folder.glob(pattern)]
+
+
+def hide_a_pickle(folder: Path) -> None:
+    """A module whose weights are pickled, beside safetensors that are not its weights."""
+    (folder / "2_Dense").mkdir()
+    torch.save({}, folder / "2_Dense" / "pytorch_model.bin")
+    save_file({"x": torch.zeros(1)}, folder / "2_Dense" / "decoy.safetensors")
+    (folder / "modules.json").write_text(DENSE)
+
+
+DENSE = '[{"idx": 0, "name": "0", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}]'
+FOREIGN = '[{"idx": 0, "name": "0", "path": "", "type": "custom_code.Model"}]'
+MISSING = '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Nonsense"}]'
+FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no weights": (remove("*.safetensors"), r"no weights; expected model\.safetensors$"),
+    "pickled weights": (pickle_weights, r"only pickled weights \(pytorch_model\.bin\), which can run code when loaded"),
+    "a hidden pickle": (hide_a_pickle, r"pickled weights in 2_Dense \(pytorch_model\.bin\)"),
+    "no config": (remove("config.json"), r"no config\.json$"),
+    "no tokenizer": (remove("*[tv]o[kc]*"), r"no vocabulary; expected tokenizer\.json$"),
+    "NaN": (spoil_weights, r"NaN or infinity in the vector of text \d+ \('.+'\); its weights are broken$"),
+    "torn weights": (
+        lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:999]),
+        r"cannot be loaded \(.*header",
+    ),
+    "broken config": (
+        lambda f: (f / "config.json").write_text("{"),
+        r"cannot be loaded \(.*not a valid JSON file\.\)$",
+    ),
+    "foreign code": (
+        modules(FOREIGN),
+        r"modules\.json asks for the code of 'custom_code\.Model'; only sentence-transf",
+    ),
+    "a module that does not exist": (modules(MISSING), r"cannot be loaded \(.*Nonsense"),
+    "broken modules.json": (modules("[{"), r"modules\.json: broken json$"),
+    "modules.json of another kind": (modules('{"path": ""}'), r"modules\.json: broken json$"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_folder_that_cannot_be_used_is_one_clear_error(copy: Path, fault: str) -> None:
+    spoil, message = FAULTS[fault]
+    spoil(copy)
+    with pytest.raises(TraubeError, match=message) as error:
+        tiny(copy).encode(WORDS)
+    assert str(copy) in str(error.value) or "'tiny'" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_wrong_checksum_is_one_clear_error(minilm: Transformer) -> None:
+    card = minilm.card.model_copy(update={"sha256": "0" * 64})
+    with pytest.raises(TraubeError, match=r"model\.safetensors has a wrong checksum; reinstall it$"):
+        _ = Transformer(card, "cpu").fingerprint
+
+
+def test_a_length_beyond_the_models_positions_is_refused(tiny_bert: Path) -> None:
+    with pytest.raises(TraubeError, match=r"^model 'tiny': max_length 65 is more than its 64 positions$"):
+        tiny(tiny_bert, max_length=65).encode(["the cat"])
+
+
+def test_pickles_are_never_opened(copy: Path, tmp_path: Path) -> None:
+    class Burglar:
+        def __reduce__(self) -> tuple[object, ...]:
+            return (Path.touch, (tmp_path / "burgled",))
+
+    torch.save({"state": Burglar()}, copy / "pytorch_model.bin")
+    tiny(copy).encode(["the cat"])
+    assert not (tmp_path / "burgled").exists()
+
+
+# out of memory
+
+
+class Tight(Transformer):
+    """Has room for three texts at a time: a GPU's memory, which a machine without GPU cannot run out of."""
+
+    room = 3
+
+    def _forward(self, texts: list[str]) -> np.ndarray:
+        if len(texts) > self.room:
+            raise torch.OutOfMemoryError
+        return super()._forward(texts)
+
+
+def test_a_batch_that_does_not_fit_is_halved_and_every_vector_still_comes(
+    tiny_bert: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = Tight(tiny(tiny_bert).card, "cpu").encode(WORDS)
+    assert np.abs(found - tiny(tiny_bert).encode(WORDS)).max() < 1e-6
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages and all(
+        re.match(r"tiny: out of memory on cpu; going on with batches of \d+ tokens", m) for m in messages
+    )
+    assert len(messages) <= 4  # what has been learnt is kept for the batches that follow
+
+
+def test_a_single_text_that_does_not_fit_is_one_clear_error(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tight, "room", 0)
+    with pytest.raises(
+        TraubeError, match=r"^model 'tiny': one text of 8 tokens does not fit the memory of cpu; set max_length$"
+    ):
+        Tight(tiny(tiny_bert).card, "cpu").encode(WORDS)
+
+
+# cards and names
+
+
+def card(cards: Path, text: str, name: str = "mine.yaml") -> Path:
+    (cards / name).write_text(text)
+    return cards / name
+
+
+def test_a_card_makes_a_model_of_a_folder(cards: Path, tiny_bert: Path) -> None:
+    card(cards, f"model: {tiny_bert}\nprompt: 'query '\nmax_length: 8\n")
+    mine = load_model("mine", "cpu")
+    assert np.abs(mine.encode(["cat"]) - tiny(tiny_bert, prompt="query ").encode(["cat"])).max() < 1e-6
+
+
+@pytest.mark.parametrize("place", ["./model", "model", "~/model"])
+def test_a_folder_may_be_named_from_the_card_or_from_home(
+    cards: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("HOME", str(cards))
+    (cards / "model").symlink_to(tiny_bert)
+    card(cards, f"model: {place}\n")
+    assert load_model("mine", "cpu").fingerprint == tiny(tiny_bert).fingerprint
+
+
+def test_a_folder_that_is_not_there_is_unavailable(cards: Path) -> None:
+    card(cards, "model: ./gone\n")
+    with pytest.raises(Unavailable, match=f"^model 'mine': there is no folder {cards / 'gone'}$"):
+        _ = load_model("mine").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: ./x\npromt: hello", "line 2: promt: Extra inputs are not permitted (keys here: "),
+        ("model: ./x\nmax_length: long", "line 2: max_length: Input should be a valid integer"),
+        ("\nmodel: ./x\npooling: sum", "line 3: pooling: Input should be 'mean', 'cls', 'max', "),
+        ("model: a/b\nrevision: main", "line 2: revision: String should match pattern"),
+        ("model: a/b\nkind: bow", "line 2: kind: a card's model is a transformer"),
+        ("prompt: x\nmodel:\n", "line 2: model: expected a Hugging Face id or a local folder"),
+        ("model: [", "line 1: not valid YAML"),
+    ],
+)
+def test_a_broken_card_is_named_by_line_and_key(cards: Path, text: str, message: str) -> None:
+    path = card(cards, text)
+    with pytest.raises(TraubeError, match=f"^{re.escape(f'{path}: {message}')}"):
+        load_model("mine")
+    assert "minilm" in model_cards()  # it takes no other down
+
+
+def test_a_card_may_not_take_the_name_of_a_model_of_the_catalogue(cards: Path) -> None:
+    path = card(cards, "model: ./x", "minilm.yaml")
+    said = f"{path}: the name 'minilm' is taken by a model of the catalogue; rename the file"
+    assert [str(error) for error in card_errors().values()] == [said]
+    assert load_model("minilm").name == "minilm"  # a stray card does not stop the benchmark
+
+
+def test_an_unknown_model_names_the_near_ones() -> None:
+    with pytest.raises(TraubeError, match=r"^unknown model 'minlm': did you mean minilm or minilm_32\?$"):
+        load_model("minlm")
+
+
+def test_the_catalogue_is_sound() -> None:
+    known = model_cards()
+    assert {"bow", "tfidf", "lsa", "minilm", "gbert_base", "sentence_t5_xxl"} <= known.keys()
+    assert all(c.model or c.package for c in known.values() if c.kind in ("transformer", "packaged"))
+
+
+def test_a_model_of_the_hub_that_is_not_here_is_unavailable_without_asking_the_network(
+    cards: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import huggingface_hub.constants
+
+    def forbidden(*_: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", forbidden)
+    monkeypatch.setattr(socket, "getaddrinfo", forbidden)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    card(cards, "model: nobody/no-such-model\n")
+    with pytest.raises(Unavailable, match=r"the weights of nobody/no-such-model are not on this machine; `traube run"):
+        _ = load_model("mine").fingerprint
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    mine = load_model("mine")
+    assert isinstance(mine, Transformer)
+    with pytest.raises(Unavailable, match=r"^model 'mine': nobody/no-such-model cannot be downloaded \(.*offline"):
+        mine.fetch()
+
+
+def test_damaged_revisions_are_one_clear_error(cards: Path, home: Path) -> None:
+    card(cards, "model: nobody/no-such-model\n")
+    (home / "revisions.json").write_text('{"nobody/')
+    with pytest.raises(TraubeError, match=f"^{home / 'revisions.json'}: damaged; delete it"):
+        _ = load_model("mine").fingerprint
+
+
+# on a GPU
+
+
+@pytest.fixture
+def cuda(minilm: Transformer) -> Callable[..., Transformer]:
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU here")
+    return lambda **card: Transformer(minilm.card.model_copy(update=card), "cuda")
+
+
+@pytest.mark.gpu
+def test_fp32_on_a_gpu_agrees_with_the_cpu(cuda: Callable[..., Transformer], vectors: np.ndarray) -> None:
+    assert deviation(cuda().encode(TEXTS), vectors) < 1e-5
+
+
+@pytest.mark.gpu
+def test_bf16_on_a_gpu_is_close_to_fp32(cuda: Callable[..., Transformer], vectors: np.ndarray) -> None:
+    assert deviation(cuda(precision="bf16").encode(TEXTS), vectors) < 1e-3
+
+
+@pytest.mark.gpu
+def test_a_full_gpu_is_given_smaller_batches(
+    cuda: Callable[..., Transformer], vectors: np.ndarray, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = cuda()
+    model.encode(TEXTS)
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    ballast = torch.empty(free - 400 * 2**20, dtype=torch.uint8, device="cuda")
+    try:
+        with caplog.at_level(logging.WARNING):
+            found = model.encode(TEXTS * 300)
+    finally:
+        del ballast
+        torch.cuda.empty_cache()
+    assert "out of memory on cuda" in caplog.text
+    assert deviation(found, np.tile(vectors, (300, 1))) < 1e-5
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_how_fast_a_gpu_encodes(
+    cuda: Callable[..., Transformer], precision: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, texts = cuda(precision=precision), [f"{text} {i}" for i in range(4000) for text in TEXTS]
+    model.encode(texts[:2000])
+    began = time.perf_counter()
+    model.encode(texts)
+    seconds = time.perf_counter() - began
+    with capsys.disabled():
+        print(  # noqa: T201
+            f"\nminilm {precision} on {torch.cuda.get_device_name()}: {model._lengths(texts).sum() / seconds:,.0f} tokens/s"
+        )

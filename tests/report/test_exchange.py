@@ -1,0 +1,109 @@
+"""MTEB's result files: what is written is read again, and real ones are read."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import cells
+from traube.benchmark.record import record
+from traube.engine.evaluate import evaluate
+from traube.foundation.errors import TraubeError
+from traube.models import load_model
+from traube.report.exchange import export_mteb, import_mteb, published
+from traube.store import Store
+from traube.tasks.task import Task
+
+OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(1, 2))
+METHOD = "none/minibatch_kmeans"
+REAL = Path(os.environ.get("TRAUBE_RAW", "")) / "tecb_de" / "mteb_results_clustering_de_20ng.jsonl.gz"
+
+
+@pytest.fixture
+def store(tmp_path: Path, tiny_task: Task) -> Store:
+    """A store in which the tiny task is scored with bag of words."""
+    store = Store(tmp_path / "store")
+    store.save_corpus("tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
+    store.complete(tiny_task.card, store.save_splits(tiny_task.card, tiny_task.splits))
+    asked = cells(tiny_task, load_model("bow"), OWN)
+    scores, assignments = evaluate(tiny_task, load_model("bow"), asked)
+    for cell in asked:
+        store.save_assignments("tiny", cell.cell_id, assignments[assignments["cell_id"] == cell.cell_id], 0.5)
+        store.save_scores("tiny", cell.cell_id, scores[scores["cell_id"] == cell.cell_id])
+        store.save_cell(record(cell, "done", seconds=0.5))
+    return store
+
+
+def test_what_is_exported_has_mtebs_form_and_is_read_again(store: Store, tmp_path: Path) -> None:
+    (file,) = export_mteb(store, {"own": OWN}, METHOD, tmp_path / "results")
+    assert file.relative_to(tmp_path / "results").parts[0] == "traube__bow"
+    assert file.name == "tiny.json"
+    result = json.loads(file.read_text())
+    (entry,) = result["scores"]["test"]
+    assert {"main_score", "hf_subset", "languages", "v_measure", "v_measure_std", "v_measures", "ami"} <= set(entry)
+    assert entry["main_score"] == entry["v_measure"]
+    assert result["evaluation_time"] == 1.0
+
+    rows = import_mteb(store, tmp_path / "results")
+    measured = store.scores(store.cells(), ["v_measure/noise_as_cluster"])["value"].mean()
+    assert rows["mean"].tolist() == [pytest.approx(measured)]
+    assert rows["model"].tolist() == ["traube/bow"]
+
+
+def test_published_rows_are_replaced_by_source_and_never_among_the_measured(store: Store, tmp_path: Path) -> None:
+    row = {"task": "X", "model": "a/b", "model_revision": "r", "dataset_revision": "d", "mteb_version": None}
+    for name, score in (("one.jsonl", 0.4), ("two.jsonl", 0.5), ("one.jsonl", 0.6)):
+        (tmp_path / name).write_text(json.dumps({**row, "v_measure": score, "v_measures": [score, score]}) + "\n")
+        import_mteb(store, tmp_path / name)
+    kept = published(store)
+    assert dict(zip(kept["source"].map(lambda p: Path(p).name), kept["mean"], strict=True)) == {
+        "one.jsonl": 0.6,
+        "two.jsonl": 0.5,
+    }
+    assert "a/b" not in set(store.cells()["model"])
+
+
+@pytest.mark.skipif(not REAL.is_file(), reason="needs tecb_de/ in TRAUBE_RAW: real results of MTEB's leaderboard")
+def test_a_thousand_real_results_are_read(store: Store) -> None:
+    rows = import_mteb(store, REAL)
+    assert len(rows) == 1159
+    assert rows["mean"].between(0, 1).all()
+    per_split = rows[rows["splits"].str.len() > 0]
+    assert len(per_split) == 1025
+    of_splits = per_split["splits"].map(lambda v: sum(v) / len(v))
+    # four of the published results are not the mean of their own splits; all others are, to the last digit that is given
+    apart = per_split[(of_splits - per_split["mean"]).abs() >= 1e-6]
+    assert len(apart) == 4
+    assert apart["task"].str.startswith("TwentyNewsgroups").all()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("bad.jsonl", '{"task": "x"}\n', r"bad\.jsonl: line 1: not a result"),
+        ("torn.jsonl", '{"task"', r"torn\.jsonl: line 1: not a result"),
+        ("bad.json", '{"scores": 1}', r"bad\.json: not a result"),
+        ("empty.jsonl", "", "holds no clustering results"),
+    ],
+)
+def test_what_is_no_result_is_refused(store: Store, tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(TraubeError, match=message):
+        import_mteb(store, tmp_path / name)
+    assert published(store).empty
+
+
+def test_a_damaged_archive_is_refused(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(b"")[:-4])
+    with pytest.raises(TraubeError, match=r"x\.jsonl\.gz: cannot be read"):
+        import_mteb(store, tmp_path / "x.jsonl.gz")
+
+
+def test_nothing_to_export_is_said(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(TraubeError, match="traube run --method pca/kmeans"):
+        export_mteb(store, {"own": OWN}, "pca/kmeans", tmp_path)
+    assert isinstance(published(store), pd.DataFrame)

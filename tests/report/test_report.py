@@ -1,0 +1,310 @@
+"""From stored cells to the leaderboard and the page that people read."""
+
+from collections.abc import Callable
+from html.parser import HTMLParser
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.made import with_replicates
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import Cell
+from traube.benchmark.record import record
+from traube.foundation import paths
+from traube.methods import parse_method
+from traube.report.html import page
+from traube.report.tables import COLUMNS, leaderboard, places, shown_name, summary
+from traube.store import Store
+from traube.tasks.task import Task, TaskCard, index_texts
+
+METRIC = "v_measure/noise_as_cluster"
+Add = Callable[..., Cell]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def add(store: Store) -> Add:
+    """Stores a cell with its score by split."""
+
+    def store_cell(
+        *values: float,
+        model: str = "bow",
+        method: str = "none/kmeans",
+        seed: int | None = 1,
+        fingerprint: str | None = None,
+        data_version: str = "d1",
+        protocol: str = "own",
+        status: str = "done",
+        reason: str = "",
+        created: str = "2026-01-01T00:00:00+00:00",
+        metric: str = METRIC,
+        level: str = "coarse",
+        spread: float = 0.0,
+        texts: int = 0,
+    ) -> Cell:
+        cell = Cell(
+            "tiny", "own", model, fingerprint or model, parse_method(method), seed, protocol, "default", data_version
+        )
+        splits = [f"split {i}" for i in range(len(values))]
+        store.save_scores(
+            "tiny",
+            cell.cell_id,
+            with_replicates(
+                pd.DataFrame({"split": splits, "level": level, "metric": metric, "value": values}), spread, texts
+            ),
+        )
+        store.save_cell({**record(cell, status, reason=reason), "created": created})
+        return cell
+
+    return store_cell
+
+
+# statistics
+
+
+def test_the_mean_is_over_seeds_first_and_over_splits_then(store: Store, add: Add) -> None:
+    add(0.4, 0.5, 0.9, seed=1)
+    add(0.6, 0.5, 0.7, seed=2)
+    (row,) = leaderboard(store).to_dict("records")
+    # by split 0.5, 0.5, 0.8: mean 0.6, population deviation sqrt(0.02), sample deviation sqrt(0.03), t(0.975, 2) = 4.3027
+    assert row["mean"] == pytest.approx(0.6)
+    assert row["sd"] == pytest.approx(0.02**0.5)
+    assert row["high"] - row["mean"] == pytest.approx(4.302653 * (0.03 / 3) ** 0.5, rel=1e-6)
+    assert row["mean"] - row["low"] == pytest.approx(row["high"] - row["mean"])
+    assert (row["splits"], row["seeds"], row["metric"], row["best"]) == (3, 2, METRIC, True)
+
+
+def test_the_interval_of_a_single_split_is_over_seeds(store: Store, add: Add) -> None:
+    add(0.4, seed=1)
+    add(0.6, seed=2)
+    (row,) = leaderboard(store).to_dict("records")
+    assert row["mean"] == pytest.approx(0.5) and row["sd"] == pytest.approx(0.1)
+    assert row["high"] - row["mean"] == pytest.approx(12.7062 * 0.1, rel=1e-5)  # t(0.975, 1) * sqrt(0.02 / 2)
+
+
+def test_one_split_and_one_seed_have_an_interval_that_says_what_it_lacks(store: Store, add: Add) -> None:
+    add(0.5, spread=0.01)
+    add(0.5, 0.6, model="lsa", spread=0.01)
+    one, several = (row for _, row in leaderboard(store).sort_values("model").iterrows())
+    assert one["low"] < 0.5 < one["high"]
+    assert "one split and one seed" in one["note"]
+    assert several["note"] == ""
+
+
+def test_each_level_protocol_model_and_method_has_a_row(store: Store, add: Add) -> None:
+    add(0.1)
+    add(0.2, method="pca/kmeans")
+    add(0.3, model="lsa")
+    add(0.4, protocol="paper")
+    add(0.5, method="pca/agglomerative", seed=None, level="fine")
+    table = leaderboard(store)
+    assert list(table.columns) == list(COLUMNS)
+    assert table[["level", "protocol", "mean", "model", "method", "best"]].values.tolist() == [
+        ["coarse", "own", 0.3, "lsa", "none/kmeans", True],
+        ["coarse", "own", 0.2, "bow", "pca/kmeans", True],
+        ["coarse", "own", 0.1, "bow", "none/kmeans", False],
+        ["coarse", "paper", 0.4, "bow", "none/kmeans", True],
+        ["fine", "own", 0.5, "bow", "pca/agglomerative", True],
+    ]
+
+
+def test_ties_are_in_order_of_names_whatever_was_stored_first(store: Store, add: Add) -> None:
+    for method in ("none/minibatch_kmeans", "none/kmeans", "none/agglomerative"):
+        add(0.5, 0.7, method=method, seed=None if "aggl" in method else 1)
+    cells = store.cells()
+    for order in permutations(range(3)):
+        table = summary(cells.iloc[list(order)], store.scores(cells, replicates=True), {})
+        assert table["method"].tolist() == ["none/agglomerative", "none/kmeans", "none/minibatch_kmeans"]
+        assert table["best"].tolist() == [True, False, False]
+
+
+def test_the_metric_is_the_protocols_or_the_cards_or_the_one_asked_for(store: Store, add: Add) -> None:
+    cell = add(0.5)
+    values = {METRIC: 0.5, "ari/noise_dropped": 0.4, "acc/noise_dropped": 0.3}
+    scores = pd.DataFrame({"split": "s", "level": "coarse", "metric": list(values), "value": list(values.values())})
+    store.save_scores("tiny", cell.cell_id, with_replicates(scores))
+    cards = {"tiny": TaskCard(name="tiny", main_metric="ari/noise_dropped")}
+    protocols = {"own": Protocol(reducers=("none",), clusterers=("kmeans",), main_metric="acc/noise_dropped")}
+    cells, scores = store.cells(), store.scores(store.cells(), replicates=True)
+    assert summary(cells, scores, {})["mean"].tolist() == [0.5]
+    assert summary(cells, scores, cards)["mean"].tolist() == [0.4]
+    assert summary(cells, scores, cards, protocols=protocols)["mean"].tolist() == [0.3]
+    assert summary(cells, scores, cards, METRIC, protocols)["mean"].tolist() == [0.5]
+
+
+def test_a_task_without_labels_is_ranked_by_its_silhouette(store: Store, add: Add) -> None:
+    add(0.25, metric="silhouette", level="none")
+    (row,) = leaderboard(store).to_dict("records")
+    assert (row["metric"], row["mean"], row["best"]) == ("silhouette", 0.25, True)
+
+
+def test_a_score_that_does_not_exist_is_never_the_best(store: Store, add: Add) -> None:
+    add(float("nan"), method="none/kmeans")
+    add(0.1, method="pca/kmeans")
+    assert leaderboard(store)[["method", "best"]].values.tolist() == [["pca/kmeans", True], ["none/kmeans", False]]
+
+
+def test_a_split_without_a_score_leaves_the_mean_without_one(store: Store, add: Add) -> None:
+    add(0.9, float("nan"), float("nan"))
+    (row,) = leaderboard(store).to_dict("records")
+    assert np.isnan([row["mean"], row["sd"], row["low"]]).all()
+    assert not row["best"]
+
+
+def test_ranks_are_intervals_and_ties_overlap(store: Store, add: Add) -> None:
+    add(*[0.81, 0.80, 0.79, 0.80], model="lsa")
+    add(*[0.51, 0.49, 0.51, 0.49], model="bow")
+    add(*[0.49, 0.51, 0.50, 0.51], model="tfidf")
+    table = leaderboard(store).set_index("model")
+    assert {model: places(row) for model, row in table.iterrows()} == {"lsa": "1", "bow": "2-3", "tfidf": "2-3"}
+
+
+def test_one_split_has_places_too(store: Store, add: Add) -> None:
+    for seed in (1, 2, 3):
+        add(0.80 + 0.01 * seed, model="lsa", seed=seed, spread=0.001)
+        add(0.50 + 0.01 * seed, model="bow", seed=seed, spread=0.001)
+    assert [places(row) for _, row in leaderboard(store).iterrows()] == ["1", "2"]
+    assert set(leaderboard(store)["note"]) == {""}
+
+
+def test_the_more_a_score_depends_on_the_texts_the_wider_its_interval(store: Store, add: Add) -> None:
+    add(0.4, 0.5, 0.6, model="lsa")
+    add(0.4, 0.5, 0.6, model="bow", spread=0.2)
+    table = leaderboard(store).set_index("model")
+    assert table.loc["bow", "high"] > table.loc["lsa", "high"]
+
+
+def test_the_choice_of_the_best_method_is_part_of_the_interval(store: Store, add: Add) -> None:
+    """Two methods that are nearly equal: without its rival, the best one's interval is its own."""
+    best = {"model": "bow", "method": "none/kmeans", "spread": 0.02}
+    add(0.500, **best)
+    (alone,) = leaderboard(store).to_dict("records")
+    add(0.499, **{**best, "method": "pca/kmeans", "texts": 1, "spread": 0.1})
+    both = leaderboard(store).set_index("method").loc["none/kmeans"]
+    assert both["best"]
+    assert both["mean"] == alone["mean"]
+    assert both["high"] > alone["high"]
+
+
+# what belongs on it
+
+
+def test_only_cells_of_the_present_data_count(store: Store, add: Add, tiny_task: Task, topics: pd.DataFrame) -> None:
+    store.save_corpus("tiny", tiny_task.corpus, index_texts(topics)[1], "raw")
+    manifest = store.save_splits(tiny_task.card, tiny_task.splits)
+    store.complete(tiny_task.card, manifest)
+    version = manifest.data_version
+    add(0.9, data_version="older", created="2026-02-02")
+    add(0.5, data_version=version)
+    assert leaderboard(store)["data_version"].tolist() == [version]
+    assert leaderboard(store)["mean"].tolist() == [0.5]
+
+
+def test_a_model_that_was_trained_on_the_tasks_texts_is_marked(store: Store, add: Add) -> None:
+    folder = paths.checkpoints() / "ck"
+    folder.mkdir(parents=True)
+    (folder / "checkpoint.json").write_text('{"task": "tiny"}')
+    add(0.5, model="ck")
+    add(0.4, model="other")
+    marked = {row.model: shown_name(row) for row in leaderboard(store).itertuples(index=False)}
+    assert marked == {"ck": "ck †", "other": "other"}
+
+
+def test_only_a_models_newest_fingerprint_counts(store: Store, add: Add) -> None:
+    add(0.9, fingerprint="old", created="2026-01-01T00:00:00+00:00")
+    add(0.8, fingerprint="old", method="pca/kmeans", created="2026-01-01T00:00:02+00:00")
+    add(0.5, fingerprint="new", created="2026-01-01T00:00:03+00:00")
+    add(0.7, fingerprint="old", model="lsa", created="2025-01-01T00:00:00+00:00")
+    add(0.6, fingerprint="old", protocol="paper", created="2025-01-01T00:00:00+00:00")
+    table = leaderboard(store)
+    assert sorted(zip(table["model"], table["protocol"], table["fingerprint"], strict=True)) == [
+        ("bow", "own", "new"),
+        ("bow", "paper", "old"),
+        ("lsa", "own", "old"),
+    ]
+
+
+def test_what_failed_is_shown_once_with_its_reason(store: Store, add: Add) -> None:
+    add(0.5)
+    for seed in (1, 2):
+        add(method="pca/kmeans", seed=seed, status="failed", reason="split 0 (coarse): no way")
+    add(method="none/hdbscan", seed=None, status="unsupported", reason="too many dimensions")
+    table = leaderboard(store, {"far": "model 'far': there is no folder"})
+    shown = table[table["status"] != "done"]
+    assert shown[["model", "method", "status", "reason"]].fillna("").values.tolist() == [
+        ["bow", "none/hdbscan", "unsupported", "too many dimensions"],
+        ["bow", "pca/kmeans", "failed", "split 0 (coarse): no way"],
+        ["far", "", "unavailable", "model 'far': there is no folder"],
+    ]
+    assert not shown["best"].any()
+
+
+def test_the_leaderboard_of_an_empty_store_is_an_empty_table(store: Store) -> None:
+    table = leaderboard(store)
+    assert table.empty and list(table.columns) == list(COLUMNS)
+    assert leaderboard(store, {"far": "gone"})["reason"].tolist() == ["gone"]
+
+
+# the page
+
+
+class Page(HTMLParser):
+    """The tags and the text of a page, its styles and figures aside."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.aside = 0
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.aside += tag in ("style", "svg")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.aside -= tag in ("style", "svg")
+
+    def handle_data(self, data: str) -> None:
+        self.text += "" if self.aside else data
+
+
+def test_the_page_shows_each_models_best_method_with_its_interval(store: Store, add: Add) -> None:
+    add(0.4, 0.6)
+    add(0.2, 0.3, method="pca/kmeans")
+    add(0.7, model="lsa", level="fine")
+    found = Page(page(leaderboard(store)))
+    text = " ".join(found.text.split())
+    assert "tiny, coarse" in text and "tiny, fine" in text and f"{METRIC}, 2 splits, protocol own" in text
+    assert "-bownone/kmeans50.00 10.00 -77.06 to 177.06 1" in text  # 12.7062 * 0.1 either way
+    assert "pca/kmeans" not in text  # only in the figure, which has all methods
+    assert found.tags.count("svg") == 2
+
+
+def test_whatever_people_write_is_shown_and_never_run(store: Store, add: Add) -> None:
+    evil = "<script>alert(1)</script>"
+    add(0.5, model=f"m{evil}")
+    add(model="bow", status="failed", reason=evil)
+    found = Page(page(leaderboard(store, {f"far{evil}": f"& {evil}"})))
+    assert "script" not in found.tags
+    assert f"m{evil}" in found.text and f"far{evil}" in found.text and f"& {evil}" in found.text
+
+
+def test_the_page_of_an_empty_store_says_what_to_do(store: Store) -> None:
+    text = Page(page(leaderboard(store))).text
+    assert "Nothing has been evaluated yet: traube run." in text
+    assert "Not scored" not in text
+
+
+def test_a_page_can_be_written_when_no_score_exists(store: Store, add: Add) -> None:
+    add(float("nan"), metric="silhouette", level="none")
+    add(status="failed", method="pca/kmeans", reason="no way")
+    text = Page(page(leaderboard(store))).text
+    assert "tiny, none" in text and "no way" in text

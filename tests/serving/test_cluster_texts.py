@@ -1,0 +1,143 @@
+"""One's own texts: grouped, and each group described by its words and typical texts."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from traube.foundation.errors import TraubeError, Unsupported
+from traube.methods import parse_method
+from traube.serving.cluster_texts import cluster_texts
+from traube.serving.describe import distances, keywords, typical
+
+KMEANS = parse_method("none/kmeans")
+TEXTS = ["the dough and the crust", "dough crust loaf", "a keeper, a goal", "goal! goal! penalty", "the of and"]
+CLUSTERS = np.array([0, 0, 1, 1, -1])
+
+
+@pytest.fixture(scope="session")
+def blobs() -> tuple[list[str], list[int]]:
+    """60 texts about four things, 15 each."""
+    about = [
+        "dough yeast crust loaf",
+        "goal keeper penalty match",
+        "orbit mars moon crater",
+        "violin opera chord sonata",
+    ]
+    rng = np.random.default_rng(0)
+    texts = [" ".join([*rng.permutation(words.split()), f"n{i}"]) for i in range(15) for words in about]
+    return texts, [topic for _ in range(15) for topic in range(4)]
+
+
+# what a cluster is about
+
+
+def test_keywords_are_the_words_of_a_cluster_that_others_lack() -> None:
+    found = keywords(TEXTS, CLUSTERS, count=2)
+    assert found == {0: ["crust", "dough"], 1: ["goal", "keeper"]}
+
+
+def test_a_word_that_all_clusters_share_comes_last() -> None:
+    found = keywords(["shared apple", "shared apple", "shared pear", "shared pear"], np.array([0, 0, 1, 1]))
+    assert found == {0: ["apple", "shared"], 1: ["pear", "shared"]}
+
+
+@pytest.mark.parametrize(
+    ("texts", "clusters", "expected"),
+    [
+        (["dough", "goal"], [-1, -1], {}),  # all noise
+        (["the", "of"], [0, 1], {0: [], 1: []}),  # no words but stop words
+        (["...", "123"], [0, 0], {0: []}),
+        (["dough", "the"], [0, 1], {0: ["dough"], 1: []}),
+    ],
+)
+def test_clusters_without_words_have_no_keywords(texts: list[str], clusters: list[int], expected: dict) -> None:
+    assert keywords(texts, np.array(clusters)) == expected
+
+
+def test_distances_are_to_the_mean_of_the_cluster_and_noise_has_none() -> None:
+    vectors = np.array([[0, 0], [6, 8], [1, 1], [9, 9]], dtype=np.float32)
+    found = distances(vectors, np.array([0, 0, 1, -1]))
+    assert found[:3].tolist() == [5, 5, 0] and np.isnan(found[3])
+
+
+def test_typical_texts_are_the_nearest_to_the_mean() -> None:
+    clusters, distance = np.array([0, 0, 0, 1, -1]), np.array([0.3, 0.1, 0.2, 0.5, np.nan])
+    assert typical(clusters, distance, count=2) == {0: [1, 2], 1: [3]}
+
+
+# grouping
+
+
+def test_the_number_of_clusters_is_found_where_it_is_clear(blobs: tuple[list[str], list[int]]) -> None:
+    texts, gold = blobs
+    found = cluster_texts(texts, model="bow", method=KMEANS)
+    assert adjusted_rand_score(gold, found.labels) == 1
+    assert found.k_table is not None
+    assert found.k_table.loc[found.k_table["silhouette"].idxmax(), "k"] == 4
+    words = {frozenset(found.words[c][:4]) for c in range(4)}
+    assert frozenset({"dough", "yeast", "crust", "loaf"}) in words and len(words) == 4
+    for cluster, positions in found.typical.items():
+        members = np.flatnonzero(found.labels == cluster)
+        assert found.distances[positions].max() <= np.sort(found.distances[members])[2]
+
+
+def test_the_number_of_clusters_may_be_given(blobs: tuple[list[str], list[int]]) -> None:
+    found = cluster_texts(blobs[0], model="lsa", method=parse_method("pca/agglomerative"), k=2)
+    assert sorted(set(found.labels)) == [0, 1]
+    assert found.k_table is None
+
+
+def test_noise_has_no_distance_and_no_words(blobs: tuple[list[str], list[int]]) -> None:
+    method = parse_method("pca/hdbscan", {"hdbscan": {"min_cluster_size": 40}})
+    found = cluster_texts(blobs[0], model="bow", method=method)
+    assert set(found.labels) == {-1}
+    assert np.isnan(found.distances).all() and found.words == {} and found.typical == {}
+
+
+def test_the_same_texts_are_grouped_the_same_way_and_encoded_once(
+    blobs: tuple[list[str], list[int]], home: Path
+) -> None:
+    first = cluster_texts(blobs[0], model="lsa", method=KMEANS, k=3)
+    (matrix,) = home.glob("store/matrices/texts/*.npy")
+    written = matrix.stat().st_mtime_ns
+    second = cluster_texts(blobs[0], model="lsa", method=KMEANS, k=3)
+    assert np.array_equal(first.labels, second.labels)
+    assert matrix.stat().st_mtime_ns == written
+
+
+def test_texts_that_occur_twice_are_grouped_twice(tiny_bert: Path, cards: Path) -> None:
+    (cards / "mine.yaml").write_text(f"model: {tiny_bert}\n")
+    texts = ["the cat", "star star", "the cat", "soup bread", "star star"]
+    found = cluster_texts(texts, model="mine", method=KMEANS, k=3)
+    assert pd.Series(found.labels).groupby(texts).nunique().tolist() == [1, 1, 1]
+    assert len(set(found.labels)) == 3 and found.distances == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("texts", "k", "message"),
+    [
+        (["a cat", "a dog"], 3, "3 clusters cannot be made of 2 texts"),
+        (["a cat", "a dog"], 0, "kmeans: cannot make 0 clusters of 2 texts: give at least 1, at most 2"),
+        (["a cat", "a dog"], None, "2 texts are too few to choose a number of clusters: there must be three"),
+        (["a cat"] * 9, None, "no number of clusters suits these texts: their vectors are all the same"),
+        ([], None, "there are no texts to group"),
+        (["...", "!!!"], 2, r"model 'bow': no vocabulary: the texts hold no words \(.*\)"),
+    ],
+)
+def test_what_cannot_be_grouped_is_one_clear_error(texts: list[str], k: int | None, message: str) -> None:
+    with pytest.raises(TraubeError, match=rf"^{message}$"):
+        cluster_texts(texts, model="bow", method=KMEANS, k=k)
+
+
+def test_a_method_that_makes_no_sense_is_refused_before_any_work(home: Path) -> None:
+    with pytest.raises(Unsupported, match=r"^none/hdbscan: hdbscan looks for dense regions"):
+        cluster_texts(["a cat", "a dog"], model="bow", method=parse_method("none/hdbscan"))
+    assert not any(home.iterdir())
+
+
+def test_an_unknown_model_is_refused() -> None:
+    with pytest.raises(TraubeError, match=r"^unknown model 'bwo': did you mean bow\?$"):
+        cluster_texts(["a cat", "a dog"], model="bwo", method=KMEANS, k=2)

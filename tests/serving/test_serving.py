@@ -1,0 +1,90 @@
+"""A served clustering puts its own texts where they were, and new ones where they belong."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from traube import methods
+from traube.foundation.errors import TraubeError
+from traube.methods import parse_method
+from traube.models import load_model
+from traube.serving import served as serving
+from traube.serving.describe import keywords
+from traube.serving.served import Served
+from traube.tasks.task import Task
+
+METHODS = ["none/kmeans", "none/agglomerative_cosine", "pca/minibatch_kmeans", "umap/agglomerative", "umap/hdbscan"]
+
+
+def served(tiny_task: Task, model_name: str, method_name: str) -> Served:
+    method, model, texts = parse_method(method_name), load_model(model_name), tiny_task.texts
+    vectors = model.encode(texts)
+    points = methods.reduce(method.reducer, method.reducer_params, vectors, 0)
+    clusters = methods.cluster(method.clusterer, method.clusterer_params, points, 3, 0)
+    words = keywords(texts, clusters)
+    return Served(model.card, model.fingerprint, method, 0, texts, texts, vectors, points, clusters, words)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("model", "method"), [("lsa", m) for m in METHODS] + [("tfidf", m) for m in METHODS[:-1]])
+def test_its_own_texts_stay_in_their_clusters(tiny_task: Task, model: str, method: str) -> None:
+    clustering = served(tiny_task, model, method)
+    found = clustering.predict(tiny_task.texts)
+    kept = clustering.clusters >= 0
+    assert (found["cluster"].to_numpy()[kept] == clustering.clusters[kept]).mean() > 0.9
+    assert (found["distance"][found["cluster"] >= 0] >= 0).all()
+
+
+def test_a_new_text_joins_its_topic_and_gets_its_words(tiny_task: Task) -> None:
+    clustering = served(tiny_task, "lsa", "none/kmeans")
+    old, new = clustering.predict(["kitchen oven salt recipe bread dough", "kitchen oven taste soup broth"])["cluster"]
+    other = clustering.predict(["telescope astronomer sky orbit mars"]).iloc[0]
+    assert old == new != other["cluster"]
+    assert set(str(other["words"]).split(", ")) & {"telescope", "astronomer", "sky", "light", "distance"}
+
+
+@pytest.mark.parametrize(
+    ("model", "method"), [("tfidf", "none/kmeans"), ("lsa", "pca/kmeans"), ("lsa", "umap/hdbscan")]
+)
+def test_what_was_saved_predicts_the_same(tiny_task: Task, tmp_path: Path, model: str, method: str) -> None:
+    clustering = served(tiny_task, model, method)
+    serving.save(clustering, tmp_path / "served")
+    assert {path.suffix for path in (tmp_path / "served").iterdir()} <= {".json", ".npy", ".npz"}
+    again = serving.load(tmp_path / "served")
+    assert sparse.issparse(again.vectors) == (model == "tfidf")
+    texts = ["goal keeper penalty match", "nova galaxy telescope"]
+    pd.testing.assert_frame_equal(
+        again.predict(texts), clustering.predict(texts), rtol=1e-6
+    )  # sums of single precision, in another order
+
+
+def test_a_split_of_some_of_the_texts_is_served_by_a_model_of_all(tiny_task: Task) -> None:
+    model, texts = load_model("tfidf"), tiny_task.texts
+    some = np.arange(0, len(texts), 3)
+    vectors = model.encode(texts)[some]
+    method = parse_method("none/kmeans")
+    clusters = methods.cluster("kmeans", None, vectors, 2, 0)
+    part = [texts[i] for i in some]
+    clustering = Served(model.card, model.fingerprint, method, 0, texts, part, vectors, vectors, clusters, {})  # type: ignore[attr-defined]
+    assert clustering.predict(part)["cluster"].tolist() == clusters.tolist()
+
+
+@pytest.mark.parametrize("texts", [[], ["a", " "], [None]])
+def test_empty_texts_are_refused(tiny_task: Task, texts: list[str]) -> None:
+    with pytest.raises(TraubeError, match="none of them empty"):
+        served(tiny_task, "lsa", "none/kmeans").predict(texts)
+
+
+def test_a_model_whose_weights_have_changed_is_refused(tiny_bert: Path) -> None:
+    from traube.models import ModelCard, model_of
+
+    model = model_of(ModelCard(name="tiny", model=str(tiny_bert)))
+    texts = ["the cat", "a dog", "soup bread", "star"]
+    vectors = np.asarray(model.encode(texts))
+    clusters = np.array([0, 0, 1, 1])
+    method = parse_method("none/kmeans")
+    clustering = Served(model.card, "another", method, 0, [], texts, vectors, vectors, clusters, {})  # type: ignore[attr-defined]
+    with pytest.raises(TraubeError, match="its weights have changed"):
+        clustering.predict(["the dog"])

@@ -1,0 +1,256 @@
+"""A task is what its two tables say: the same tables are the same task, and faulty ones are refused by row and column."""
+
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import write_parquet
+from traube.tasks.task import (
+    CORPUS_COLUMNS,
+    SPLIT_COLUMNS,
+    Task,
+    TaskCard,
+    index_texts,
+    make_split,
+    read_table,
+    text_id,
+)
+
+Row = tuple[str, str | None]
+TEXT = st.text(min_size=1, max_size=12).filter(lambda text: bool(text.strip()))
+LABEL = st.none() | st.sampled_from(["None", "nan", ""]) | st.text(max_size=4)
+ROWS = st.lists(st.tuples(TEXT, LABEL), min_size=1, max_size=8)
+
+
+def task_of(rows: list[Row]) -> Task:
+    records = pd.DataFrame(rows, columns=["text", "label"], dtype="object")
+    corpus, indexed = index_texts(records)
+    return Task(TaskCard(name="own"), corpus, make_split(indexed, "all", "area", label="label"))
+
+
+# data versions
+
+
+@given(rows=ROWS)
+@settings(max_examples=20, deadline=None)
+def test_a_task_read_back_from_parquet_has_the_same_data_version(rows: list[Row]) -> None:
+    task = task_of(rows)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = Path(folder, "corpus.parquet"), Path(folder, "splits.parquet")
+        for path, table in zip(paths, (task.corpus, task.splits), strict=True):
+            write_parquet(path, table)
+        again = Task(task.card, read_table(paths[0], CORPUS_COLUMNS), read_table(paths[1], SPLIT_COLUMNS))
+    assert again.data_version == task.data_version
+    assert again.texts == task.texts
+
+
+@given(rows=ROWS)
+@settings(max_examples=20, deadline=None)
+def test_equal_tables_have_the_same_data_version_however_they_were_made(rows: list[Row]) -> None:
+    task = task_of(rows)
+    other = Task(task.card, task.corpus.astype("string"), task.splits.astype({"label": "string", "item": "int32"}))
+    assert other.data_version == task.data_version
+
+
+@given(rows=ROWS, data=st.data())
+@settings(max_examples=80, deadline=None)
+def test_any_change_of_a_text_a_label_or_the_order_changes_the_data_version(
+    rows: list[Row], data: st.DataObject
+) -> None:
+    i = data.draw(st.integers(0, len(rows) - 1))
+    j = data.draw(st.integers(0, len(rows) - 1))
+    changed = list(rows)
+    match data.draw(st.sampled_from(["text", "label", "order", "one less", "one more"])):
+        case "text":
+            changed[i] = (data.draw(TEXT), rows[i][1])
+        case "label":
+            changed[i] = (rows[i][0], data.draw(LABEL))
+        case "order":
+            changed[i], changed[j] = rows[j], rows[i]
+        case "one less":
+            del changed[i]
+        case "one more":
+            changed.insert(i, rows[j])
+    assume(changed and changed != rows)
+    assert task_of(changed).data_version != task_of(rows).data_version
+
+
+def test_a_missing_label_is_not_the_label_none() -> None:
+    assert task_of([("a", None), ("b", "x")]).data_version != task_of([("a", "None"), ("b", "x")]).data_version
+
+
+def test_the_name_of_a_task_is_no_part_of_its_data_version() -> None:
+    task = task_of([("a", "x"), ("b", "y")])
+    assert Task(TaskCard(name="other"), task.corpus, task.splits).data_version == task.data_version
+
+
+# validation
+
+
+def change(task: Task, table: str, row: int, column: str, value: object) -> Task:
+    tables = {"corpus": task.corpus.astype("object"), "splits": task.splits.astype("object")}
+    tables[table].loc[row, column] = value
+    return Task(task.card, tables["corpus"], tables["splits"])
+
+
+def sound() -> Task:
+    return task_of([("apple", "fruit"), ("pear", "fruit"), ("oak", "tree"), ("elm", "tree")])
+
+
+def without(table: str, column: str) -> Callable[[Task], Task]:
+    def drop(task: Task) -> Task:
+        tables = {"corpus": task.corpus, "splits": task.splits}
+        tables[table] = tables[table].drop(columns=column)
+        return Task(task.card, tables["corpus"], tables["splits"])
+
+    return drop
+
+
+FAULTS: dict[str, tuple[Callable[[Task], Task], str]] = {
+    "a blank text": (lambda t: change(t, "corpus", 2, "text", " \n"), "corpus: row 2, column text: is empty"),
+    "no text": (lambda t: change(t, "corpus", 1, "text", None), "corpus: row 1, column text: is null"),
+    "a number": (lambda t: change(t, "corpus", 1, "text", 7), "corpus: row 1, column text: is no text"),
+    "a text_id twice": (
+        lambda t: change(t, "corpus", 3, "text_id", text_id("apple")),
+        "corpus: row 3, column text_id: occurs twice",
+    ),
+    "an unknown text_id": (
+        lambda t: change(t, "splits", 2, "text_id", "gone"),
+        "splits: row 2, column text_id: is not in the corpus",
+    ),
+    "an item twice": (
+        lambda t: change(t, "splits", 3, "item", 2),
+        "splits: row 3, column item: occurs twice in its split",
+    ),
+    "a null label": (lambda t: change(t, "splits", 1, "label", None), "splits: row 1, column label: is missing"),
+    "an unknown part": (
+        lambda t: change(t, "splits", 0, "part", "dev"),
+        "splits: row 0, column part: is none of train, validation, test",
+    ),
+    "no column": (
+        without("splits", "item"),
+        "splits: column item is missing (there are: split_set, split, level, text_id, label, query_id, part)",
+    ),
+    "one class": (
+        lambda t: Task(t.card, t.corpus, t.splits[:2]),
+        "split 'all' (area): there is only one class; clustering needs two",
+    ),
+    "no texts": (lambda t: Task(t.card, t.corpus[:0], t.splits[:0]), "corpus: there are no texts"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_task_is_refused_by_table_row_and_column(fault: str) -> None:
+    spoil, message = FAULTS[fault]
+    with pytest.raises(TraubeError, match=f"^own: {re.escape(message)}$"):
+        spoil(sound()).validate()
+
+
+def test_validation_says_how_many_rows_are_faulty_and_whose_file_it_is() -> None:
+    task = change(change(sound(), "corpus", 1, "text", ""), "corpus", 3, "text", " ")
+    with pytest.raises(TraubeError, match=r"^tickets.csv: corpus: row 1, column text: is empty \(2 such rows\)$"):
+        task.validate("tickets.csv")
+
+
+def test_a_sound_task_passes_and_so_does_one_without_any_labels() -> None:
+    assert sound().validate().labelled
+    assert not task_of([("a", None), ("b", None)]).validate().labelled
+
+
+def test_one_class_is_enough_for_texts_that_are_only_trained_on() -> None:
+    task = sound()
+    task.splits["part"] = ["train", "train", "test", "test"]
+    task.splits.loc[2, "label"] = "fruit"
+    assert task.validate() is task
+
+
+# files
+
+
+def read_or_refuse(path: Path) -> pd.DataFrame | str:
+    try:
+        return read_table(path, CORPUS_COLUMNS)
+    except TraubeError as error:
+        return str(error)
+
+
+def test_a_damaged_table_is_one_line_naming_the_file_and_never_wrong_content(tmp_path: Path) -> None:
+    corpus, path = sound().corpus, tmp_path / "corpus.parquet"
+    write_parquet(path, corpus)
+    whole = path.read_bytes()
+
+    @given(st.integers(0, len(whole) - 1), st.integers(0, 7), st.booleans())
+    @settings(max_examples=150, deadline=None)
+    def damaged(position: int, bit: int, cut: bool) -> None:
+        flipped = bytes([whole[position] ^ (1 << bit)])
+        path.write_bytes(whole[:position] if cut else whole[:position] + flipped + whole[position + 1 :])
+        found = read_or_refuse(path)
+        if isinstance(found, str):
+            assert found.startswith(f"{path}: ") and "\n" not in found
+        else:  # a bit that nothing is read from
+            assert found["text"].tolist() == corpus["text"].tolist()
+
+    damaged()
+
+
+def test_a_table_that_is_absent_or_another_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.parquet"
+    with pytest.raises(TraubeError, match=f"^{path}: there is no such file$"):
+        read_table(path, CORPUS_COLUMNS)
+    write_parquet(path, pd.DataFrame({"id": ["a"], "text": ["b"]}))
+    with pytest.raises(TraubeError, match=f"^{path}: column text_id is missing \\(there are: id, text\\)$"):
+        read_table(path, CORPUS_COLUMNS)
+
+
+# splits
+
+
+def test_only_the_part_test_is_scored() -> None:
+    task = sound()
+    task.splits["part"] = ["train", "test", "validation", "test"]
+    (split,) = task.test_splits()
+    assert [task.texts[row] for row in split.rows] == ["pear", "elm"]
+    assert split.items.tolist() == [1, 3]
+    assert split.labels is not None and split.labels.tolist() == ["fruit", "tree"]
+
+
+def test_each_level_of_a_split_is_a_problem_of_its_own(tiny_task: Task) -> None:
+    found = [(s.split, s.level, s.size, s.classes) for s in tiny_task.test_splits()]
+    assert found == [
+        ("early", "coarse", 36, 3),
+        ("early", "fine", 36, 6),
+        ("late", "coarse", 36, 3),
+        ("late", "fine", 36, 6),
+    ]
+
+
+def test_only_the_split_set_asked_for_is_given() -> None:
+    corpus, records = index_texts(pd.DataFrame({"text": ["a", "b"], "area": ["x", "y"]}))
+    whole = make_split(records, "all", "area", label="area")
+    half = make_split(records[:1], "half", "area", label="area", split_set="small")
+    task = Task(TaskCard(name="own"), corpus, pd.concat([whole, half]))
+    assert [s.split for s in task.test_splits()] == ["all"]
+    assert [s.split for s in task.test_splits("small")] == ["half"]
+
+
+def test_a_text_that_occurs_twice_is_stored_once_and_scored_twice() -> None:
+    task = task_of([("apple", "fruit"), ("oak", "tree"), ("apple", "company")]).validate()
+    (split,) = task.test_splits()
+    assert task.texts == ["apple", "oak"]
+    assert split.rows.tolist() == [0, 1, 0]
+    assert split.labels is not None and split.labels.tolist() == ["fruit", "tree", "company"]
+
+
+def test_queries_are_texts_of_the_corpus_after_the_items() -> None:
+    records = pd.DataFrame({"text": ["a", "b"], "query": ["which?", None]})
+    corpus, indexed = index_texts(records)
+    assert corpus["text"].tolist() == ["a", "b", "which?"]
+    assert make_split(indexed, "all", "none")["query_id"].tolist()[0] == text_id("which?")
+    assert make_split(indexed, "all", "none")["query_id"].isna().tolist() == [False, True]

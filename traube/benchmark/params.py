@@ -1,0 +1,150 @@
+"""params.yaml: the benchmark. Read by the command line, Dagster and DVC alike."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from traube.foundation import paths
+from traube.foundation.config import Strict, parse, read_yaml
+from traube.foundation.errors import TraubeError, unknown
+from traube.methods import CLUSTERERS, REDUCERS, Method, grid, parse_method
+from traube.models.base import Precision
+from traube.tasks.task import MetricName
+
+
+class Protocol(Strict):
+    """A named way to benchmark: which splits, methods and parameters, how many seeds, which precision and metric."""
+
+    description: str = ""
+    split_set: str = "default"
+    reducers: tuple[str, ...] = Field(min_length=1)
+    clusterers: tuple[str, ...] = Field(min_length=1)
+    parameters: dict[str, dict[str, float | int | str | bool | None]] = Field(
+        default_factory=dict, description="by reducer or clusterer; others keep the registry's (the German benchmark's)"
+    )
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field((42,), min_length=1)
+    precision: Precision | None = Field(None, description="overrides the models' cards")
+    main_metric: MetricName | None = Field(None, description="overrides the tasks' cards")
+
+    def methods(self) -> list[Method]:
+        """Every reducer with every clusterer; those that make no sense are `unsupported`."""
+        return grid(self.reducers, self.clusterers, self.parameters)
+
+    def method(self, name: str) -> Method:
+        """The method of that name, with this protocol's parameters."""
+        return parse_method(name, self.parameters)
+
+
+_CRON = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))  # minute, hour, day, month, weekday
+
+
+def _in_cron(field: str, bounds: tuple[int, int]) -> bool:
+    """Whether a cron field is well-formed: lists of `*`, `a` or `a-b`, each with `/step` if need be."""
+    for part in field.split(","):
+        found = re.fullmatch(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", part)
+        if not found or any(not bounds[0] <= int(n) <= bounds[1] for n in found.groups()[:2] if n):
+            return False
+    return True
+
+
+class Nightly(Strict):
+    """When the whole benchmark runs by itself."""
+
+    enabled: bool = True
+    cron: str = "0 2 * * *"
+    timezone: str = "Europe/Berlin"
+
+    @field_validator("cron")
+    @classmethod
+    def _is_cron(cls, value: str) -> str:
+        fields = value.split()
+        if len(fields) != len(_CRON) or not all(map(_in_cron, fields, _CRON)):
+            raise ValueError(f"'{value}' is no cron expression of five fields in numbers, like '0 2 * * *'")
+        return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_timezone(cls, value: str) -> str:
+        from zoneinfo import ZoneInfo
+
+        try:
+            ZoneInfo(value)
+        except (ValueError, KeyError, OSError):
+            raise ValueError(f"'{value}' is no time zone, like Europe/Berlin or UTC") from None
+        return value
+
+
+class Promotion(Strict):
+    """When a challenger becomes champion."""
+
+    level: float = Field(0.05, gt=0, lt=1, description="of the two-sided test, Holm-corrected over tasks")
+    minimum_effect: float = Field(0.005, ge=0, le=1, description="smallest gain in the task's main metric")
+    margin: float = Field(0.01, ge=0, le=1, description="loss on another task of the family that must be ruled out")
+
+
+class Watch(Strict):
+    """What else is looked at for new models; nothing by default, and nothing when offline."""
+
+    hub: tuple[str, ...] = Field((), description="Hugging Face ids whose new revisions become checkpoints")
+    mlflow: tuple[str, ...] = Field((), description="registered models whose new versions become checkpoints")
+
+
+class Params(Strict):
+    """The whole of params.yaml."""
+
+    protocol: str
+    tasks: tuple[str, ...] = Field(min_length=1)
+    models: tuple[str, ...] = Field(min_length=1)
+    nightly: Nightly = Nightly()
+    promotion: Promotion = Promotion()
+    watch: Watch = Watch()
+    protocols: dict[str, Protocol]
+
+    def chosen(self, protocol: str | None = None) -> Protocol:
+        """The protocol of that name, or the default one."""
+        name = protocol or self.protocol
+        if name not in self.protocols:
+            raise unknown("protocol", name, self.protocols)
+        return self.protocols[name]
+
+
+def load_params(path: Path | None = None) -> Params:
+    """Read params.yaml.
+
+    Raises
+    ------
+    TraubeError
+        Naming the file, the line and the key of the first fault.
+    """
+    path = path or paths.params()
+    value, lines = read_yaml(path)
+    params = parse(Params, value, path, lines)
+    if params.protocol not in params.protocols:
+        raise TraubeError(
+            f"{path}: line {lines['protocol',]}: protocol: {unknown('protocol', params.protocol, params.protocols)}"
+        )
+    for name, protocol in params.protocols.items():
+        for key, known, given in (
+            ("reducers", REDUCERS, protocol.reducers),
+            ("clusterers", CLUSTERERS, protocol.clusterers),
+        ):
+            for i, part in enumerate(given):
+                if part not in known:
+                    line = lines.get(("protocols", name, key, i), 1)
+                    raise TraubeError(f"{path}: line {line}: protocols.{name}.{key}: {unknown(key[:-1], part, known)}")
+        parts = {**REDUCERS, **CLUSTERERS}
+        for part, parameters in protocol.parameters.items():
+            place = ("protocols", name, "parameters", part)
+            if part not in parts:
+                raise TraubeError(
+                    f"{path}: line {lines.get(place, 1)}: {'.'.join(place[:3])}: {unknown('reducer or clusterer', part, parts)}"
+                )
+            for parameter, setting in parameters.items():
+                try:
+                    parts[part].resolve({parameter: setting})
+                except TraubeError as error:
+                    line = lines.get((*place, parameter), 1)
+                    raise TraubeError(f"{path}: line {line}: {'.'.join(place)}: {error}") from None
+    return params

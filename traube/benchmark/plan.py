@@ -1,0 +1,251 @@
+"""What is missing: nothing else is ever computed.
+
+A cell is task x model x method x seed x protocol. Its id hashes everything its number depends on, so that a new seed, method,
+model, fingerprint or data version adds exactly its own cells, and what is stored is never computed twice.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from traube.benchmark.params import Params, Protocol
+from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.files import digest, frame_digest
+from traube.methods import Method
+from traube.models import Model, card_errors, checkpoints, fingerprint_on, load_model, model_cards
+from traube.store import Manifest, Store
+from traube.tasks import get_source
+from traube.tasks.task import Task, TaskCard, data_version
+
+# Raise when the same vectors would be clustered otherwise: all cells are new.
+CLUSTERING_VERSION = "2"
+# Raise when the same assignments would be scored otherwise, or a metric is added: cells are scored again, not clustered.
+SCORING_VERSION = "2"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of the benchmark before it is split up by split and metric.
+
+    Attributes
+    ----------
+    seed : int, or None where no part of the method is random: then all seeds are one cell
+    fingerprint : of the model on this task
+    model_numerics : what computes the model's vectors, with versions
+    clusters : the card's number of clusters, for texts without labels
+    """
+
+    task: str
+    family: str
+    model: str
+    fingerprint: str
+    method: Method
+    seed: int | None
+    protocol: str
+    split_set: str
+    data_version: str
+    model_numerics: tuple[tuple[str, str], ...] = ()
+    clusters: int | None = None
+
+    @property
+    def numerics(self) -> dict[str, dict[str, str]]:
+        """What computes the cell, by stage: its own code and the libraries, with versions."""
+        return {"model": dict(self.model_numerics), **self.method.numerics}
+
+    @cached_property
+    def cell_id(self) -> str:
+        return digest(
+            [
+                self.data_version,
+                self.split_set,
+                self.model,  # two names of the same weights are two rows of the leaderboard
+                self.fingerprint,
+                self.method.params(),
+                self.seed,
+                self.protocol,
+                CLUSTERING_VERSION,
+                self.numerics,
+                self.clusters,
+            ]
+        )
+
+
+def cells(
+    task: Task,
+    model: Model,
+    protocol: Protocol,
+    *,
+    protocol_name: str = "own",
+    methods: Sequence[Method] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> list[Cell]:
+    """All cells of a task and a model under a protocol, whether stored or not.
+
+    Parameters
+    ----------
+    methods, seeds : instead of the protocol's
+    """
+    manifest = Manifest("", frame_digest(task.corpus), frame_digest(task.splits))
+    return _cells(task.card, manifest, model, protocol_name, protocol, methods, seeds)
+
+
+def _cells(
+    card: TaskCard,
+    manifest: Manifest,
+    model: Model,
+    protocol_name: str,
+    protocol: Protocol,
+    methods: Sequence[Method] | None,
+    seeds: Sequence[int] | None,
+) -> list[Cell]:
+    fingerprint = fingerprint_on(model, manifest.corpus_version)
+    version = data_version(manifest.corpus_version, manifest.splits_version)
+    found = [
+        Cell(
+            task=card.name,
+            family=card.family,
+            model=model.name,
+            fingerprint=fingerprint,
+            method=method,
+            seed=seed,
+            protocol=protocol_name,
+            split_set=protocol.split_set,
+            data_version=version,
+            model_numerics=tuple(sorted(model.numerics.items())),
+            clusters=card.clusters,
+        )
+        for method in (methods or protocol.methods())
+        for seed in ((seeds or protocol.seeds) if method.seeded else (None,))
+    ]
+    return list(dict.fromkeys(found))  # a seed or method may be named twice
+
+
+def wanted_models(params: Params) -> tuple[str, ...]:
+    """The models of the benchmark: those of params.yaml, then the checkpoints."""
+    return tuple(dict.fromkeys([*params.models, *checkpoints.cards()]))
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody wants to know: which tasks and models, under which protocol."""
+
+    tasks: Sequence[str]
+    models: Sequence[str]
+    protocol_name: str
+    protocol: Protocol
+    methods: Sequence[Method] | None = None
+    seeds: Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What has to be done for a request.
+
+    Attributes
+    ----------
+    missing : cells to compute, by model and task; a model without missing cells is not in it
+    total : number of cells asked for, stored or not, of what is available
+    unread : tasks whose raw data is new or has changed; their cells are known once they are read
+    unavailable : reason by name of a task or model that cannot be had here
+    """
+
+    missing: dict[str, dict[str, list[Cell]]] = field(default_factory=dict)
+    total: int = 0
+    unread: list[str] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Number of missing cells."""
+        return sum(len(c) for by_task in self.missing.values() for c in by_task.values())
+
+
+def unread(tasks: Iterable[str], store: Store) -> tuple[list[str], dict[str, str]]:
+    """Tasks whose stored tables are absent or older than the raw data; and those that are unavailable, with the reason."""
+    found, unavailable = [], {}
+    for name in tasks:
+        source = get_source(name)
+        reason = source.missing()
+        if reason:
+            unavailable[name] = reason
+            continue
+        manifest = store.manifest(name)
+        if manifest is None or manifest.raw_version != source.raw_version():
+            found.append(name)
+    return found, unavailable
+
+
+def plan(request: Request, store: Store) -> Plan:
+    """Compare what is asked for with what is stored.
+
+    Raises
+    ------
+    TraubeError
+        If a task or model does not exist.
+    """
+    tasks = list(dict.fromkeys(request.tasks))  # a name may be given twice
+    new, unavailable = unread(tasks, store)
+    result = Plan(unread=new, unavailable=unavailable)
+    total = 0
+    for name in dict.fromkeys(request.models):
+        model = _usable(name, request, unavailable)
+        if model is None:
+            continue
+        missing: dict[str, list[Cell]] = {}
+        for task in tasks:
+            manifest = store.manifest(task)
+            if task in unavailable or task in new or manifest is None:
+                continue
+            asked = cells_of(task, manifest, model, request)
+            total += len(asked)
+            absent = [cell for cell in asked if not stored(cell, store)]
+            if absent:
+                missing[task] = absent
+        if missing:
+            result.missing[name] = missing
+    return Plan(result.missing, total, new, unavailable)
+
+
+def _usable(name: str, request: Request, unavailable: dict[str, str]) -> Model | None:
+    """A model whose weights are here and sound; if not, the reason is noted: one bad model does not stop the others.
+
+    Raises
+    ------
+    TraubeError
+        If there is no model of that name: a misspelt one is no bad one.
+    """
+    if name not in {**model_cards(), **{path.stem: None for path in card_errors()}}:
+        raise unknown("model", name, model_cards())
+    try:
+        model = load_model(name, precision=request.protocol.precision)
+        _ = model.fingerprint
+    except TraubeError as error:
+        unavailable[name] = str(error)
+        return None
+    return model
+
+
+def cells_of(task: str, manifest: Manifest, model: Model, request: Request) -> list[Cell]:
+    """All cells that a request asks of a stored task and a model."""
+    return _cells(
+        get_source(task).card, manifest, model, request.protocol_name, request.protocol, request.methods, request.seeds
+    )
+
+
+def stored(cell: Cell, store: Store) -> bool:
+    """Whether a cell needs no work: it is scored by today's metrics, or was found to make no sense.
+
+    One that failed is tried again, and so is one that did not fit the memory there was (`unavailable`).
+    """
+    record = store.cell(cell.task, cell.cell_id)
+    if record is None or record["status"] in ("failed", "unavailable"):
+        return False
+    return record["status"] == "unsupported" or record["scoring_version"] == SCORING_VERSION
+
+
+def missing_cells(task: str, model: Model, request: Request, store: Store) -> list[Cell]:
+    """The cells of one task and model that have to be computed."""
+    manifest = store.manifest(task)
+    if manifest is None:
+        raise TraubeError(f"task '{task}' has not been read yet: materialise {task}/corpus and {task}/splits")
+    return [cell for cell in cells_of(task, manifest, model, request) if not stored(cell, store)]

@@ -1,0 +1,133 @@
+"""One long-lived process per core: numba compiles UMAP once in each, and each keeps to one thread; and what they do."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from traube import methods
+from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported
+from traube.foundation.files import atomic
+from traube.methods import Part
+from traube.models.vectors import Vectors
+
+_ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+)
+IDLE_SECONDS = 600
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def count() -> int:
+    """Number of workers: `TRAUBE_WORKERS`, by default the cores this process may use."""
+    value = os.environ.get("TRAUBE_WORKERS")
+    if value is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not value.isdigit() or int(value) < 1:
+        raise TraubeError(f"TRAUBE_WORKERS is '{value}'; it must be a whole number from 1")
+    return int(value)
+
+
+def pool() -> Executor:
+    """The process pool, started at the first call and kept for the life of this process."""
+    from joblib.externals.loky import get_reusable_executor
+
+    return get_reusable_executor(max_workers=count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
+
+
+def stop() -> None:
+    """End the workers at once, whatever they are doing."""
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor(max_workers=count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start).shutdown(
+        kill_workers=True
+    )
+
+
+def _start() -> None:
+    # Ctrl-C reaches the whole process group; the parent decides what becomes of the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def memory() -> int:
+    """Bytes that one worker may take."""
+    return int(psutil.virtual_memory().available // (2 * count()))
+
+
+def broken(error: Exception) -> TraubeError:
+    """The error for a pool that broke: mostly the system killed a process that took too much memory."""
+    if type(error).__name__ == "TerminatedWorkerError":
+        return TraubeError(
+            "a worker process was killed, most likely for lack of memory; what is finished is kept, run again"
+        )
+    return TraubeError(f"the worker processes cannot go on: {reason(error)}")
+
+
+def reason(error: BaseException) -> str:
+    """An error in one line, with its kind where it was not meant for people."""
+    first = (str(error).strip().splitlines() or [""])[0]
+    return first if isinstance(error, TraubeError) else f"{type(error).__name__}: {first}"
+
+
+def _sent_whole(function: Callable[P, T]) -> Callable[P, T]:
+    """Let only errors out that can be sent to the parent: one that cannot would break the whole pool."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            kind = next((k for k in (Unsupported, DoesNotFit) if isinstance(error, k)), TraubeError)
+            raise kind(reason(error)) from None
+
+    return run
+
+
+# The units of work. They are given the parts themselves: a worker does not know what was registered in the parent.
+
+
+@_sent_whole
+def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, path: Path, memory: int) -> None:
+    """Fit a reducer on a split's vectors and store the coordinates, float32 [n, m], as `.npy`."""
+    methods.REDUCERS[reducer.name] = reducer
+    points = methods.reduce(reducer.name, params, vectors.load(), seed, memory)
+    with atomic(path) as temporary, temporary.open("wb") as file:
+        np.save(file, points)
+
+
+@_sent_whole
+def cluster(
+    points: Vectors, clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
+) -> tuple[NDArray[np.int64], float]:
+    """Labels of a split, int64 [n], and the seconds it took. Without k, the one with the best silhouette is taken."""
+    methods.CLUSTERERS[clusterer.name] = clusterer
+    values = points.load()
+    if k is None and clusterer.takes_k:
+        k, _ = methods.choose_k(values, seed)
+    began = time.perf_counter()
+    return methods.cluster(clusterer.name, params, values, k, seed, memory), time.perf_counter() - began
+
+
+@_sent_whole
+def score(
+    labels: NDArray[np.object_] | None,
+    clusters: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    vectors: Vectors | None,
+) -> tuple[dict[str, float], dict[str, NDArray[np.float64]]]:
+    """Every metric of a split, against its labels or, where it has none, of its vectors; and the metrics without each group of texts."""
+    from traube.metrics import clustering  # brings scikit-learn, which only workers need
+
+    if labels is not None:
+        return clustering.score(labels, clusters), clustering.replicates(labels, clusters, groups)
+    assert vectors is not None
+    return clustering.internal(vectors.load(), clusters, groups, 0)

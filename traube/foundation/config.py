@@ -1,0 +1,75 @@
+"""YAML read into pydantic models, with errors that name the file, the line and the key."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from traube.foundation.errors import TraubeError
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """A model that refuses keys it does not know: a misspelt key is an error, not a silent default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
+    """Read a YAML mapping; return it and the line of each key path.
+
+    Raises
+    ------
+    TraubeError
+        If the file is absent, is not YAML, or does not hold a mapping.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise TraubeError(f"{path}: there is no such file") from None
+    except UnicodeDecodeError as error:
+        raise TraubeError(f"{path}: not UTF-8 (byte {error.start})") from None
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise TraubeError(f"{path}: {line}not valid YAML: {getattr(error, 'problem', error)}") from None
+    if not isinstance(value, dict):
+        raise TraubeError(f"{path}: line 1: expected `key: value` lines")
+    return value, dict(_lines(node, ()))
+
+
+def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], int]]:
+    if isinstance(node, yaml.MappingNode):
+        found = []
+        for key, child in node.value:
+            found.append(((*path, key.value), key.start_mark.line + 1))
+            found.extend(_lines(child, (*path, key.value)))
+        return found
+    if isinstance(node, yaml.SequenceNode):
+        found = []
+        for i, child in enumerate(node.value):
+            found.append(((*path, i), child.start_mark.line + 1))
+            found.extend(_lines(child, (*path, i)))
+        return found
+    return []
+
+
+def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], int]) -> M:
+    """Validate `value` as `model`; the error names the file, the line and the key of the first problem."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        # a misspelt key explains the one that is missing
+        first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+        where = tuple(first["loc"])
+        line = next((lines[where[:n]] for n in range(len(where), 0, -1) if where[:n] in lines), 1)
+        key = ".".join(map(str, where)) or "(whole file)"
+        known = sorted(model.model_fields)
+        hint = f" (keys here: {', '.join(known)})" if first["type"] == "extra_forbidden" and len(where) == 1 else ""
+        said = "expected a list, like [a, b]" if first["type"] == "tuple_type" else first["msg"]
+        raise TraubeError(f"{path}: line {line}: {key}: {said}{hint}") from None

@@ -1,0 +1,131 @@
+"""Files that are whole or absent, locks that die with their process, and content hashes."""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pandas as pd
+from filelock import FileLock
+
+from traube.foundation.errors import TraubeError
+
+_EXPLAINED = {
+    errno.ENOSPC: "the disk is full: free some space and run again; what is finished is kept",
+    errno.EROFS: "the file system is read-only: point TRAUBE_HOME at a folder that can be written",
+    errno.EACCES: "no permission to write: point TRAUBE_HOME at a folder that can be written",
+    errno.ENOTDIR: "a part of it is no folder: point TRAUBE_HOME at a folder that can be written",
+    errno.ENOENT: "it cannot be made there: point TRAUBE_HOME at a folder that can be written",
+    errno.EDQUOT: "the disk quota is used up: free some space and run again; what is finished is kept",
+}
+
+
+def in_words(error: OSError, path: Path | None = None) -> str:
+    """A system error as one line: where, what, and what to do."""
+    where = path or error.filename
+    what = _EXPLAINED.get(error.errno or 0, error.strerror or str(error))
+    return f"{where}: {what}" if where else what
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn system errors into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise TraubeError(in_words(error, path)) from error
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Give a temporary name to write to; on success it becomes `path` at once, on failure nothing is left.
+
+    Raises
+    ------
+    TraubeError
+        If the disk is full or the folder cannot be written.
+    """
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{uuid4().hex}{path.suffix}")
+        try:
+            temporary.touch(exist_ok=False)  # with the permissions of any new file; tempfile's are the owner's alone
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; an empty one if the file is absent, damaged or holds something else."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=1, sort_keys=True, default=str) + "\n")
+
+
+def write_parquet(path: Path, frame: pd.DataFrame) -> None:
+    with atomic(path) as temporary:
+        frame.to_parquet(temporary, index=False, write_page_checksum=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the file lock `<path>.lock`. The system frees it when the process dies."""
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(f"{path}.lock")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def digest(value: Any) -> str:
+    """A 16-character hash of anything that JSON can write, the same on every machine."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def append_line(path: Path, text: str) -> None:
+    """Add one line to a file that several processes may write to."""
+    with locked(path), path.open("a", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def frame_digest(frame: pd.DataFrame) -> str:
+    """A 16-character hash of a table's column names and values, in order."""
+    rows = pd.util.hash_pandas_object(frame.apply(_hashable), index=False, categorize=False)
+    names = "\0".join(map(str, frame.columns)).encode()
+    return hashlib.blake2b(names + rows.to_numpy().tobytes(), digest_size=8).hexdigest()
+
+
+def _hashable(column: pd.Series) -> pd.Series:
+    """The same values in the same form, whatever the form they were read in."""
+    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return column
+    absent = b"\xff"  # no text's encoding; None would count as the text "None"
+    return column.astype(object).where(column.notna(), absent)

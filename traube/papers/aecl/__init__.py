@@ -1,0 +1,1 @@
+"""AECL (short-text clustering): the numbers that it printed."""

@@ -1,0 +1,1 @@
+"""COB: optimising the clustering metric itself."""

@@ -1,0 +1,1 @@
+"""The German Text Embedding Clustering Benchmark (Wehrli, Arnrich and Irrgang, KONVENS 2023)."""

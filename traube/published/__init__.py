@@ -1,1 +1,0 @@
-"""Numbers that papers printed, as data files."""

@@ -1,0 +1,275 @@
+"""Candidates of a task compared with each other: is one really better, and should it become the champion?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
+
+from traube.benchmark.current import of_present_data, of_present_methods
+from traube.benchmark.params import Promotion, Protocol
+from traube.foundation.errors import TraubeError, unknown
+from traube.metrics.significance import Sample, Test, difference, holm
+from traube.models import CORPUS_BOUND, model_cards
+from traube.store import Store
+from traube.tasks.task import Task, TaskCard
+
+Decision = Literal["first", "promote", "keep", "hold"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model with a method on a task: what can be served, and compared.
+
+    Attributes
+    ----------
+    cells : ids, one for each seed
+    mean : of the metric, over splits, levels and seeds
+    """
+
+    task: str
+    protocol: str
+    metric: str
+    model: str
+    fingerprint: str
+    method: str
+    data_version: str
+    cells: tuple[str, ...]
+    mean: float
+
+    @property
+    def corpus_bound(self) -> bool:
+        """Whether the fingerprint also hashes the task's corpus."""
+        card = model_cards().get(self.model)
+        return card is not None and card.kind in CORPUS_BOUND
+
+    @property
+    def name(self) -> str:
+        return f"{self.model} with {self.method}"
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What it is, on whichever task."""
+        return self.model, self.fingerprint, self.method
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two candidates of one task; positive differences speak for `a`.
+
+    Attributes
+    ----------
+    test : None where the two cannot be compared
+    reason : why not, or why the test does not decide
+    corrected : p-value, Holm-corrected over the comparisons that were made together
+    """
+
+    a: Candidate
+    b: Candidate
+    test: Test | None
+    reason: str = ""
+    corrected: float = 1.0
+
+    def verdict(self, level: float = 0.05) -> str:
+        """In words: who is better, if anybody."""
+        if self.test is None or self.reason:
+            return f"undecided: {self.reason}"
+        if self.corrected >= level:
+            return "tie"
+        return f"{(self.a if self.test.difference > 0 else self.b).model} is better"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of a task's challenger, and why.
+
+    Attributes
+    ----------
+    decision : `first` (there was no champion), `promote`, `keep` (the champion stays) or `hold` (cannot be decided yet)
+    comparison : challenger (a) against champion (b); None if there was none to compare with
+    """
+
+    task: str
+    decision: Decision
+    reason: str
+    challenger: Candidate
+    champion: Candidate | None = None
+    comparison: Comparison | None = None
+
+
+def main_metric(card: TaskCard, protocol_metric: str | None) -> str:
+    """The protocol's main metric, or the card's."""
+    return protocol_metric or card.main_metric
+
+
+def candidates(store: Store, task: str, name: str, protocol: Protocol, metric: str) -> list[Candidate]:
+    """All that is scored of a task's present data under a protocol, of whichever fingerprint, the best first."""
+    manifest, cells = store.manifest(task), store.cells(task)
+    if manifest is None:
+        return []
+    cells = of_present_methods(of_present_data(cells, store), {name: protocol})
+    cells = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
+    means = store.scores(cells, [metric]).groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False))
+    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"], mean=cells["cell_id"].map(means))
+    found = [
+        Candidate(
+            *(task, name, metric, model, fingerprint, method, manifest.data_version),
+            cells=tuple(rows["cell_id"]),
+            mean=float(rows["mean"].mean()),
+        )
+        for (model, fingerprint, method), rows in cells.dropna(subset="mean")
+        .sort_values("cell_id")
+        .groupby(["model", "fingerprint", "method"])
+    ]
+    return sorted(found, key=lambda c: (-c.mean, c.key))
+
+
+def compare(store: Store, task: Task, a: Candidate, b: Candidate) -> Comparison:
+    """Test the difference of two candidates of one task, on what is stored (`traube.metrics.significance`).
+
+    With one split and one seed of a method that draws random numbers, the interval holds what the texts explain only: the
+    comparison says so, and does not decide.
+    """
+    if a.cells == b.cells:
+        return Comparison(a, b, None, "they are the same")
+    if not task.labelled:
+        return Comparison(a, b, None, "without labels there is nothing to compare by")
+    try:
+        test = difference(sample(store, a), sample(store, b))
+    except TraubeError as error:
+        return Comparison(a, b, None, str(error))
+    advice = f"give protocol '{a.protocol}' more seeds in params.yaml, such as [42, 1, 2], and run again"
+    reason = f"{test.note}; {advice}" if test.note else ""
+    return Comparison(a, b, test, reason, corrected=test.p)
+
+
+def sample(store: Store, candidate: Candidate) -> Sample:
+    """A candidate's scores, with replicates."""
+    cells = store.cells_by_id(candidate.task, candidate.cells)
+    scores = store.scores(cells, [candidate.metric], replicates=True)
+    return Sample.of(scores, seeded=bool(cells["seed"].notna().any()))
+
+
+def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The same comparisons with their p-values Holm-corrected over those that a test decides."""
+    values = iter(holm([c.test.p for c in comparisons if c.test and not c.reason]))
+    return [replace(c, corrected=float(next(values))) if c.test and not c.reason else c for c in comparisons]
+
+
+def judge(
+    store: Store,
+    tasks: Mapping[str, Task],
+    found: Mapping[str, Sequence[Candidate]],
+    challengers: Mapping[str, Candidate],
+    champions: Mapping[str, Candidate | None],
+    rules: Promotion,
+    newcomers: Mapping[str, int] = MappingProxyType({}),
+) -> list[Verdict]:
+    """Which challengers become champions.
+
+    A challenger is promoted if it is better than the champion by a paired test, corrected over the tasks, by at least
+    `minimum_effect`, and is shown not to be worse by more than `margin` on every other task of the family: there, the one-sided
+    lower bound of the difference (at `level`) must stand above minus the margin. Where it does not, because the data say too
+    little, the challenger is held.
+
+    Parameters
+    ----------
+    found : all candidates by task
+    challengers : the best newcomer by task
+    champions : by task; None where the champion has no score on the task's present data
+    newcomers : by task, among how many the challenger is the best; its p-value is multiplied by that (Bonferroni)
+    """
+    verdicts = []
+    open_ = {}
+    for task, challenger in challengers.items():
+        champion = champions.get(task)
+        if task not in champions:
+            verdicts.append(Verdict(task, "first", "there was no champion", challenger))
+        elif champion is None:
+            reason = "the champion has no score on the present data: evaluate it, or `traube promote` another one"
+            verdicts.append(Verdict(task, "hold", reason, challenger))
+        else:
+            open_[task] = compare(store, tasks[task], challenger, champion)
+    # the challenger is the best of several newcomers, chosen on the splits it is tested on: its p-value pays for each of them
+    for comparison in corrected([_for_choice(c, newcomers.get(task, 1)) for task, c in open_.items()]):
+        decision, reason = _decide(store, tasks, found, comparison, rules)
+        a, b = comparison.a, comparison.b
+        verdicts.append(Verdict(a.task, decision, reason, a, b, comparison))
+    return sorted(verdicts, key=lambda v: v.task)
+
+
+def _for_choice(comparison: Comparison, among: int) -> Comparison:
+    test = comparison.test
+    return comparison if test is None else replace(comparison, test=replace(test, p=min(1.0, among * test.p)))
+
+
+def _decide(
+    store: Store,
+    tasks: Mapping[str, Task],
+    found: Mapping[str, Sequence[Candidate]],
+    comparison: Comparison,
+    rules: Promotion,
+) -> tuple[Decision, str]:
+    test = comparison.test
+    if test is None or comparison.reason:
+        return "hold", comparison.reason
+    said = f"{100 * test.difference:+.2f} points, p = {comparison.corrected:.2g} (Holm; {test.name}, n = {test.n})"
+    if test.difference < rules.minimum_effect:
+        return "keep", f"{said}: less than {100 * rules.minimum_effect:g} points better"
+    if comparison.corrected >= rules.level:
+        return "keep", f"{said}: not significant at {rules.level:g}"
+    family = tasks[comparison.a.task].card.family
+    others = [t for t in tasks.values() if t.card.family == family and t.name != comparison.a.task]
+    objections = [o for other in others if (o := _objection(store, other, found[other.name], comparison, rules))]
+    for decision in ("keep", "hold"):  # a proven loss weighs more than one that cannot be ruled out
+        for kind, reason in objections:
+            if kind == decision:
+                return kind, f"{said}; but {reason}"
+    return "promote", said
+
+
+def _objection(
+    store: Store, other: Task, options: Sequence[Candidate], comparison: Comparison, rules: Promotion
+) -> tuple[Decision, str] | None:
+    """Why another task of the family speaks against a promotion: non-inferiority is not shown there."""
+    new, old = (next((c for c in options if _alike(c, side)), None) for side in (comparison.a, comparison.b))
+    if old is None:
+        return None  # where the champion has no score, there is none to lose
+    if new is None:
+        return "hold", f"it has no score on {other.name} yet"
+    loss = compare(store, other, new, old)
+    points = f"{100 * rules.margin:g} point{'' if rules.margin == 0.01 else 's'}"
+    if loss.test is None or loss.reason:
+        return "hold", f"on {other.name} a loss of more than {points} cannot be ruled out: {loss.reason}"
+    bound = loss.test.at_least(rules.level)
+    if bound > -rules.margin:
+        return None
+    if loss.test.high < -rules.margin:
+        return "keep", f"on {other.name} it loses {-100 * loss.test.difference:.2f} points (p = {loss.test.p:.2g})"
+    return "hold", (
+        f"on {other.name} a loss of more than {points} cannot be ruled out: {100 * loss.test.difference:+.2f} points, "
+        f"at least {100 * bound:+.2f}; more seeds or splits would tell"
+    )
+
+
+def _alike(a: Candidate, b: Candidate) -> bool:
+    """The same model and method on another task. The fingerprint of a corpus-bound model differs between tasks."""
+    same = a.fingerprint == b.fingerprint or (a.corpus_bound and b.corpus_bound)
+    return same and (a.model, a.method) == (b.model, b.method)
+
+
+def find(options: Sequence[Candidate], wanted: str) -> Candidate:
+    """The candidate that a person means by `model` (its best method) or `model:reducer/clusterer`.
+
+    Raises
+    ------
+    TraubeError
+        If there is none; the message names near ones.
+    """
+    model, _, method = wanted.partition(":")
+    of_model = [c for c in options if c.model == model]
+    if not of_model:
+        raise unknown("scored model", model, sorted({c.model for c in options}))
+    chosen = [c for c in of_model if method in ("", c.method)]
+    if not chosen:
+        raise unknown(f"scored method of {model}", method, [c.method for c in of_model])
+    return chosen[0]

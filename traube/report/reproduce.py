@@ -1,0 +1,149 @@
+"""A stored cell, computed again from nothing: is it the same?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import Cell
+from traube.engine.evaluate import SILENT, Progress, cluster, embed_task, score
+from traube.foundation.errors import TraubeError, unknown
+from traube.methods import Method
+from traube.models import EmbeddingCache, load_model
+from traube.report.explain import changed_since
+from traube.store import Store
+
+ROUNDING = 1e-9  # of a score: sums in another order
+PARITY = 1e-5  # of a vector, as 1 - cosine
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came of it.
+
+    Attributes
+    ----------
+    scores : DataFrame split, level, metric, stored, again
+    clusters_equal : whether every item is in the same cluster
+    vectors : largest 1 - cosine of a text's vector, encoded again, to the one that was clustered
+    changed : what is not as it was then, in words (libraries, say)
+    """
+
+    cell_id: str
+    scores: pd.DataFrame
+    clusters_equal: bool
+    vectors: float
+    changed: list[str]
+
+    @property
+    def difference(self) -> float:
+        """Largest absolute difference of a score."""
+        both = self.scores.dropna(subset=["stored", "again"], how="all")
+        return float((both["stored"] - both["again"]).abs().fillna(float("inf")).max())
+
+    @property
+    def equal(self) -> bool:
+        return self.difference <= ROUNDING and self.clusters_equal and self.vectors <= PARITY
+
+
+def reproduce(
+    store: Store, cache: EmbeddingCache, protocols: dict[str, Protocol], cell_id: str, progress: Progress = SILENT
+) -> Reproduction:
+    """Encode, reduce, cluster and score a cell again.
+
+    A network's vectors differ in the seventh digit with the texts that share a batch, and UMAP makes other layouts of that. So the
+    vectors that were clustered are clustered again, and must give the same; and the texts are encoded again, and must come near.
+
+    Parameters
+    ----------
+    cell_id : or the beginning of one
+
+    Raises
+    ------
+    TraubeError
+        If there is no such cell, it has no scores, or its data or weights are not those of then.
+    """
+    cells = store.cells()
+    found = cells[cells["cell_id"].str.startswith(cell_id)]
+    if len(found) != 1:
+        if found.empty:
+            raise unknown("cell", cell_id, cells["cell_id"])
+        raise TraubeError(f"{len(found)} cells begin with '{cell_id}': {', '.join(found['cell_id'].head(5))}")
+    record = found.iloc[0].to_dict()
+    if record["status"] != "done":
+        raise TraubeError(
+            f"cell {record['cell_id']} is {record['status']} ({record['reason']}): there is no score to compare with"
+        )
+    changed = changed_since(store, protocols, record)
+    gone = [
+        c
+        for c in changed
+        if c.startswith(
+            (
+                "data version",
+                "model fingerprint",
+                "the model",
+                "the task",
+                "clustering code",
+                "computed by",
+                "the card's",
+            )
+        )
+    ]
+    if gone:
+        raise TraubeError(f"cell {record['cell_id']} cannot be computed again: {'; '.join(gone)}")
+    card = store.card(record["task"])
+    assert card is not None
+    protocol = protocols.get(record["protocol"])
+    model = load_model(record["model"], precision=protocol.precision if protocol else None)
+    params = record["params"]
+    cell = Cell(
+        task=record["task"],
+        family=record["family"],
+        model=record["model"],
+        fingerprint=record["fingerprint"],
+        method=Method(record["reducer"], record["clusterer"], params["reducer_params"], params["clusterer_params"]),
+        seed=None if pd.isna(record["seed"]) else int(record["seed"]),
+        protocol=record["protocol"],
+        split_set=protocol.split_set if protocol else "default",
+        data_version=record["data_version"],
+        model_numerics=tuple(record["numerics"]["model"].items()),
+        clusters=None if pd.isna(record["clusters"]) else int(record["clusters"]),
+    )
+    task = store.task(card)
+    with TemporaryDirectory(prefix="traube-") as name:
+        fresh = Store(Path(name))
+        new, _ = embed_task(task, model, EmbeddingCache(Path(name) / "embeddings"), Path(name) / "matrix", progress)
+        old, _ = embed_task(task, model, cache, store.matrix(task.name, cell.fingerprint))
+        deviation = _deviation(new.subset(task.scored).load(), old.subset(task.scored).load())
+        (result,) = cluster(task, old, [cell], fresh, progress)
+        if result.assignments is None:
+            raise TraubeError(f"cell {record['cell_id']}: {result.status}: {result.reason}")
+        clusters = result.assignments.assign(cell_id=record["cell_id"])
+        again = score(task, clusters, None if task.labelled else old, cell.split_set, progress)
+    keys = ["split", "level", "metric"]
+    stored = store.scores(found)[[*keys, "value"]].rename(columns={"value": "stored"})
+    both = stored.merge(again[[*keys, "value"]].rename(columns={"value": "again"}), on=keys, how="outer")
+    before, _ = store.assignments(cell.task, record["cell_id"])
+    items = ["split", "level", "item"]
+    joined = before.merge(clusters, on=items, how="outer", suffixes=("", "_again"))
+    equal = bool((joined["cluster"] == joined["cluster_again"]).all())
+    return Reproduction(record["cell_id"], both, equal, deviation, changed)
+
+
+def _deviation(a: Any, b: Any) -> float:
+    """Largest 1 - cosine of two matrices' rows; two zero rows are equal."""
+    if a.shape != b.shape:
+        return float("inf")
+    dots, squares_a, squares_b = (
+        np.asarray((x.multiply(y) if sparse.issparse(x) else x * y).sum(axis=1), dtype=np.float64).ravel()
+        for x, y in ((a, b), (a, a), (b, b))
+    )
+    norms = np.sqrt(squares_a * squares_b)
+    cosines = np.divide(dots, norms, out=np.ones_like(dots), where=norms > 0)
+    return float(np.max(1 - np.where(squares_a + squares_b == 0, 1.0, np.where(norms > 0, cosines, 0.0))))

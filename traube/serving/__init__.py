@@ -1,0 +1,1 @@
+"""A clustering that takes new texts, and groups of texts that have no labels."""

@@ -1,0 +1,76 @@
+"""Grouping texts that have no labels: vectors, clusters, and what each cluster is about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from traube import methods
+from traube.engine.evaluate import embed
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError, Unsupported
+from traube.foundation.files import digest
+from traube.methods import Method
+from traube.models import EmbeddingCache, load_model
+from traube.models.transformer import Transformer
+from traube.serving.describe import distances, keywords, typical
+from traube.tasks.task import text_id
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Groups of texts.
+
+    Attributes
+    ----------
+    labels : int64 [n], -1 for noise
+    distances : float64 [n], to the mean of the text's cluster, in the model's space
+    words : key words by cluster
+    typical : positions of typical texts by cluster
+    k_table : silhouette by number of clusters, where the number was chosen
+    """
+
+    labels: NDArray[np.int64]
+    distances: NDArray[np.float64]
+    words: dict[int, list[str]]
+    typical: dict[int, list[int]]
+    k_table: pd.DataFrame | None
+
+
+def cluster_texts(
+    texts: Sequence[str], *, model: str, method: Method, k: int | None = None, seed: int = 42
+) -> Clusters:
+    """Group texts.
+
+    Parameters
+    ----------
+    k : number of clusters; by default the one with the best silhouette
+
+    Raises
+    ------
+    TraubeError
+        If there are no texts or fewer than clusters, or the method makes no sense.
+    """
+    if not texts:
+        raise TraubeError("there are no texts to group")
+    if k is not None and k > len(texts):
+        raise TraubeError(f"{k} clusters cannot be made of {len(texts)} texts")
+    reason = method.unsupported()
+    if reason:
+        raise Unsupported(f"{method.name}: {reason}")
+    encoder = load_model(model)
+    if isinstance(encoder, Transformer):
+        encoder.fetch()
+    corpus = digest([text_id(t) for t in texts])
+    matrix = paths.home() / "store" / "matrices" / "texts" / digest([encoder.fingerprint, corpus])
+    vectors, _ = embed(texts, encoder, EmbeddingCache(paths.home() / "embeddings"), matrix)
+    values = vectors.load()
+    points = values if method.reducer == "none" else methods.reduce(method.reducer, method.reducer_params, values, seed)
+    table = None
+    if k is None and methods.CLUSTERERS[method.clusterer].takes_k:
+        k, table = methods.choose_k(points, seed)
+    labels = methods.cluster(method.clusterer, method.clusterer_params, points, k, seed)
+    distance = distances(values, labels)
+    return Clusters(labels, distance, keywords(texts, labels), typical(labels, distance), table)

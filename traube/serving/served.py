@@ -1,0 +1,238 @@
+"""A clustering that takes new texts: encode, reduce, assign. Kept as plain files, so that nothing is unpickled to serve it.
+
+A served clustering is that of a task's largest test split, exactly as it was scored. A new text is put among its texts by the
+reducer (principal components), or, where the reducer cannot place new points the way it placed the old ones (UMAP), at the mean
+of its nearest neighbours' places, weighted by their similarity: UMAP's own first guess. It joins the nearest centre, or, of
+HDBSCAN's clusters, the one that `approximate_predict` gives.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube import methods
+from traube.engine.evaluate import reduction_path
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import atomic, write_json
+from traube.methods import CLUSTERERS, Method, get_reducer
+from traube.methods.reducers import among_neighbours
+from traube.models import Model, ModelCard, Vectors, model_of
+from traube.report.comparison import Candidate
+from traube.serving.describe import keywords
+from traube.store import Store
+from traube.tasks.task import Task
+
+Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
+
+
+@dataclass
+class Served:
+    """A fitted clustering.
+
+    Attributes
+    ----------
+    card, fingerprint : of the model
+    method, seed : of the clustering
+    corpus : for a corpus-bound model the texts it was fitted on, the task's; else empty
+    texts : the clustering's texts, in order
+    vectors : float32 [n, d], theirs
+    points : float32 [n, m], reduced; the vectors themselves where nothing is reduced
+    clusters : int64 [n]; -1 is noise
+    words : key words by cluster
+    """
+
+    card: ModelCard
+    fingerprint: str
+    method: Method
+    seed: int
+    corpus: list[str]
+    texts: list[str]
+    vectors: Matrix
+    points: Matrix
+    clusters: NDArray[np.int64]
+    words: dict[int, list[str]]
+
+    @cached_property
+    def model(self) -> Model:
+        """The model, if it is still the one that was scored.
+
+        Raises
+        ------
+        TraubeError
+            If its weights have changed since.
+        """
+        return model_of(self.card)
+
+    @cached_property
+    def ids(self) -> NDArray[np.int64]:
+        """The clusters without noise, int64 [k]."""
+        return np.unique(self.clusters[self.clusters >= 0])
+
+    @cached_property
+    def centres(self) -> NDArray[np.float64]:
+        """Their means, float64 [k, m]."""
+        return np.stack([np.asarray(self.points[self.clusters == c].mean(axis=0)).ravel() for c in self.ids])
+
+    def predict(self, texts: Sequence[str]) -> pd.DataFrame:
+        """Assign new texts.
+
+        Returns
+        -------
+        DataFrame [n] cluster (int; -1 is noise), distance (to the cluster's centre, in the reduced space; nan for noise),
+        words (the cluster's key words, in one string)
+
+        Raises
+        ------
+        TraubeError
+            If there are no texts, one is empty, or the model has changed.
+        """
+        if not texts or any(not isinstance(t, str) or not t.strip() for t in texts):
+            raise TraubeError("give at least one text, none of them empty")
+        points = self._placed(self._encoded(list(texts)))
+        clusters = self._assigned(points)
+        at = np.searchsorted(self.ids, clusters)
+        distances = np.full(len(texts), np.nan)
+        for i, c in enumerate(clusters):
+            if c >= 0:
+                row = np.asarray(points[i].todense()).ravel() if sparse.issparse(points) else points[i]
+                distances[i] = np.linalg.norm(row - self.centres[at[i]])
+        words = [", ".join(self.words.get(int(c), [])) for c in clusters]
+        return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words})
+
+    def _encoded(self, texts: list[str]) -> Matrix:
+        if self.model.corpus_bound:
+            return self.model.encode_new(self.corpus, texts)  # type: ignore[attr-defined]
+        if self.model.fingerprint != self.fingerprint:
+            raise TraubeError(f"model '{self.card.name}' is not the one that was scored: its weights have changed")
+        return self.model.encode(texts)
+
+    def _placed(self, vectors: Matrix) -> Matrix:
+        if self.method.reducer == "none":
+            return vectors
+        if self.method.reducer == "pca":
+            reducer = get_reducer("pca")
+            fitted = reducer.build(**self.method.reducer_params, random_state=self.seed).fit(self.vectors)
+            return np.asarray(fitted.transform(vectors), dtype=np.float32)
+        return among_neighbours(vectors, self.vectors, self.points)
+
+    def _assigned(self, points: Matrix) -> NDArray[np.int64]:
+        if self.method.clusterer == "hdbscan":
+            return _approximate_predict(self.method.clusterer_params, self.points, self.clusters, points)
+        from sklearn.metrics import pairwise_distances_argmin
+
+        return self.ids[pairwise_distances_argmin(points, self.centres)].astype(np.int64)
+
+
+def _approximate_predict(params: Any, old: Matrix, clusters: NDArray[np.int64], new: Matrix) -> NDArray[np.int64]:
+    from hdbscan import approximate_predict
+
+    fitted = CLUSTERERS["hdbscan"].build(**params, prediction_data=True).fit(old)
+    # its numbers for the clusters may be others than the scored ones
+    number = {int(a): int(b) for a, b in zip(fitted.labels_, clusters, strict=True) if a >= 0}
+    if not number:
+        return np.full(new.shape[0], -1, dtype=np.int64)
+    return np.array([number.get(int(c), -1) for c in approximate_predict(fitted, new)[0]], dtype=np.int64)
+
+
+# made, kept and found again
+
+
+def freeze(store: Store, task: Task, candidate: Candidate, model: Model, vectors: Vectors, split_set: str) -> Served:
+    """The served clustering of a candidate: of the task's largest test split, by its first seed.
+
+    Parameters
+    ----------
+    vectors : of the task's corpus, by that model
+    """
+    cell = store.cell(task.name, candidate.cells[0])
+    assert cell is not None
+    split = max(task.test_splits(split_set), key=lambda s: s.size)
+    assignments, _ = store.assignments(task.name, candidate.cells[0])
+    rows = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
+    clusters = rows.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
+    params = cell["params"]
+    method = Method(cell["reducer"], cell["clusterer"], params["reducer_params"], params["clusterer_params"])
+    values, seed = vectors.subset(split.rows).load(), int(cell["seed"] or 0)
+    texts = [task.texts[i] for i in split.rows]
+    points = (
+        values
+        if method.reducer == "none"
+        else _points(store, cell, method, values, task.corpus["text_id"].to_numpy()[split.rows])
+    )
+    words = keywords(texts, clusters)
+    corpus = task.texts if model.corpus_bound else []
+    return Served(model.card, model.fingerprint, method, seed, corpus, texts, values, points, clusters, words)  # type: ignore[attr-defined]
+
+
+def _points(
+    store: Store, cell: Mapping[str, Any], method: Method, values: Matrix, text_ids: NDArray[np.object_]
+) -> Matrix:
+    """The reduced vectors that were clustered; computed again if they are no longer kept."""
+    seed = int(cell["seed"] or 0)
+    path = reduction_path(store, cell["fingerprint"], cell["numerics"]["model"], method, seed, text_ids)
+    if path.exists():
+        return np.asarray(np.load(path), dtype=np.float32)
+    return methods.reduce(method.reducer, method.reducer_params, values, seed)
+
+
+def save(served: Served, folder: Path) -> None:
+    """Write a served clustering as plain files: JSON, `.npy` and, for sparse vectors, `.npz`."""
+    _save_matrix(folder / "vectors", served.vectors)
+    if served.method.reducer != "none":
+        _save_matrix(folder / "points", served.points)
+    with atomic(folder / "clusters.npy") as temporary, temporary.open("wb") as file:
+        np.save(file, served.clusters)
+    write_json(
+        folder / "served.json",
+        {
+            "card": served.card.model_dump(),
+            "fingerprint": served.fingerprint,
+            "method": served.method.params(),
+            "seed": served.seed,
+            "corpus": served.corpus,
+            "texts": served.texts,
+            "words": {str(c): words for c, words in served.words.items()},
+        },
+    )
+
+
+def load(folder: Path) -> Served:
+    """Read what `save` wrote. Runs no code of it."""
+    entry = json.loads((folder / "served.json").read_text(encoding="utf-8"))
+    vectors = _load_matrix(folder / "vectors")
+    method = Method(**entry["method"])
+    return Served(
+        card=ModelCard.model_validate(entry["card"]),
+        fingerprint=entry["fingerprint"],
+        method=method,
+        seed=entry["seed"],
+        corpus=entry["corpus"],
+        texts=entry["texts"],
+        vectors=vectors,
+        points=vectors if method.reducer == "none" else _load_matrix(folder / "points"),
+        clusters=np.load(folder / "clusters.npy", allow_pickle=False),
+        words={int(c): words for c, words in entry["words"].items()},
+    )
+
+
+def _save_matrix(path: Path, matrix: Matrix) -> None:
+    suffix = ".npz" if sparse.issparse(matrix) else ".npy"
+    with atomic(path.with_suffix(suffix)) as temporary, temporary.open("wb") as file:
+        if sparse.issparse(matrix):
+            sparse.save_npz(file, matrix)
+        else:
+            np.save(file, np.asarray(matrix))
+
+
+def _load_matrix(path: Path) -> Matrix:
+    if path.with_suffix(".npz").exists():
+        return sparse.csr_matrix(sparse.load_npz(path.with_suffix(".npz")))
+    return np.load(path.with_suffix(".npy"), allow_pickle=False)

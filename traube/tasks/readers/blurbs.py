@@ -1,0 +1,176 @@
+"""Blurbs: German books by genre, from GermEval 2019 Task 1, drawn as the German benchmark draws them (section 2.2).
+
+`coarse` is a book's top genre, `fine` its second-level genre. A text is a title (`blurbs_s2s`), or a title and its blurb
+(`blurbs_p2p`); both tasks hold the same books in the same splits.
+"""
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from traube.foundation.errors import TraubeError
+from traube.foundation.paths import raw
+from traube.tasks.reading import plain_or_gzipped, read_text
+from traube.tasks.source import Source
+from traube.tasks.splitting import everything, random_fractions
+from traube.tasks.task import Declared, TaskCard
+
+Kind = Literal["s2s", "p2p"]
+
+FOLDER = "germeval2019_task1"
+PARTS = (
+    "blurbs_train.txt",
+    "blurbs_dev.txt",
+    "blurbs_test.txt",
+)  # of a classification task; here they are one collection
+UNLABELLED = "blurbs_test_nolabel.txt"
+DRAWN = 10  # splits by top genre, and as many by second-level genre
+TEXTS: dict[Kind, str] = {"s2s": "titles", "p2p": "titles with blurbs"}
+
+# The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are told by their names.
+BOOK = re.compile(r"<book\b[^>]*>(.*?)</book>", re.S)
+TOPIC = re.compile(r'<topic d="(\d)"[^>]*>(.*?)</topic>', re.S)
+
+
+@dataclass(frozen=True)
+class Book:
+    """What a file says of a book.
+
+    Attributes
+    ----------
+    top, second : names of its top and second-level genres, each once
+    """
+
+    title: str
+    blurb: str
+    top: tuple[str, ...]
+    second: tuple[str, ...]
+
+
+class Blurbs(Source):
+    """Titles, or titles and blurbs, of the books that have one top genre and one or two second-level genres."""
+
+    def __init__(self, card: TaskCard, kind: Kind) -> None:
+        super().__init__(card)
+        self.kind = kind
+
+    def files(self) -> list[Path]:
+        """The labelled parts that are there: splits can be drawn from any of them."""
+        paths = [plain_or_gzipped(raw() / FOLDER / part) for part in PARTS]
+        return [p for p in paths if p.is_file()] or paths
+
+    def read(self) -> pd.DataFrame:
+        found = [book for path in self.files() for book in books(path)]
+        return labelled(found).assign(text=lambda rows: rows["title"] if self.kind == "s2s" else rows["whole"])[
+            ["text", "coarse", "fine"]
+        ]
+
+    def unlabelled(self) -> list[str]:
+        """The books whose genres were not published; none where their file is absent."""
+        path = plain_or_gzipped(raw() / FOLDER / UNLABELLED)
+        if not path.is_file():
+            return []
+        return [b.title if self.kind == "s2s" else f"{b.title} {b.blurb}".strip() for b in books(path) if b.title]
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """Ten random shares by top genre, each top genre by second-level genre, and ten random shares by second-level genre."""
+        coarse = random_fractions(records, DRAWN, "coarse", prefix="coarse")
+        fine = random_fractions(records, DRAWN, "fine", prefix="fine")
+        genres = records.groupby("coarse")["fine"].nunique()
+        within = [
+            everything(records[records["coarse"] == genre], f"within_{_slug(genre)}", "fine")
+            for genre in genres.index[genres >= 2]
+        ]
+        return pd.concat([*coarse, *within, *fine], ignore_index=True)
+
+
+def books(path: Path) -> Iterator[Book]:
+    """The books of a file.
+
+    Raises
+    ------
+    TraubeError
+        If a book has no end, no title or no body; names the file and the line.
+    """
+    text = read_text(path)
+    begun = [found.start() for found in re.finditer(r"<book\b", text)]
+    whole = {found.start(): found[1] for found in BOOK.finditer(text)}
+    for start in begun:
+        if start not in whole or "<book " in whole[start]:
+            raise TraubeError(f"{path}:{_line(text, start)}: the book that begins here has no </book>")
+        try:
+            yield _book(whole[start])
+        except ValueError as error:
+            raise TraubeError(f"{path}:{_line(text, start)}: the book that begins here {error}") from None
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def _book(content: str) -> Book:
+    levels: dict[str, dict[str, None]] = {"0": {}, "1": {}}
+    for depth, name in TOPIC.findall(content):
+        levels.get(depth, {})[_clean(name)] = None
+    return Book(_field(content, "title"), _field(content, "body"), tuple(levels["0"]), tuple(levels["1"]))
+
+
+def _field(content: str, name: str) -> str:
+    found = re.search(rf"<{name}>(.*?)</{name}>", content, re.S)
+    if not found:
+        raise ValueError(f"has no <{name}>")
+    return _clean(found[1])
+
+
+def _clean(text: str) -> str:
+    """In one line, without soft hyphens, which only say where a word may be broken."""
+    return " ".join(html.unescape(text).replace("\xad", "").split())
+
+
+def labelled(found: list[Book]) -> pd.DataFrame:
+    """The books with one top genre and one or two second-level genres, of two the one that fewer books have.
+
+    Returns
+    -------
+    DataFrame title, whole (title and blurb), coarse, fine
+    """
+    frequency = Counter(genre for book in found for genre in book.second)
+    rows = [
+        (
+            book.title,
+            f"{book.title} {book.blurb}".strip(),
+            book.top[0],
+            min(book.second, key=lambda genre: (frequency[genre], genre)),
+        )
+        for book in found
+        if len(book.top) == 1 and len(book.second) in (1, 2) and book.title
+    ]
+    return pd.DataFrame(rows, columns=["title", "whole", "coarse", "fine"])
+
+
+def _slug(genre: str) -> str:
+    return re.sub(r"\W+", "_", genre.lower()).strip("_")
+
+
+def sources() -> list[Source]:
+    return [Blurbs(_card(kind), kind) for kind in TEXTS]
+
+
+def _card(kind: Kind) -> TaskCard:
+    return TaskCard(
+        name=f"blurbs_{kind}",
+        family="german",
+        description=f"German books ({TEXTS[kind]}), by top genre and second-level genre.",
+        language="de",
+        licence="CC BY-NC 4.0; texts (c) Verlagsgruppe Random House GmbH",
+        citation="Wehrli et al. (KONVENS 2023); Remus et al., GermEval 2019 Task 1",
+        source="https://www.inf.uni-hamburg.de/en/inst/ab/lt/resources/data/germeval-2019-hmc.html",
+        # Bounds, from a tenth of the smallest part, whose smallest genre has few books, to all parts.
+        declared=Declared(splits=28, rows=(2, 20_784), classes=(2, 93)),
+    )

@@ -1,0 +1,220 @@
+"""MTEB's form of a clustering task: a row per split, with the lists `sentences` and `labels`.
+
+A card in `cards/` names a local file,
+
+    rows: articles.jsonl.gz    # relative to the card's folder; jsonl, jsonl.gz or parquet
+
+or a data set of the Hugging Face hub, which is downloaded when it is first needed:
+
+    dataset: slvnwhrl/blurbs-clustering-s2s
+    revision: 0123456789abcdef0123456789abcdef01234567    # optional; by default that of the first download
+
+Every field of `TaskCard` may be given too. Labels that are lists are levels: `level_0`, `level_1`, ...
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import Field, model_validator
+
+from traube.foundation import paths
+from traube.foundation.config import parse
+from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.files import digest, locked, write_json
+from traube.tasks.reading import as_text, format_of, read_rows
+from traube.tasks.source import KeyLines, Source
+from traube.tasks.task import TaskCard, make_split
+
+FORMATS = ("*.jsonl", "*.jsonl.gz", "*.parquet")
+
+
+class RowsCard(TaskCard):
+    """A task card that says where the rows are."""
+
+    rows: str | None = None
+    dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$")
+    revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")
+    part: str = Field("test", pattern=r"^[\w.-]+$", description="which part of the data set: how its files begin")
+
+    @model_validator(mode="after")
+    def _either(self) -> "RowsCard":
+        if (self.rows is None) == (self.dataset is None):
+            raise ValueError("give either `rows` or `dataset`")
+        return self
+
+    def plain(self) -> TaskCard:
+        """The part that every task has; a data set says itself where it comes from."""
+        card = super().plain()
+        hub = f"https://huggingface.co/datasets/{self.dataset}"
+        return card if card.source or not self.dataset else card.model_copy(update={"source": hub})
+
+
+class MtebRows(Source):
+    """Splits that come ready-made."""
+
+    def __init__(self, path: Path, card: RowsCard) -> None:
+        super().__init__(card.plain())
+        self.path = path
+        self.where = card
+
+    @classmethod
+    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "MtebRows":
+        """Make the source of a card that has been read.
+
+        Raises
+        ------
+        TraubeError
+            If a key is unknown or wrong; names the card, the line and the key.
+        """
+        return cls(path, parse(RowsCard, {**value, "name": path.stem}, path, key_lines))
+
+    def files(self) -> list[Path]:
+        """The local file, or the downloaded files of the data set.
+
+        Raises
+        ------
+        Unavailable
+            If the data set has not been downloaded yet.
+        """
+        if self.where.rows:
+            return [(self.path.parent / Path(self.where.rows).expanduser()).resolve()]
+        folder = _from_cache(self.where)
+        if folder is None:
+            raise Unavailable(
+                f"{self.where.dataset} is not on this machine; `traube run --task {self.name}` downloads it"
+            )
+        found = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.where.part))
+        if not found:
+            raise Unavailable(f"{self.where.dataset} has no file {self.where.part}*.jsonl, .jsonl.gz or .parquet")
+        return found
+
+    def missing(self) -> str | None:
+        try:
+            absent = [p for p in self.files() if not p.is_file()]
+        except Unavailable as error:
+            return str(error)
+        return f"{self.path}: {absent[0]} is not there" if absent else None
+
+    def fetch(self) -> None:
+        """Download the data set from the Hugging Face hub.
+
+        Raises
+        ------
+        Unavailable
+            If the hub cannot be reached or does not have it.
+        """
+        if not self.where.dataset or _from_cache(self.where):
+            return
+        try:
+            _from_hub(self.where)
+        except (OSError, ValueError) as error:
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise Unavailable(
+                f"{self.where.dataset} cannot be downloaded from the Hugging Face hub ({first})"
+            ) from None
+
+    def raw_version(self) -> str:
+        return digest([super().raw_version(), self.where.model_dump()])
+
+    def read(self) -> pd.DataFrame:
+        """A record per text: text, split and a column `level:<name>` per level, None where the text has no such level.
+
+        Raises
+        ------
+        TraubeError
+            If a row lacks its lists, or they do not belong together.
+        """
+        rows = [row for path in self.files() for row in _sentences_and_labels(path)]
+        depth = max((len(label) for _, _, labels in rows for label in labels if isinstance(label, list)), default=0)
+        names = [f"level:level_{i}" for i in range(depth)] or ["level:label"]
+        digits = len(str(len(rows) - 1))
+        records = [
+            (as_text(text, place, "sentences") or "", f"row_{i:0{digits}d}", *_levels(label, len(names), place))
+            for i, (place, texts, labels) in enumerate(rows)
+            for text, label in zip(texts, labels, strict=True)
+        ]
+        return pd.DataFrame(records, columns=["text", "split", *names], dtype="str")
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """One split per row and level; where labels are lists, without the texts that lack the level."""
+        names = [name for name in records if str(name).startswith("level:")]
+        splits = []
+        for split, group in records.groupby("split", sort=False):
+            for name in names:
+                there = group[group[name].notna()] if len(names) > 1 else group
+                splits.append(make_split(there, str(split), str(name).removeprefix("level:"), label=str(name)))
+        return pd.concat(splits, ignore_index=True)
+
+
+def _sentences_and_labels(path: Path) -> list[tuple[str, list[Any], list[Any]]]:
+    if format_of(path) not in ("jsonl", "parquet"):
+        raise TraubeError(f"{path}: expected jsonl, jsonl.gz or parquet")
+    rows = read_rows(path)
+    for name in ("sentences", "labels"):
+        if name not in rows.columns:
+            there = ", ".join(rows.columns)
+            raise TraubeError(f"{path}: there is no column '{name}'; expected sentences and labels, found {there}")
+    if not len(rows):
+        raise TraubeError(f"{path}: there are no rows")
+    found = list(zip(rows.places, rows.columns["sentences"], rows.columns["labels"], strict=True))
+    for place, sentences, labels in found:
+        if not isinstance(sentences, list) or not isinstance(labels, list):
+            raise TraubeError(
+                f"{place}: sentences and labels must be lists; for one text per row use a card with `file`"
+            )
+        if len(sentences) != len(labels):
+            raise TraubeError(f"{place}: {len(sentences)} sentences but {len(labels)} labels")
+    return found
+
+
+def _levels(label: Any, depth: int, place: str) -> list[str | None]:
+    labels = label if isinstance(label, list) else [label]
+    return [as_text(value, place, "labels") for value in [*labels, *[None] * depth][:depth]]
+
+
+def _key(card: RowsCard) -> str:
+    return f"{card.dataset}@{card.revision}" if card.revision else str(card.dataset)
+
+
+def _from_cache(card: RowsCard) -> Path | None:
+    """What was downloaded completely: a folder in the hub's cache alone may be half of it."""
+    from huggingface_hub import snapshot_download
+
+    revision = _downloads().get(_key(card))
+    if revision is None:
+        return None
+    try:
+        return Path(snapshot_download(str(card.dataset), repo_type="dataset", revision=revision, local_files_only=True))
+    except OSError:
+        return None
+
+
+def _from_hub(card: RowsCard) -> Path:
+    from huggingface_hub import snapshot_download
+
+    patterns = [f"{card.part}*", f"*/{card.part}*"]
+    revision = card.revision or _downloads().get(_key(card))
+    folder = snapshot_download(str(card.dataset), repo_type="dataset", revision=revision, allow_patterns=patterns)
+    with locked(_downloads_file()):
+        write_json(
+            _downloads_file(), {**_downloads(), _key(card): Path(folder).name}
+        )  # the folder's name is the commit
+    return Path(folder)
+
+
+def _downloads_file() -> Path:
+    return paths.home() / "datasets.json"
+
+
+def _downloads() -> dict[str, str]:
+    path = _downloads_file()
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except ValueError:
+        raise TraubeError(f"{path}: damaged; delete it, and data sets without a revision are looked up anew") from None
+
+
+# the key of a card that asks for this reader
+CARDS = {"rows": MtebRows, "dataset": MtebRows}

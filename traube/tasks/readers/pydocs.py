@@ -1,0 +1,292 @@
+"""Docstrings of Python packages that are installed with Traube: a benchmark that needs no download.
+
+A text is what a public module, class, method or function says of itself: its summary (`pydocs_s2s`) or all of it
+without the code examples (`pydocs_p2p`). `coarse` is its package, `fine` its public subpackage (`sklearn.cluster`).
+Both tasks hold the same records in the same order, so that short and long texts compare like for like. The packages'
+sources are parsed and never imported: reading is the same everywhere and runs no foreign code.
+
+A card in `cards/` makes another such task:
+
+    pydocs: p2p
+    size: full     # the default is small
+"""
+
+import ast
+import importlib.util
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from traube.foundation.config import parse
+from traube.foundation.files import digest
+from traube.tasks.source import KeyLines, Source
+from traube.tasks.splitting import everything, generator, random_fractions, shuffled
+from traube.tasks.task import Declared, TaskCard
+
+Kind = Literal["s2s", "p2p"]
+SizeName = Literal["small", "full"]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much documentation a task holds.
+
+    Attributes
+    ----------
+    packages : import names; a summary that occurs twice belongs to the first
+    drawn, within : number of random splits per level, number of splits inside one package
+    subpackages, texts : keep the largest subpackages, and that many random texts, of each package; None for all
+    """
+
+    packages: tuple[str, ...]
+    drawn: int
+    within: int
+    subpackages: int | None = None
+    texts: int | None = None
+
+
+# Quick to parse, and as many texts from each, so that the sizes hold for every version of these packages.
+SMALL = Size(("sklearn", "scipy", "networkx", "matplotlib", "numpy", "pandas"), 3, 6, subpackages=6, texts=300)
+FULL = Size(
+    (
+        *SMALL.packages,
+        *("celery", "fontTools", "graphql", "great_expectations", "huggingface_hub", "mlflow", "numba", "river"),
+        *("sentence_transformers", "sqlalchemy", "sympy", "torch", "transformers"),
+    ),
+    drawn=10,
+    within=8,
+)
+SIZES: dict[SizeName, Size] = {"small": SMALL, "full": FULL}
+TEXTS: dict[Kind, str] = {"s2s": "summaries", "p2p": "whole docstrings without code"}
+DECLARED: dict[SizeName, Declared] = {
+    "small": Declared(splits=12, rows=(300, 1373), classes=(6, 36)),
+    # Bounds: numpy, scipy and networkx come in other versions with Python 3.12 and later.
+    "full": Declared(splits=28, rows=(2_000, 37_500), classes=(7, 380)),
+}
+
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "graphql": "graphql-core"}  # where the two names differ
+
+# Tests and copies of other packages: what they say does not belong to the package they lie in.
+FOREIGN = {"conftest.py", "test", "tests", "testing", "externals", "extern", "vendor", "vendored", "third_party"}
+# One text per model architecture, nearly word for word the same, and a third of all bytes.
+REPETITIVE = {("transformers", "models")}
+
+FEWEST_WORDS = 3
+FEWEST_TEXTS = 10  # a smaller subpackage is no class
+
+BOILERPLATE = re.compile(r"(alias |auto-?generated|copyright|deprecated|licensed|see |same as |todo|\{)|.*%\(", re.I)
+SIGNATURE = re.compile(r"[\w.]+\([^()]*(\([^()]*\)[^()]*)*\)(\s*(->|:|=).*)?$")
+AFTER_SUMMARY = re.compile(
+    r"\n\s*(:\w|@\w|\.\.\s|>>>|```|[-=~^*]{3}"
+    r"|(Args|Arguments|Attributes|Examples?|Notes?|Parameters|Raises|Returns?|Usage|Yields)\b *(:|\n *---))",
+    re.I,
+)
+CODE = (
+    re.compile(r"^( *)```.*?(^\1```|\Z)", re.M | re.S),
+    # A numpydoc section `Examples`, underlined, up to the next underlined heading.
+    re.compile(
+        r"^( *)(Examples?|Usage) *\n\1([-=~^])\3{2,}\n.*?(?=^\1\S[^\n]*\n\1([-=~^])\4{2,} *$|\Z)", re.M | re.S | re.I
+    ),
+    # A heading `Example:` or a directive of code, with what is indented below it.
+    re.compile(
+        r"^( *)((Examples?|Usage)[^\n:]{,20}::?"
+        r"|\.\. (code|code-block|doctest|ipython|plot|prompt|sourcecode|testcode)::[^\n]*)"
+        r" *\n(( *|\1 +[^\n]*)(\n|\Z))*",
+        re.M | re.I,
+    ),
+    # What is indented below a paragraph that ends with `::`, but not a formula or a note (`.. math::`).
+    re.compile(r"^(?P<kept>(?! *\.\. )[^\n]*::) *\n( *\n)+(?P<indent> +)\S[^\n]*((\n *)*\n(?P=indent)[^\n]*)*", re.M),
+    re.compile(r"^ *>>>.*?(?=\n *\n|\Z)", re.M | re.S),
+)
+RULE = re.compile(r"^ *([-=~^*+])\1{2,} *$", re.M)
+
+
+class PydocsCard(TaskCard):
+    """The card of a task of docstrings: its `size` says how many packages, texts and splits it holds."""
+
+    pydocs: Kind = Field(description="s2s for summaries, p2p for whole docstrings")
+    size: SizeName = Field("small", description="small for a demo, full for benchmarks")
+
+    def plain(self) -> TaskCard:
+        """The part that every task has; what the card leaves out is known of the packages."""
+        packages = SIZES[self.size].packages
+        known = TaskCard(
+            name=self.name,
+            family="pydocs",
+            description=f"Documentation of {len(packages)} Python packages ({TEXTS[self.pydocs]}), by package and subpackage.",
+            language="en",
+            licence="each package's own (BSD, Apache-2.0, MIT, LGPL, Matplotlib)",
+            citation="the packages and versions in requirements.lock",
+            source=f"the installed packages {', '.join(packages)}",
+            declared=DECLARED[self.size],
+        )
+        return known.model_copy(
+            update={name: getattr(self, name) for name in self.model_fields_set & set(TaskCard.model_fields)}
+        )
+
+
+class Pydocs(Source):
+    """The docstrings of the packages of a size."""
+
+    def __init__(self, card: PydocsCard) -> None:
+        super().__init__(card.plain())
+        self.kind = card.pydocs
+        self.size = SIZES[card.size]
+
+    @classmethod
+    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "Pydocs":
+        """Make the source of a card that has been read.
+
+        Raises
+        ------
+        TraubeError
+            If a key is unknown or wrong; names the card, the line and the key.
+        """
+        return cls(parse(PydocsCard, {**value, "name": path.stem}, path, key_lines))
+
+    @property
+    def offline(self) -> bool:
+        return True
+
+    def files(self) -> list[Path]:
+        return []
+
+    def missing(self) -> str | None:
+        absent = [p for p in self.size.packages if importlib.util.find_spec(p) is None]
+        return f"package {', '.join(absent)} is not installed; run `make setup`" if absent else None
+
+    def raw_version(self) -> str:
+        versions = {p: version(DISTRIBUTIONS.get(p, p)) for p in self.size.packages}
+        return digest(
+            [type(self).__name__, self.version, self.card.model_dump(), self.kind, asdict(self.size), versions]
+        )
+
+    def read(self) -> pd.DataFrame:
+        records = docstrings(self.size)
+        return records.assign(text=records[self.kind])[["text", "coarse", "fine"]]
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """Random shares labelled by package and by subpackage, and the largest packages labelled by subpackage."""
+        coarse = random_fractions(records, self.size.drawn, "coarse", prefix="coarse")
+        fine = random_fractions(records, self.size.drawn, "fine", prefix="fine")
+        packages = records.groupby("coarse", sort=False)["fine"].agg(["size", "nunique"])
+        largest = packages[packages["nunique"] >= 2].sort_values("size", ascending=False, kind="stable").index
+        within = [
+            everything(records[records["coarse"] == package], f"within_{package.lower()}", "fine")
+            for package in largest[: self.size.within]
+        ]
+        return pd.concat([*coarse, *fine, *within], ignore_index=True)
+
+
+@lru_cache(maxsize=2)  # parsing takes seconds and two tasks share it
+def docstrings(size: Size) -> pd.DataFrame:
+    """The records of a size: coarse, fine, s2s (the summary) and p2p (the prose), in package and file order."""
+    records = [record for package in size.packages for record in _records(package)]
+    frame = pd.DataFrame(records, columns=["coarse", "fine", "s2s", "p2p"])
+    frame = frame.drop_duplicates("s2s").drop_duplicates("p2p")
+    frame = frame[frame.groupby("fine")["s2s"].transform("size") >= FEWEST_TEXTS]
+    if size.subpackages is not None:
+        frame = _largest(frame, size.subpackages)
+    if size.texts is not None:
+        frame = pd.concat([_sample(texts, size.texts) for _, texts in frame.groupby("coarse", sort=False)])
+    return frame.reset_index(drop=True)
+
+
+def _largest(frame: pd.DataFrame, count: int) -> pd.DataFrame:
+    """The texts of the `count` largest subpackages of each package."""
+    sizes = frame.groupby(["coarse", "fine"], sort=False).size().sort_values(ascending=False, kind="stable")
+    kept = sizes.groupby(level="coarse").head(count).index.get_level_values("fine")
+    return frame[frame["fine"].isin(kept)]
+
+
+def _sample(texts: pd.DataFrame, count: int) -> pd.DataFrame:
+    """`count` random texts of a package, in file order."""
+    rows = shuffled(len(texts), generator(f"sample {texts['coarse'].iloc[0]}"))
+    return texts.iloc[sorted(rows[:count])]
+
+
+def _records(package: str) -> Iterator[tuple[str, str, str, str]]:
+    root = _root(package)
+    for path in sorted(root.rglob("*.py"), key=lambda p: p.relative_to(root).as_posix()):
+        parts = path.relative_to(root).parts
+        if not _is_public(package, parts):
+            continue
+        fine = ".".join([package, *parts[:1]]).removesuffix(".py").removesuffix(".__init__")
+        for docstring in _docstrings_of(path):
+            short = summary(docstring)
+            if len(short.split()) >= FEWEST_WORDS and not BOILERPLATE.match(short):
+                yield package, fine, short, prose(docstring)
+
+
+def _root(package: str) -> Path:
+    spec = importlib.util.find_spec(package)  # of a top-level name: finds without importing
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"there is no installed package '{package}'")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _is_public(package: str, parts: tuple[str, ...]) -> bool:
+    """Whether a file belongs to the public API; `cluster/_kmeans.py` does: its names are exported by `cluster`."""
+    *folders, file = parts
+    private = [part for part in folders or [file] if part.startswith("_") and part != "__init__.py"]
+    foreign = file.startswith("test_") or FOREIGN.intersection(parts)
+    return not private and not foreign and (package, parts[0]) not in REPETITIVE
+
+
+def _docstrings_of(path: Path) -> Iterator[str]:
+    """The docstrings of a file's public names; none of a file that is a template or of another Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about escapes in other people's strings
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):
+            return
+    for node in (tree, *_public_nodes(tree)):
+        docstring = ast.get_docstring(node)
+        if docstring:
+            yield docstring
+
+
+def _public_nodes(parent: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, ast.If | ast.Try):
+            yield from _public_nodes(node)
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from _public_nodes(node)
+
+
+def summary(docstring: str) -> str:
+    """The first paragraph in one line, without a signature before it and field lists or sections after it."""
+    head = AFTER_SUMMARY.split(f"\n{docstring}", maxsplit=1)[0]
+    paragraphs = (" ".join(p.split()) for p in re.split(r"\n\s*\n", head))
+    return next((p for p in paragraphs if p and not SIGNATURE.match(p)), "")
+
+
+def prose(docstring: str) -> str:
+    """The whole docstring in one line, without examples, code and rules."""
+    for code in CODE:
+        docstring = code.sub(lambda found: found.groupdict().get("kept", "") + "\n", docstring)
+    return " ".join(RULE.sub("", docstring).split())
+
+
+def sources() -> list[Source]:
+    """The four tasks: summaries and whole docstrings, small (the default) and full."""
+    return [
+        Pydocs(PydocsCard(name=f"pydocs_{kind}" + ("" if size == "small" else f"_{size}"), pydocs=kind, size=size))
+        for size in SIZES
+        for kind in TEXTS
+    ]
+
+
+# the key of a card that asks for this reader
+CARDS = {"pydocs": Pydocs}

@@ -1,0 +1,265 @@
+"""Reddit: German submissions by subreddit, as the German benchmark draws them (section 2.2).
+
+The authors published ids, not texts. Everybody fetches the texts with credentials of their own, as Reddit's terms ask, and
+keeps them to themselves: `traube run --task reddit_s2s` does it, with REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET in the
+environment. What was fetched stays, so that a stopped download goes on where it was.
+
+The tasks called `..._paper` hold the defects of the authors' scripts: a link's pattern that swallows what lies between two
+links of a line, submissions without a text dropped from P2P, and each split's subreddits drawn from the order that the split
+before left. (Their rows were shuffled without a seed: that order cannot be had again.)
+"""
+
+import json
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.files import append_line, locked
+from traube.foundation.paths import raw
+from traube.tasks.reading import lines, plain_or_gzipped
+from traube.tasks.source import Source
+from traube.tasks.splitting import SEED, everything, generator, shuffled
+from traube.tasks.task import Declared, TaskCard
+
+Kind = Literal["s2s", "p2p"]
+Way = Literal["right", "paper"]
+
+SPLITS = 10
+FEWEST, MOST = 10, 50  # subreddits of a split
+TEXTS: dict[Kind, str] = {"s2s": "titles", "p2p": "titles with texts"}
+DELETED = ("[removed]", "[deleted]")
+LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+GREEDY_LINK = re.compile(r"\[(.*)\]\(.*\)")  # the authors': up to the last bracket of the line
+URL = re.compile(r"https?://\S+")
+
+ID, SECRET, AGENT = "REDDIT_CLIENT_ID", "REDDIT_CLIENT_SECRET", "REDDIT_USER_AGENT"
+BATCH = 100  # ids that the API takes at once
+
+
+class Reddit(Source):
+    """Titles, or titles and texts, of the submissions that are still there."""
+
+    def __init__(self, card: TaskCard, kind: Kind, way: Way) -> None:
+        super().__init__(card)
+        self.kind = kind
+        self.way = way
+
+    def files(self) -> list[Path]:
+        return [raw() / "reddit_de" / "submissions.jsonl"]
+
+    def missing(self) -> str | None:
+        if not self.files()[0].is_file():
+            return f"{super().missing()}; with {ID} and {SECRET} in the environment `traube run --task {self.name}` fetches it"
+        left = len(set(_ids()) - set(_fetched(self.files()[0])))
+        return f"{left} submissions are still to be fetched: `traube run --task {self.name}`" if left > 0 else None
+
+    def fetch(self) -> None:
+        """Fetch the submissions that are not here yet from Reddit's API.
+
+        Raises
+        ------
+        Unavailable
+            If there are no credentials, or Reddit refuses them or cannot be reached.
+        """
+        if self.missing() is None:
+            return
+        if not _ids():
+            raise Unavailable(
+                f"{_id_file()} is not there; get it from https://github.com/ClimSocAna/tecb-de (licence: MIT)"
+            )
+        if not (os.environ.get(ID) and os.environ.get(SECRET)):
+            raise Unavailable(
+                f"Reddit's texts need credentials of your own: set {ID} and {SECRET} (reddit.com/prefs/apps)"
+            )
+        download(self.files()[0], Api(os.environ[ID], os.environ[SECRET], os.environ.get(AGENT, "traube (benchmark)")))
+
+    def read(self) -> pd.DataFrame:
+        posts = [p for p in _fetched(self.files()[0]).values() if p.get("title") and p["selftext"] not in DELETED]
+        clean = clean_as_paper if self.way == "paper" else clean_text
+        rows = [(clean(p["title"]), clean(p["selftext"]), p["subreddit"]) for p in posts]
+        frame = pd.DataFrame(rows, columns=["title", "body", "subreddit"])
+        if self.way == "paper" and self.kind == "p2p":
+            frame = frame[frame["body"] != ""]
+        whole = (frame["title"] + " " + frame["body"]).str.strip()
+        frame = frame.assign(text=frame["title"] if self.kind == "s2s" else whole)
+        return frame.loc[frame["text"] != "", ["text", "subreddit"]].reset_index(drop=True)
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """Ten splits: all submissions of 10 to 50 random subreddits."""
+        names = sorted(records["subreddit"].unique())
+        drawn = draw_as_paper(names) if self.way == "paper" else draw_subreddits(names)
+        splits = [
+            everything(records[records["subreddit"].isin(chosen)], f"sample_{i:02d}", "subreddit")
+            for i, chosen in enumerate(drawn)
+        ]
+        return pd.concat(splits, ignore_index=True)
+
+
+def draw_subreddits(names: list[str]) -> Iterator[list[str]]:
+    """The subreddits of each split: a number from 10 to 50, drawn uniformly, and as many of them."""
+    for i in range(SPLITS):
+        rng = generator(f"subreddits_{i:02d}")
+        count = min(len(names), FEWEST + int(rng.random() * (MOST - FEWEST + 1)))
+        yield [names[j] for j in shuffled(len(names), rng)[:count]]
+
+
+def draw_as_paper(names: list[str]) -> Iterator[list[str]]:
+    """The same as the authors' script draws them: one list, shuffled on and on."""
+    rng = random.Random(SEED)  # noqa: S311
+    order = list(names)
+    for _ in range(SPLITS):
+        count = rng.randint(FEWEST, MOST)
+        rng.shuffle(order)
+        yield order[:count]
+
+
+def clean_text(text: str) -> str:
+    """In one line, links as what they show, without web addresses."""
+    return " ".join(URL.sub("", LINK.sub(r"\1", text)).split())
+
+
+def clean_as_paper(text: str) -> str:
+    """The same with the authors' pattern of a link."""
+    return URL.sub("", GREEDY_LINK.sub(r"\1", text.strip()))
+
+
+# fetching
+
+
+@dataclass
+class Api:
+    """Reddit's API, with an application's credentials.
+
+    Attributes
+    ----------
+    token_url, info_url : where a token is had, and where submissions are
+    sleep : waits; a test need not
+    """
+
+    client: str
+    secret: str
+    agent: str
+    token_url: str = "https://www.reddit.com/api/v1/access_token"  # noqa: S105
+    info_url: str = "https://oauth.reddit.com/api/info"
+    sleep: Callable[[float], None] = time.sleep
+
+    def submissions(self, ids: list[str]) -> Iterator[tuple[list[str], dict[str, dict[str, Any]]]]:
+        """Batches of ids, each with what the API says of those that are still there.
+
+        Raises
+        ------
+        Unavailable
+            If Reddit refuses the credentials or cannot be reached.
+        """
+        import requests
+        from requests.adapters import HTTPAdapter
+        from urllib3.util import Retry
+
+        session = requests.Session()
+        # waits as long as the server says (Retry-After), else longer and longer
+        patience = Retry(total=8, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=None)
+        session.mount("https://", HTTPAdapter(max_retries=patience))
+        session.mount("http://", HTTPAdapter(max_retries=patience))
+        session.headers["User-Agent"] = self.agent
+        try:
+            self._log_in(session)
+            for start in range(0, len(ids), BATCH):
+                batch = ids[start : start + BATCH]
+                asked = {"id": ",".join(f"t3_{i}" for i in batch)}
+                answer = session.get(self.info_url, params=asked, timeout=60)
+                if answer.status_code == 401:  # a token lasts an hour
+                    self._log_in(session)
+                    answer = session.get(self.info_url, params=asked, timeout=60)
+                answer.raise_for_status()
+                found = [child["data"] for child in answer.json()["data"]["children"]]
+                yield batch, {post["id"]: post for post in found}
+                self._keep_to_the_rate(answer.headers)
+        except (requests.RequestException, KeyError, ValueError) as error:
+            raise Unavailable(f"Reddit cannot be asked: {error}; what was fetched is kept, run again") from None
+
+    def _log_in(self, session: Any) -> None:
+        data = {"grant_type": "client_credentials"}
+        session.headers.pop("Authorization", None)
+        answer = session.post(self.token_url, data=data, auth=(self.client, self.secret), timeout=60)
+        if answer.status_code in (401, 403):
+            raise Unavailable(f"Reddit refuses the credentials in {ID} and {SECRET}")
+        answer.raise_for_status()
+        session.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+
+    def _keep_to_the_rate(self, headers: Any) -> None:
+        if float(headers.get("X-Ratelimit-Remaining", 1)) < 1:
+            self.sleep(float(headers.get("X-Ratelimit-Reset", 60)))
+
+
+def download(path: Path, api: Api) -> None:
+    """Add to the file what it lacks; of a submission that is gone, only its id is noted."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.with_suffix(".download")):
+        _cut_broken_end(path)
+        here = _fetched(path)
+        for batch, found in api.submissions([i for i in _ids() if i not in here]):
+            for submission in batch:
+                post = found.get(submission, {})
+                kept = {name: post.get(name) or "" for name in ("title", "selftext", "subreddit")} if post else {}
+                append_line(path, json.dumps({"id": submission, **kept}, ensure_ascii=False))
+
+
+def _cut_broken_end(path: Path) -> None:
+    """Drop a last line that was being written when the download was stopped."""
+    if path.is_file() and not (data := path.read_bytes()).endswith(b"\n"):
+        with path.open("r+b") as file:
+            file.truncate(data.rfind(b"\n") + 1)
+
+
+def _ids() -> list[str]:
+    """The ids that the authors published, each once; none where their file is absent."""
+    path = _id_file()
+    if not path.is_file():
+        return []
+    return list(dict.fromkeys(line.strip() for line in lines(path)[1:] if line.strip()))
+
+
+def _id_file() -> Path:
+    return plain_or_gzipped(raw() / "tecb_de" / "reddit_submission_ids.txt")
+
+
+def _fetched(path: Path) -> dict[str, dict[str, Any]]:
+    """What is in the file, by id."""
+    if not path.is_file():
+        return {}
+    found = {}
+    # the last piece is empty, or was being written when the download was stopped
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
+        try:
+            post = json.loads(line)
+            found[post["id"]] = post
+        except (ValueError, TypeError, KeyError):
+            raise TraubeError(f"{path}:{number}: no submission; remove the line, and it is fetched again") from None
+    return found
+
+
+def sources() -> list[Source]:
+    ways: tuple[Way, ...] = ("right", "paper")
+    return [Reddit(_card(kind, way), kind, way) for way in ways for kind in TEXTS]
+
+
+def _card(kind: Kind, way: Way) -> TaskCard:
+    return TaskCard(
+        name=f"reddit_{kind}" + ("_paper" if way == "paper" else ""),
+        family="german",
+        description=f"German Reddit submissions ({TEXTS[kind]}) by subreddit"
+        + (", with the defects of the authors' scripts." if way == "paper" else "."),
+        language="de",
+        licence="the submissions' authors'; for your own research only, not to be shared",
+        citation="Wehrli et al. (KONVENS 2023)",
+        source="Reddit's API",
+        declared=Declared(splits=SPLITS, classes=(FEWEST, MOST)),
+    )

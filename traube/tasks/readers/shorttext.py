@@ -1,0 +1,139 @@
+"""The eight short-text collections of the AECL paper. Each is one clustering problem.
+
+GoogleNews-T and -S are titles and snippets of the same news, but not row by row: each lost another row of -TS. They are
+three tasks, and nothing here joins them.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from traube.foundation.errors import TraubeError
+from traube.foundation.paths import raw
+from traube.tasks.reading import csv_rows, lines, plain_or_gzipped
+from traube.tasks.source import Source
+from traube.tasks.splitting import everything
+from traube.tasks.task import Declared, TaskCard
+
+AECL = "https://github.com/YZH0905/AECL-STC (prepare_data/augmented data)"
+RAKIB = "https://github.com/rashadulrakib/short-text-clustering-enhancement (data)"
+STC2 = "https://github.com/jacoxu/STC2 (dataset)"
+
+EMPTY = "."  # what the paper's code puts in place of a missing text
+
+
+@dataclass(frozen=True)
+class Collection:
+    """One data set: its size, and the files that hold it, best first.
+
+    Attributes
+    ----------
+    aecl : csv with the columns label, text0, text1 (text1 is the paper's augmentation, which is not read)
+    tabbed : lines of label, tab, text
+    paired : a file of texts and a file of labels, line by line
+    """
+
+    title: str
+    rows: int
+    classes: int
+    aecl: str = ""
+    tabbed: str = ""
+    paired: str = ""
+
+    def layouts(self) -> list[tuple[Path, ...]]:
+        """The files of each form in which the collection is published."""
+        folder = raw() / "shorttext"
+        forms = [
+            (folder / "aecl" / f"{self.aecl}.csv",) if self.aecl else (),
+            (folder / "rakib" / self.tabbed,) if self.tabbed else (),
+            (folder / "stc2" / f"{self.paired}.txt", folder / "stc2" / f"{self.paired}_gnd.txt") if self.paired else (),
+        ]
+        return [tuple(map(plain_or_gzipped, form)) for form in forms if form]
+
+    def origin(self) -> str:
+        found = {AECL: self.aecl, RAKIB: self.tabbed, STC2: self.paired}
+        return " or ".join(site for site, name in found.items() if name)
+
+
+COLLECTIONS = {
+    "agnews": Collection("AG News", 8_000, 4, aecl="agnews", tabbed="agnewsdataraw-8000"),
+    "searchsnippets": Collection("SearchSnippets", 12_340, 8, aecl="searchsnippets", paired="SearchSnippets"),
+    "stackoverflow": Collection("Stack Overflow titles", 20_000, 20, aecl="stackoverflow", paired="StackOverflow"),
+    "biomedical": Collection("PubMed titles of BioASQ", 20_000, 20, aecl="biomedical", paired="Biomedical"),
+    "googlenews_ts": Collection("Google News titles and snippets", 11_109, 152, tabbed="TS"),
+    "googlenews_t": Collection("Google News titles", 11_108, 152, aecl="T", tabbed="T"),
+    "googlenews_s": Collection("Google News snippets", 11_108, 152, aecl="S", tabbed="S"),
+    "tweet": Collection("Tweets", 2_472, 89, aecl="tweet", tabbed="tweet-original-order.txt"),
+}
+
+
+class ShortText(Source):
+    """One collection, from the best of its forms that is there."""
+
+    def __init__(self, card: TaskCard, collection: Collection) -> None:
+        super().__init__(card)
+        self.collection = collection
+
+    def files(self) -> list[Path]:
+        layouts = self.collection.layouts()
+        there = (layout for layout in layouts if all(p.is_file() for p in layout))
+        return list(next(there, layouts[0]))
+
+    def read(self) -> pd.DataFrame:
+        records = pd.DataFrame(_read(*self.files()), columns=["text", "topic"])
+        return records.assign(text=records["text"].where(records["text"] != "", EMPTY))
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """All texts, shuffled: most of the files are sorted by label."""
+        return everything(records, "all", "topic")
+
+
+def _read(path: Path, labels: Path | None = None) -> list[tuple[str, str]]:
+    if labels:
+        return _paired(path, labels)
+    return _aecl(path) if ".csv" in path.suffixes else _tabbed(path)
+
+
+def _aecl(path: Path) -> list[tuple[str, str]]:
+    rows = csv_rows(path, width=3)
+    line, header = next(rows)
+    if header != ["label", "text0", "text1"]:
+        raise TraubeError(f"{path}:{line}: expected the columns label, text0, text1, not {', '.join(header)}")
+    return [(text.strip(), label) for _, (label, text, _) in rows]
+
+
+def _tabbed(path: Path) -> list[tuple[str, str]]:
+    rows = []
+    for number, line in enumerate(lines(path), start=1):
+        label, tab, text = line.partition("\t")
+        if not tab:
+            raise TraubeError(f"{path}:{number}: expected a label, a tab and a text")
+        rows.append((text.strip(), label))
+    return rows
+
+
+def _paired(texts: Path, labels: Path) -> list[tuple[str, str]]:
+    """Blanks at the ends of a line mean nothing in these files."""
+    left, right = lines(texts), lines(labels)
+    if len(left) != len(right):
+        raise TraubeError(f"{labels}:{len(right)}: {len(right)} labels for the {len(left)} texts of {texts.name}")
+    return [(text.strip(), label.strip()) for text, label in zip(left, right, strict=True)]
+
+
+def sources() -> list[Source]:
+    return [ShortText(_card(name, collection), collection) for name, collection in COLLECTIONS.items()]
+
+
+def _card(name: str, collection: Collection) -> TaskCard:
+    size = (collection.rows, collection.rows)
+    return TaskCard(
+        name=name,
+        family="shorttext",
+        description=f"{collection.title}: {collection.rows} short texts, {collection.classes} topics.",
+        language="en",
+        licence="none stated; for research, cite the authors",
+        citation="Yao and Li, AECL; Xu et al., STC2 (2017); Rakib et al. (2020)",
+        source=collection.origin(),
+        declared=Declared(splits=1, rows=size, classes=(collection.classes, collection.classes)),
+    )

@@ -1,0 +1,165 @@
+"""The user's own data: a table, and a card in `cards/` that says which column is what.
+
+    file: tickets.csv          # relative to the card's folder; csv, tsv, jsonl (all three also .gz) or parquet
+    text: body
+    labels: [area, team]       # optional: one column, or a list of columns, each a level
+    split: month               # optional
+    query: question            # optional: a text that all texts of a split answer
+
+The task's name is the card's. Every field of `TaskCard` may be given too, and `part` (a column of train / validation /
+test) and `separator`.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import Field, field_validator
+
+from traube.foundation.config import parse
+from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.files import digest
+from traube.tasks.reading import Rows, as_text, format_of, lines, read_rows
+from traube.tasks.source import KeyLines, Source
+from traube.tasks.task import PARTS, Part, TaskCard, make_split
+
+
+class TableCard(TaskCard):
+    """A task card that says where the data lies, and which column is what."""
+
+    file: str
+    text: str
+    labels: tuple[str, ...] = ()
+    split: str | None = None
+    query: str | None = None
+    part: str | None = None
+    separator: str | None = Field(None, min_length=1, max_length=1)
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("labels")
+    @classmethod
+    def _once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("a column is named twice")
+        return value
+
+
+class Table(Source):
+    """A table described by a card."""
+
+    def __init__(self, path: Path, card: TableCard, key_lines: KeyLines) -> None:
+        super().__init__(card.plain())
+        self.path = path
+        self.table = card
+        self.has_training_splits = card.part is not None and bool(card.labels)
+        self._key_lines = key_lines
+
+    @classmethod
+    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "Table":
+        """Make the source of a card that has been read.
+
+        Raises
+        ------
+        TraubeError
+            If a key is missing, unknown or wrong; names the card, the line and the key.
+        """
+        return cls(path, parse(TableCard, {**value, "name": path.stem}, path, key_lines), key_lines)
+
+    def files(self) -> list[Path]:
+        return [(self.path.parent / Path(self.table.file).expanduser()).resolve()]
+
+    def missing(self) -> str | None:
+        file = self.files()[0]
+        return None if file.is_file() else f"{self._place('file')}: {file} is not there"
+
+    def raw_version(self) -> str:
+        return digest([super().raw_version(), self.table.model_dump()])
+
+    def read(self) -> pd.DataFrame:
+        """Text, and a column `level:<name>` per level: a user's column may have any name, also one of ours.
+
+        Raises
+        ------
+        TraubeError
+            If the file cannot be read, has no rows, lacks a column or has a value that cannot be used.
+        """
+        rows = read_rows(self.files()[0], self.table.separator)
+        if not len(rows):
+            raise TraubeError(f"{rows.path}: there are no rows")
+        columns: dict[str, list[str | None]] = {"text": [text or "" for text in self._values(rows, "text")]}
+        for level in self.table.labels:
+            columns[f"level:{level}"] = self._values(rows, "labels", level)
+        if self.table.split:
+            columns["split"] = _required(rows, self.table.split, self._values(rows, "split"))
+        if self.table.query:
+            columns["query"] = self._values(rows, "query")
+        if self.table.part:
+            columns["part"] = _required(rows, self.table.part, self._values(rows, "part"), PARTS)
+        return pd.DataFrame({name: pd.array(values, dtype="str") for name, values in columns.items()})
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """One split per value of the column `split`, or one split called `all`; once per level."""
+        groups = records.groupby("split", sort=False) if "split" in records else [("all", records)]
+        return pd.concat([part for name, group in groups for part in self._levels(str(name), group)], ignore_index=True)
+
+    def _levels(self, split: str, group: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        part: Part | pd.Series = group.get("part", "test")
+        if not self.table.labels:
+            yield make_split(group, split, "none", part=part)
+        for level in self.table.labels:
+            yield make_split(group, split, level, label=f"level:{level}", part=part)
+
+    def _values(self, rows: Rows, key: str, column: str | None = None) -> list[str | None]:
+        column = column or getattr(self.table, key)
+        values = _column(rows, column, self._place(key))
+        return [as_text(value, place, column) for value, place in zip(values, rows.places, strict=True)]
+
+    def _place(self, key: str) -> str:
+        return f"{self.path}: line {self._key_lines.get((key,), 1)}: {key}"
+
+
+def read_texts(path: Path, column: str = "text") -> list[str]:
+    """The texts of a file: the lines of a .txt that are not blank, or a column of a table.
+
+    Raises
+    ------
+    TraubeError
+        If the file cannot be read, lacks the column or has no texts.
+    """
+    if not path.is_file():
+        raise TraubeError(f"{path}: there is no such file")
+    if format_of(path) == "txt":
+        return [line for line in lines(path) if line.strip()]
+    rows = read_rows(path)
+    values = zip(_column(rows, column, str(path)), rows.places, strict=True)
+    texts = [as_text(value, place, column) or "" for value, place in values]
+    if not texts:
+        raise TraubeError(f"{path}: there are no rows")
+    return texts
+
+
+def _column(rows: Rows, name: str, where: str) -> list[Any]:
+    if name not in rows.columns:
+        there = ", ".join(rows.columns)
+        raise TraubeError(f"{where}: {unknown('column', name, rows.columns)} (columns of {rows.path.name}: {there})")
+    return rows.columns[name]
+
+
+def _required(
+    rows: Rows, column: str, values: list[str | None], allowed: tuple[str, ...] | None = None
+) -> list[str | None]:
+    for value, place in zip(values, rows.places, strict=True):
+        if value is None:
+            raise TraubeError(f"{place}: column '{column}' is empty")
+        if allowed and value not in allowed:
+            raise TraubeError(f"{place}: column '{column}': '{value}' is none of {', '.join(allowed)}")
+    return values
+
+
+# the key of a card that asks for this reader
+CARDS = {"file": Table}

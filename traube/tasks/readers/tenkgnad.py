@@ -1,0 +1,128 @@
+"""10kGNAD: articles of the Austrian newspaper Der Standard in nine categories, as the German benchmark draws them.
+
+The csv files of 10kGNAD hold sub-headline and body, and no titles. The One Million Posts corpus, from which they were made,
+has them: where its database is there, both tasks are read from it.
+"""
+
+import sqlite3
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from traube.foundation.errors import TraubeError
+from traube.foundation.paths import raw
+from traube.tasks.reading import csv_rows, plain_or_gzipped
+from traube.tasks.source import Source
+from traube.tasks.splitting import random_fractions
+from traube.tasks.task import Declared, TaskCard
+
+Kind = Literal["s2s", "p2p"]
+
+SPLITS = 10
+PARTS = ("train.csv", "test.csv")  # upstream's classification task; for clustering they are one collection
+TEXTS: dict[Kind, str] = {"s2s": "titles", "p2p": "whole articles"}
+CATEGORIES = (*("Etat", "Inland", "International", "Kultur", "Panorama", "Sport", "Web", "Wirtschaft", "Wissenschaft"),)
+ARTICLES = "SELECT Path, Title, Body FROM Articles WHERE Path LIKE 'Newsroom/%' ORDER BY Path"
+
+
+class TenKGnad(Source):
+    """The title of each article, or title, sub-headline and body; from the csv files the latter two."""
+
+    def __init__(self, card: TaskCard, kind: Kind) -> None:
+        super().__init__(card)
+        self.kind = kind
+
+    def files(self) -> list[Path]:
+        """The database; without it, for whole articles, the csv parts that are there: samples can be drawn from either alone."""
+        database = raw() / "one_million_posts" / "corpus.sqlite3"
+        csv = [plain_or_gzipped(raw() / "10kgnad" / part) for part in PARTS]
+        there = [p for p in csv if p.is_file()]
+        return [database] if self.kind == "s2s" or database.is_file() else there or csv
+
+    def missing(self) -> str | None:
+        reason = super().missing()
+        return f"{reason}; the csv files of 10kGNAD hold no titles" if reason and self.kind == "s2s" else reason
+
+    def read(self) -> pd.DataFrame:
+        files = self.files()
+        if files[0].suffix == ".sqlite3":
+            rows = articles(files[0])
+            return rows.assign(text=rows["title"] if self.kind == "s2s" else rows["whole"])[["text", "category"]]
+        found = [row for path in files for _, row in csv_rows(path, separator=";", quote="'", width=2)]
+        return pd.DataFrame(found, columns=["category", "text"])[["text", "category"]]
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """Ten random samples of at least a tenth of the articles."""
+        return pd.concat(random_fractions(records, SPLITS, "category", prefix="sample"), ignore_index=True)
+
+
+def articles(path: Path) -> pd.DataFrame:
+    """The articles of the One Million Posts database that have a title and a text, in the nine categories.
+
+    Returns
+    -------
+    DataFrame title, whole (title, sub-headline and body), category
+
+    Raises
+    ------
+    TraubeError
+        If the file is no such database.
+    """
+    try:
+        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as database:
+            rows = database.execute(ARTICLES).fetchall()
+    except sqlite3.Error as error:
+        raise TraubeError(f"{path}: not the database of the One Million Posts corpus ({error})") from None
+    found = []
+    for place, title, body in rows:
+        category, title, text = place.split("/")[1], " ".join((title or "").split()), _text_of(body or "")
+        if category in CATEGORIES and title and text:
+            found.append((title, f"{title} {text}", category))
+    return pd.DataFrame(found, columns=["title", "whole", "category"]).drop_duplicates(ignore_index=True)
+
+
+class _Text(HTMLParser):
+    """Collects what people read of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._hidden += tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in ("script", "style")
+
+    def handle_data(self, data: str) -> None:
+        if self._hidden <= 0:
+            self.pieces.append(data)
+
+
+def _text_of(page: str) -> str:
+    parser = _Text()
+    parser.feed(page)
+    parser.close()
+    return " ".join(" ".join(parser.pieces).split())
+
+
+def sources() -> list[Source]:
+    return [TenKGnad(_card(kind), kind) for kind in TEXTS]
+
+
+def _card(kind: Kind) -> TaskCard:
+    csv = " or https://github.com/tblock/10kGNAD (train.csv and test.csv)"
+    return TaskCard(
+        name=f"tenkgnad_{kind}",
+        family="german",
+        description=f"Ten random samples of German news articles ({TEXTS[kind]}) in nine categories.",
+        language="de",
+        licence="CC BY-NC-SA 4.0",
+        citation="Wehrli et al. (KONVENS 2023); Schabus et al., One Million Posts (SIGIR 2017)",
+        source=f"https://ofai.github.io/million-post-corpus/ (corpus.sqlite3){csv if kind == 'p2p' else ''}",
+        # Bounds, from a tenth of the test part to all articles: either part may be absent.
+        declared=Declared(splits=SPLITS, rows=(103, 10_400), classes=(9, 9)),
+    )

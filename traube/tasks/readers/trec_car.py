@@ -1,0 +1,267 @@
+"""TREC Complex Answer Retrieval: the passages of a Wikipedia article, grouped by its sections.
+
+A split is an article. At level `coarse` a passage's label is its top section, at level `fine` the whole path of sections; passages
+before the first section are a group of their own. Articles with fewer than two groups are no clustering problem and are left out.
+
+Files are read in both published forms: articles (CBOR, releases 1.4 to 2.x), or paragraphs with their hierarchical qrels.
+"""
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal
+from urllib.parse import unquote
+
+import pandas as pd
+
+from traube.foundation.errors import TraubeError
+from traube.foundation.paths import raw
+from traube.tasks.reading import lines, plain_or_gzipped
+from traube.tasks.source import Source
+from traube.tasks.splitting import generator, shuffled
+from traube.tasks.task import Declared, Part, TaskCard, make_split
+
+Level = Literal["coarse", "fine"]
+
+SITE = "http://trec-car.cs.unh.edu/datareleases/"
+LEAD = "(lead)"
+COLUMNS = ("page", "coarse", "fine", "text")
+SIZES = (30, 35, 40)  # passages of the articles that COB trains on (section 4.4.2)
+VALIDATION_PAGES = 25
+TEST200_SHARES: dict[Part, float] = {"train": 0.5, "validation": 0.125, "test": 0.375}
+
+# Kinds of the parts of an article, in the order of their numbers.
+SECTION, PARAGRAPH, _IMAGE, ITEM = range(4)
+LIST, BREAK = b"\x9f", b"\xff"  # CBOR's open-ended list, and its end
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A paragraph of an article.
+
+    Attributes
+    ----------
+    sections : headings from the top section down; empty before the first
+    """
+
+    page: str
+    sections: tuple[str, ...]
+    text: str
+
+
+class TrecCar(Source):
+    """Benchmark Y1 of TREC CAR as COB uses it: articles of train.v2.0 with 30, 35 or 40 passages to train on, 25 of benchmarkY1-train
+    to validate, benchmarkY1-test to score.
+
+    The training articles are optional: without them the task can be scored, not trained on.
+    """
+
+    has_training_splits = True
+
+    def __init__(self, card: TaskCard, level: Level) -> None:
+        super().__init__(card)
+        self.level = level
+
+    def files(self) -> list[Path]:
+        test = _first(("benchmarkY1-test", "test.pages.cbor"), ("benchmarkY1-test", "test.pages.cbor-paragraphs.cbor"))
+        return [test, *(path for path in self._optional().values() if path.is_file())]
+
+    def _optional(self) -> dict[Part, Path]:
+        train = _first(("train", "base.train.cbor"), ("train", "train.pages.cbor"))
+        return {"train": train, "validation": _first(("benchmarkY1-train", "train.pages.cbor"))}
+
+    def read(self) -> pd.DataFrame:
+        found = [passages(self.files()[0]).assign(part="test")]
+        # an article of several files is tested, or else validated: the training files are of the same Wikipedia
+        parts: tuple[Part, ...] = ("validation", "train")
+        for part in parts:
+            path = self._optional()[part]
+            if path.is_file():
+                seen = {page for earlier in found for page in earlier["page"].unique()}
+                articles = passages(path)
+                found.append(_chosen(articles[~articles["page"].isin(seen)], part, self.level).assign(part=part))
+        return _clusterable(pd.concat(found, ignore_index=True), self.level)
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """A split for each article."""
+        groups = records.groupby(["part", "page"], sort=False)
+        return pd.concat(
+            [make_split(rows, page, self.level, label=self.level, part=part) for (part, page), rows in groups],
+            ignore_index=True,
+        )
+
+
+class Test200(TrecCar):
+    """The 200 articles that TREC CAR published as a sample, with parts drawn at random: half to train on, an eighth to validate."""
+
+    def files(self) -> list[Path]:
+        return [_first(("test200", "train.test200.cbor"))]
+
+    def read(self) -> pd.DataFrame:
+        found = _clusterable(passages(self.files()[0]), self.level)
+        pages = found["page"].unique()
+        parts: dict[str, str] = {}
+        order = [pages[i] for i in shuffled(len(pages), generator("test200"))]
+        for part, share in TEST200_SHARES.items():
+            parts |= dict.fromkeys(order[len(parts) : len(parts) + round(share * len(pages))], part)
+        return found.assign(part=found["page"].map(parts).fillna("test"))
+
+
+def passages(path: Path) -> pd.DataFrame:
+    """The passages of a file of articles; or of a file of paragraphs, whose sections the qrels beside it tell.
+
+    Returns
+    -------
+    DataFrame page, coarse, fine (labels), text
+
+    Raises
+    ------
+    TraubeError
+        If the file is damaged or holds something else.
+    """
+    name = path.name.removesuffix(".gz")
+    if name.endswith("paragraphs.cbor") or name.endswith(".paragraphs"):
+        found = _judged(path)
+    else:
+        found = [passage for page in _objects(path) for passage in _passages(page, path)]
+    rows = [(p.page, *_labels(p.sections), p.text) for p in found if p.text.strip()]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _labels(sections: tuple[str, ...]) -> tuple[str, str]:
+    """Coarse and fine label."""
+    return (sections[0], " / ".join(sections)) if sections else (LEAD, LEAD)
+
+
+def qrels(path: Path) -> pd.DataFrame:
+    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`), paragraph (its id), sections.
+
+    Raises
+    ------
+    TraubeError
+        Naming the line that is no qrel.
+    """
+    rows = []
+    for number, line in enumerate(lines(path), start=1):
+        fields = line.split()
+        if len(fields) != 4:
+            raise TraubeError(f"{path}:{number}: expected section, 0, paragraph and 1, found {line[:60]!r}")
+        page, *sections = map(unquote, fields[0].split("/"))
+        page = page.removeprefix("enwiki:")
+        rows.append((page, *_labels(tuple(sections)), fields[2], tuple(sections)))
+    return pd.DataFrame(rows, columns=["page", "coarse", "fine", "paragraph", "sections"])
+
+
+def _judged(path: Path) -> list[Passage]:
+    texts = {}
+    for paragraph in _objects(path):
+        identifier, text = _paragraph(paragraph, path)
+        texts[identifier] = text
+    stem = path.with_name(path.name.removesuffix(".gz").removesuffix("-paragraphs.cbor").removesuffix(".paragraphs"))
+    beside = _there(
+        stem.with_name(f"{stem.name}-hierarchical.qrels"), stem.with_name(f"{stem.name}.hierarchical.qrels")
+    )
+    judged = qrels(beside)
+    absent = ~judged["paragraph"].isin(list(texts))
+    if absent.any():
+        raise TraubeError(f"{beside}:{int(absent.argmax()) + 1}: its paragraph is not in {path.name}")
+    return [Passage(row.page, row.sections, texts[row.paragraph]) for row in judged.itertuples(index=False)]
+
+
+def _objects(path: Path) -> Iterator[Any]:
+    """The articles or paragraphs of a file. Releases from 1.6 on begin with a header, after which comes one open-ended list."""
+    import cbor2
+
+    with _opened(path) as file:
+        try:
+            # what cannot seek is read no further than each object needs: the end of the list can be seen before it is read
+            forward: Any = SimpleNamespace(read=file.read, readable=file.readable, seekable=lambda: False)
+            decoder = cbor2.CBORDecoder(forward)
+            while file.peek(1)[:1] not in (b"", BREAK):
+                item = decoder.decode()
+                if isinstance(item, list) and item[:1] == ["CAR"]:
+                    if file.read(1) != LIST:
+                        raise TraubeError(f"{path}: there is no list after the header")
+                else:
+                    yield item
+        except (cbor2.CBORDecodeError, gzip.BadGzipFile, EOFError) as error:
+            raise TraubeError(f"{path}: no file of TREC CAR, or one that breaks off ({error})") from None
+
+
+def _opened(path: Path) -> Any:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+
+
+def _passages(page: Any, path: Path) -> Iterator[Passage]:
+    try:
+        _, name, _, body, *_ = page
+        yield from _of_body(str(name), (), body, path)
+    except (ValueError, TypeError, IndexError, AttributeError, UnicodeDecodeError) as error:
+        raise TraubeError(f"{path}: an article is not in the form of TREC CAR ({error})") from None
+
+
+def _of_body(page: str, sections: tuple[str, ...], body: list[Any], path: Path) -> Iterator[Passage]:
+    for part in body:
+        if part[0] == SECTION:
+            yield from _of_body(page, (*sections, str(part[1])), part[3], path)
+        elif part[0] in (PARAGRAPH, ITEM):
+            yield Passage(page, sections, _paragraph(part[-1], path)[1])
+
+
+def _paragraph(paragraph: Any, path: Path) -> tuple[str, str]:
+    """Id and text; of a link, what people read."""
+    try:
+        _, identifier, bodies = paragraph
+        return identifier.decode("ascii"), "".join(b[1] if b[0] == 0 else b[1][-1] for b in bodies)
+    except (ValueError, TypeError, IndexError, AttributeError, UnicodeDecodeError) as error:
+        raise TraubeError(f"{path}: a paragraph is not in the form of TREC CAR ({error})") from None
+
+
+def _chosen(found: pd.DataFrame, part: Part, level: Level) -> pd.DataFrame:
+    if part == "train":  # of both levels the same articles
+        found = _clusterable(found, "coarse")
+        return found[found.groupby("page")["text"].transform("size").isin(SIZES)]
+    pages = _clusterable(found, level)["page"].unique()
+    kept = {pages[i] for i in shuffled(len(pages), generator("benchmarkY1-train"))[:VALIDATION_PAGES]}
+    return found[found["page"].isin(kept)]
+
+
+def _clusterable(found: pd.DataFrame, level: Level) -> pd.DataFrame:
+    return found[found.groupby("page")[level].transform("nunique") >= 2].reset_index(drop=True)
+
+
+def _first(*places: tuple[str, str]) -> Path:
+    return _there(*(raw() / "trec_car" / folder / name for folder, name in places))
+
+
+def _there(*candidates: Path) -> Path:
+    """The first that is there, plain or gzipped; else the first."""
+    found = [plain_or_gzipped(path) for path in candidates]
+    return next((path for path in found if path.is_file()), candidates[0])
+
+
+def sources() -> list[Source]:
+    levels: tuple[Level, ...] = ("coarse", "fine")
+    return [
+        *(TrecCar(_card(f"trec_car_{level}", level, "Wikipedia articles of benchmark Y1"), level) for level in levels),
+        *(Test200(_card(f"car_test200_{level}", level, "The sample test200"), level) for level in levels),
+    ]
+
+
+def _card(name: str, level: Level, what: str) -> TaskCard:
+    by = "top section" if level == "coarse" else "whole path of sections"
+    sample = "test200" in name
+    file = "test200 of v1.5" if sample else "benchmarkY1test, benchmarkY1train and train of v2.0"
+    return TaskCard(
+        name=name,
+        family="cob",
+        description=f"{what} of TREC CAR: the passages of each article by their {by}.",
+        language="en",
+        licence="CC BY-SA 3.0",
+        citation="Gupta, Kar & Dietz, Learn the Big Picture (RepL4NLP 2022); Dietz et al., TREC CAR (2017)",
+        source=f"{SITE} ({file})",
+        main_metric="ari/noise_as_cluster",
+        declared=Declared(splits=74 if sample else 132, rows=(2, 1000), classes=(2, 200)),
+    )

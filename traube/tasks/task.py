@@ -1,0 +1,304 @@
+"""The data model: a task is a corpus of unique texts and the splits that group them.
+
+A **split** is one clustering problem: the texts to group, their gold labels and, where there is one, the query they
+answer. (Train, validation and test are the column `part`.) One split may carry several levels of labels: (split, level)
+is what a clusterer is run on.
+
+Tables
+------
+corpus : text_id (str, from the text's hash), text (str)
+splits : split_set, split, level (str), item (int: the row's number inside its split), text_id (str), label (str or null),
+    query_id (str or null), part (train / validation / test)
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Field
+
+from traube.foundation.config import Strict
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest, frame_digest
+from traube.metrics import GROUPS, full_name
+
+CORPUS_COLUMNS = ("text_id", "text")
+SPLIT_COLUMNS = ("split_set", "split", "level", "item", "text_id", "label", "query_id", "part")
+PARTS = ("train", "validation", "test")
+NULLABLE = ("label", "query_id")
+
+
+def _metric(name: str) -> str:
+    try:
+        return full_name(name)
+    except TraubeError as error:
+        raise ValueError(str(error)) from None
+
+
+# What is checked of every task; a card may raise any of them to blocking.
+CheckName = Literal[
+    "texts_present", "text_ids_unique", "texts_unique", "text_lengths", "no_mojibake", "items_valid", "labels_present",
+    "two_classes", "declared_sizes", "texts_once", "one_label", "class_sizes", "parts_disjoint",
+]  # fmt: skip
+MetricName = Annotated[str, AfterValidator(_metric)]
+
+
+class Declared(Strict):
+    """What a task's card says its splits look like; a check compares it with what is there."""
+
+    splits: int | None = Field(None, ge=1, description="number of splits")
+    rows: tuple[int, int] | None = Field(None, description="fewest and most rows of a test split")
+    classes: tuple[int, int] | None = Field(None, description="fewest and most classes of a test split")
+
+
+class TaskCard(Strict):
+    """What people must know of a task before they quote a number of it."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]*$")
+    family: str = Field("own", pattern=r"^[a-z0-9_]+$", description="benchmark family; the asset group")
+    description: str = ""
+    language: str = "und"
+    licence: str = "unknown"
+    citation: str = ""
+    source: str = Field("", description="where the raw data comes from")
+    mteb: str = Field("", description="the task's name in MTEB, where it is one of MTEB's")
+    main_metric: MetricName = "v_measure/noise_as_cluster"
+    declared: Declared = Declared()
+    clusters: int | None = Field(None, ge=2, description="number of clusters for a task without labels")
+    blocking: tuple[CheckName, ...] = Field((), description="warnings that shall stop the task, by check name")
+
+    def plain(self) -> "TaskCard":
+        """The part that every task has, of a card that has more fields."""
+        return TaskCard.model_validate(self.model_dump(include=set(TaskCard.model_fields)))
+
+
+@dataclass(frozen=True)
+class Split:
+    """One clustering problem.
+
+    Attributes
+    ----------
+    split, level : names
+    items : int64 [n], the rows' numbers in the split
+    rows : int64 [n], the rows' positions in the corpus
+    labels : object [n] of str, or None where the split has no labels
+    """
+
+    split: str
+    level: str
+    items: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    labels: NDArray[np.object_] | None
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    @property
+    def classes(self) -> int | None:
+        """Number of gold classes; None without labels."""
+        return None if self.labels is None else len(set(self.labels))
+
+
+def text_id(text: str) -> str:
+    """The id of a text: 16 hexadecimal characters of its BLAKE2b hash."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def groups_of(text_ids: Iterable[str]) -> NDArray[np.int64]:
+    """The jackknife group of each text, int64 [n]: its id modulo `GROUPS`, so that it is the same in all splits, models and nights."""
+    return np.array([int(name, 16) % GROUPS for name in text_ids], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A named benchmark data set.
+
+    Attributes
+    ----------
+    card : TaskCard
+    corpus, splits : DataFrame, as described in this module's docstring
+    """
+
+    card: TaskCard
+    corpus: pd.DataFrame
+    splits: pd.DataFrame
+
+    @property
+    def name(self) -> str:
+        return self.card.name
+
+    @property
+    def texts(self) -> list[str]:
+        """The unique texts, in corpus order."""
+        return self.corpus["text"].tolist()
+
+    @property
+    def scored(self) -> NDArray[np.int64]:
+        """Positions in the corpus of the texts that a test split holds or asks for, ascending: what the engine needs."""
+        tested = self.splits[self.splits["part"] == "test"]
+        needed = self.corpus["text_id"].isin(set(tested["text_id"]) | set(tested["query_id"].dropna()))
+        return np.flatnonzero(needed).astype(np.int64)
+
+    @property
+    def data_version(self) -> str:
+        """Content hash of both tables."""
+        return data_version(frame_digest(self.corpus), frame_digest(self.splits))
+
+    @property
+    def labelled(self) -> bool:
+        return bool(self.splits["label"].notna().any())
+
+    def test_splits(self, split_set: str = "default") -> Iterator[Split]:
+        """The clustering problems that the engine scores, in table order."""
+        table = self.splits[(self.splits["split_set"] == split_set) & (self.splits["part"] == "test")]
+        rows = pd.Index(self.corpus["text_id"]).get_indexer(table["text_id"])
+        if (rows < 0).any():
+            raise TraubeError(
+                f"{self.name}: splits: text_id '{table['text_id'].iloc[int(rows.argmin())]}' is not in the corpus"
+            )
+        items = table["item"].to_numpy(np.int64)
+        labels = table["label"].to_numpy(dtype=object, na_value=None)
+        for (split, level), found in table.groupby(["split", "level"], sort=False).indices.items():
+            yield Split(
+                split=str(split),
+                level=str(level),
+                items=items[found],
+                rows=rows[found].astype(np.int64),
+                labels=None if all(label is None for label in labels[found]) else labels[found],
+            )
+
+    def validate(self, source: str = "") -> "Task":
+        """Refuse a task whose numbers would be wrong.
+
+        Raises
+        ------
+        TraubeError
+            Naming the table, the row and the column of the first fault: empty corpus or text, null label, duplicate
+            item, text_id that is not in the corpus, or a test split with fewer than two classes.
+        """
+        where = source or self.name
+        _check_columns(self.corpus, CORPUS_COLUMNS, f"{where}: corpus")
+        _check_columns(self.splits, SPLIT_COLUMNS, f"{where}: splits")
+        if self.corpus.empty:
+            raise TraubeError(f"{where}: corpus: there are no texts")
+        _refuse(~self.corpus["text"].map(lambda t: isinstance(t, str)), f"{where}: corpus", "text", "is no text")
+        _refuse(self.corpus["text"].str.strip() == "", f"{where}: corpus", "text", "is empty")
+        _refuse(self.corpus["text_id"].duplicated(), f"{where}: corpus", "text_id", "occurs twice")
+        keys = ["split_set", "split", "level", "item"]
+        _refuse(self.splits.duplicated(keys), f"{where}: splits", "item", "occurs twice in its split")
+        _refuse(
+            ~self.splits["text_id"].isin(self.corpus["text_id"]), f"{where}: splits", "text_id", "is not in the corpus"
+        )
+        _refuse(~self.splits["part"].isin(PARTS), f"{where}: splits", "part", f"is none of {', '.join(PARTS)}")
+        if not self.labelled:
+            return self
+        _refuse(self.splits["label"].isna(), f"{where}: splits", "label", "is missing")
+        tested = self.splits[self.splits["part"] == "test"]
+        classes = tested.groupby(["split_set", "split", "level"], sort=False)["label"].nunique()
+        for _, split, level in classes.index[classes < 2]:
+            raise TraubeError(f"{where}: split '{split}' ({level}): there is only one class; clustering needs two")
+        return self
+
+
+def data_version(corpus_version: str, splits_version: str) -> str:
+    """A task's data version, from the content hashes of its two tables."""
+    return digest([corpus_version, splits_version])
+
+
+def read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
+    """Read a corpus or splits parquet file.
+
+    Raises
+    ------
+    TraubeError
+        Naming the file, and the row and column where there is one, if the file is absent, damaged or not such a table.
+    """
+    try:
+        frame = pq.read_table(path, page_checksum_verification=True).to_pandas()
+    except FileNotFoundError:
+        raise TraubeError(f"{path}: there is no such file") from None
+    except Exception as error:  # whatever a damaged file raises
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise TraubeError(f"{path}: not a readable parquet file ({reason})") from None
+    _check_columns(frame, columns, str(path))
+    return frame
+
+
+def _check_columns(frame: pd.DataFrame, columns: tuple[str, ...], where: str) -> None:
+    absent = [c for c in columns if c not in frame.columns]
+    if absent:
+        raise TraubeError(f"{where}: column {', '.join(absent)} is missing (there are: {', '.join(frame.columns)})")
+    for column in columns:
+        if column not in NULLABLE:
+            _refuse(frame[column].isna(), where, column, "is null")
+
+
+def _refuse(faulty: pd.Series, where: str, column: str, fault: str) -> None:
+    if faulty.any():
+        row = int(np.flatnonzero(faulty.to_numpy())[0])
+        more = f" ({int(faulty.sum())} such rows)" if faulty.sum() > 1 else ""
+        raise TraubeError(f"{where}: row {row}, column {column}: {fault}{more}")
+
+
+def index_texts(records: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Split records into the corpus of unique texts and the records that point into it.
+
+    Parameters
+    ----------
+    records : DataFrame with a column `text`, one row per item of the raw data, and perhaps a column `query`, the text of
+        the query that the item answers
+
+    Returns
+    -------
+    corpus : DataFrame (text_id, text), in order of first occurrence; queries come last
+    indexed : the records with `text_id` in place of `text` and `query_id` in place of `query`
+    """
+    texts = records["text"].tolist()
+    indexed = records.drop(columns="text").assign(text_id=[text_id(t) for t in texts])
+    if "query" in records:
+        queries = records["query"]
+        indexed = indexed.drop(columns="query").assign(query_id=queries.map(text_id, na_action="ignore"))
+        texts += queries.dropna().tolist()
+    corpus = pd.DataFrame({"text_id": [text_id(t) for t in texts], "text": texts})
+    return corpus.drop_duplicates("text_id", ignore_index=True), indexed
+
+
+Part = Literal["train", "validation", "test"]
+
+
+def make_split(
+    records: pd.DataFrame,
+    split: str,
+    level: str,
+    *,
+    label: str | None = None,
+    part: Part | pd.Series = "test",
+    split_set: str = "default",
+) -> pd.DataFrame:
+    """Rows of the splits table for one (split, level), from records with `text_id`.
+
+    Parameters
+    ----------
+    label : the records' column that holds the gold labels, or None for a split without labels
+    """
+    n = len(records)
+    return pd.DataFrame(
+        {
+            "split_set": split_set,
+            "split": split,
+            "level": level,
+            "item": np.arange(n, dtype=np.int64),
+            "text_id": records["text_id"].to_numpy(),
+            "label": records[label].to_numpy() if label else pd.array([None] * n, dtype="str"),
+            "query_id": records["query_id"].to_numpy() if "query_id" in records else pd.array([None] * n, dtype="str"),
+            "part": part if isinstance(part, str) else part.to_numpy(),
+        },
+        columns=list(SPLIT_COLUMNS),
+    )
