@@ -129,9 +129,9 @@ def _compute(request: Any, store: Any, before: Any, verbose: bool) -> bool:
     """Run datasets, evaluate and publish as far as they are needed; whether all went well."""
     from cli.launch import Launcher
     from traube.benchmark.plan import plan
-    from traube.report.tables import is_published
+    from traube.report.tables import tables_are_current
 
-    if not (before.unread or before.count) and is_published(store):
+    if not (before.unread or before.count) and tables_are_current(store):
         _print_unavailable(before)
         out.print(f"Nothing is missing: {before.total} cells are up to date.")
         return True
@@ -261,8 +261,8 @@ def leaderboard(
     every: Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best.")] = False,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    show_published: Annotated[
-        bool, typer.Option("--published", help="Show what was imported (`traube import`) as tables of its own.")
+    show_imported: Annotated[
+        bool, typer.Option("--imported", help="Show what was imported (`traube import`) as tables of its own.")
     ] = False,
 ) -> None:
     """Show each model's best method, with its 95 % interval over splits, by task and level.
@@ -300,8 +300,8 @@ def leaderboard(
         print(table.to_csv(index=False), end="")  # noqa: T201
     else:
         _print_leaderboard(table, every)
-        if show_published:
-            _print_published(store, task)
+        if show_imported:
+            _print_imported(store, task)
 
 
 def _print_leaderboard(table: Any, every: bool) -> None:
@@ -354,11 +354,11 @@ def _print_leaderboard(table: Any, every: bool) -> None:
         out.print(f"[yellow]{status}[/] {_escape(names)}: {_escape(reason)}")
 
 
-def _print_published(store: Any, tasks: list[str] | None) -> None:
+def _print_imported(store: Any, tasks: list[str] | None) -> None:
     """Published results, of the tasks asked for by our name or MTEB's."""
-    from traube.report.exchange import published
+    from traube.report.exchange import imported_results
 
-    rows = published(store)
+    rows = imported_results(store)
     if tasks:
         cards = filter(None, map(store.card, tasks))
         rows = rows[rows["task"].isin({*tasks, *(card.mteb for card in cards)})]
@@ -559,7 +559,7 @@ def compare(
     """
     import json
 
-    from traube.benchmark.current import standing
+    from traube.benchmark.current import current_cells
     from traube.benchmark.params import load_params
     from traube.foundation import paths
     from traube.report.comparison import candidates, compare, corrected, find, main_metric
@@ -573,7 +573,7 @@ def compare(
     for t in task or params.tasks:
         card = store.card(t)
         options = candidates(store, t, name, chosen, metric or main_metric(card, chosen.main_metric)) if card else []
-        present = set(standing(store.cells(t), store, {name: chosen})["cell_id"])
+        present = set(current_cells(store.cells(t), store, {name: chosen})["cell_id"])
         options = [c for c in options if present.issuperset(c.cells)]
         try:
             if card is None or store.manifest(t) is None:
@@ -804,7 +804,7 @@ def import_results(
         Path, typer.Argument(help="Result file, folder of them, or .jsonl(.gz) of rows.", show_default=False)
     ],
 ) -> None:
-    """Read MTEB results as published rows, which `traube leaderboard --published` shows beside the measured ones."""
+    """Read MTEB results as published rows, which `traube leaderboard --imported` shows beside the measured ones."""
     from traube.foundation import paths
     from traube.report.exchange import import_mteb
     from traube.store import Store

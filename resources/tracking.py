@@ -171,7 +171,7 @@ class TrackingResource(dg.ConfigurableResource):
         return {"mlflow": dg.MetadataValue.url(_url(experiment, run))}
 
 
-def untold(request: Request) -> dict[str, list[str]]:
+def unlogged(request: Request) -> dict[str, list[str]]:
     """What MLflow lacks of what is asked for, because it could not be reached, or the process died: tasks by model."""
     by_model = {model: [t for t in request.tasks if _mark(model, t).exists()] for model in request.models}
     return {model: tasks for model, tasks in by_model.items() if tasks}
@@ -182,7 +182,7 @@ def _url(experiment: str, run: str) -> str:
 
 
 def _mark(model: str, task: str) -> Path:
-    return paths.home() / "untold" / model / task
+    return paths.home() / "unlogged" / model / task
 
 
 def default_uri() -> str:

@@ -7,7 +7,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from assets.common import MODELS, NIGHT, model_keys
 from resources.benchmark import BenchmarkResource
-from resources.tracking import untold
+from resources.tracking import unlogged
 from sensors.publish import is_waiting
 from traube.benchmark.params import Nightly, load_params
 from traube.benchmark.plan import plan
@@ -34,7 +34,7 @@ def nightly_schedules(evaluate: AssetJob, publish: AssetJob) -> list[dg.Schedule
         request = BenchmarkResource().request()
         todo = plan(request, Store(paths.home() / "store"))
         work = {model: list(by_task) for model, by_task in todo.missing.items()}
-        for model, tasks in untold(request).items():
+        for model, tasks in unlogged(request).items():
             if model not in todo.unavailable:
                 work[model] = list(dict.fromkeys([*work.get(model, []), *tasks]))
         for name, reason in todo.unavailable.items():

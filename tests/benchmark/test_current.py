@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.made import with_replicates
-from traube.benchmark.current import outdated, standing
+from traube.benchmark.current import current_cells, outdated
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell
 from traube.benchmark.record import record
@@ -70,7 +70,7 @@ def add(store: Store, tiny_task: Task) -> Add:
 
 def test_the_protocols_own_cells_count(store: Store, add: Add) -> None:
     ids = {add(seed=1), add(seed=2)}
-    counted = standing(store.cells(), store, {"paper": PAPER})
+    counted = current_cells(store.cells(), store, {"paper": PAPER})
     assert set(counted["cell_id"]) == ids
     assert set(counted["protocol"]) == {"paper"}
 
@@ -79,7 +79,7 @@ def test_what_was_asked_for_besides_does_not_change_the_protocols_numbers(store:
     add(seed=1)
     add(seed=7)
     add(method="none/agglomerative", seed=None)
-    counted = standing(store.cells(), store, {"paper": PAPER})
+    counted = current_cells(store.cells(), store, {"paper": PAPER})
     assert counted["protocol"].value_counts().to_dict() == {"paper, own choice": 2, "paper": 1}
 
 
@@ -87,12 +87,12 @@ def test_other_parameters_are_no_seeds(store: Store, add: Add) -> None:
     add()
     now = add(parameters={"kmeans": {"n_init": 20}}, created="2026-01-02")
     changed = PAPER.model_copy(update={"parameters": {"kmeans": {"n_init": 20}}})
-    assert standing(store.cells(), store, {"paper": changed})["cell_id"].tolist() == [now]
+    assert current_cells(store.cells(), store, {"paper": changed})["cell_id"].tolist() == [now]
 
 
 def test_cells_of_older_code_do_not_count(store: Store, add: Add) -> None:
     add(code_version="0")
-    assert standing(store.cells(), store, {"paper": PAPER}).empty
+    assert current_cells(store.cells(), store, {"paper": PAPER}).empty
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_cells_of_other_libraries_or_of_none_that_are_known_do_not_count(
     record = store.cell("tiny", present)
     assert record is not None
     add(seed=2, numerics={**record["numerics"], **numerics} if numerics else {})  # type: ignore[arg-type]
-    assert standing(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [present]
+    assert current_cells(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [present]
     assert outdated(store.cells()) == 1
 
 
@@ -122,7 +122,7 @@ def test_a_home_of_before_is_recognised(store: Store, add: Add) -> None:
     path.write_text(json.dumps({k: v for k, v in record.items() if k not in ("numerics", "clusters")}))
     assert len(store.cells()) == 1
     assert outdated(store.cells()) == 1
-    assert standing(store.cells(), store, {"paper": PAPER}).empty
+    assert current_cells(store.cells(), store, {"paper": PAPER}).empty
 
 
 def test_cells_of_another_number_of_clusters_do_not_count(store: Store, tiny_task: Task, add: Add) -> None:
@@ -132,22 +132,22 @@ def test_cells_of_another_number_of_clusters_do_not_count(store: Store, tiny_tas
     assert manifest is not None
     store.complete(card, manifest)
     now = add(seed=2, clusters=9)  # type: ignore[arg-type]
-    assert standing(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [now]
+    assert current_cells(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [now]
     store.complete(tiny_task.card, manifest)
-    assert standing(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [before]
+    assert current_cells(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [before]
 
 
 def test_going_back_to_an_earlier_setting_shows_its_number_again(store: Store, add: Add) -> None:
     present = add(created="2026-01-01")
     add(fingerprint="another prompt", created="2026-01-02")
-    assert standing(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [present]
+    assert current_cells(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [present]
 
 
 def test_after_a_failed_reading_the_last_data_counts_and_not_the_best(store: Store, add: Add) -> None:
     add(data_version="older", created="2026-01-01")
     last = add(created="2026-01-02")
     (store.folder / "tasks" / "tiny" / "manifest.json").unlink()
-    assert standing(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [last]
+    assert current_cells(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [last]
 
 
 class Raw:

@@ -14,7 +14,7 @@ from traube.benchmark.record import record
 from traube.engine.evaluate import evaluate
 from traube.foundation.errors import TraubeError
 from traube.models import load_model
-from traube.report.exchange import export_mteb, import_mteb, published
+from traube.report.exchange import export_mteb, import_mteb, imported_results
 from traube.store import Store
 from traube.tasks.task import Task
 
@@ -59,7 +59,7 @@ def test_published_rows_are_replaced_by_source_and_never_among_the_measured(stor
     for name, score in (("one.jsonl", 0.4), ("two.jsonl", 0.5), ("one.jsonl", 0.6)):
         (tmp_path / name).write_text(json.dumps({**row, "v_measure": score, "v_measures": [score, score]}) + "\n")
         import_mteb(store, tmp_path / name)
-    kept = published(store)
+    kept = imported_results(store)
     assert dict(zip(kept["source"].map(lambda p: Path(p).name), kept["mean"], strict=True)) == {
         "one.jsonl": 0.6,
         "two.jsonl": 0.5,
@@ -94,7 +94,7 @@ def test_what_is_no_result_is_refused(store: Store, tmp_path: Path, name: str, c
     (tmp_path / name).write_text(content)
     with pytest.raises(TraubeError, match=message):
         import_mteb(store, tmp_path / name)
-    assert published(store).empty
+    assert imported_results(store).empty
 
 
 def test_a_damaged_archive_is_refused(store: Store, tmp_path: Path) -> None:
@@ -106,4 +106,4 @@ def test_a_damaged_archive_is_refused(store: Store, tmp_path: Path) -> None:
 def test_nothing_to_export_is_said(store: Store, tmp_path: Path) -> None:
     with pytest.raises(TraubeError, match="traube run --method pca/kmeans"):
         export_mteb(store, {"own": OWN}, "pca/kmeans", tmp_path)
-    assert isinstance(published(store), pd.DataFrame)
+    assert isinstance(imported_results(store), pd.DataFrame)

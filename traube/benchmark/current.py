@@ -14,7 +14,7 @@ from traube.models import fingerprint_on, load_model, present_version
 from traube.store import Manifest, Store
 
 
-def standing(cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+def current_cells(cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     """The cells of each task's present data, each model's present weights and settings, and each protocol's present parameters.
 
     The protocol of a method or seed that was asked for beside the protocol's own becomes `<protocol>, own choice`, so that the
@@ -52,7 +52,7 @@ def of_present_methods(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -
 
 def _protocol_of(cell: Mapping[str, Any], protocol: Protocol | None) -> str | None:
     name = str(cell["protocol"])
-    if not of_today(cell):
+    if not is_current(cell):
         return None
     if protocol is None:
         return name
@@ -67,12 +67,12 @@ def _protocol_of(cell: Mapping[str, Any], protocol: Protocol | None) -> str | No
     return name if in_grid and in_seeds else own_choice(name)
 
 
-def of_today(cell: Mapping[str, Any]) -> bool:
+def is_current(cell: Mapping[str, Any]) -> bool:
     """Whether a cell was computed by the code and the libraries that are installed now: others are computed again, and never mixed."""
-    return cell["code_version"] == CLUSTERING_VERSION and not computed_by_others(cell)
+    return cell["code_version"] == CLUSTERING_VERSION and not version_changes(cell)
 
 
-def computed_by_others(cell: Mapping[str, Any]) -> list[str]:
+def version_changes(cell: Mapping[str, Any]) -> list[str]:
     """Which of the parts and libraries that computed a cell are others now, in words; none where all are the same."""
     if not cell["numerics"]:
         return ["a version of Traube that did not note which libraries did the numbers"]
@@ -99,7 +99,7 @@ def outdated(cells: pd.DataFrame) -> int:
     """How many cells were computed by earlier code or libraries, and not again since."""
     if cells.empty:
         return 0
-    today = np.array([of_today(cell) for cell in cells.to_dict("records")])
+    today = np.array([is_current(cell) for cell in cells.to_dict("records")])
     keys = [tuple(key) for key in cells[SAME].astype(object).where(cells[SAME].notna(), None).to_numpy()]
     again = {key for key, is_today in zip(keys, today, strict=True) if is_today}
     return len({key for key, is_today in zip(keys, today, strict=True) if not is_today} - again)

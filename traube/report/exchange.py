@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube.benchmark.current import standing
+from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked, write_json, write_parquet
@@ -19,7 +19,7 @@ from traube.tasks.task import TaskCard
 
 V_MEASURE = "v_measure/noise_as_cluster"
 LANGUAGES = {"de": "deu-Latn", "en": "eng-Latn"}
-PUBLISHED_COLUMNS = (
+IMPORTED_COLUMNS = (
     "source",
     "task",
     "model",
@@ -31,7 +31,7 @@ PUBLISHED_COLUMNS = (
     "sd",
     "splits",
 )
-PUBLISHED = "published.parquet"
+IMPORTED = "published.parquet"  # its name in homes that exist
 
 
 # writing
@@ -52,7 +52,7 @@ def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, fo
     TraubeError
         If nothing is scored by that method.
     """
-    cells = standing(store.cells(), store, protocols)
+    cells = current_cells(store.cells(), store, protocols)
     cells = cells[(cells["reducer"] + "/" + cells["clusterer"] == method) & (cells["status"] == "done")]
     scores = store.scores(cells, [V_MEASURE, "ami/noise_as_cluster"]).merge(cells, on="cell_id")
     written = []
@@ -115,7 +115,7 @@ def import_mteb(store: Store, path: Path) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame with PUBLISHED_COLUMNS; scores in [0, 1]; `splits` is a list of each split's V-measure, empty where not given
+    DataFrame with IMPORTED_COLUMNS; scores in [0, 1]; `splits` is a list of each split's V-measure, empty where not given
 
     Raises
     ------
@@ -131,23 +131,23 @@ def import_mteb(store: Store, path: Path) -> pd.DataFrame:
         raise TraubeError(f"{path}: cannot be read ({error})") from None
     if not rows:
         raise TraubeError(f"{path}: holds no clustering results in MTEB's form")
-    table = pd.DataFrame([{"source": str(path.resolve()), **row} for row in rows], columns=list(PUBLISHED_COLUMNS))
-    with locked(store.table(PUBLISHED)):
+    table = pd.DataFrame([{"source": str(path.resolve()), **row} for row in rows], columns=list(IMPORTED_COLUMNS))
+    with locked(store.table(IMPORTED)):
         _replace(store, path, table)
     return table
 
 
 def _replace(store: Store, path: Path, table: pd.DataFrame) -> None:
-    others = published(store)
+    others = imported_results(store)
     others = others[others["source"] != str(path.resolve())]
     both = pd.concat([others, table], ignore_index=True) if len(others) else table
-    write_parquet(store.table(PUBLISHED), both)
+    write_parquet(store.table(IMPORTED), both)
 
 
-def published(store: Store) -> pd.DataFrame:
-    """What was imported; DataFrame with PUBLISHED_COLUMNS."""
-    path = store.table(PUBLISHED)
-    return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=list(PUBLISHED_COLUMNS))
+def imported_results(store: Store) -> pd.DataFrame:
+    """What was imported; DataFrame with IMPORTED_COLUMNS."""
+    path = store.table(IMPORTED)
+    return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=list(IMPORTED_COLUMNS))
 
 
 def _flat_rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from traube.benchmark.current import computed_by_others, standing
+from traube.benchmark.current import current_cells, version_changes
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import CLUSTERING_VERSION, SCORING_VERSION
 from traube.benchmark.record import library_versions
@@ -41,7 +41,7 @@ def explanations(
     cells = cells[names == method] if method else cells
     if cells.empty:
         raise TraubeError(f"nothing is stored of {task} x {model}; `traube leaderboard --all` shows what is")
-    counted = standing(cells, store, protocols)
+    counted = current_cells(cells, store, protocols)
     shown = counted if len(counted) else cells[cells["created"] == cells["created"].max()]
     values = store.scores(shown)
     card = store.card(task)
@@ -88,7 +88,7 @@ def changed_since(store: Store, protocols: Mapping[str, Protocol], record: Mappi
     clusters = None if pd.isna(record["clusters"]) else int(record["clusters"])
     if card and clusters != card.clusters:
         changes.append(f"the card's number of clusters {clusters} -> {card.clusters}")
-    by = computed_by_others(record)
+    by = version_changes(record)
     if by:
         changes.append(f"computed by other versions: {', '.join(by)}")
     versions = library_versions()

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.benchmark.current import standing
+from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.engine.evaluate import reduction_path
 from traube.store import Store
@@ -44,7 +44,7 @@ def kept_maps(store: Store, protocols: Mapping[str, Protocol], name: str, protoc
     split = max(task.test_splits(chosen.split_set), key=lambda s: s.size)
     if split.labels is None:
         return []
-    cells = standing(store.cells(name), store, protocols)
+    cells = current_cells(store.cells(name), store, protocols)
     cells = cells[(cells["protocol"] == protocol) & (cells["reducer"] == "umap") & (cells["status"] == "done")]
     texts, ids = [task.texts[i] for i in split.rows], task.corpus["text_id"].to_numpy()[split.rows]
     found = []

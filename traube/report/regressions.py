@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from traube.benchmark.current import standing, within
+from traube.benchmark.current import current_cells, within
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_parquet
@@ -33,7 +33,7 @@ LEVEL = 0.05
 
 def present(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     """The cells that count now, and what may explain a change of their scores."""
-    cells = standing(store.cells(), store, protocols)
+    cells = current_cells(store.cells(), store, protocols)
     cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from traube.benchmark.current import standing
+from traube.benchmark.current import current_cells
 from traube.benchmark.params import Params, Protocol
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_json, write_text
@@ -35,7 +35,7 @@ def write_datasets(store: Store, tasks: Iterable[str], folder: Path) -> None:
 def write_scores(store: Store, params: Params, folder: Path) -> None:
     """Every score of the benchmark's own tasks, models and protocol: one row per split, level, method, seed and metric."""
     protocols = {params.protocol: params.chosen()}
-    cells = _own(standing(store.cells(), store, protocols), params)
+    cells = _own(current_cells(store.cells(), store, protocols), params)
     scores = store.scores(cells).merge(
         cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])[["cell_id", "task", "model", "method", "seed"]]
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.benchmark.current import own_choice, standing
+from traube.benchmark.current import current_cells, own_choice
 from traube.benchmark.params import Protocol
 from traube.foundation import paths
 from traube.foundation.files import digest
@@ -168,7 +168,7 @@ def state(store: Store) -> str:
     return digest(sorted((str(f), f.stat().st_mtime_ns) for f in files if f.exists()))
 
 
-def is_published(store: Store) -> bool:
+def tables_are_current(store: Store) -> bool:
     """Whether leaderboard, registry and report were made of what is stored now."""
     try:
         return bool(json.loads(store.table(PUBLISHED).read_text())["state"] == state(store))
@@ -189,7 +189,7 @@ def leaderboard(
     unavailable : reason by task or model that is asked for and cannot be had; shown as rows of that status
     """
     protocols = protocols or {}
-    cells = standing(store.cells(), store, protocols)
+    cells = current_cells(store.cells(), store, protocols)
     protocols = {**protocols, **{own_choice(name): protocol for name, protocol in protocols.items()}}
     cards = {task: card for task in cells["task"].unique() if (card := store.card(task))}
     own = {p.main_metric for p in protocols.values() if p.main_metric}

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pandas as pd
 
-from traube.benchmark.current import standing, within
+from traube.benchmark.current import current_cells, within
 from traube.benchmark.params import Protocol
 from traube.report.tables import main_metric
 from traube.store import Store
@@ -23,7 +23,7 @@ def split_scores(store: Store, protocols: Mapping[str, Protocol], tasks: list[st
     -------
     DataFrame task, protocol, method, model, split, level, value (mean over seeds), size, classes
     """
-    cells = standing(store.cells(), store, protocols)
+    cells = current_cells(store.cells(), store, protocols)
     cells = cells[cells["task"].isin(tasks) & (cells["status"] == "done")]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     found = []

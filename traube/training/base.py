@@ -91,14 +91,14 @@ class Trainer(ABC, Generic[R]):
     Attributes
     ----------
     watched : name of the score in the learning curve
-    spelt : values of the recipe that stand in a checkpoint's name by themselves
+    in_name : values of the recipe that stand in a checkpoint's name by themselves
     """
 
     name: ClassVar[str]
     section: ClassVar[str]
     version: ClassVar[str] = "1"
     watched: ClassVar[str] = "v_measure"
-    spelt: ClassVar[tuple[str, ...]] = ("seed",)
+    in_name: ClassVar[tuple[str, ...]] = ("seed",)
     defaults: R
 
     def __init__(self, recipe: R | None = None) -> None:
@@ -140,7 +140,7 @@ class Trainer(ABC, Generic[R]):
         changed = {
             key: value
             for key, value in self.recipe.model_dump(mode="json").items()
-            if key not in self.spelt and value != usual[key]
+            if key not in self.in_name and value != usual[key]
         }
         mark = f".x{digest([changed, extra])[:6]}" if changed or extra else ""
         return f"{self.name}__{task}__{base}{self.variant}{mark}.s{self.recipe.seed}"

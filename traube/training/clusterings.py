@@ -42,7 +42,7 @@ class ClusteringTrainer(Trainer[C]):
     """Trains on the train splits of a task; `best` has the highest mean ARI on its validation splits."""
 
     watched = "validation_ari"
-    spelt = ("seed", "passages")
+    in_name = ("seed", "passages")
 
     @property
     def variant(self) -> str:

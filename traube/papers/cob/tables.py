@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube.benchmark.current import standing
+from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.engine.evaluate import embed_task
 from traube.foundation.errors import TraubeError
@@ -246,7 +246,7 @@ def _of_store(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.
 
 def _scored(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
     """The cells of this paper's method, with what their models' names say."""
-    cells = standing(store.cells(name), store, protocols)
+    cells = current_cells(store.cells(name), store, protocols)
     cells = cells[(cells["protocol"] == PROTOCOL) & (cells["status"] == "done")]
     cells = cells[cells["reducer"] + "/" + cells["clusterer"] == METHOD]
     about = [_parsed(model, name) for model in cells["model"]]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from traube.benchmark.current import standing
+from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest, read_json
@@ -79,7 +79,7 @@ def scores(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     -------
     DataFrame task, model, method, measured
     """
-    cells = standing(store.cells(), store, protocols)
+    cells = current_cells(store.cells(), store, protocols)
     cells = cells[(cells["protocol"] == PROTOCOL) & cells["task"].isin(TASKS) & (cells["status"] == "done")]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     values = store.scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method"]])

@@ -1,4 +1,4 @@
-"""The German benchmark's splits as its authors published them, in MTEB's form. The Reddit splits were never published.
+"""The German benchmark's splits as its authors published them, in MTEB's form. The Reddit splits were never released.
 
 They are tasks of their own, beside those drawn from raw data: the splits differ, and so do the numbers.
 """
@@ -16,7 +16,7 @@ from traube.tasks.task import Declared
 
 
 @dataclass(frozen=True)
-class Published:
+class Released:
     """A data set on the Hugging Face hub.
 
     Attributes
@@ -36,21 +36,21 @@ _BLURBS = (("coarse", 10), ("fine", 18))  # the order is judged from public scor
 _BLURBS_SIZE = Declared(splits=28, rows=(177, 16_425), classes=(4, 93))
 _TENKGNAD = (("category", 10),)
 _TENKGNAD_SIZE = Declared(splits=10, rows=(1_436, 9_962), classes=(9, 9))
-PUBLISHED = {
-    "blurbs-clustering-s2s": Published(
+RELEASED = {
+    "blurbs-clustering-s2s": Released(
         "BlurbsClusteringS2S", "22793b6a6465bf00120ad525e38c51210858132c", _BLURBS, _BLURBS_SIZE, "CC BY-NC 4.0"
     ),
-    "blurbs-clustering-p2p": Published(
+    "blurbs-clustering-p2p": Released(
         "BlurbsClusteringP2P", "a2dd5b02a77de3466a3eaa98ae586b5610314496", _BLURBS, _BLURBS_SIZE, "CC BY-NC 4.0"
     ),
-    "tenkgnad-clustering-s2s": Published(
+    "tenkgnad-clustering-s2s": Released(
         "TenKGnadClusteringS2S",
         "6cddbe003f12b9b140aec477b583ac4191f01786",
         _TENKGNAD,
         _TENKGNAD_SIZE,
         "CC BY-NC-SA 4.0",
     ),
-    "tenkgnad-clustering-p2p": Published(
+    "tenkgnad-clustering-p2p": Released(
         "TenKGnadClusteringP2P",
         "5c59e41555244b7e45c9a6be2d720ab4bafae558",
         _TENKGNAD,
@@ -63,21 +63,21 @@ PUBLISHED = {
 class GermanRows(MtebRows):
     """One published data set, from a file under raw data or from the hub."""
 
-    def __init__(self, name: str, published: Published) -> None:
+    def __init__(self, name: str, released: Released) -> None:
         card = RowsCard(
             name=f"{name.replace('-clustering', '').replace('-', '_')}_mteb",
             family="german",
-            description=f"{published.mteb}, the splits that the authors published.",
+            description=f"{released.mteb}, the splits that the authors released.",
             language="de",
-            licence=published.licence,
+            licence=released.licence,
             citation="Wehrli et al. (KONVENS 2023)",
-            mteb=published.mteb,
-            declared=published.declared,
+            mteb=released.mteb,
+            declared=released.declared,
             dataset=f"slvnwhrl/{name}",
-            revision=published.revision,
+            revision=released.revision,
         )
         super().__init__(Path(name), card)
-        self.published = published
+        self.released = released
         self.local = f"{name}.jsonl"
 
     def files(self) -> list[Path]:
@@ -93,10 +93,10 @@ class GermanRows(MtebRows):
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """The splits as they are, each at its level."""
         splits = super().draw(records)
-        levels = [level for level, count in self.published.levels for _ in range(count)]
+        levels = [level for level, count in self.released.levels for _ in range(count)]
         by_split = dict(zip(splits["split"].unique(), levels, strict=False))
         return splits.assign(level=splits["split"].map(by_split).fillna(levels[-1]))
 
 
 def sources() -> list[Source]:
-    return [GermanRows(name, published) for name, published in PUBLISHED.items()]
+    return [GermanRows(name, released) for name, released in RELEASED.items()]
