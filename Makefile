@@ -38,10 +38,11 @@ test: $(READY)  ## lint, types and the tests that need neither network nor GPU
 	$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # in order of folders: e2e, the slowest, first
 
-lint: $(READY)  ## ruff (lint and format) and mypy
+lint: $(READY)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(READY)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
