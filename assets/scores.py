@@ -9,11 +9,12 @@ from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
-from traube.benchmark.plan import SCORING_VERSION, Cell, cells_of, missing_cells
+from traube.benchmark.plan import Cell, cells_of, missing_cells
 from traube.benchmark.record import record
 from traube.engine.evaluate import Progress, embed_task, score
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
+from traube.metrics import SCORING_VERSION
 from traube.models import Vectors, fingerprint_on
 from traube.report.tables import summary
 from traube.store import Store

@@ -159,7 +159,8 @@ def scored(
     from sklearn import config_context
 
     from traube import methods
-    from traube.metrics.clustering import Contingency, scores_of
+    from traube.metrics.contingency import Contingency
+    from traube.metrics.measures import scores_of
 
     found = np.empty((seeds, len(splits), 21))
     for j, (rows, labels) in enumerate(splits):

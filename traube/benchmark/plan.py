@@ -12,6 +12,7 @@ from traube.benchmark.params import Params, Protocol
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import digest, frame_digest
 from traube.methods import Method
+from traube.metrics import SCORING_VERSION
 from traube.models import Model, card_errors, checkpoints, fingerprint_on, load_model, model_cards
 from traube.store import Manifest, Store
 from traube.tasks import get_source
@@ -19,8 +20,6 @@ from traube.tasks.task import Task, TaskCard, data_version
 
 # Raise when the same vectors would be clustered otherwise: all cells are new.
 CLUSTERING_VERSION = "2"
-# Raise when the same assignments would be scored otherwise, or a metric is added: cells are scored again, not clustered.
-SCORING_VERSION = "2"
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from traube.benchmark.plan import CLUSTERING_VERSION, SCORING_VERSION, Cell
+from traube.benchmark.plan import CLUSTERING_VERSION, Cell
 from traube.foundation.versions import versions
+from traube.metrics import SCORING_VERSION
 
 LIBRARIES = (
     "traube",

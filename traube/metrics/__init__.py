@@ -1,5 +1,6 @@
 """What is measured: agreement of a clustering with gold labels, its compactness without, and whether a difference is real."""
 
+from traube.metrics.measures import SCORING_VERSION
 from traube.metrics.names import FULL_NAMES, GROUPS, METRICS, NOISE_POLICIES, SILHOUETTE, full_name
 
-__all__ = ["FULL_NAMES", "GROUPS", "METRICS", "NOISE_POLICIES", "SILHOUETTE", "full_name"]
+__all__ = ["FULL_NAMES", "GROUPS", "METRICS", "NOISE_POLICIES", "SCORING_VERSION", "SILHOUETTE", "full_name"]

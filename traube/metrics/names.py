@@ -1,20 +1,10 @@
 """What the metrics are called. Light: cards and params are validated against it."""
 
 from traube.foundation.errors import unknown
+from traube.metrics.measures import MEASURES
 
 NOISE_POLICIES = ("noise_as_cluster", "noise_dropped", "noise_as_singletons")
-METRICS = (
-    "v_measure",
-    "homogeneity",
-    "completeness",
-    "nmi_arithmetic",
-    "nmi_geometric",
-    "ami",
-    "ri",
-    "ari",
-    "acc",
-    "purity",
-)
+METRICS = tuple(MEASURES)
 # Texts are put into this many groups by their ids: the groups of the jackknife (`traube.metrics.significance`).
 GROUPS = 20
 SILHOUETTE = "silhouette"  # of clusterings without gold labels

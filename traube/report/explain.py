@@ -7,9 +7,10 @@ import pandas as pd
 
 from traube.benchmark.current import current_cells, version_changes
 from traube.benchmark.params import Protocol
-from traube.benchmark.plan import CLUSTERING_VERSION, SCORING_VERSION
+from traube.benchmark.plan import CLUSTERING_VERSION
 from traube.benchmark.record import library_versions
 from traube.foundation.errors import TraubeError, unknown
+from traube.metrics import SCORING_VERSION
 from traube.models import fingerprint_on, load_model
 from traube.report.tables import main_metric
 from traube.store import Store
