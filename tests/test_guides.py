@@ -1,0 +1,98 @@
+"""The guides `docs/adding_a_*.md`, followed to the letter in a copy of the project: what they promise is what happens.
+
+Blocks whose first line names a file (`# cards/seasons.yaml`) are written there, `# in FILE` is appended to it, and the
+commands of `console` blocks are run.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from traube.foundation import paths
+
+pytestmark = pytest.mark.slow
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+PLACE = re.compile(r"# (in )?([\w./]+\.\w+)\n")
+
+
+class Copy:
+    """A copy of the project with a home of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        listed = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"],
+            cwd=paths.PROJECT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for name in listed.stdout.splitlines():
+            if not name.startswith("tests/") and (paths.PROJECT / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(paths.PROJECT / name, folder / name)
+        ours = {k: v for k, v in os.environ.items() if not k.startswith(("TRAUBE_", "DAGSTER_HOME", "MLFLOW_"))}
+        self.environment = {**ours, "PYTHONPATH": str(folder), "TRAUBE_WORKERS": "1", "COLUMNS": "100"}
+
+    def follow(self, guide: str) -> str:
+        """Do what a guide says; what its commands print."""
+        said = ""
+        for language, content in BLOCK.findall((self.folder / "docs" / guide).read_text(encoding="utf-8")):
+            place = PLACE.match(content)
+            if place:
+                self._write(place[2], content[place.end() :], appended=bool(place[1]))
+            elif language == "console":
+                said += "".join(self.run(line.partition(" #")[0]) for line in content.splitlines())
+        return said
+
+    def _write(self, name: str, content: str, appended: bool) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text(encoding="utf-8") + "\n\n" if appended else ""
+        path.write_text(before + content, encoding="utf-8")
+
+    def run(self, command: str) -> str:
+        """Run a line of a console block."""
+        words = shlex.split(command)
+        command_ = [sys.executable, "-m", "cli", *words[1:]] if words[0] == "traube" else words
+        done = subprocess.run(command_, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def python(self, code: str) -> str:
+        """What some code prints in the copy."""
+        return self.run(f"{sys.executable} -c {shlex.quote(code)}")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    return Copy(tmp_path)
+
+
+def test_a_data_set_is_a_card_or_one_reader(copy: Copy) -> None:
+    said = copy.follow("adding_a_data_set.md")
+    assert "none/minibatch_kmeans" in said
+    assert "haikus.tsv" in said  # `traube tasks` names the file that is missing
+    keys = copy.python("from definitions import defs; print([a.key for a in defs.assets if hasattr(a, 'key')])")
+    assert "haikus" in keys
+
+
+def test_a_model_is_a_card(copy: Copy) -> None:
+    said = copy.follow("adding_a_model.md")
+    assert "e5" in said and "bow_500" in said
+
+
+def test_a_metric_is_a_function_in_one_file(copy: Copy) -> None:
+    copy.follow("adding_a_metric.md")
+    scored = copy.python(
+        "from traube.metrics import clustering, full_name\n"
+        "full_name('inverse_purity/noise_dropped')\n"
+        "print(clustering.score(['a', 'a', 'b', 'b'], [0, 1, 1, 1])['inverse_purity/noise_as_cluster'])"
+    )
+    assert float(scored) == 0.75
