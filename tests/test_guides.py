@@ -88,6 +88,11 @@ def test_a_model_is_a_card(copy: Copy) -> None:
     assert "e5" in said and "bow_500" in said
 
 
+def test_a_method_is_one_file(copy: Copy) -> None:
+    said = copy.follow("adding_a_method.md")
+    assert "none/birch" in said and "rounded/" in said
+
+
 def test_a_metric_is_a_function_in_one_file(copy: Copy) -> None:
     copy.follow("adding_a_metric.md")
     scored = copy.python(

@@ -11,8 +11,8 @@ from sklearn.metrics.pairwise import cosine_distances
 from traube.foundation.errors import DoesNotFit, TraubeError
 from traube.methods import CLUSTERERS, REDUCERS, cluster, reduce, register_clusterer
 from traube.methods import apply as applying
-from traube.methods.clusterers import plus_plus
-from traube.methods.reducers import Umap, _neighbours
+from traube.methods.estimators.clusterers import plus_plus
+from traube.methods.estimators.reducers import Umap, _neighbours
 
 pytestmark = pytest.mark.filterwarnings("error")
 TAKES_K = [name for name, part in CLUSTERERS.items() if part.takes_k]

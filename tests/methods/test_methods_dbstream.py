@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from river.cluster import DBSTREAM
 
-from traube.methods.clusterers import DBStream
+from traube.methods.estimators.clusterers import DBStream
 from traube.metrics.clustering import v_measure
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from traube.methods.clusterers import Agglomerative, AgglomerativeKnn, DBStream
-from traube.methods.reducers import Identity, Pca, Umap
+from traube.methods.estimators.clusterers import Agglomerative, AgglomerativeKnn, DBStream
+from traube.methods.estimators.reducers import Identity, Pca, Umap
 
 # fewer epochs than by default: the checks ask how an estimator behaves, not how well it clusters
 OURS = [Identity(), Pca(), Umap(n_epochs=5), Agglomerative(), AgglomerativeKnn(), DBStream()]

@@ -20,7 +20,7 @@ from traube.methods import (
     register_clusterer,
     register_reducer,
 )
-from traube.methods.clusterers import plus_plus
+from traube.methods.estimators.clusterers import plus_plus
 
 
 @pytest.fixture(autouse=True)

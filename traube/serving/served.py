@@ -23,7 +23,7 @@ from traube.engine.evaluate import reduction_path
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import atomic, write_json
 from traube.methods import CLUSTERERS, Method, get_reducer
-from traube.methods.reducers import among_neighbours
+from traube.methods.estimators.reducers import among_neighbours
 from traube.models import Model, ModelCard, Vectors, model_of
 from traube.report.comparison import Candidate
 from traube.serving.describe import keywords

@@ -273,7 +273,7 @@ def _tfidf(task: Task) -> pd.DataFrame:
     """TF-IDF fitted on each split by itself, in the distance of the reference code (Euclidean) and in that of the paper (cosine)."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from traube.methods.clusterers import Agglomerative
+    from traube.methods.estimators.clusterers import Agglomerative
     from traube.metrics.clustering import replicates, score
 
     texts, rows, group_of_text = task.texts, [], groups_of(task.corpus["text_id"])

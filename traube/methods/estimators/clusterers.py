@@ -1,10 +1,7 @@
-"""Clusterers as scikit-learn estimators, with the defaults of protocol `paper` (German benchmark; ALGORITHMS A.3).
-
-scikit-learn's own are built by a function each, so that nothing is imported before it is used.
-"""
+"""Clusterers as scikit-learn estimators, with the defaults of protocol `paper` (German benchmark; ALGORITHMS A.3)."""
 
 import warnings
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +10,11 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from traube.methods.reducers import FLOATS
+from traube.methods.estimators.reducers import FLOATS
 
 Array: TypeAlias = NDArray[np.float32]
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 Labels: TypeAlias = NDArray[np.int64]
-
-
-def minibatch_kmeans(**params: Any) -> Any:
-    from sklearn.cluster import MiniBatchKMeans
-
-    if params.get("init") == "k-means++" and params.get("n_init") in (1, "auto"):
-        # "auto" is one start, but three for an init that is a function
-        params |= {"init": plus_plus, "n_init": 1}
-    return MiniBatchKMeans(**params)
 
 
 def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> Matrix:
@@ -60,19 +48,6 @@ def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -
         chosen.append(int(candidates[best]))
         nearest, potential = shortened[best], potentials[best]
     return X[chosen]
-
-
-def kmeans(**params: Any) -> Any:
-    from sklearn.cluster import KMeans
-
-    return KMeans(**params)
-
-
-def hdbscan(**params: Any) -> Any:
-    from hdbscan import HDBSCAN
-
-    # One job: same labels, but no worker processes, which took 10 s to start where the clustering took 0.6 s.
-    return HDBSCAN(core_dist_n_jobs=1, **params)
 
 
 class Agglomerative(ClusterMixin, BaseEstimator):

@@ -222,10 +222,3 @@ def among_neighbours(new: Matrix, old: Matrix, places: Matrix) -> Array:
     weights[distances < 1e-6] = 1e6  # one of the texts themselves stays where it is
     weights /= weights.sum(axis=1, keepdims=True)
     return np.einsum("nk,nkm->nm", weights, np.asarray(places)[rows]).astype(np.float32)
-
-
-def pca_umap(pca_components: int = 50, random_state: int | None = None, **umap: Any) -> Any:
-    """Principal components first, then UMAP on them: in the paper's code, not in the paper."""
-    from sklearn.pipeline import make_pipeline
-
-    return make_pipeline(Pca(pca_components, random_state), Umap(random_state=random_state, **umap))

@@ -1,0 +1,27 @@
+"""Agglomerative clustering: Ward's linkage, average linkage on two distances, and one that fits large corpora."""
+
+from typing import Any
+
+from traube.methods.parts import register_clusterer
+
+
+def agglomerative(**params: Any) -> Any:
+    from traube.methods.estimators.clusterers import Agglomerative
+
+    return Agglomerative(**params)
+
+
+def agglomerative_knn(**params: Any) -> Any:
+    from traube.methods.estimators.clusterers import AgglomerativeKnn
+
+    return AgglomerativeKnn(**params)
+
+
+EXACT: dict[str, Any] = {"takes_k": True, "seeded": False, "quadratic": True, "dense": False}
+
+register_clusterer("agglomerative", agglomerative, {"linkage": "ward", "metric": "euclidean"}, **EXACT)
+register_clusterer("agglomerative_average", agglomerative, {"linkage": "average", "metric": "euclidean"}, **EXACT)
+register_clusterer(
+    "agglomerative_cosine", agglomerative, {"linkage": "average", "metric": "cosine"}, needs="vectors", **EXACT
+)
+register_clusterer("agglomerative_knn", agglomerative_knn, {"n_neighbors": 15}, takes_k=True, seeded=False)

@@ -1,0 +1,30 @@
+"""k-means: Lloyd's algorithm, and mini-batches."""
+
+from typing import Any
+
+from traube.methods.parts import register_clusterer
+
+START = {"init": "k-means++", "n_init": "auto"}
+LLOYD = {"max_iter": 300, "tol": 1e-4, "algorithm": "lloyd"}
+MINIBATCH = {"batch_size": 500, "max_iter": 100, "max_no_improvement": 10, "reassignment_ratio": 0.01}
+
+
+def kmeans(**params: Any) -> Any:
+    from sklearn.cluster import KMeans
+
+    return KMeans(**params)
+
+
+def minibatch_kmeans(**params: Any) -> Any:
+    from sklearn.cluster import MiniBatchKMeans
+
+    from traube.methods.estimators.clusterers import plus_plus
+
+    if params.get("init") == "k-means++" and params.get("n_init") in (1, "auto"):
+        # "auto" is one start, but three for an init that is a function
+        params |= {"init": plus_plus, "n_init": 1}
+    return MiniBatchKMeans(**params)
+
+
+register_clusterer("kmeans", kmeans, {**START, **LLOYD}, takes_k=True, seeded=True, dense=False)
+register_clusterer("minibatch_kmeans", minibatch_kmeans, {**START, **MINIBATCH}, takes_k=True, seeded=True, dense=False)

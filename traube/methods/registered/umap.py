@@ -1,0 +1,36 @@
+"""UMAP, on the vectors or on their first principal components."""
+
+from typing import Any
+
+from traube.methods.parts import NUMERICAL, register_reducer
+
+UMAP = {
+    "n_components": 2,
+    "n_neighbors": 15,
+    "metric": "cosine",
+    "min_dist": 0.1,
+    "spread": 1.0,
+    "n_epochs": None,
+    "init": "spectral",
+    "knn": "exact",
+}
+LIBRARIES = (*NUMERICAL, "umap-learn", "numba")
+
+
+def umap(**params: Any) -> Any:
+    from traube.methods.estimators.reducers import Umap
+
+    return Umap(**params)
+
+
+def pca_umap(pca_components: int, random_state: int | None = None, **params: Any) -> Any:
+    """Principal components first, then UMAP on them: in the paper's code, not in the paper."""
+    from sklearn.pipeline import make_pipeline
+
+    from traube.methods.estimators.reducers import Pca, Umap
+
+    return make_pipeline(Pca(pca_components, random_state), Umap(random_state=random_state, **params))
+
+
+register_reducer("umap", umap, UMAP, seeded=True, dense=False, libraries=LIBRARIES)
+register_reducer("pca+umap", pca_umap, {"pca_components": 50, **UMAP}, seeded=True, dense=False, libraries=LIBRARIES)
