@@ -39,14 +39,14 @@ def built(part, **given):
 def test_what_there_is():
     assert list(REDUCERS) == ["none", "pca", "umap", "pca+umap"]
     assert list(CLUSTERERS) == [
-        "minibatch_kmeans",
-        "kmeans",
         "agglomerative",
         "agglomerative_average",
         "agglomerative_cosine",
         "agglomerative_knn",
-        "hdbscan",
         "dbstream",
+        "hdbscan",
+        "kmeans",
+        "minibatch_kmeans",
     ]
 
 
