@@ -35,7 +35,7 @@ from sensors.nightly import nightly_schedules  # noqa: E402
 from sensors.publish import publish_sensors  # noqa: E402
 from sensors.raw_data import raw_data_sensor  # noqa: E402
 from sensors.watch import fetch_job, watch_sensor  # noqa: E402
-from traube.engine.evaluate import SILENT  # noqa: E402
+from traube.engine.progress import SILENT  # noqa: E402
 from traube.foundation import paths  # noqa: E402
 from traube.tasks import sources  # noqa: E402
 

@@ -10,7 +10,7 @@ from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
-from traube.engine.evaluate import Progress
+from traube.engine.progress import Progress
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.tasks.source import Source

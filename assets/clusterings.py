@@ -11,7 +11,9 @@ from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from traube.benchmark.plan import CLUSTERING_VERSION, missing_cells
 from traube.benchmark.record import record
-from traube.engine.evaluate import Progress, cluster, describe, embed_task
+from traube.engine.cluster import cluster
+from traube.engine.embed import embed_task
+from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.models import fingerprint_on
@@ -57,7 +59,7 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
                 if result.assignments is not None:
                     store.save_assignments(source.name, result.cell.cell_id, result.assignments, result.seconds)
                     continue
-                context.log.warning(f"{describe(result.cell)}: {result.status}: {result.reason}")
+                context.log.warning(f"{result.cell.title}: {result.status}: {result.reason}")
                 store.save_cell(record(result.cell, result.status, reason=result.reason, run_id=context.run.run_id))
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error

@@ -12,7 +12,8 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import check_specs
 from resources.storage import StorageResource
-from traube.engine.evaluate import Progress, embed_task
+from traube.engine.embed import embed_task
+from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
 from traube.models import Vectors, fingerprint_on
 from traube.models.transformer import Transformer

@@ -11,7 +11,7 @@ from resources.encoder import EncoderResource
 from resources.registry import CHAMPION, RegistryResource, is_candidate
 from resources.storage import StorageResource
 from traube.benchmark.params import load_params
-from traube.engine.evaluate import embed_task
+from traube.engine.embed import embed_task
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked
 from traube.models import Model, fingerprint_on

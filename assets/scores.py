@@ -11,7 +11,9 @@ from resources.storage import StorageResource
 from resources.tracking import TrackingResource
 from traube.benchmark.plan import Cell, cells_of, missing_cells
 from traube.benchmark.record import record
-from traube.engine.evaluate import Progress, embed_task, score
+from traube.engine.embed import embed_task
+from traube.engine.progress import Progress
+from traube.engine.score import score
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.metrics import SCORING_VERSION

@@ -15,7 +15,8 @@ import pandas as pd
 
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import cells
-from traube.engine.evaluate import Progress, evaluate
+from traube.engine.evaluate import evaluate_cells
+from traube.engine.progress import Progress
 from traube.foundation import paths
 from traube.foundation.errors import Unavailable
 from traube.methods import parse_method
@@ -33,7 +34,7 @@ def measured(task_name: str, model_name: str, starts: int) -> tuple[float, float
     protocol = load_params().chosen("short-text")
     task, model = load_task(task_name), load_model(model_name, precision=protocol.precision)
     methods = [parse_method("none/kmeans", {"kmeans": {"n_init": starts}})]
-    scores, _ = evaluate(task, model, cells(task, model, protocol, methods=methods), paths.home(), PROGRESS)
+    scores, _ = evaluate_cells(task, model, cells(task, model, protocol, methods=methods), paths.home(), PROGRESS)
     mean = scores.groupby("metric")["value"].mean() * 100
     return float(mean[ACC]), float(mean[NMI])
 

@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
 from traube.engine import workers
-from traube.engine.evaluate import cluster, embed_task, score
+from traube.engine.cluster import cluster
+from traube.engine.embed import embed_task
+from traube.engine.score import score
 from traube.foundation.files import digest
 from traube.methods import parse_method
 from traube.models import EmbeddingCache, fingerprint_on, load_model

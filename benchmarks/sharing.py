@@ -16,7 +16,7 @@ import pandas as pd
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Cell, cells
 from traube.engine import workers
-from traube.engine.evaluate import evaluate
+from traube.engine.evaluate import evaluate_cells
 from traube.models import Model, load_model
 from traube.tasks import load_task
 from traube.tasks.task import Task
@@ -90,7 +90,7 @@ def pieces(task: Task) -> Iterator[Task]:
 
 def v_measures(task: Task, model: Model, asked: list[Cell]) -> pd.DataFrame:
     """DataFrame method, split, level, value; nothing is kept."""
-    scores, _ = evaluate(task, model, asked)
+    scores, _ = evaluate_cells(task, model, asked)
     methods = {cell.cell_id: cell.method.name for cell in asked}
     scores = scores[scores["metric"] == METRIC]
     return scores.assign(method=scores["cell_id"].map(methods))[[*KEYS, "value"]]

@@ -15,7 +15,7 @@ from traube import methods
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
 from traube.engine import workers
-from traube.engine.evaluate import evaluate
+from traube.engine.evaluate import evaluate_cells
 from traube.models import load_model
 from traube.tasks.task import Task, TaskCard
 
@@ -46,7 +46,7 @@ def main() -> None:
     cpu, wall = cpu_seconds(), time.perf_counter()
     startup = {"startup_cpu": cpu, "ready": time.time()}
     asked = cells(task, model, PROTOCOL, methods=[PROTOCOL.method(METHOD)])
-    scores, _ = evaluate(task, model, asked, arguments.cache)
+    scores, _ = evaluate_cells(task, model, asked, arguments.cache)
     work = {"wall": time.perf_counter() - wall, "cpu": cpu_seconds() - cpu}
 
     v = scores[scores["metric"] == "v_measure/noise_as_cluster"].set_index("split")["value"]

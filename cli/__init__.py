@@ -217,7 +217,7 @@ def _bars() -> Iterator[tuple[Any, Any]]:
     )
     from rich.text import Text
 
-    from traube.engine import evaluate
+    from traube.engine import progress
 
     class Rate(ProgressColumn):
         def render(self, task: Any) -> Text:
@@ -243,7 +243,7 @@ def _bars() -> Iterator[tuple[Any, Any]]:
             elif name == current["stage"]:
                 bars.advance(stage, amount)
 
-        yield evaluate.Progress(total, done), lambda n: bars.update(cells, total=n)
+        yield progress.Progress(total, done), lambda n: bars.update(cells, total=n)
 
 
 @app.command()
@@ -828,7 +828,7 @@ def release(stage: Annotated[Stage, typer.Argument(help="One stage; `dvc repro` 
     from cli.launch import Launcher
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, plan, unread
-    from traube.engine.evaluate import SILENT
+    from traube.engine.progress import SILENT
     from traube.foundation import paths
     from traube.foundation.files import write_json
     from traube.report import release as files

@@ -11,7 +11,7 @@ from definitions import build_defs
 from sensors.lost_runs import end_lost_runs, own_process
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, wanted_models
-from traube.engine.evaluate import Progress
+from traube.engine.progress import Progress
 from traube.foundation import paths
 from traube.foundation.files import explained, write_text
 

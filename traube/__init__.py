@@ -2,7 +2,7 @@
 
 The library behind the platform. It never imports dagster or mlflow and works from a notebook with nothing running::
 
-    from traube.engine.evaluate import evaluate
+    from traube.engine.evaluate import evaluate_cells
     from traube.models import load_model
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import cells
@@ -10,7 +10,7 @@ The library behind the platform. It never imports dagster or mlflow and works fr
 
     task, model, protocol = load_task("pydocs_s2s"), load_model("bow"), load_params().chosen("paper")
     methods = [protocol.method("none/minibatch_kmeans")]
-    scores, assignments = evaluate(task, model, cells(task, model, protocol, methods=methods))
+    scores, assignments = evaluate_cells(task, model, cells(task, model, protocol, methods=methods))
 """
 
 import os

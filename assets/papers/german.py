@@ -9,7 +9,7 @@ from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
 from traube.benchmark.plan import Request, plan
-from traube.engine.evaluate import embed_task
+from traube.engine.embed import embed_task
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_text

@@ -15,7 +15,7 @@ from traube.benchmark import plan as planning
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell, Plan, Request, cells, missing_cells, plan, stored
 from traube.benchmark.record import record
-from traube.engine.evaluate import evaluate
+from traube.engine.evaluate import evaluate_cells
 from traube.foundation.errors import TraubeError
 from traube.methods import CLUSTERERS, parse_method
 from traube.models import load_model
@@ -203,7 +203,7 @@ def test_the_cards_number_of_clusters_is_part_of_a_cell(cards: Path, store: Stor
         found.append({c.cell_id for c in asked})
         assert {c.clusters for c in asked} == {k}
         only = [c for c in asked if c.method.name == "none/kmeans"][:1]
-        _, assignments = evaluate(task, load_model("bow"), only)
+        _, assignments = evaluate_cells(task, load_model("bow"), only)
         assert assignments["cluster"].nunique() == k
     assert found[0] == found[2]
     assert not found[0] & found[1]

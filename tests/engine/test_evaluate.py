@@ -13,7 +13,11 @@ import pytest
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell, cells
 from traube.engine import workers
-from traube.engine.evaluate import CellResult, Progress, cluster, embed, embed_task, evaluate, reduction_path, score
+from traube.engine.cluster import CellResult, cluster, reduction_path
+from traube.engine.embed import embed, embed_task
+from traube.engine.evaluate import evaluate_cells
+from traube.engine.progress import Progress
+from traube.engine.score import score
 from traube.foundation.errors import TraubeError
 from traube.methods import parse_method, register_clusterer, register_reducer
 from traube.models import EmbeddingCache, Model, Vectors, load_model
@@ -60,7 +64,7 @@ def results(tiny_task: Task, vectors: Vectors, store: Store) -> Callable[..., di
 
 def test_texts_with_clear_topics_are_found_by_every_method(tiny_task: Task) -> None:
     asked = cells_of(tiny_task, "none/kmeans", "none/agglomerative_cosine", "pca/minibatch_kmeans", seeds=(1, 2))
-    scores, assignments = evaluate(tiny_task, load_model("bow"), asked)
+    scores, assignments = evaluate_cells(tiny_task, load_model("bow"), asked)
 
     assert list(scores.columns) == ["cell_id", "split", "level", "metric", "value", "replicates"]
     assert not scores.duplicated(["cell_id", "split", "level", "metric"]).any()
@@ -84,7 +88,7 @@ def test_texts_with_clear_topics_are_found_by_every_method(tiny_task: Task) -> N
 def test_umap_and_hdbscan_find_clear_topics_too(tiny_task: Task) -> None:
     early = tiny_task.splits[(tiny_task.splits["split"] == "early") & (tiny_task.splits["level"] == "coarse")]
     task = Task(tiny_task.card, tiny_task.corpus, early)
-    scores, _ = evaluate(task, load_model("bow"), cells_of(task, "umap/hdbscan"))
+    scores, _ = evaluate_cells(task, load_model("bow"), cells_of(task, "umap/hdbscan"))
     values = scores.set_index("metric")["value"]
     assert values["v_measure/noise_as_cluster"] > 0.5
     assert 0 <= values["noise_share"] < 0.5
@@ -96,8 +100,8 @@ def test_a_transformer_encodes_each_text_once_however_many_splits_hold_it(
     asked = cells_of(tiny_task, "none/kmeans", model=minilm)
     encoded: Counter[str] = Counter()
     progress = Progress(total=lambda stage, n: encoded.update({stage: n}))
-    first, _ = evaluate(tiny_task, minilm, asked, tmp_path, progress)
-    second, _ = evaluate(tiny_task, minilm, asked, tmp_path, progress)
+    first, _ = evaluate_cells(tiny_task, minilm, asked, tmp_path, progress)
+    second, _ = evaluate_cells(tiny_task, minilm, asked, tmp_path, progress)
     assert encoded["texts"] == 48  # in splits: 144
     assert ordered(first).equals(ordered(second))
     values = first.set_index(["split", "level", "metric"])["value"]
@@ -107,14 +111,14 @@ def test_a_transformer_encodes_each_text_once_however_many_splits_hold_it(
 
 def test_the_same_inputs_give_the_same_numbers_from_cold(tiny_task: Task) -> None:
     asked = cells_of(tiny_task, "none/kmeans", "pca/minibatch_kmeans", "pca/agglomerative", seeds=(1, 2))
-    first, second = (evaluate(tiny_task, load_model("bow"), asked) for _ in range(2))
+    first, second = (evaluate_cells(tiny_task, load_model("bow"), asked) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         assert ordered(a).equals(ordered(b))
 
 
 def test_seeds_make_a_difference(tiny_task: Task) -> None:
     asked = cells_of(tiny_task, "none/minibatch_kmeans", seeds=range(6))
-    _, assignments = evaluate(tiny_task, load_model("bow"), asked)
+    _, assignments = evaluate_cells(tiny_task, load_model("bow"), asked)
     fine = assignments[(assignments["level"] == "fine") & (assignments["split"] == "early")]
     assert len(set(fine.groupby("cell_id")["cluster"].agg(tuple))) > 1
 
@@ -151,7 +155,7 @@ def test_nothing_to_score_gives_an_empty_table(tiny_task: Task) -> None:
 
 
 def test_without_labels_there_is_only_what_the_vectors_say(unlabelled_task: Task) -> None:
-    scores, _ = evaluate(unlabelled_task, load_model("bow"), cells_of(unlabelled_task, "none/kmeans"))
+    scores, _ = evaluate_cells(unlabelled_task, load_model("bow"), cells_of(unlabelled_task, "none/kmeans"))
     values = scores.set_index("metric")["value"]
     assert set(values.index) == {"silhouette", "clusters", "noise_share"}
     assert 0 < values["silhouette"] < 1
@@ -160,7 +164,7 @@ def test_without_labels_there_is_only_what_the_vectors_say(unlabelled_task: Task
 
 def test_without_labels_or_a_number_of_clusters_one_is_chosen(unlabelled_task: Task) -> None:
     task = Task(TaskCard(name="unlabelled"), unlabelled_task.corpus, unlabelled_task.splits)
-    _, assignments = evaluate(task, load_model("lsa"), cells_of(task, "none/kmeans", model=load_model("lsa")))
+    _, assignments = evaluate_cells(task, load_model("lsa"), cells_of(task, "none/kmeans", model=load_model("lsa")))
     assert 2 <= assignments["cluster"].nunique() <= 10
 
 
@@ -185,7 +189,7 @@ def test_a_method_of_ones_own_works_in_the_workers_and_labels_items_in_their_ord
     register_clusterer("turns", Turns)
     method = parse_method("sum/turns", {"turns": {"step": 2}})
     asked = cells(tiny_task, load_model("bow"), OWN, methods=[method], seeds=[1])
-    _, found = evaluate(tiny_task, load_model("bow"), asked)
+    _, found = evaluate_cells(tiny_task, load_model("bow"), asked)
     coarse = found[(found["split"] == "late") & (found["level"] == "coarse")]
     assert coarse["item"].tolist() == list(range(36))
     assert coarse["cluster"].tolist() == [(1 + 2 * i) % 3 for i in range(36)]
@@ -195,7 +199,7 @@ def test_an_item_that_occurs_twice_is_assigned_twice() -> None:
     texts = ["cat dog", "cat owl", "goal ball", "goal net", "cat dog"]
     corpus, records = index_texts(pd.DataFrame({"text": texts, "label": ["a", "a", "b", "b", "b"]}))
     task = Task(TaskCard(name="twice"), corpus, make_split(records, "all", "area", label="label"))
-    _, assignments = evaluate(task, load_model("bow"), cells_of(task, "none/kmeans"))
+    _, assignments = evaluate_cells(task, load_model("bow"), cells_of(task, "none/kmeans"))
     assert assignments["item"].tolist() == [0, 1, 2, 3, 4]
     assert assignments["cluster"].iloc[0] == assignments["cluster"].iloc[4]
 
@@ -277,11 +281,11 @@ def test_evaluate_refuses_a_faulty_task_and_what_it_cannot_do(tiny_task: Task) -
     bow = load_model("bow")
     one_class = Task(tiny_task.card, tiny_task.corpus, tiny_task.splits.assign(label="same"))
     with pytest.raises(TraubeError, match=r"^tiny: split 'early' \(coarse\): there is only one class"):
-        evaluate(one_class, bow, cells_of(tiny_task, "none/kmeans"))
+        evaluate_cells(one_class, bow, cells_of(tiny_task, "none/kmeans"))
     with pytest.raises(TraubeError, match=r"^task 'tiny': there are no cells to evaluate$"):
-        evaluate(tiny_task, bow, [])
+        evaluate_cells(tiny_task, bow, [])
     with pytest.raises(TraubeError, match=r"^tiny x bow x none/hdbscan: unsupported: hdbscan looks for dense regions"):
-        evaluate(tiny_task, bow, cells_of(tiny_task, "none/hdbscan"))
+        evaluate_cells(tiny_task, bow, cells_of(tiny_task, "none/hdbscan"))
 
 
 def test_a_split_set_without_test_splits_fails_with_the_reason(tiny_task: Task, vectors: Vectors, store: Store) -> None:
@@ -307,7 +311,7 @@ def test_progress_adds_up(tiny_task: Task, store: Store) -> None:
         total=lambda stage, n: expected.update({stage: n}), done=lambda stage, n: done.update({stage: n})
     )
     asked = cells_of(tiny_task, "none/kmeans", "pca/kmeans")
-    evaluate(tiny_task, load_model("bow"), asked, store.folder, progress)
+    evaluate_cells(tiny_task, load_model("bow"), asked, store.folder, progress)
     assert expected == {"texts": 48, "clusterings": 8, "scores": 8}
     assert done == {**expected, "cells": 2}
 
@@ -326,8 +330,8 @@ def test_a_killed_worker_is_one_clear_error_and_the_next_run_works(tiny_task: Ta
 
     register_clusterer("doomed", Doomed)
     with pytest.raises(TraubeError, match=r"^a worker process was killed, most likely for lack of memory; what is fin"):
-        evaluate(tiny_task, load_model("bow"), cells_of(tiny_task, "none/doomed"))
-    scores, _ = evaluate(tiny_task, load_model("bow"), cells_of(tiny_task, "none/kmeans"))
+        evaluate_cells(tiny_task, load_model("bow"), cells_of(tiny_task, "none/doomed"))
+    scores, _ = evaluate_cells(tiny_task, load_model("bow"), cells_of(tiny_task, "none/kmeans"))
     assert len(scores)
 
 

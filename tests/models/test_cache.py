@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from traube.engine import workers
-from traube.engine.evaluate import embed, embed_task
+from traube.engine.embed import embed, embed_task
 from traube.foundation.errors import TraubeError
 from traube.models import EmbeddingCache, cache_key
 from traube.models.cache import Shelf

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from traube.engine.evaluate import embed
+from traube.engine.embed import embed
 from traube.foundation.errors import TraubeError
 from traube.models import EmbeddingCache, fingerprint_on, load_model
 from traube.tasks.task import Task

@@ -11,7 +11,9 @@ from tests.training.test_training import words_task
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import cells
 from traube.benchmark.record import record
-from traube.engine.evaluate import cluster, embed, score
+from traube.engine.cluster import cluster
+from traube.engine.embed import embed
+from traube.engine.score import score
 from traube.foundation import paths
 from traube.models import EmbeddingCache, load_model
 from traube.models.base import ModelCard

@@ -12,7 +12,7 @@ from cli.launch import Launcher
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Plan, Request, plan
 from traube.engine import workers
-from traube.engine.evaluate import SILENT
+from traube.engine.progress import SILENT
 from traube.foundation import paths
 from traube.store import Store
 

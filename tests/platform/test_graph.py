@@ -17,7 +17,7 @@ from cli.launch import Launcher
 from sensors.lost_runs import PID, STARTED, end_lost_runs
 from tests.platform.conftest import word_rows, write_task
 from traube.benchmark.plan import Plan, Request
-from traube.engine.evaluate import SILENT
+from traube.engine.progress import SILENT
 from traube.store import Store
 
 Planned = Callable[..., Plan]
@@ -151,7 +151,7 @@ def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: A
     read(launcher, "words")
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     code = (
-        "from cli.launch import Launcher; from traube.engine.evaluate import SILENT\n"
+        "from cli.launch import Launcher; from traube.engine.progress import SILENT\n"
         "with Launcher(SILENT) as launcher: raise SystemExit(bool(launcher.publish()))"
     )
     both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]

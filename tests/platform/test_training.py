@@ -13,7 +13,7 @@ from cli import app
 from cli.launch import Launcher
 from definitions import build_defs
 from tests.platform.conftest import sensor_of, word_rows
-from traube.engine.evaluate import SILENT
+from traube.engine.progress import SILENT
 from traube.foundation import paths
 from traube.models.checkpoints import cards as checkpoint_cards
 from traube.training import TRAINERS

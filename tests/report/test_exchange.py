@@ -11,7 +11,7 @@ import pytest
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
 from traube.benchmark.record import record
-from traube.engine.evaluate import evaluate
+from traube.engine.evaluate import evaluate_cells
 from traube.foundation.errors import TraubeError
 from traube.models import load_model
 from traube.report.exchange import export_mteb, import_mteb, imported_results
@@ -30,7 +30,7 @@ def store(tmp_path: Path, tiny_task: Task) -> Store:
     store.save_corpus("tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
     store.complete(tiny_task.card, store.save_splits(tiny_task.card, tiny_task.splits))
     asked = cells(tiny_task, load_model("bow"), OWN)
-    scores, assignments = evaluate(tiny_task, load_model("bow"), asked)
+    scores, assignments = evaluate_cells(tiny_task, load_model("bow"), asked)
     for cell in asked:
         store.save_assignments("tiny", cell.cell_id, assignments[assignments["cell_id"] == cell.cell_id], 0.5)
         store.save_scores("tiny", cell.cell_id, scores[scores["cell_id"] == cell.cell_id])

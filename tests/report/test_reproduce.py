@@ -8,7 +8,7 @@ import pytest
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell, cells
 from traube.benchmark.record import record
-from traube.engine.evaluate import evaluate
+from traube.engine.evaluate import evaluate_cells
 from traube.foundation.errors import TraubeError
 from traube.models import EmbeddingCache, load_model
 from traube.report.reproduce import Reproduction, reproduce
@@ -29,7 +29,7 @@ def cell(home_: Path, tiny_task: Task) -> Cell:
     store.save_corpus("tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
     store.complete(tiny_task.card, store.save_splits(tiny_task.card, tiny_task.splits))
     (cell,) = cells(tiny_task, load_model("lsa"), OWN)
-    scores, assignments = evaluate(tiny_task, load_model("lsa"), [cell], home_)
+    scores, assignments = evaluate_cells(tiny_task, load_model("lsa"), [cell], home_)
     store.save_assignments("tiny", cell.cell_id, assignments, 0.0)
     store.save_scores("tiny", cell.cell_id, scores)
     store.save_cell(record(cell, "done"))

@@ -47,6 +47,12 @@ class Cell:
     clusters: int | None = None
 
     @property
+    def title(self) -> str:
+        """The cell in words."""
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"{self.task} x {self.model} x {self.method.name}{seed}"
+
+    @property
     def numerics(self) -> dict[str, dict[str, str]]:
         """What computes the cell, by stage: its own code and the libraries, with versions."""
         return {"model": dict(self.model_numerics), **self.method.numerics}

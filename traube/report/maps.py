@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
-from traube.engine.evaluate import reduction_path
+from traube.engine.cluster import reduction_path
 from traube.store import Store
 
 SHOWN_CHARACTERS, WIDTH = 300, 60  # of a text, when it is pointed at

@@ -11,7 +11,10 @@ from scipy import sparse
 
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell
-from traube.engine.evaluate import SILENT, Progress, cluster, embed_task, score
+from traube.engine.cluster import cluster
+from traube.engine.embed import embed_task
+from traube.engine.progress import SILENT, Progress
+from traube.engine.score import score
 from traube.foundation.errors import TraubeError, unknown
 from traube.methods import Method
 from traube.models import EmbeddingCache, load_model

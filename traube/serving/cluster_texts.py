@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traube import methods
-from traube.engine.evaluate import embed
+from traube.engine.embed import embed
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError, Unsupported
 from traube.foundation.files import digest

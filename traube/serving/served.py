@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube import methods
-from traube.engine.evaluate import reduction_path
+from traube.engine.cluster import reduction_path
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import atomic, write_json
 from traube.methods import CLUSTERERS, Method, get_reducer

@@ -21,7 +21,8 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
-from traube.engine.evaluate import SILENT, Progress, evaluate
+from traube.engine.evaluate import evaluate_cells
+from traube.engine.progress import SILENT, Progress
 from traube.foundation.config import Strict
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest, locked, read_json, write_json
@@ -324,7 +325,7 @@ class Watched:
 def mean_score(task: Task, model: Any, protocol: Protocol, metric: str) -> float:
     """The unweighted mean of a metric over the task's test splits."""
     with TemporaryDirectory(prefix="traube-") as folder:
-        scores, _ = evaluate(task, model, cells(task, model, protocol), Path(folder))
+        scores, _ = evaluate_cells(task, model, cells(task, model, protocol), Path(folder))
     return float(scores.loc[scores["metric"] == metric, "value"].mean())
 
 

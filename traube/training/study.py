@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from traube.engine.evaluate import SILENT, Progress
+from traube.engine.progress import SILENT, Progress
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest, locked
 from traube.models.transformer import Transformer

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube.engine.evaluate import Progress
+from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task

@@ -15,7 +15,7 @@ import pandas as pd
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
-from traube.engine.evaluate import embed_task
+from traube.engine.embed import embed_task
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import read_json
 from traube.foundation.paths import raw

@@ -1,0 +1,195 @@
+"""Vectors to clusters: what each cell's method makes of each split.
+
+A reduction is computed once for all clusterers, and for all levels with the same texts, and kept. Which jobs there are is
+said here; `traube.engine.schedule` runs them side by side.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from traube import methods
+from traube.benchmark.plan import CLUSTERING_VERSION, Cell
+from traube.engine import workers
+from traube.engine.progress import SILENT, Progress
+from traube.engine.schedule import Failure, Job, run
+from traube.foundation.files import digest
+from traube.methods import Method
+from traube.models import Vectors
+from traube.store import Store
+from traube.tasks.task import Split, Task
+
+Labels = NDArray[np.int64]
+
+
+@dataclass
+class CellResult:
+    """What became of a cell.
+
+    Attributes
+    ----------
+    status : done / failed / unsupported / unavailable (does not fit the memory)
+    assignments : DataFrame split, level, item, cluster; None unless done
+    seconds : the clusterings' time, without the reductions that cells share
+    """
+
+    cell: Cell
+    status: str
+    reason: str = ""
+    assignments: pd.DataFrame | None = None
+    seconds: float = 0.0
+
+
+def cluster(
+    task: Task, vectors: Vectors, cells: Sequence[Cell], store: Store, progress: Progress = SILENT
+) -> Iterator[CellResult]:
+    """Cluster the test splits of a task by each cell's method; results come as cells are finished.
+
+    One cell that fails does not stop the others. Reductions are kept in the store and found there the next time.
+
+    Raises
+    ------
+    TraubeError
+        If a worker process was killed (mostly: out of memory).
+    """
+    possible = []
+    for cell in cells:
+        reason = cell.method.unsupported()
+        if reason:
+            progress.done("cells", 1)
+            yield CellResult(cell, "unsupported", reason)
+        else:
+            possible.append(cell)
+    splits = list(task.test_splits(possible[0].split_set)) if possible else []
+    if possible and not splits:
+        for cell in possible:
+            yield CellResult(cell, "failed", f"there are no test splits in the split set '{cell.split_set}'")
+        return
+    progress.total("clusterings", len(possible) * len(splits))
+    yield from _clustered(_Work(task, vectors, splits, store), possible, progress)
+
+
+def _clustered(work: "_Work", cells: Sequence[Cell], progress: Progress) -> Iterator[CellResult]:
+    reductions, clusterings = work.jobs(cells)
+    with closing(run([*clusterings, *reductions])) as outcomes:
+        for job, outcome in outcomes:
+            if job not in clusterings:
+                continue  # of a reduction: its clusterings start now, or have failed with it
+            unfinished, position = clusterings[job]
+            unfinished.add(position, outcome)
+            progress.done("clusterings", 1)
+            if unfinished.complete:
+                progress.done("cells", 1)
+                yield unfinished.result()
+
+
+@dataclass
+class _Unfinished:
+    """A cell whose splits are being clustered."""
+
+    cell: Cell
+    splits: Sequence[Split]
+    clusters: dict[int, Labels] = field(default_factory=dict)
+    seconds: float = 0.0
+    failures: dict[int, Failure] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return len(self.clusters) + len(self.failures) == len(self.splits)
+
+    def add(self, position: int, outcome: tuple[Labels, float] | Failure) -> None:
+        """Keep what became of the split at a position."""
+        if isinstance(outcome, Failure):
+            self.failures[position] = outcome
+            return
+        self.clusters[position], seconds = outcome
+        self.seconds += seconds
+
+    def result(self) -> CellResult:
+        """What became of the cell: the first failure, or the clusters of all splits."""
+        for position, failure in self.failures.items():
+            split = self.splits[position]
+            return CellResult(self.cell, failure.status, f"{split.split} ({split.level}): {failure.reason}")
+        sizes = [split.size for split in self.splits]
+        assignments = pd.DataFrame(
+            {
+                "split": np.repeat([s.split for s in self.splits], sizes),
+                "level": np.repeat([s.level for s in self.splits], sizes),
+                "item": np.concatenate([s.items for s in self.splits]),
+                "cluster": np.concatenate([self.clusters[i] for i in range(len(self.splits))]),
+            }
+        )
+        return CellResult(self.cell, "done", "", assignments, self.seconds)
+
+
+class _Work:
+    """The jobs that cells of one task and model are made of."""
+
+    def __init__(self, task: Task, vectors: Vectors, splits: list[Split], store: Store) -> None:
+        self.splits, self.store = splits, store
+        ids = task.corpus["text_id"].to_numpy(dtype=object)
+        self.ids = [ids[split.rows] for split in splits]
+        self.views = [vectors.subset(split.rows) for split in splits]
+        # the largest first, so that no core ends up alone with one of them
+        self.order = sorted(range(len(splits)), key=lambda i: -splits[i].size)
+
+    def jobs(self, cells: Sequence[Cell]) -> tuple[list[Job], dict[Job, tuple[_Unfinished, int]]]:
+        """All reductions that are not stored, once each; and a clustering for each cell and split."""
+        reductions: dict[Path, Job | None] = {}
+        clusterings = {}
+        for cell in cells:
+            unfinished = _Unfinished(cell, self.splits)
+            for i in self.order:
+                points, reduction = self._points(cell, i, reductions)
+                clusterings[self._clustering(cell, i, points, reduction)] = (unfinished, i)
+        return [job for job in reductions.values() if job], clusterings
+
+    def _points(self, cell: Cell, i: int, reductions: dict[Path, Job | None]) -> tuple[Vectors, Job | None]:
+        """What a cell clusters of split i, and the job that makes it; no job where it is there already."""
+        method, split = cell.method, self.splits[i]
+        if method.reducer == "none":
+            return self.views[i], None
+        path = reduction_path(self.store, cell.fingerprint, dict(cell.model_numerics), method, cell.seed, self.ids[i])
+        if path not in reductions:
+            reductions[path] = None if _readable(path, split.size) else self._reduction(cell, i, path)
+        return Vectors(path, np.arange(split.size), 0), reductions[path]
+
+    def _reduction(self, cell: Cell, i: int, path: Path) -> Job:
+        method = cell.method
+        seed = cell.seed if method.reducer_seeded else None
+        reducer = methods.get_reducer(method.reducer)
+        return Job(workers.reduce, (self.views[i], reducer, dict(method.reducer_params), seed or 0, path))
+
+    def _clustering(self, cell: Cell, i: int, points: Vectors, reduction: Job | None) -> Job:
+        clusterer, params = methods.get_clusterer(cell.method.clusterer), dict(cell.method.clusterer_params)
+        k = self.splits[i].classes or cell.clusters
+        return Job(workers.cluster, (points, clusterer, params, k, cell.seed or 0), after=reduction)
+
+
+def reduction_path(
+    store: Store,
+    fingerprint: str,
+    numerics: Mapping[str, str],
+    method: Method,
+    seed: int | None,
+    text_ids: NDArray[np.object_],
+) -> Path:
+    """Where the reduced vectors of some texts, in that order, are kept; `numerics` is what computed the vectors."""
+    texts = blake2b("".join(text_ids).encode(), digest_size=8).hexdigest()
+    seed = seed if method.reducer_seeded else None
+    params = dict(method.reducer_params)
+    by = [dict(numerics), method.numerics["reducer"], CLUSTERING_VERSION]
+    return store.reduction(digest([fingerprint, method.reducer, params, seed, texts, by]))
+
+
+def _readable(path: Path, n: int) -> bool:
+    try:
+        return bool(np.load(path, mmap_mode="r").shape[0] == n)
+    except (OSError, ValueError, EOFError):
+        return False

@@ -1,0 +1,136 @@
+"""Texts to vectors. A text is encoded once, whoever asks; a model that is fitted on the corpus keeps one matrix of it.
+
+Which folder a task's vectors lie in is not decided here, but in `traube.engine.workbench`.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube.engine.progress import SILENT, Progress
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import atomic, digest
+from traube.models import EmbeddingCache, Encoder, Model, Vectors, cache_key
+from traube.models.cache import Shelf
+from traube.models.vectors import ABSENT
+from traube.tasks.task import Task
+
+# A crash loses at most this many seconds of encoding.
+SECONDS_BETWEEN_WRITES = 5.0
+
+
+def embed(
+    texts: Sequence[str], model: Model, cache: EmbeddingCache, matrix: Path, progress: Progress = SILENT
+) -> tuple[Vectors, int]:
+    """Vectors of a corpus, computing only those that are not stored.
+
+    Parameters
+    ----------
+    texts : the corpus, in order
+    matrix : where the vectors of a corpus-bound model are kept (path without suffix; what computes them is added to the name)
+
+    Returns
+    -------
+    vectors : Vectors [n, d]
+    encoded : number of texts that had to be encoded
+    """
+    if model.corpus_bound:
+        return _embed_corpus(texts, model, matrix, progress)
+    encoder = cast("Encoder", model)
+    shelf = cache.shelf(cache_key(encoder))
+    rows = shelf.rows(texts)
+    absent = list(dict.fromkeys(texts[int(i)] for i in np.flatnonzero(rows < 0)))
+    if absent:
+        _encode(absent, encoder, shelf, progress)
+        rows = shelf.rows(texts)
+    if (rows < 0).any():
+        raise TraubeError(f"{shelf.folder}: {int((rows < 0).sum())} vectors cannot be read back; is the disk damaged?")
+    return Vectors(shelf.vectors_path, rows, shelf.dimensions() or 0), len(absent)
+
+
+def embed_task(
+    task: Task, model: Model, cache: EmbeddingCache, matrix: Path, progress: Progress = SILENT
+) -> tuple[Vectors, int]:
+    """Vectors of a task's scored texts, computing only those that are not stored.
+
+    A corpus-bound model is fitted on the whole corpus. Any other encodes `task.scored` alone: what only a trainer sees
+    (most of 20 Newsgroups) is not encoded here, and loading such a row is an error.
+
+    Returns
+    -------
+    vectors : Vectors [n, d], a row for each text of the corpus
+    encoded : number of texts that had to be encoded
+
+    Raises
+    ------
+    TraubeError
+        If the task has no test split.
+    """
+    scored = task.scored
+    if not len(scored):
+        raise TraubeError(f"task '{task.name}': no split's part is 'test', so there is nothing to score")
+    if model.corpus_bound:
+        return embed(task.texts, model, cache, matrix, progress)
+    vectors, encoded = embed([task.texts[i] for i in scored], model, cache, matrix, progress)
+    rows = np.full(len(task.corpus), ABSENT, dtype=np.int64)
+    rows[scored] = vectors.rows
+    return replace(vectors, rows=rows), encoded
+
+
+def _encode(texts: list[str], encoder: Encoder, shelf: Shelf, progress: Progress) -> None:
+    """Encode texts and put them on the shelf every few seconds, and whatever is ready when something goes wrong."""
+    progress.total("texts", len(texts))
+    unwritten: list[tuple[list[str], NDArray[np.float32]]] = []
+    written = time.monotonic()
+    try:
+        for positions, block in encoder.encode_batches(texts):
+            unwritten.append(([texts[p] for p in positions], block))
+            progress.done("texts", len(positions))
+            if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
+                _flush(shelf, unwritten)
+                written = time.monotonic()
+    finally:
+        _flush(shelf, unwritten)
+
+
+def _flush(shelf: Shelf, unwritten: list[tuple[list[str], NDArray[np.float32]]]) -> None:
+    if unwritten:
+        shelf.append([t for texts, _ in unwritten for t in texts], np.concatenate([block for _, block in unwritten]))
+        unwritten.clear()
+
+
+def _embed_corpus(texts: Sequence[str], model: Model, matrix: Path, progress: Progress) -> tuple[Vectors, int]:
+    # what other versions of the libraries computed stays under its own name
+    matrix = matrix.with_name(f"{matrix.name}-{digest(dict(model.numerics))}")
+    rows = np.arange(len(texts), dtype=np.int64)
+    for path in (matrix.with_name(matrix.name + suffix) for suffix in (".npy", ".npz")):
+        if not path.exists():
+            continue
+        try:
+            vectors = Vectors(path, rows, _width(path))
+            vectors.subset(rows[:1]).load()
+            return vectors, 0
+        except Exception:  # whatever a damaged file raises, it is computed again
+            path.unlink()
+    progress.total("texts", len(texts))
+    values = model.encode(texts)
+    path = matrix.with_name(matrix.name + (".npz" if sparse.issparse(values) else ".npy"))
+    with atomic(path) as temporary, temporary.open("wb") as file:
+        if sparse.issparse(values):
+            sparse.save_npz(file, values, compressed=False)
+        else:
+            np.save(file, values)
+    progress.done("texts", len(texts))
+    return Vectors(path, rows, values.shape[1]), len(texts)
+
+
+def _width(path: Path) -> int:
+    if path.suffix == ".npz":
+        return int(sparse.load_npz(path).shape[1])
+    return int(np.load(path, mmap_mode="r").shape[1])
