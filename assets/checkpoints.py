@@ -14,7 +14,6 @@ from traube.engine.progress import Progress
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.tasks.source import Source
-from traube.tasks.task import Task
 
 if TYPE_CHECKING:
     from traube.models.transformer import Transformer
@@ -63,7 +62,7 @@ def _trained(name: str, source: Source) -> dg.AssetsDefinition:
         try:
             base = _base(encoder, config.model)
             left = trainer.with_changes(config.recipe).fit(
-                _task(storage, source),
+                storage.workbench.task(source.name),
                 base,
                 paths.checkpoints(),
                 source.unlabelled() if config.unlabelled else (),
@@ -124,7 +123,7 @@ def _searched(name: str, source: Source) -> dg.AssetsDefinition:
         try:
             found = search(
                 TRAINERS[name],
-                _task(storage, source),
+                storage.workbench.task(source.name),
                 _base(encoder, config.model),
                 path,
                 config.trials,
@@ -148,12 +147,6 @@ def _searched(name: str, source: Source) -> dg.AssetsDefinition:
         return dg.MaterializeResult(metadata=metadata)
 
     return searched
-
-
-def _task(storage: StorageResource, source: Source) -> Task:
-    if storage.store.manifest(source.name) is None:
-        raise TraubeError(f"task '{source.name}' has not been read yet; materialise {source.name}/splits")
-    return storage.store.task(source.card)
 
 
 def _base(encoder: EncoderResource, name: str) -> "Transformer":

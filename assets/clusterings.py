@@ -12,11 +12,9 @@ from resources.storage import StorageResource
 from traube.benchmark.plan import CLUSTERING_VERSION, missing_cells
 from traube.benchmark.record import record
 from traube.engine.cluster import cluster
-from traube.engine.embed import embed_task
 from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
-from traube.models import fingerprint_on
 from traube.tasks.source import Source
 
 
@@ -39,7 +37,7 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         began = time.perf_counter()
-        store = storage.store
+        store, workbench = storage.store, storage.workbench
         found: Counter[str] = Counter()
         try:
             request = benchmark.request()
@@ -49,11 +47,8 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
                 for c in missing_cells(source.name, model, request, store)
                 if not store.sound_assignments(c.task, c.cell_id)
             ]
-            task = store.task(source.card)
-            manifest = store.manifest(source.name)
-            assert manifest is not None
-            matrix = store.matrix(source.name, fingerprint_on(model, manifest.corpus_version))
-            vectors, _ = embed_task(task, model, storage.cache, matrix, progress)
+            task = workbench.task(source.name)
+            vectors = workbench.vectors(task, model, progress)
             for result in cluster(task, vectors, cells, store, progress):
                 found[result.status] += 1
                 if result.assignments is not None:
@@ -65,7 +60,9 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
             raise dg.Failure(str(error), allow_retries=False) from error
         stored = [c.cell_id for c in missing_cells(source.name, model, request, store)]
         return dg.MaterializeResult(
-            data_version=dg.DataVersion(digest([manifest.data_version, vectors.dimensions, sorted(stored)])),
+            data_version=dg.DataVersion(
+                digest([workbench.manifest(source.name).data_version, vectors.dimensions, sorted(stored)])
+            ),
             metadata={
                 "clustered_now": found["done"],
                 "failed": found["failed"],

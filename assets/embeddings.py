@@ -12,7 +12,6 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import check_specs
 from resources.storage import StorageResource
-from traube.engine.embed import embed_task
 from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
 from traube.models import Vectors, fingerprint_on
@@ -61,16 +60,14 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult:
         refuse_failed_checks(context, upstream)
         began = time.perf_counter()
-        store = storage.store
+        workbench = storage.workbench
         try:
             model = encoder.model(context.partition_key, benchmark.request().protocol.precision)
             if isinstance(model, Transformer):
                 model.fetch()
-            task = store.task(source.card)
-            manifest = store.manifest(source.name)
-            assert manifest is not None
-            fingerprint = fingerprint_on(model, manifest.corpus_version)
-            vectors, encoded = embed_task(task, model, storage.cache, store.matrix(source.name, fingerprint), progress)
+            task = workbench.task(source.name)
+            fingerprint = fingerprint_on(model, task.corpus_version)
+            vectors, encoded = workbench.encoded(task, model, progress)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         scored = vectors.subset(task.scored)

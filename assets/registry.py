@@ -11,12 +11,12 @@ from resources.encoder import EncoderResource
 from resources.registry import CHAMPION, RegistryResource, is_candidate
 from resources.storage import StorageResource
 from traube.benchmark.params import load_params
-from traube.engine.embed import embed_task
+from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked
 from traube.models import Model, fingerprint_on
 from traube.models.base import Precision
-from traube.store import Manifest, Store
+from traube.store import Store
 from traube.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def registry(
             for name, task in tasks.items()
         }
         precision, split_set = request.protocol.precision, request.protocol.split_set
-        challengers, champions, newcomers = _sides(models, encoder, precision, store, found)
+        challengers, champions, newcomers = _sides(models, encoder, precision, storage.workbench, found)
         verdicts = judge(store, tasks, found, challengers, champions, load_params().promotion, newcomers)
         notes = []
         for name, task in tasks.items():
@@ -87,7 +87,7 @@ def _sides(
     models: RegistryResource,
     encoder: EncoderResource,
     precision: Precision | None,
-    store: Store,
+    workbench: Workbench,
     found: Mapping[str, "list[Candidate]"],
 ) -> tuple[dict[str, "Candidate"], dict[str, "Candidate | None"], dict[str, int]]:
     """By task: the best candidate that can be served and is not the champion, the champion as scored on the present data, and
@@ -97,9 +97,8 @@ def _sides(
     challengers: dict[str, Candidate] = {}
     champions: dict[str, Candidate | None] = {}
     for task, options in found.items():
-        held, manifest = models.held(task, CHAMPION), store.manifest(task)
-        assert manifest is not None
-        present = {name: _present(encoder, name, precision, manifest) for name in {c.model for c in options}}
+        held, version = models.held(task, CHAMPION), workbench.manifest(task).corpus_version
+        present = {name: _present(encoder, name, precision, version) for name in {c.model for c in options}}
         weights = {c.key: w for c in options for w, fingerprint in [present[c.model]] if c.fingerprint == fingerprint}
         if held:
             champions[task] = next((c for c in options if is_candidate(held, c, weights.get(c.key))), None)
@@ -113,12 +112,12 @@ def _sides(
 
 
 def _present(
-    encoder: EncoderResource, name: str, precision: Precision | None, manifest: Manifest
+    encoder: EncoderResource, name: str, precision: Precision | None, corpus_version: str
 ) -> tuple[str | None, str | None]:
     """The fingerprints of a model as it is now, by itself and on the task's corpus; None if it is gone."""
     try:
         model = encoder.model(name, precision)
-        return model.fingerprint, fingerprint_on(model, manifest.corpus_version)
+        return model.fingerprint, fingerprint_on(model, corpus_version)
     except TraubeError:
         return None, None
 
@@ -151,8 +150,7 @@ def _register(
 ) -> str:
     from traube.serving import served as serving
 
-    store = storage.store
-    vectors, _ = embed_task(task, model, storage.cache, store.matrix(task.name, candidate.fingerprint))
+    store, vectors = storage.store, storage.workbench.vectors(task, model)
     return models.register(candidate, lambda: serving.freeze(store, task, candidate, model, vectors, split_set))
 
 

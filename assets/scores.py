@@ -11,13 +11,12 @@ from resources.storage import StorageResource
 from resources.tracking import TrackingResource
 from traube.benchmark.plan import Cell, cells_of, missing_cells
 from traube.benchmark.record import record
-from traube.engine.embed import embed_task
 from traube.engine.progress import Progress
 from traube.engine.score import score
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.metrics import SCORING_VERSION
-from traube.models import Vectors, fingerprint_on
+from traube.models import Vectors
 from traube.report.tables import summary
 from traube.store import Store
 from traube.tasks.source import Source
@@ -45,19 +44,17 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
         tracking: TrackingResource,
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        store = storage.store
+        store, workbench = storage.store, storage.workbench
         try:
             request = benchmark.request()
             model = encoder.model(context.partition_key, request.protocol.precision)
-            task, manifest = store.task(source.card), store.manifest(source.name)
-            assert manifest is not None
-            matrix = store.matrix(source.name, fingerprint_on(model, manifest.corpus_version))
+            task = workbench.task(source.name)
             unscored = [
                 c for c in missing_cells(source.name, model, request, store) if store.has_assignments(c.task, c.cell_id)
             ]
-            vectors = None if task.labelled else embed_task(task, model, storage.cache, matrix, progress)[0]
+            vectors = None if task.labelled else workbench.vectors(task, model, progress)
             _score(context, store, unscored, task, vectors, getattr(model, "device", "cpu"), progress)
-            asked = [cell.cell_id for cell in cells_of(source.name, manifest, model, request)]
+            asked = [cell.cell_id for cell in cells_of(source.name, workbench.manifest(source.name), model, request)]
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
 

@@ -27,11 +27,11 @@ from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
 from traube.engine import workers
 from traube.engine.cluster import cluster
-from traube.engine.embed import embed_task
 from traube.engine.score import score
+from traube.engine.workbench import Workbench
 from traube.foundation.files import digest
 from traube.methods import parse_method
-from traube.models import EmbeddingCache, fingerprint_on, load_model
+from traube.models import EmbeddingCache, load_model
 from traube.store import Store
 from traube.tasks.readers.pydocs import FULL, docstrings
 from traube.tasks.splitting import everything
@@ -187,8 +187,7 @@ def _evaluate(pipe: Connection, folder: Path, store: Store, task: Task, model: A
     protocol = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), precision="fp32")
     asked = cells(task, model, protocol, methods=[parse_method(name) for name in names], seeds=SEEDS)
     pipe.send(("stage", f"{model.name}: embed"))
-    matrix = store.matrix(task.name, fingerprint_on(model, task.data_version))
-    vectors, _ = embed_task(task, model, EmbeddingCache(folder / "embeddings"), matrix)
+    vectors = Workbench(store, EmbeddingCache(folder / "embeddings")).vectors(task, model)
     pipe.send(("stage", f"{model.name}: cluster"))
     began, done = time.monotonic(), []
     for result in cluster(task, vectors, asked, store):

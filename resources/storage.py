@@ -4,6 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.models import EmbeddingCache
 from traube.store import Store
@@ -30,3 +31,8 @@ class StorageResource(dg.ConfigurableResource):
     @property
     def cache(self) -> EmbeddingCache:
         return EmbeddingCache(self.root / "embeddings")
+
+    @property
+    def workbench(self) -> Workbench:
+        """The stored tasks, and their vectors under any model."""
+        return Workbench(self.store, self.cache)

@@ -79,7 +79,7 @@ def figure_4(
     spaces, task = [], ""
     for task in SHOWN_TASKS:
         try:
-            spaces = cob.spaces(storage.store, storage.cache, benchmark.protocols(), task, encoder.model, SHOWN_SPLITS)
+            spaces = cob.spaces(storage.workbench, benchmark.protocols(), task, encoder.model, SHOWN_SPLITS)
         except TraubeError as error:  # a model is gone; its scores are not
             context.log.warning(f"{task}: {error}")
         if spaces:

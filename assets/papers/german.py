@@ -9,11 +9,9 @@ from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
 from traube.benchmark.plan import Request, plan
-from traube.engine.embed import embed_task
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_text
-from traube.models import fingerprint_on
 from traube.papers.german import tables as german
 from traube.report.figures import curves
 from traube.report.wins import split_scores
@@ -109,20 +107,16 @@ def embedding_spread(
 ) -> dg.MaterializeResult:
     from traube.metrics.spread import spread
 
-    store = storage.store
-    scores = german.scores(store, benchmark.protocols())
+    workbench = storage.workbench
+    scores = german.scores(storage.store, benchmark.protocols())
     rows = []
     for row in scores[scores["method"] == german.KMEANS].itertuples(index=False):
-        card, manifest = store.card(row.task), store.manifest(row.task)
-        if card is None or manifest is None:
-            continue
         try:
             model = encoder.model(row.model, "fp32")
             if model.corpus_bound:
                 continue
-            matrix = store.matrix(row.task, fingerprint_on(model, manifest.corpus_version))
-            task = store.task(card)
-            vectors, _ = embed_task(task, model, storage.cache, matrix)  # kept from the evaluation
+            task = workbench.task(row.task)
+            vectors = workbench.vectors(task, model)  # kept from the evaluation
         except TraubeError as error:  # the model is gone; its scores are not
             context.log.warning(f"{row.model}: {error}")
             continue

@@ -12,8 +12,8 @@ from traube.benchmark.params import load_params
 from traube.benchmark.plan import cells
 from traube.benchmark.record import record
 from traube.engine.cluster import cluster
-from traube.engine.embed import embed
 from traube.engine.score import score
+from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.models import EmbeddingCache, load_model
 from traube.models.base import ModelCard
@@ -65,9 +65,7 @@ def store(newsgroups: Task, tiny_bert: Path) -> Store:
 def _evaluate(store: Store, task: Task, name: str, protocol: object) -> None:
     model = load_model(name, precision="fp32")
     asked = cells(task, model, protocol, protocol_name="cob")
-    vectors, _ = embed(
-        task.texts, model, EmbeddingCache(paths.home() / "embeddings"), store.matrix(task.name, model.fingerprint)
-    )
+    vectors = Workbench(store, EmbeddingCache(paths.home() / "embeddings")).vectors(task, model)
     for result in cluster(task, vectors, asked, store):
         assert result.assignments is not None
         found = score(task, result.assignments.assign(cell_id=result.cell.cell_id), vectors)
@@ -138,8 +136,7 @@ def test_other_tables_and_figures(store: Store) -> None:
     assert (times.loc[times["method"] == "cob", "times_slower"].dropna() == 1).all()
     assert len(times) == 4
     assert "<svg" in str(convergence(curves))
-    cache = EmbeddingCache(paths.home() / "embeddings")
-    spaces = cob.spaces(store, cache, load_params().protocols, "newsgroups", load_model, 1)
+    spaces = cob.spaces(Workbench.at(paths.home()), load_params().protocols, "newsgroups", load_model, 1)
     assert [s.model.split("__")[0] for s in spaces] == ["cob", "triplet"]
     html = page(spaces, "newsgroups")
     assert "ARI" in html and json.dumps("scatter3d") in html

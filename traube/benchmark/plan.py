@@ -90,7 +90,7 @@ def cells(
     ----------
     methods, seeds : instead of the protocol's
     """
-    manifest = Manifest("", frame_digest(task.corpus), frame_digest(task.splits))
+    manifest = Manifest("", task.corpus_version, frame_digest(task.splits))
     return _cells(task.card, manifest, model, protocol_name, protocol, methods, seeds)
 
 
@@ -252,5 +252,10 @@ def missing_cells(task: str, model: Model, request: Request, store: Store) -> li
     """The cells of one task and model that have to be computed."""
     manifest = store.manifest(task)
     if manifest is None:
-        raise TraubeError(f"task '{task}' has not been read yet: materialise {task}/corpus and {task}/splits")
+        raise not_read(task)
     return [cell for cell in cells_of(task, manifest, model, request) if not stored(cell, store)]
+
+
+def not_read(task: str) -> TraubeError:
+    """The error for a task whose tables are not stored."""
+    return TraubeError(f"task '{task}' has not been read yet: materialise {task}/corpus and {task}/splits")

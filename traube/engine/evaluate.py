@@ -12,12 +12,11 @@ import pandas as pd
 
 from traube.benchmark.plan import Cell
 from traube.engine.cluster import cluster
-from traube.engine.embed import embed_task
 from traube.engine.progress import SILENT, Progress
 from traube.engine.score import score
+from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
-from traube.models import EmbeddingCache, Model
-from traube.store import Store
+from traube.models import Model
 from traube.tasks.task import Task
 
 
@@ -45,12 +44,10 @@ def evaluate_cells(
         raise TraubeError(f"task '{task.name}': there are no cells to evaluate")
     task.validate()
     with TemporaryDirectory(prefix="traube-") as temporary:
-        root = folder or Path(temporary)
-        store = Store(root / "store")
-        matrix = store.matrix(task.name, cells[0].fingerprint)
-        vectors, _ = embed_task(task, model, EmbeddingCache(root / "embeddings"), matrix, progress)
+        workbench = Workbench.at(folder or Path(temporary))
+        vectors = workbench.vectors(task, model, progress)
         frames = []
-        for result in cluster(task, vectors, cells, store, progress):
+        for result in cluster(task, vectors, cells, workbench.store, progress):
             if result.assignments is None:
                 raise TraubeError(f"{result.cell.title}: {result.status}: {result.reason}")
             frames.append(result.assignments.assign(cell_id=result.cell.cell_id))

@@ -12,9 +12,9 @@ from scipy import sparse
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell
 from traube.engine.cluster import cluster
-from traube.engine.embed import embed_task
 from traube.engine.progress import SILENT, Progress
 from traube.engine.score import score
+from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError, unknown
 from traube.methods import Method
 from traube.models import EmbeddingCache, load_model
@@ -100,8 +100,6 @@ def reproduce(
     ]
     if gone:
         raise TraubeError(f"cell {record['cell_id']} cannot be computed again: {'; '.join(gone)}")
-    card = store.card(record["task"])
-    assert card is not None
     protocol = protocols.get(record["protocol"])
     model = load_model(record["model"], precision=protocol.precision if protocol else None)
     params = record["params"]
@@ -118,13 +116,13 @@ def reproduce(
         model_numerics=tuple(record["numerics"]["model"].items()),
         clusters=None if pd.isna(record["clusters"]) else int(record["clusters"]),
     )
-    task = store.task(card)
+    workbench = Workbench(store, cache)
+    task = workbench.task(record["task"])
     with TemporaryDirectory(prefix="traube-") as name:
-        fresh = Store(Path(name))
-        new, _ = embed_task(task, model, EmbeddingCache(Path(name) / "embeddings"), Path(name) / "matrix", progress)
-        old, _ = embed_task(task, model, cache, store.matrix(task.name, cell.fingerprint))
+        fresh = Workbench.at(Path(name))
+        new, old = fresh.vectors(task, model, progress), workbench.vectors(task, model)
         deviation = _deviation(new.subset(task.scored).load(), old.subset(task.scored).load())
-        (result,) = cluster(task, old, [cell], fresh, progress)
+        (result,) = cluster(task, old, [cell], fresh.store, progress)
         if result.assignments is None:
             raise TraubeError(f"cell {record['cell_id']}: {result.status}: {result.reason}")
         clusters = result.assignments.assign(cell_id=record["cell_id"])

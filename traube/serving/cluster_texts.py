@@ -8,15 +8,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traube import methods
-from traube.engine.embed import embed
+from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError, Unsupported
-from traube.foundation.files import digest
 from traube.methods import Method
-from traube.models import EmbeddingCache, load_model
+from traube.models import load_model
 from traube.models.transformer import Transformer
 from traube.serving.describe import distances, keywords, typical
-from traube.tasks.task import text_id
 
 
 @dataclass(frozen=True)
@@ -63,10 +61,7 @@ def cluster_texts(
     encoder = load_model(model)
     if isinstance(encoder, Transformer):
         encoder.fetch()
-    corpus = digest([text_id(t) for t in texts])
-    matrix = paths.home() / "store" / "matrices" / "texts" / digest([encoder.fingerprint, corpus])
-    vectors, _ = embed(texts, encoder, EmbeddingCache(paths.home() / "embeddings"), matrix)
-    values = vectors.load()
+    values = Workbench.at(paths.home()).vectors_of_texts(texts, encoder).load()
     points = values if method.reducer == "none" else methods.reduce(method.reducer, method.reducer_params, values, seed)
     table = None
     if k is None and methods.CLUSTERERS[method.clusterer].takes_k:

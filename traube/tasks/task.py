@@ -147,9 +147,14 @@ class Task:
         return np.flatnonzero(needed).astype(np.int64)
 
     @property
+    def corpus_version(self) -> str:
+        """Content hash of the corpus."""
+        return frame_digest(self.corpus)
+
+    @property
     def data_version(self) -> str:
         """Content hash of both tables."""
-        return data_version(frame_digest(self.corpus), frame_digest(self.splits))
+        return data_version(self.corpus_version, frame_digest(self.splits))
 
     @property
     def labelled(self) -> bool:

@@ -15,12 +15,12 @@ import pandas as pd
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
-from traube.engine.embed import embed_task
+from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import read_json
 from traube.foundation.paths import raw
 from traube.metrics.significance import Sample, difference
-from traube.models import EmbeddingCache, Model, Precision
+from traube.models import Model, Precision
 from traube.report.spaces import Space
 from traube.store import Store
 from traube.tasks.readers.trec_car import SIZES, qrels
@@ -340,8 +340,7 @@ def convergence(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def spaces(
-    store: Store,
-    cache: EmbeddingCache,
+    workbench: Workbench,
     protocols: Mapping[str, Protocol],
     name: str,
     model_of: Callable[[str, Precision | None], Model],
@@ -353,6 +352,7 @@ def spaces(
     ----------
     model_of : name and precision to model
     """
+    store = workbench.store
     task = _read(store, name)
     if task is None or PROTOCOL not in protocols:
         return []
@@ -364,7 +364,7 @@ def spaces(
     found = []
     for cell in cells.itertuples(index=False):
         model = model_of(cell.model, protocols[PROTOCOL].precision)
-        vectors, _ = embed_task(task, model, cache, store.matrix(name, cell.fingerprint))
+        vectors = workbench.vectors(task, model)
         for split in splits:
             labels = [] if split.labels is None else list(split.labels)
             texts = [task.texts[r] for r in split.rows]

@@ -1,0 +1,83 @@
+"""The one place that answers: this task's vectors under this model. It knows which folder they lie in, and makes those absent.
+
+What is done with them (clusters, scores, figures, a served clustering) does not belong here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from traube.benchmark.plan import not_read
+from traube.engine.embed import embed, embed_task
+from traube.engine.progress import SILENT, Progress
+from traube.foundation.files import digest
+from traube.models import EmbeddingCache, Model, Vectors, fingerprint_on
+from traube.store import Manifest, Store
+from traube.tasks.task import Task, text_id
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """The tasks of a store, and vectors of texts.
+
+    Attributes
+    ----------
+    store : tasks, results, and the matrices of models that are fitted on a corpus
+    cache : vectors of all other models, by text
+    """
+
+    store: Store
+    cache: EmbeddingCache
+
+    @classmethod
+    def at(cls, home: Path) -> Self:
+        """The workbench whose store and cache lie in a folder, as they do in TRAUBE_HOME."""
+        return cls(Store(home / "store"), EmbeddingCache(home / "embeddings"))
+
+    def task(self, name: str) -> Task:
+        """A stored task, with the card that it was read with.
+
+        Raises
+        ------
+        TraubeError
+            If it has not been read yet, or a file of it is damaged.
+        """
+        card = self.store.card(name)
+        if card is None:
+            raise not_read(name)
+        return self.store.task(card)
+
+    def manifest(self, name: str) -> Manifest:
+        """The versions of a stored task.
+
+        Raises
+        ------
+        TraubeError
+            If it has not been read yet.
+        """
+        manifest = self.store.manifest(name)
+        if manifest is None:
+            raise not_read(name)
+        return manifest
+
+    def encoded(self, task: Task, model: Model, progress: Progress = SILENT) -> tuple[Vectors, int]:
+        """A task's vectors under a model, and how many texts had to be encoded for it (see `embed_task`).
+
+        Raises
+        ------
+        TraubeError
+            If the task has no test split, the model's weights are not here, or a text cannot be encoded.
+        """
+        matrix = self.store.matrix(task.name, fingerprint_on(model, task.corpus_version))
+        return embed_task(task, model, self.cache, matrix, progress)
+
+    def vectors(self, task: Task, model: Model, progress: Progress = SILENT) -> Vectors:
+        """A task's vectors under a model; Vectors [n, d], a row for each text of the corpus. Raises what `encoded` does."""
+        return self.encoded(task, model, progress)[0]
+
+    def vectors_of_texts(self, texts: Sequence[str], model: Model, progress: Progress = SILENT) -> Vectors:
+        """The vectors of any texts, which are the corpus of a corpus-bound model; Vectors [n, d]. Raises what `encoded` does."""
+        corpus = digest([text_id(text) for text in texts])
+        matrix = self.store.matrix("texts", digest([model.fingerprint, corpus]))
+        return embed(texts, model, self.cache, matrix, progress)[0]
