@@ -1,6 +1,6 @@
 """`checkpoints/<trainer>/<task>`: encoders trained on a task. What is left is a checkpoint like any other. `studies/`: recipes searched."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import dagster as dg
 from pydantic import Field
@@ -150,9 +150,7 @@ def _searched(name: str, source: Source) -> dg.AssetsDefinition:
 
 
 def _base(encoder: EncoderResource, name: str) -> "Transformer":
-    from traube.models.transformer import Transformer
-
     base = encoder.model(name, "fp32")
-    if not isinstance(base, Transformer):
+    if not base.trainable:
         raise TraubeError(f"'{name}' is no encoder that can be trained")
-    return base
+    return cast("Transformer", base)

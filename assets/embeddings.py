@@ -15,7 +15,6 @@ from resources.storage import StorageResource
 from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
 from traube.models import Vectors, fingerprint_on
-from traube.models.transformer import Transformer
 from traube.tasks.source import Source
 
 ROWS_LOOKED_AT = 4096
@@ -63,8 +62,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         workbench = storage.workbench
         try:
             model = encoder.model(context.partition_key, benchmark.request().protocol.precision)
-            if isinstance(model, Transformer):
-                model.fetch()
+            model.fetch()
             task = workbench.task(source.name)
             fingerprint = fingerprint_on(model, task.corpus_version)
             vectors, encoded = workbench.encoded(task, model, progress)
@@ -80,7 +78,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
                 "encoded_now": encoded,
                 "from_cache": len(scored) - encoded,
                 "texts_per_second": encoded / seconds if encoded else 0.0,
-                "device": getattr(model, "device", "cpu"),
+                "device": model.device,
                 "fingerprint": fingerprint,
                 "seconds": seconds,
             },

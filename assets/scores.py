@@ -53,7 +53,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
                 c for c in missing_cells(source.name, model, request, store) if store.has_assignments(c.task, c.cell_id)
             ]
             vectors = None if task.labelled else workbench.vectors(task, model, progress)
-            _score(context, store, unscored, task, vectors, getattr(model, "device", "cpu"), progress)
+            _score(context, store, unscored, task, vectors, model.device, progress)
             asked = [cell.cell_id for cell in cells_of(source.name, workbench.manifest(source.name), model, request)]
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error

@@ -16,7 +16,7 @@ from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -56,6 +56,7 @@ class RandomProjection:
     name = "random"
     corpus_bound = False
     dimensions = 384
+    numerics: ClassVar[dict[str, str]] = {"random projection": "1"}
 
     @property
     def fingerprint(self) -> str:

@@ -158,7 +158,7 @@ class Bench:
     def __init__(self, folder: Path, python: Path, threads: int) -> None:
         self.folder = folder
         self.python = python
-        self.model = load_model("minilm").folder  # type: ignore[attr-defined]
+        self.model = load_model("minilm").folder
         names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS", "TRAUBE_WORKERS")
         self.environment = {
             **os.environ,

@@ -158,14 +158,12 @@ def _compute(request: Any, store: Any, before: Any, verbose: bool) -> bool:
 def _fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
     """Download the tasks and models that were named on the command line and are not on this machine."""
     from traube.models import load_model
-    from traube.models.transformer import Transformer
     from traube.tasks import get_source
 
     for task in tasks:
         get_source(task).fetch()
     for model in map(load_model, models):
-        if isinstance(model, Transformer):
-            model.fetch()
+        model.fetch()
 
 
 def _print_unavailable(plan: Any) -> None:
@@ -460,7 +458,7 @@ def models(as_json: Json = False) -> None:
     """List the models, and whether their weights are on this machine."""
     from traube.foundation.errors import Unavailable
     from traube.models import model_cards
-    from traube.models.transformer import check_folder, locate
+    from traube.models.weights import check_folder, locate
 
     rows = []
     for name, card in model_cards().items():

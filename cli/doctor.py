@@ -88,7 +88,7 @@ def _tasks() -> Iterator[Finding]:
 def _weights() -> Iterator[Finding]:
     from traube.foundation.errors import Unavailable
     from traube.models import model_cards
-    from traube.models.transformer import check_folder, locate
+    from traube.models.weights import check_folder, locate
 
     absent = []
     for name, card in model_cards().items():

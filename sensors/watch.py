@@ -95,7 +95,7 @@ def fetch_hub(name: str, revision: str, target: Path) -> None:
     """Download a revision of a Hugging Face model."""
     from huggingface_hub import snapshot_download
 
-    from traube.models.transformer import UNREAD
+    from traube.models.weights import UNREAD
 
     _whole(target, Path(snapshot_download(name, revision=revision, ignore_patterns=list(UNREAD))))
 

@@ -43,7 +43,9 @@ def test_a_model_fitted_to_the_corpus_has_one_matrix_of_it(workbench: Workbench,
     assert first.path == again.path
     assert first.path.name.startswith(fingerprint_on(model, task.corpus_version))
     expected = model.encode(task.texts)
-    assert (first.load() != expected).sum() == 0 if sparse.issparse(expected) else np.array_equal(first.load(), expected)
+    assert (
+        (first.load() != expected).sum() == 0 if sparse.issparse(expected) else np.array_equal(first.load(), expected)
+    )
 
 
 def test_an_encoders_vectors_are_shared_with_any_other_texts(

@@ -18,7 +18,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from traube.foundation.errors import TraubeError
 from traube.models import ModelCard, checkpoints
 from traube.models.transformer import Transformer as Model
-from traube.models.transformer import _files
+from traube.models.weights import UNREAD, files
 
 TEXTS = ["the cat", "a dog a star", "soup", "bread bread bread the dog", "star", "the the a a cat cat"]
 PROMPT = "query the "
@@ -214,7 +214,7 @@ def test_a_vocabulary_in_a_subfolder_is_part_of_the_fingerprint(tiny_bert: Path,
 
 
 def files_of(folder: Path) -> Iterator[str]:
-    return (path.relative_to(folder).as_posix() for path in _files(folder))
+    return (path.relative_to(folder).as_posix() for path in files(folder))
 
 
 def test_documents_and_what_is_never_opened_are_not_part_of_it(tiny_bert: Path, tmp_path: Path) -> None:
@@ -239,8 +239,6 @@ def test_documents_and_what_is_never_opened_are_not_part_of_it(tiny_bert: Path, 
 def test_the_hub_downloads_what_is_hashed() -> None:
     """One list: huggingface_hub's own filter agrees with ours."""
     from huggingface_hub.utils import filter_repo_objects
-
-    from traube.models.transformer import UNREAD
 
     names = [
         "config.json",

@@ -229,7 +229,7 @@ def test_a_checkpoint_is_a_model_like_any_other(drop: Callable[[str], Path], car
 def test_pinned_weights_outlive_their_folder(drop: Callable[[str], Path], cards: Path) -> None:
     folder = drop("mine")
     model = load_model("mine")
-    card = checkpoints.pin(model.card, model.fingerprint)  # type: ignore[attr-defined]
+    card = checkpoints.pin(model.card, model.fingerprint)
     shutil.rmtree(folder)
     from traube.models import model_of
 

@@ -25,7 +25,7 @@ def served(tiny_task: Task, model_name: str, method_name: str) -> Served:
     points = methods.reduce(method.reducer, method.reducer_params, vectors, 0)
     clusters = methods.cluster(method.clusterer, method.clusterer_params, points, 3, 0)
     words = keywords(texts, clusters)
-    return Served(model.card, model.fingerprint, method, 0, texts, texts, vectors, points, clusters, words)  # type: ignore[attr-defined]
+    return Served(model.card, model.fingerprint, method, 0, texts, texts, vectors, points, clusters, words)
 
 
 @pytest.mark.parametrize(("model", "method"), [("lsa", m) for m in METHODS] + [("tfidf", m) for m in METHODS[:-1]])
@@ -67,7 +67,7 @@ def test_a_split_of_some_of_the_texts_is_served_by_a_model_of_all(tiny_task: Tas
     method = parse_method("none/kmeans")
     clusters = methods.cluster("kmeans", None, vectors, 2, 0)
     part = [texts[i] for i in some]
-    clustering = Served(model.card, model.fingerprint, method, 0, texts, part, vectors, vectors, clusters, {})  # type: ignore[attr-defined]
+    clustering = Served(model.card, model.fingerprint, method, 0, texts, part, vectors, vectors, clusters, {})
     assert clustering.predict(part)["cluster"].tolist() == clusters.tolist()
 
 
@@ -85,6 +85,6 @@ def test_a_model_whose_weights_have_changed_is_refused(tiny_bert: Path) -> None:
     vectors = np.asarray(model.encode(texts))
     clusters = np.array([0, 0, 1, 1])
     method = parse_method("none/kmeans")
-    clustering = Served(model.card, "another", method, 0, [], texts, vectors, vectors, clusters, {})  # type: ignore[attr-defined]
+    clustering = Served(model.card, "another", method, 0, [], texts, vectors, vectors, clusters, {})
     with pytest.raises(TraubeError, match="its weights have changed"):
         clustering.predict(["the dog"])

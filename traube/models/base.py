@@ -45,14 +45,22 @@ class Model(Protocol):
 
     Attributes
     ----------
-    name : str, the catalogue's name
-    fingerprint : str, content hash that says exactly which model
-    corpus_bound : bool, whether the vectors depend on all the texts given (tf-idf does, a transformer does not)
+    name : the catalogue's name
+    card : what was asked for: the entry in the catalogue, or a card of one's own
+    fingerprint : content hash that says exactly which model
+    corpus_bound : whether the vectors depend on all the texts given (tf-idf's do, a transformer's do not)
+    trainable : whether a trainer can start from it
+    device : where it computes: `cuda`, `mps` or `cpu`
     numerics : what computes the vectors (code and libraries), with versions
     """
 
     name: str
+    card: ModelCard
     corpus_bound: bool
+    trainable: bool
+
+    @property
+    def device(self) -> str: ...
 
     @property
     def numerics(self) -> Mapping[str, str]: ...
@@ -60,8 +68,22 @@ class Model(Protocol):
     @property
     def fingerprint(self) -> str: ...
 
+    def fetch(self) -> None:
+        """Download what is not on this machine; nothing for a model that has no weights, or whose weights are a local folder.
+
+        Raises
+        ------
+        Unavailable
+            If it cannot be had.
+        """
+        ...
+
     def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
         """Vectors, float32 [n, d], in the order of the texts."""
+        ...
+
+    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense | csr_matrix:
+        """Vectors of texts among those of a corpus, float32 [n, d]: a corpus-bound model is fitted on the corpus alone."""
         ...
 
 

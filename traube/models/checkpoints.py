@@ -16,7 +16,7 @@ from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import digest, locked, read_json, write_json
 from traube.models.base import ModelCard, Precision
 from traube.models.catalogue import catalogue
-from traube.models.transformer import check_folder
+from traube.models.weights import check_folder
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 ATTEMPTS = "attempts.json"

@@ -18,6 +18,8 @@ LIBRARIES = ("scikit-learn", "scipy", "numpy")
 
 class _Lexical(ABC):
     corpus_bound = True
+    trainable = False
+    device = "cpu"
 
     def __init__(self, card: ModelCard) -> None:
         self.card = card
@@ -31,6 +33,9 @@ class _Lexical(ABC):
     @property
     def fingerprint(self) -> str:
         return digest(["lexical", self.card.kind, self.card.features, self.card.dimensions])
+
+    def fetch(self) -> None:  # noqa: B027
+        """Nothing: there are no weights."""
 
     @abstractmethod
     def _pipeline(self, texts: Sequence[str]) -> Any:

@@ -1,25 +1,23 @@
 """Sentence-transformers models: from the Hugging Face hub, a local folder, or a Python package that carries one.
 
-Only safetensors weights are loaded, and never code from a model's repository.
+Here is what encodes. Where a model's folder lies and whether it is safe to load is told by `traube.models.weights`.
 """
 
-import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import fnmatch
-from functools import cached_property, lru_cache
-from importlib.util import find_spec
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from traube.foundation import paths
 from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.files import digest, file_sha256, read_json, write_json
+from traube.foundation.files import digest
 from traube.foundation.versions import versions
 from traube.models.base import Dense, ModelCard
+from traube.models.precision import resolve_precision
+from traube.models.weights import Stamp, check_folder, download, file_hash, locate, modules, stamps
 
 if TYPE_CHECKING:
     import torch
@@ -33,37 +31,6 @@ ENCODER_VERSION = "3"
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
 # Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is given less when it runs out.
 TOKENS_A_BATCH = {"cpu": 2_000, "cuda": 131_072, "mps": 16_384}
-# What of a model's folder is never read, as patterns of paths below it. Everything else is hashed, checked and downloaded.
-UNREAD = (
-    *(
-        f"*{suffix}"
-        for suffix in (".md", ".rst", ".pdf", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".html", ".csv", ".log", ".lock")
-    ),
-    *(
-        f"*{suffix}"
-        for suffix in (
-            ".bin",
-            ".pt",
-            ".pth",
-            ".pkl",
-            ".ckpt",
-            ".h5",
-            ".msgpack",
-            ".ot",
-            ".onnx",
-            ".gguf",
-            ".tflite",
-            ".mlmodel",
-        )
-    ),
-    *("*.py", "*.ipynb", "*.xml", "*.bak"),
-    *("onnx/*", "openvino/*", ".*", "*/.*", "*/onnx/*", "*/openvino/*"),
-    *("LICENSE*", "NOTICE*", "data_config.json", "model_card.json", "checkpoint.json", "*/checkpoint.json"),
-)
-# One of these in the folder of a network that reads words: without it, transformers makes up a tokenizer that knows no word.
-VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "*.vocab", "*.tiktoken", "spm.*", "bpe.codes")
-PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
-PARITY = 1e-3  # largest 1 - cosine to fp32 at which `precision: auto` takes bf16
 
 
 class Transformer:
@@ -76,6 +43,7 @@ class Transformer:
     """
 
     corpus_bound = False
+    trainable = True
 
     def __init__(self, card: ModelCard, device: str | None = None) -> None:
         self.card = card
@@ -110,7 +78,12 @@ class Transformer:
 
     @cached_property
     def precision(self) -> str:
-        return resolve_precision(self) if self.card.precision == "auto" else self.card.precision
+        if self.card.precision != "auto":
+            return self.card.precision
+        return resolve_precision(self.name, list(self._hashes.values()), self.device, self._in_precision)
+
+    def _in_precision(self, precision: str) -> Callable[[Sequence[str]], Dense]:
+        return Transformer(self.card.model_copy(update={"precision": precision}), self.device).encode
 
     @property
     def numerics(self) -> dict[str, str]:
@@ -119,7 +92,7 @@ class Transformer:
 
     @cached_property
     def fingerprint(self) -> str:
-        files = {path.relative_to(self.folder).as_posix(): _hash(path, stamp) for path, stamp in self._stamps.items()}
+        files = {path.relative_to(self.folder).as_posix(): content for path, content in self._hashes.items()}
         card = self.card
         # what a card says is told from what it leaves to the folder: "" is no prompt, and none at all is the folder's own
         prompt = {None: "", "": None}.get(card.prompt, card.prompt)
@@ -127,9 +100,12 @@ class Transformer:
         return digest([FINGERPRINT, files, [prompt, card.max_length, pooling, self.precision]])
 
     @cached_property
-    def _stamps(self) -> dict[Path, "Stamp"]:
-        """The files that are read, and what tells that one of them has been written since."""
-        return _stamps(self.folder)
+    def _stamps(self) -> dict[Path, Stamp]:
+        return stamps(self.folder)
+
+    @property
+    def _hashes(self) -> dict[Path, str]:
+        return {path: file_hash(path, stamp) for path, stamp in self._stamps.items()}
 
     def encode(self, texts: Sequence[str]) -> Dense:
         """Vectors, float32 [n, d]. Rows of equal texts are equal."""
@@ -141,6 +117,10 @@ class Transformer:
         if vectors is None:
             raise TraubeError(f"model '{self.name}': there are no texts to encode")
         return vectors
+
+    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense:
+        """Vectors, float32 [n, d]: those of `encode`, whatever the corpus."""
+        return self.encode(texts)
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
         """Vectors as they are computed, the longest texts first: positions [b] in `texts` and float32 [b, d].
@@ -201,7 +181,7 @@ class Transformer:
         try:
             _ = self.fingerprint  # of the files as they are before they are read
             network = _load(self.card, self.folder, self.device, self.precision)
-            changed = _stamps(self.folder) != self._stamps
+            changed = stamps(self.folder) != self._stamps
         except TraubeError:
             raise
         except Exception as error:  # whatever a damaged folder raises
@@ -216,174 +196,12 @@ class Transformer:
 
 
 def best_device() -> str:
+    """`cuda`, `mps` or `cpu`: the best one that this machine has."""
     import torch
 
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def locate(card: ModelCard) -> Path:
-    """The local folder of a model, without downloading.
-
-    Raises
-    ------
-    Unavailable
-        If it is not on this machine.
-    """
-    if card.kind == "packaged":
-        spec = find_spec(card.package or "")
-        if spec is None or not spec.submodule_search_locations:
-            raise Unavailable(f"model '{card.name}': the package {card.package} is not installed; run `make setup`")
-        return Path(next(iter(spec.submodule_search_locations))) / "model"
-    assert card.model is not None
-    if is_folder(card.model):
-        folder = (paths.cards() / Path(card.model).expanduser()).resolve()
-        if not folder.is_dir():
-            raise Unavailable(f"model '{card.name}': there is no folder {folder}")
-        return folder
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(
-            snapshot_download(card.model, revision=_revision(card), ignore_patterns=list(UNREAD), local_files_only=True)
-        )
-    except (OSError, ValueError):
-        raise Unavailable(
-            f"model '{card.name}': the weights of {card.model} are not on this machine; `traube run --model {card.name}` downloads them"
-        ) from None
-
-
-def is_folder(model: str) -> bool:
-    """Whether a card's `model` names a local folder (relative to cards/) instead of a Hugging Face id."""
-    return model.startswith((".", "/", "~")) or (paths.cards() / model).is_dir()
-
-
-def download(card: ModelCard) -> None:
-    """Fetch a model's safetensors weights from the Hugging Face hub and record the revision.
-
-    Raises
-    ------
-    Unavailable
-        If the hub cannot be reached or has no such model.
-    """
-    from huggingface_hub import HfApi, snapshot_download
-
-    assert card.model is not None
-    try:
-        revision = _revision(card) or HfApi().model_info(card.model).sha
-        snapshot_download(card.model, revision=revision, ignore_patterns=list(UNREAD))
-    except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise Unavailable(f"model '{card.name}': {card.model} cannot be downloaded ({reason})") from error
-    if card.revision is None:
-        write_json(_revisions_file(), {**_revisions(), card.model: revision})
-
-
-def _revisions_file() -> Path:
-    return paths.home() / "revisions.json"
-
-
-def _revisions() -> dict[str, str]:
-    path = _revisions_file()
-    try:
-        return json.loads(path.read_text()) if path.exists() else {}
-    except ValueError:
-        raise TraubeError(f"{path}: damaged; delete it, and models without a revision are looked up anew") from None
-
-
-def _revision(card: ModelCard) -> str | None:
-    return card.revision or _revisions().get(card.model or "")
-
-
-def check_folder(folder: Path, card: ModelCard) -> None:
-    """Refuse a folder that cannot be loaded safely.
-
-    Raises
-    ------
-    TraubeError
-        No config.json, no vocabulary, no safetensors weights, pickled weights only, modules that are not
-        sentence-transformers' own, a model that gives no vectors, or a wrong checksum.
-    """
-    where = f"model '{card.name}': {folder}"
-    modules = _modules(folder)
-    weights = [path for path in _files(folder) if path.suffix == ".safetensors"]
-    if not weights:
-        pickles = sorted(p.name for p in folder.rglob("*") if p.suffix in PICKLES)
-        if pickles:
-            raise TraubeError(
-                f"{where}: only pickled weights ({', '.join(pickles[:3])}), which can run code when loaded; convert them to safetensors"
-            )
-        raise TraubeError(f"{where}: no weights; expected model.safetensors")
-    kind = read_json(folder / "config_sentence_transformers.json").get("model_type", "SentenceTransformer")
-    if kind != "SentenceTransformer":
-        raise TraubeError(f"{where}: it is a {kind}; only models that give each text one dense vector can be evaluated")
-    for module in modules or [{"path": "", "type": PLAIN}]:
-        _check_module(where, folder, module)
-    if card.sha256 and _hash(weights[0], _stamp(weights[0])) != card.sha256:
-        raise TraubeError(f"{where}: {weights[0].name} has a wrong checksum; reinstall it")
-
-
-PLAIN = "sentence_transformers.models.Transformer"
-
-
-def _check_module(where: str, folder: Path, module: dict[str, str]) -> None:
-    kind, inside = str(module["type"]), folder / module["path"]
-    if not kind.startswith("sentence_transformers."):
-        raise TraubeError(
-            f"{where}: modules.json asks for the code of '{kind}'; only sentence-transformers' own modules are loaded"
-        )
-    name = kind.rpartition(".")[2]
-    if name == "Transformer" and not (inside / "config.json").is_file():
-        raise TraubeError(f"{where}: no config.json")
-    if name in ("Transformer", "StaticEmbedding"):
-        here = [path.name for path in inside.glob("*")] if inside.is_dir() else []
-        if not any(fnmatch(file, pattern) for file in here for pattern in VOCABULARIES):
-            raise TraubeError(f"{where}: no vocabulary; expected tokenizer.json")
-    pickled = [p.name for p in inside.glob("*") if p.suffix in PICKLES]
-    # only under this name are safetensors loaded in place of a pickle that lies beside them
-    if pickled and not any((inside / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")):
-        raise TraubeError(
-            f"{where}: pickled weights in {module['path'] or '.'} ({pickled[0]}); convert them to safetensors"
-        )
-
-
-def _modules(folder: Path) -> list[dict[str, str]]:
-    path = folder / "modules.json"
-    if not path.is_file():
-        return []
-    try:
-        modules = json.loads(path.read_text(encoding="utf-8"))
-        return [{"path": str(m["path"]), "type": str(m["type"])} for m in modules]
-    except (ValueError, KeyError, TypeError):
-        raise TraubeError(f"{path}: broken json") from None
-
-
-Stamp = tuple[int, int, int, int]
-
-
-def _stamp(path: Path) -> Stamp:
-    """What changes when a file is written: size, times and place."""
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
-
-
-def _stamps(folder: Path) -> dict[Path, Stamp]:
-    return {path: _stamp(path) for path in _files(folder)}
-
-
-def _files(folder: Path) -> list[Path]:
-    """The files of a model's folder that are read when it is loaded."""
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and not any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in UNREAD)
-    )
-
-
-@lru_cache(maxsize=512)
-def _hash(path: Path, _stamp: Stamp) -> str:
-    return file_sha256(path)
 
 
 def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
@@ -396,7 +214,7 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     dtype = _dtype(precision)
     loading = {"use_safetensors": True, "dtype": dtype}
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # it warns of every default prompt
-    if _modules(folder) or card.pooling is None:
+    if modules(folder) or card.pooling is None:
         network = SentenceTransformer(
             str(folder), device=device, trust_remote_code=False, local_files_only=True, model_kwargs=loading
         )
@@ -442,50 +260,3 @@ def _dtype(precision: str) -> "torch.dtype":
     import torch
 
     return torch.bfloat16 if precision == "bf16" else torch.float32
-
-
-def resolve_precision(model: Transformer) -> str:
-    """What `precision: auto` means on this machine: bf16 if it is faster here and agrees with fp32, else fp32.
-
-    The probe runs once a machine and model; its result is kept in TRAUBE_HOME/precision.json, since the precision is part of
-    the fingerprint.
-    """
-    path = paths.home() / "precision.json"
-    try:
-        known = json.loads(path.read_text()) if path.exists() else {}
-    except ValueError:
-        known = {}  # damaged: measured again
-    key = digest([[_hash(path, stamp) for path, stamp in model._stamps.items()], model.device, _hardware(model.device)])
-    if key not in known:
-        known[key] = _probe(model)
-        write_json(path, known)
-    return str(known[key])
-
-
-def _hardware(device: str) -> str:
-    import torch
-
-    return torch.cuda.get_device_name() if device == "cuda" else torch.backends.cpu.get_cpu_capability()
-
-
-def _probe(model: Transformer) -> str:
-    import time
-
-    texts = [f"{'clustering of short texts ' * (i % 8 + 1)}{i}" for i in range(64)]
-    vectors, seconds = {}, {}
-    for precision in ("fp32", "bf16"):
-        probe = Transformer(model.card.model_copy(update={"precision": precision}), model.device)
-        probe.encode(texts[:8])
-        began = time.perf_counter()
-        vectors[precision] = probe.encode(texts)
-        seconds[precision] = time.perf_counter() - began
-    a, b = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in vectors.values())
-    deviation = float(1 - (a * b).sum(axis=1).min())
-    faster = seconds["bf16"] < 0.8 * seconds["fp32"]
-    logger.info(
-        "%s: bf16 takes %.2f of fp32's time and deviates by %.1e",
-        model.name,
-        seconds["bf16"] / seconds["fp32"],
-        deviation,
-    )
-    return "bf16" if faster and deviation <= PARITY else "fp32"

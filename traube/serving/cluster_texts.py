@@ -13,7 +13,6 @@ from traube.foundation import paths
 from traube.foundation.errors import TraubeError, Unsupported
 from traube.methods import Method
 from traube.models import load_model
-from traube.models.transformer import Transformer
 from traube.serving.describe import distances, keywords, typical
 
 
@@ -59,8 +58,7 @@ def cluster_texts(
     if reason:
         raise Unsupported(f"{method.name}: {reason}")
     encoder = load_model(model)
-    if isinstance(encoder, Transformer):
-        encoder.fetch()
+    encoder.fetch()
     values = Workbench.at(paths.home()).vectors_of_texts(texts, encoder).load()
     points = values if method.reducer == "none" else methods.reduce(method.reducer, method.reducer_params, values, seed)
     table = None

@@ -108,11 +108,9 @@ class Served:
         return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words})
 
     def _encoded(self, texts: list[str]) -> Matrix:
-        if self.model.corpus_bound:
-            return self.model.encode_new(self.corpus, texts)  # type: ignore[attr-defined]
         if self.model.fingerprint != self.fingerprint:
             raise TraubeError(f"model '{self.card.name}' is not the one that was scored: its weights have changed")
-        return self.model.encode(texts)
+        return self.model.encode_new(self.corpus, texts)
 
     def _placed(self, vectors: Matrix) -> Matrix:
         if self.method.reducer == "none":
@@ -169,7 +167,7 @@ def freeze(store: Store, task: Task, candidate: Candidate, model: Model, vectors
     )
     words = keywords(texts, clusters)
     corpus = task.texts if model.corpus_bound else []
-    return Served(model.card, model.fingerprint, method, seed, corpus, texts, values, points, clusters, words)  # type: ignore[attr-defined]
+    return Served(model.card, model.fingerprint, method, seed, corpus, texts, values, points, clusters, words)
 
 
 def _points(

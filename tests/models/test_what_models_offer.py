@@ -1,0 +1,52 @@
+"""What may be asked of every model, whatever its kind: nobody outside of `traube.models` looks at its class."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from traube.models import Model, ModelCard, load_model, model_of
+
+CORPUS = ["the cat", "a dog", "star soup", "bread"]
+
+
+@pytest.fixture(params=["bow", "tfidf", "lsa", "tiny"])
+def model(request: pytest.FixtureRequest, tiny_bert: Path) -> Model:
+    if request.param == "tiny":
+        return model_of(ModelCard(name="tiny", model=str(tiny_bert)), "cpu")
+    return load_model(request.param)
+
+
+def dense(values: object) -> np.ndarray:
+    return values.toarray() if sparse.issparse(values) else np.asarray(values)
+
+
+def test_every_model_has_a_card_and_says_where_it_computes(model: Model) -> None:
+    assert model.card.name == model.name
+    assert model.device == "cpu"
+    assert model_of(model.card).fingerprint == model.fingerprint
+
+
+def test_fetching_what_is_there_does_nothing(model: Model) -> None:
+    before = model.fingerprint
+    model.fetch()
+    assert model.fingerprint == before
+
+
+def test_only_encoders_can_be_trained_and_only_others_depend_on_the_corpus(model: Model) -> None:
+    assert model.trainable == (model.name == "tiny")
+    assert model.corpus_bound != model.trainable
+
+
+def test_new_texts_have_the_vectors_they_would_have_had_in_the_corpus(model: Model) -> None:
+    old = dense(model.encode(CORPUS))
+    new = dense(model.encode_new(CORPUS, CORPUS[1:3]))
+    assert new.dtype == np.float32 and new.shape == (2, old.shape[1])
+    assert np.allclose(new, old[1:3], atol=1e-6)
+
+
+def test_a_new_texts_vector_does_not_change_the_corpus(model: Model) -> None:
+    alone = dense(model.encode_new(CORPUS, ["the cat"]))
+    with_others = dense(model.encode_new(CORPUS, ["the cat", "dog dog dog", "quite another"]))
+    assert np.allclose(alone[0], with_others[0], atol=1e-6)

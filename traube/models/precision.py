@@ -1,0 +1,65 @@
+"""`precision: auto`: the faster of fp32 and bf16 on this machine, as far as their vectors agree. Measured once, then known."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from traube.foundation import paths
+from traube.foundation.files import digest, write_json
+from traube.models.base import Dense
+
+logger = logging.getLogger(__name__)
+
+PARITY = 1e-3  # largest 1 - cosine to fp32 at which `precision: auto` takes bf16
+FASTER = 0.8  # largest share of fp32's time at which it does
+
+Encode = Callable[[Sequence[str]], Dense]
+
+
+def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Callable[[str], Encode]) -> str:
+    """What `precision: auto` means on this machine: bf16 if it is faster here and agrees with fp32, else fp32.
+
+    The probe runs once a machine and model; its result is kept in TRAUBE_HOME/precision.json, since the precision is part of
+    the fingerprint.
+
+    Parameters
+    ----------
+    name : of the model, for the log
+    hashes : of the model's files
+    load : gives the model's `encode` in a precision
+    """
+    path = paths.home() / "precision.json"
+    try:
+        known = json.loads(path.read_text()) if path.exists() else {}
+    except ValueError:
+        known = {}  # damaged: measured again
+    key = digest([hashes, device, _hardware(device)])
+    if key not in known:
+        known[key] = _probe(name, load)
+        write_json(path, known)
+    return str(known[key])
+
+
+def _hardware(device: str) -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if device == "cuda" else torch.backends.cpu.get_cpu_capability()
+
+
+def _probe(name: str, load: Callable[[str], Encode]) -> str:
+    texts = [f"{'clustering of short texts ' * (i % 8 + 1)}{i}" for i in range(64)]
+    vectors, seconds = {}, {}
+    for precision in ("fp32", "bf16"):
+        encode = load(precision)
+        encode(texts[:8])
+        began = time.perf_counter()
+        vectors[precision] = encode(texts)
+        seconds[precision] = time.perf_counter() - began
+    a, b = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in vectors.values())
+    deviation = float(1 - (a * b).sum(axis=1).min())
+    share = seconds["bf16"] / seconds["fp32"]
+    logger.info("%s: bf16 takes %.2f of fp32's time and deviates by %.1e", name, share, deviation)
+    return "bf16" if share < FASTER and deviation <= PARITY else "fp32"

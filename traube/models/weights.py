@@ -1,0 +1,191 @@
+"""A model's folder: where it lies, what of it is read, whether it can be loaded safely, and how it is downloaded.
+
+Only safetensors weights count, and never code from a model's repository. What is made of a folder does not belong here.
+"""
+
+import json
+from fnmatch import fnmatch
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.files import file_sha256, read_json, write_json
+from traube.models.base import ModelCard
+
+# What of a model's folder is never read, as patterns of paths below it. Everything else is hashed, checked and downloaded.
+_DOCUMENTS = ".md .rst .pdf .png .jpg .jpeg .gif .svg .html .csv .log .lock"
+_OTHER_WEIGHTS = ".bin .pt .pth .pkl .ckpt .h5 .msgpack .ot .onnx .gguf .tflite .mlmodel"
+UNREAD = (
+    *(f"*{suffix}" for suffix in f"{_DOCUMENTS} {_OTHER_WEIGHTS}".split()),
+    *("*.py", "*.ipynb", "*.xml", "*.bak"),
+    *("onnx/*", "openvino/*", ".*", "*/.*", "*/onnx/*", "*/openvino/*"),
+    *("LICENSE*", "NOTICE*", "data_config.json", "model_card.json", "checkpoint.json", "*/checkpoint.json"),
+)
+# One of these in the folder of a network that reads words: without it, transformers makes up a tokenizer that knows no word.
+VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "*.vocab", "*.tiktoken", "spm.*", "bpe.codes")
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
+PLAIN = "sentence_transformers.models.Transformer"
+
+# What changes when a file is written: size, times and place.
+Stamp = tuple[int, int, int, int]
+
+
+def locate(card: ModelCard) -> Path:
+    """The local folder of a model, without downloading.
+
+    Raises
+    ------
+    Unavailable
+        If it is not on this machine.
+    """
+    if card.kind == "packaged":
+        spec = find_spec(card.package or "")
+        if spec is None or not spec.submodule_search_locations:
+            raise Unavailable(f"model '{card.name}': the package {card.package} is not installed; run `make setup`")
+        return Path(next(iter(spec.submodule_search_locations))) / "model"
+    assert card.model is not None
+    if is_folder(card.model):
+        folder = (paths.cards() / Path(card.model).expanduser()).resolve()
+        if not folder.is_dir():
+            raise Unavailable(f"model '{card.name}': there is no folder {folder}")
+        return folder
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(
+            snapshot_download(card.model, revision=_revision(card), ignore_patterns=list(UNREAD), local_files_only=True)
+        )
+    except (OSError, ValueError):
+        raise Unavailable(
+            f"model '{card.name}': the weights of {card.model} are not on this machine; `traube run --model {card.name}` downloads them"
+        ) from None
+
+
+def is_folder(model: str) -> bool:
+    """Whether a card's `model` names a local folder (relative to cards/) instead of a Hugging Face id."""
+    return model.startswith((".", "/", "~")) or (paths.cards() / model).is_dir()
+
+
+def download(card: ModelCard) -> None:
+    """Fetch a model's safetensors weights from the Hugging Face hub and record the revision.
+
+    Raises
+    ------
+    Unavailable
+        If the hub cannot be reached or has no such model.
+    """
+    from huggingface_hub import HfApi, snapshot_download
+
+    assert card.model is not None
+    try:
+        revision = _revision(card) or HfApi().model_info(card.model).sha
+        snapshot_download(card.model, revision=revision, ignore_patterns=list(UNREAD))
+    except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise Unavailable(f"model '{card.name}': {card.model} cannot be downloaded ({reason})") from error
+    if card.revision is None:
+        write_json(_revisions_file(), {**_revisions(), card.model: revision})
+
+
+def _revisions_file() -> Path:
+    return paths.home() / "revisions.json"
+
+
+def _revisions() -> dict[str, str]:
+    path = _revisions_file()
+    try:
+        return json.loads(path.read_text()) if path.exists() else {}
+    except ValueError:
+        raise TraubeError(f"{path}: damaged; delete it, and models without a revision are looked up anew") from None
+
+
+def _revision(card: ModelCard) -> str | None:
+    return card.revision or _revisions().get(card.model or "")
+
+
+def check_folder(folder: Path, card: ModelCard) -> None:
+    """Refuse a folder that cannot be loaded safely.
+
+    Raises
+    ------
+    TraubeError
+        No config.json, no vocabulary, no safetensors weights, pickled weights only, modules that are not
+        sentence-transformers' own, a model that gives no vectors, or a wrong checksum.
+    """
+    where = f"model '{card.name}': {folder}"
+    listed = modules(folder)
+    weights = [path for path in files(folder) if path.suffix == ".safetensors"]
+    if not weights:
+        pickles = sorted(p.name for p in folder.rglob("*") if p.suffix in PICKLES)
+        if pickles:
+            raise TraubeError(
+                f"{where}: only pickled weights ({', '.join(pickles[:3])}), which can run code when loaded; convert them to safetensors"
+            )
+        raise TraubeError(f"{where}: no weights; expected model.safetensors")
+    kind = read_json(folder / "config_sentence_transformers.json").get("model_type", "SentenceTransformer")
+    if kind != "SentenceTransformer":
+        raise TraubeError(f"{where}: it is a {kind}; only models that give each text one dense vector can be evaluated")
+    for module in listed or [{"path": "", "type": PLAIN}]:
+        _check_module(where, folder, module)
+    if card.sha256 and file_hash(weights[0], _stamp(weights[0])) != card.sha256:
+        raise TraubeError(f"{where}: {weights[0].name} has a wrong checksum; reinstall it")
+
+
+def _check_module(where: str, folder: Path, module: dict[str, str]) -> None:
+    kind, inside = str(module["type"]), folder / module["path"]
+    if not kind.startswith("sentence_transformers."):
+        raise TraubeError(
+            f"{where}: modules.json asks for the code of '{kind}'; only sentence-transformers' own modules are loaded"
+        )
+    name = kind.rpartition(".")[2]
+    if name == "Transformer" and not (inside / "config.json").is_file():
+        raise TraubeError(f"{where}: no config.json")
+    if name in ("Transformer", "StaticEmbedding"):
+        here = [path.name for path in inside.glob("*")] if inside.is_dir() else []
+        if not any(fnmatch(file, pattern) for file in here for pattern in VOCABULARIES):
+            raise TraubeError(f"{where}: no vocabulary; expected tokenizer.json")
+    pickled = [p.name for p in inside.glob("*") if p.suffix in PICKLES]
+    # only under this name are safetensors loaded in place of a pickle that lies beside them
+    if pickled and not any((inside / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")):
+        raise TraubeError(
+            f"{where}: pickled weights in {module['path'] or '.'} ({pickled[0]}); convert them to safetensors"
+        )
+
+
+def modules(folder: Path) -> list[dict[str, str]]:
+    """Path and class of each module that a folder in sentence-transformers' layout lists; none of any other folder."""
+    path = folder / "modules.json"
+    if not path.is_file():
+        return []
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8"))
+        return [{"path": str(m["path"]), "type": str(m["type"])} for m in listed]
+    except (ValueError, KeyError, TypeError):
+        raise TraubeError(f"{path}: broken json") from None
+
+
+def _stamp(path: Path) -> Stamp:
+    state = path.stat()
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+
+
+def stamps(folder: Path) -> dict[Path, Stamp]:
+    """The files that are read, by name, and what tells that one of them has been written since."""
+    return {path: _stamp(path) for path in files(folder)}
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of a model's folder that are read when it is loaded."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in UNREAD)
+    )
+
+
+@lru_cache(maxsize=512)
+def file_hash(path: Path, _stamp: Stamp) -> str:
+    """SHA-256 of a file, computed once for each stamp of it."""
+    return file_sha256(path)
