@@ -254,3 +254,40 @@ def test_queries_are_texts_of_the_corpus_after_the_items() -> None:
     assert corpus["text"].tolist() == ["a", "b", "which?"]
     assert make_split(indexed, "all", "none")["query_id"].tolist()[0] == text_id("which?")
     assert make_split(indexed, "all", "none")["query_id"].isna().tolist() == [False, True]
+
+
+# queries
+
+
+def asked(rows: list[tuple[str, str, str | None]]) -> Task:
+    """A task of (split, text, query)."""
+    records = pd.DataFrame(rows, columns=["split", "text", "query"])
+    corpus, indexed = index_texts(records)
+    splits = [make_split(group, str(name), "none") for name, group in indexed.groupby("split", sort=False)]
+    return Task(TaskCard(name="own"), corpus, pd.concat(splits, ignore_index=True))
+
+
+def test_a_split_knows_the_text_of_its_query() -> None:
+    task = asked([("a", "x", "why?"), ("a", "y", "why?"), ("b", "x", "how?"), ("b", "z", None), ("c", "y", None)])
+    queries = {s.split: None if s.query is None else task.texts[s.query] for s in task.test_splits()}
+    assert queries == {"a": "why?", "b": "how?", "c": None}
+
+
+def test_a_text_may_be_a_query_too() -> None:
+    task = asked([("a", "x", "y"), ("a", "y", "y")])
+    (split,) = task.test_splits()
+    assert split.query == split.rows[1]
+
+
+def test_a_split_that_names_two_queries_is_refused_by_name() -> None:
+    task = asked([("a", "x", "why?"), ("b", "x", "why?"), ("b", "y", "how?")])
+    with pytest.raises(
+        TraubeError, match=r"^own: split 'b' \(none\): its rows name 2 queries \('why\?', 'how\?'\); a split has one"
+    ):
+        list(task.test_splits())
+
+
+def test_a_query_that_is_no_text_of_the_corpus_is_refused() -> None:
+    task = asked([("a", "x", "why?"), ("a", "y", "why?")])
+    with pytest.raises(TraubeError, match=rf"^own: splits: query_id '{text_id('why?')}' is not in the corpus$"):
+        list(Task(task.card, task.corpus[:2], task.splits).test_splits())

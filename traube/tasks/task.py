@@ -88,6 +88,7 @@ class Split:
     items : int64 [n], the rows' numbers in the split
     rows : int64 [n], the rows' positions in the corpus
     labels : object [n] of str, or None where the split has no labels
+    query : the position in the corpus of the text of the split's query; None where there is none
     """
 
     split: str
@@ -95,6 +96,7 @@ class Split:
     items: NDArray[np.int64]
     rows: NDArray[np.int64]
     labels: NDArray[np.object_] | None
+    query: int | None = None
 
     @property
     def size(self) -> int:
@@ -161,13 +163,18 @@ class Task:
         return bool(self.splits["label"].notna().any())
 
     def test_splits(self, split_set: str = "default") -> Iterator[Split]:
-        """The clustering problems that the engine scores, in table order."""
+        """The clustering problems that the engine scores, in table order.
+
+        Raises
+        ------
+        TraubeError
+            If a text or a query is not in the corpus, or the rows of a split name more than one query; says which.
+        """
         table = self.splits[(self.splits["split_set"] == split_set) & (self.splits["part"] == "test")]
-        rows = pd.Index(self.corpus["text_id"]).get_indexer(table["text_id"])
-        if (rows < 0).any():
-            raise TraubeError(
-                f"{self.name}: splits: text_id '{table['text_id'].iloc[int(rows.argmin())]}' is not in the corpus"
-            )
+        corpus = pd.Index(self.corpus["text_id"])
+        rows = _positions(corpus, table["text_id"], f"{self.name}: splits: text_id")
+        codes, query_ids = pd.factorize(table["query_id"])  # -1 where there is none
+        queries = _positions(corpus, query_ids, f"{self.name}: splits: query_id")
         items = table["item"].to_numpy(np.int64)
         labels = table["label"].to_numpy(dtype=object, na_value=None)
         for (split, level), found in table.groupby(["split", "level"], sort=False).indices.items():
@@ -175,9 +182,20 @@ class Task:
                 split=str(split),
                 level=str(level),
                 items=items[found],
-                rows=rows[found].astype(np.int64),
+                rows=rows[found],
                 labels=None if all(label is None for label in labels[found]) else labels[found],
+                query=self._query(f"split '{split}' ({level})", queries[np.unique(codes[found][codes[found] >= 0])]),
             )
+
+    def _query(self, where: str, queries: NDArray[np.int64]) -> int | None:
+        """The one query of a split, from the positions of those that its rows name."""
+        if len(queries) > 1:
+            named = ", ".join(f"'{self.corpus['text'].iloc[i][:60]}'" for i in sorted(queries)[:3])
+            raise TraubeError(
+                f"{self.name}: {where}: its rows name {len(queries)} queries ({named}{', ...' if len(queries) > 3 else ''}); "
+                "a split has one at most"
+            )
+        return int(queries[0]) if len(queries) else None
 
     def validate(self, source: str = "") -> "Task":
         """Refuse a task whose numbers would be wrong.
@@ -210,6 +228,15 @@ class Task:
         for _, split, level in classes.index[classes < 2]:
             raise TraubeError(f"{where}: split '{split}' ({level}): there is only one class; clustering needs two")
         return self
+
+
+def _positions(corpus: pd.Index, text_ids: Iterable[str], where: str) -> NDArray[np.int64]:
+    """Where in the corpus some texts are, int64 [n]."""
+    ids = pd.Index(text_ids)
+    positions = corpus.get_indexer(ids)
+    if (positions < 0).any():
+        raise TraubeError(f"{where} '{ids[int(positions.argmin())]}' is not in the corpus")
+    return positions.astype(np.int64)
 
 
 def data_version(corpus_version: str, splits_version: str) -> str:
