@@ -1,5 +1,7 @@
 """A served clustering puts its own texts where they were, and new ones where they belong."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from scipy import sparse
 from traube import methods
 from traube.foundation.errors import TraubeError
 from traube.methods import parse_method
+from traube.methods.estimators.reducers import among_neighbours
 from traube.models import load_model
 from traube.serving import served as serving
 from traube.serving.describe import keywords
@@ -88,3 +91,61 @@ def test_a_model_whose_weights_have_changed_is_refused(tiny_bert: Path) -> None:
     clustering = Served(model.card, "another", method, 0, [], texts, vectors, vectors, clusters, {})
     with pytest.raises(TraubeError, match="its weights have changed"):
         clustering.predict(["the dog"])
+
+
+# what a part declares of itself
+
+
+class Halved:
+    """A reducer: the first half of the dimensions."""
+
+    def fit_transform(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(X)[:, : X.shape[1] // 2]
+
+
+def halve(build: object, vectors: np.ndarray, points: np.ndarray, new: np.ndarray) -> np.ndarray:
+    return new[:, : points.shape[1]]
+
+
+class Signs:
+    """A clusterer: by the sign of the second number; the seed says which is 1."""
+
+    def __init__(self, random_state: int, margin: float = 0.0) -> None:
+        self.flip, self.margin = random_state % 2, margin
+
+    def fit_predict(self, X: np.ndarray) -> np.ndarray:
+        return (X[:, 1] > self.margin).astype(np.int64) ^ self.flip
+
+
+def by_sign(build: Callable[..., Signs], points: np.ndarray, clusters: np.ndarray, new: np.ndarray) -> np.ndarray:
+    return build().fit_predict(new)
+
+
+@pytest.mark.usefixtures("registries")
+def test_new_texts_go_where_the_parts_say(tiny_task: Task) -> None:
+    methods.register_reducer("halved", Halved, place=halve)
+    methods.register_clusterer("signs", Signs, assign=by_sign)
+    clustering = served(tiny_task, "lsa", "halved/signs")
+    new = tiny_task.texts[:5]
+    again = clustering.predict(new)["cluster"].to_numpy()
+    assert np.array_equal(again, clustering.clusters[:5])
+    other = replace(clustering, seed=1)  # a part that is built again has the seed of the clustering
+    assert np.array_equal(other.predict(new)["cluster"], 1 - again)
+
+
+@pytest.mark.usefixtures("registries")
+def test_parts_that_say_nothing_use_the_neighbours_and_the_nearest_centre(tiny_task: Task) -> None:
+    methods.register_reducer("halved", Halved)
+    methods.register_clusterer("signs", Signs)
+    clustering = served(tiny_task, "lsa", "halved/signs")
+    points = among_neighbours(clustering.vectors[:5], clustering.vectors, clustering.points)
+    means = np.stack([clustering.points[clustering.clusters == c].mean(axis=0) for c in (0, 1)])
+    nearest = np.linalg.norm(points[:, None] - means[None], axis=2).argmin(axis=1)
+    assert clustering.predict(tiny_task.texts[:5])["cluster"].tolist() == nearest.tolist()
+
+
+def test_where_all_is_noise_new_texts_are_noise_too(tiny_task: Task) -> None:
+    clustering = served(tiny_task, "lsa", "none/kmeans")
+    clustering.clusters[:] = -1
+    found = clustering.predict(["kitchen oven salt"])
+    assert found["cluster"].tolist() == [-1] and found["distance"].isna().all()

@@ -153,7 +153,7 @@ class _Work:
     def _points(self, cell: Cell, i: int, reductions: dict[Path, Job | None]) -> tuple[Vectors, Job | None]:
         """What a cell clusters of split i, and the job that makes it; no job where it is there already."""
         method, split = cell.method, self.splits[i]
-        if method.reducer == "none":
+        if not method.reduces:
             return self.views[i], None
         path = reduction_path(self.store, cell.fingerprint, dict(cell.model_numerics), method, cell.seed, self.ids[i])
         if path not in reductions:

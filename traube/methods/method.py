@@ -39,6 +39,11 @@ class Method:
         return f"{self.reducer}/{self.clusterer}"
 
     @property
+    def reduces(self) -> bool:
+        """Whether other points are clustered than the vectors themselves."""
+        return not get_reducer(self.reducer).identity
+
+    @property
     def reducer_seeded(self) -> bool:
         """Whether the reduction depends on the seed."""
         return get_reducer(self.reducer).seeded
@@ -51,12 +56,12 @@ class Method:
     def unsupported(self) -> str | None:
         """Why this pair makes no sense, in one line; None if it does."""
         needs = get_clusterer(self.clusterer).needs
-        if needs == "reduced" and self.reducer == "none":
+        if needs == "reduced" and not self.reduces:
             return (
                 f"{self.clusterer} looks for dense regions, and unreduced vectors have too many dimensions "
                 f"for any to stand out: reduce them first, for example umap/{self.clusterer}"
             )
-        if needs == "vectors" and self.reducer != "none":
+        if needs == "vectors" and self.reduces:
             return (
                 f"{self.clusterer} compares directions, and angles about the arbitrary origin of {self.reducer} "
                 f"coordinates mean nothing: use none/{self.clusterer}, or a clusterer by distance"

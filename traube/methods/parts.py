@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.versions import versions
+from traube.methods.new_points import Assign, Place, as_they_are, by_neighbours, nearest_centre
 
 Needs = Literal["any", "reduced", "vectors"]
 NUMERICAL = ("numpy", "scipy", "scikit-learn")
@@ -30,6 +31,9 @@ class Part:
     needs : what a clusterer makes sense on: "any", "reduced" coordinates only, or the model's own "vectors" only
     version : of the part's own code; raise it when the same inputs would give another result
     libraries : the packages that do the numbers
+    identity : a reducer whose points are the vectors themselves: nothing is computed or stored
+    place : how a reducer places new vectors; by default among their nearest neighbours
+    assign : how a clusterer assigns new points; by default to the nearest centre
     """
 
     name: str
@@ -42,6 +46,13 @@ class Part:
     needs: Needs = "any"
     version: str = "1"
     libraries: tuple[str, ...] = NUMERICAL
+    identity: bool = False
+    place: Place = by_neighbours
+    assign: Assign = nearest_centre
+
+    def estimator(self, params: Mapping[str, Any], seed: int | None, **more: Any) -> Any:
+        """The estimator, not fitted, with its seed where it takes one."""
+        return self.build(**params, **({"random_state": seed} if self.seeded else {}), **more)
 
     @property
     def numerics(self) -> dict[str, str]:
@@ -102,6 +113,8 @@ def register_reducer(
     dense: bool = True,
     version: str = "1",
     libraries: Iterable[str] = NUMERICAL,
+    identity: bool = False,
+    place: Place | None = None,
     replace: bool = False,
 ) -> Part:
     """Add a reducer: anything that makes an estimator with `fit_transform(X) -> [n, m]`.
@@ -115,6 +128,8 @@ def register_reducer(
     dense : sparse vectors must be made dense for it (after a check of the memory)
     version : raise it when the code changes its results: its cells are computed again
     libraries : the packages that do its numbers; after an upgrade of one its cells are computed again
+    identity : its points are the vectors themselves
+    place : where new vectors go, a function of `traube.methods.new_points` or one like it; None = among their neighbours
     replace : put it in the place of one with the same name, such as in a notebook's cell that is run again
 
     Raises
@@ -131,6 +146,8 @@ def register_reducer(
         dense=dense,
         version=version,
         libraries=tuple(libraries),
+        identity=identity,
+        place=place or (as_they_are if identity else by_neighbours),
     )
     return _register(REDUCERS, part, replace)
 
@@ -147,6 +164,7 @@ def register_clusterer(
     needs: Needs = "any",
     version: str = "1",
     libraries: Iterable[str] = NUMERICAL,
+    assign: Assign = nearest_centre,
     replace: bool = False,
 ) -> Part:
     """Add a clusterer: anything that makes an estimator with `fit_predict(X) -> int [n]`, where -1 is noise.
@@ -155,6 +173,7 @@ def register_clusterer(
     ----------
     takes_k : `build` takes `n_clusters`; None = as its signature says
     quadratic, needs : see `Part`
+    assign : which cluster new points join, a function of `traube.methods.new_points` or one like it
     name, build, params, seeded, dense, version, libraries, replace : see `register_reducer`
 
     Raises
@@ -180,6 +199,7 @@ def register_clusterer(
         needs=needs,
         version=version,
         libraries=tuple(libraries),
+        assign=assign,
     )
     return _register(CLUSTERERS, part, replace)
 

@@ -60,7 +60,7 @@ def cluster_texts(
     encoder = load_model(model)
     encoder.fetch()
     values = Workbench.at(paths.home()).vectors_of_texts(texts, encoder).load()
-    points = values if method.reducer == "none" else methods.reduce(method.reducer, method.reducer_params, values, seed)
+    points = methods.reduce(method.reducer, method.reducer_params, values, seed) if method.reduces else values
     table = None
     if k is None and methods.CLUSTERERS[method.clusterer].takes_k:
         k, table = methods.choose_k(points, seed)

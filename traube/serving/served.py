@@ -1,15 +1,13 @@
 """A clustering that takes new texts: encode, reduce, assign. Kept as plain files, so that nothing is unpickled to serve it.
 
-A served clustering is that of a task's largest test split, exactly as it was scored. A new text is put among its texts by the
-reducer (principal components), or, where the reducer cannot place new points the way it placed the old ones (UMAP), at the mean
-of its nearest neighbours' places, weighted by their similarity: UMAP's own first guess. It joins the nearest centre, or, of
-HDBSCAN's clusters, the one that `approximate_predict` gives.
+A served clustering is that of a task's largest test split, exactly as it was scored. Where a new text is put among its texts,
+and which cluster it joins, the method's parts say (`Part.place`, `Part.assign`).
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,8 +20,8 @@ from traube import methods
 from traube.engine.cluster import reduction_path
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import atomic, write_json
-from traube.methods import CLUSTERERS, Method, get_reducer
-from traube.methods.estimators.reducers import among_neighbours
+from traube.methods import Method, get_clusterer, get_reducer
+from traube.methods.new_points import centres
 from traube.models import Model, ModelCard, Vectors, model_of
 from traube.report.comparison import Candidate
 from traube.serving.describe import keywords
@@ -62,24 +60,12 @@ class Served:
 
     @cached_property
     def model(self) -> Model:
-        """The model, if it is still the one that was scored.
-
-        Raises
-        ------
-        TraubeError
-            If its weights have changed since.
-        """
+        """The model of the card; `predict` refuses one whose weights have changed since."""
         return model_of(self.card)
 
     @cached_property
-    def ids(self) -> NDArray[np.int64]:
-        """The clusters without noise, int64 [k]."""
-        return np.unique(self.clusters[self.clusters >= 0])
-
-    @cached_property
-    def centres(self) -> NDArray[np.float64]:
-        """Their means, float64 [k, m]."""
-        return np.stack([np.asarray(self.points[self.clusters == c].mean(axis=0)).ravel() for c in self.ids])
+    def _centres(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        return centres(self.points, self.clusters)
 
     def predict(self, texts: Sequence[str]) -> pd.DataFrame:
         """Assign new texts.
@@ -98,12 +84,13 @@ class Served:
             raise TraubeError("give at least one text, none of them empty")
         points = self._placed(self._encoded(list(texts)))
         clusters = self._assigned(points)
-        at = np.searchsorted(self.ids, clusters)
+        ids, means = self._centres
+        at = np.searchsorted(ids, clusters)
         distances = np.full(len(texts), np.nan)
         for i, c in enumerate(clusters):
             if c >= 0:
                 row = np.asarray(points[i].todense()).ravel() if sparse.issparse(points) else points[i]
-                distances[i] = np.linalg.norm(row - self.centres[at[i]])
+                distances[i] = np.linalg.norm(row - means[at[i]])
         words = [", ".join(self.words.get(int(c), [])) for c in clusters]
         return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words})
 
@@ -113,31 +100,14 @@ class Served:
         return self.model.encode_new(self.corpus, texts)
 
     def _placed(self, vectors: Matrix) -> Matrix:
-        if self.method.reducer == "none":
-            return vectors
-        if self.method.reducer == "pca":
-            reducer = get_reducer("pca")
-            fitted = reducer.build(**self.method.reducer_params, random_state=self.seed).fit(self.vectors)
-            return np.asarray(fitted.transform(vectors), dtype=np.float32)
-        return among_neighbours(vectors, self.vectors, self.points)
+        reducer = get_reducer(self.method.reducer)
+        build = partial(reducer.estimator, self.method.reducer_params, self.seed)
+        return reducer.place(build, self.vectors, self.points, vectors)
 
     def _assigned(self, points: Matrix) -> NDArray[np.int64]:
-        if self.method.clusterer == "hdbscan":
-            return _approximate_predict(self.method.clusterer_params, self.points, self.clusters, points)
-        from sklearn.metrics import pairwise_distances_argmin
-
-        return self.ids[pairwise_distances_argmin(points, self.centres)].astype(np.int64)
-
-
-def _approximate_predict(params: Any, old: Matrix, clusters: NDArray[np.int64], new: Matrix) -> NDArray[np.int64]:
-    from hdbscan import approximate_predict
-
-    fitted = CLUSTERERS["hdbscan"].build(**params, prediction_data=True).fit(old)
-    # its numbers for the clusters may be others than the scored ones
-    number = {int(a): int(b) for a, b in zip(fitted.labels_, clusters, strict=True) if a >= 0}
-    if not number:
-        return np.full(new.shape[0], -1, dtype=np.int64)
-    return np.array([number.get(int(c), -1) for c in approximate_predict(fitted, new)[0]], dtype=np.int64)
+        clusterer = get_clusterer(self.method.clusterer)
+        build = partial(clusterer.estimator, self.method.clusterer_params, self.seed)
+        return clusterer.assign(build, self.points, self.clusters, points)
 
 
 # made, kept and found again
@@ -151,7 +121,8 @@ def freeze(store: Store, task: Task, candidate: Candidate, model: Model, vectors
     vectors : of the task's corpus, by that model
     """
     cell = store.cell(task.name, candidate.cells[0])
-    assert cell is not None
+    if cell is None:
+        raise TraubeError(f"task '{task.name}': cell {candidate.cells[0]} is not stored any more; run again")
     split = max(task.test_splits(split_set), key=lambda s: s.size)
     assignments, _ = store.assignments(task.name, candidate.cells[0])
     rows = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
@@ -162,7 +133,7 @@ def freeze(store: Store, task: Task, candidate: Candidate, model: Model, vectors
     texts = [task.texts[i] for i in split.rows]
     points = (
         values
-        if method.reducer == "none"
+        if not method.reduces
         else _points(store, cell, method, values, task.corpus["text_id"].to_numpy()[split.rows])
     )
     words = keywords(texts, clusters)
@@ -184,7 +155,7 @@ def _points(
 def save(served: Served, folder: Path) -> None:
     """Write a served clustering as plain files: JSON, `.npy` and, for sparse vectors, `.npz`."""
     _save_matrix(folder / "vectors", served.vectors)
-    if served.method.reducer != "none":
+    if served.method.reduces:
         _save_matrix(folder / "points", served.points)
     with atomic(folder / "clusters.npy") as temporary, temporary.open("wb") as file:
         np.save(file, served.clusters)
@@ -215,7 +186,7 @@ def load(folder: Path) -> Served:
         corpus=entry["corpus"],
         texts=entry["texts"],
         vectors=vectors,
-        points=vectors if method.reducer == "none" else _load_matrix(folder / "points"),
+        points=_load_matrix(folder / "points") if method.reduces else vectors,
         clusters=np.load(folder / "clusters.npy", allow_pickle=False),
         words={int(c): words for c, words in entry["words"].items()},
     )

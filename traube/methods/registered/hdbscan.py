@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+
+from traube.methods.new_points import Build, Clusters, Matrix
 from traube.methods.parts import NUMERICAL, register_clusterer
 
 PARAMS = {
@@ -22,6 +25,25 @@ def hdbscan(**params: Any) -> Any:
     return HDBSCAN(core_dist_n_jobs=1, **params)
 
 
+def assign(build: Build, points: Matrix, clusters: Clusters, new: Matrix) -> Clusters:
+    """The cluster that HDBSCAN's own `approximate_predict` gives each new point, or noise."""
+    from hdbscan import approximate_predict
+
+    fitted = build(prediction_data=True).fit(points)
+    # its numbers for the clusters may be others than the scored ones
+    number = {int(a): int(b) for a, b in zip(fitted.labels_, clusters, strict=True) if a >= 0}
+    if not number:
+        return np.full(new.shape[0], -1, dtype=np.int64)
+    return np.array([number.get(int(c), -1) for c in approximate_predict(fitted, new)[0]], dtype=np.int64)
+
+
 register_clusterer(
-    "hdbscan", hdbscan, PARAMS, takes_k=False, seeded=False, needs="reduced", libraries=(*NUMERICAL, "hdbscan")
+    "hdbscan",
+    hdbscan,
+    PARAMS,
+    takes_k=False,
+    seeded=False,
+    needs="reduced",
+    libraries=(*NUMERICAL, "hdbscan"),
+    assign=assign,
 )

@@ -11,4 +11,4 @@ def identity() -> Any:
     return Identity()
 
 
-register_reducer("none", identity, {}, seeded=False, dense=False, libraries=())
+register_reducer("none", identity, {}, seeded=False, dense=False, libraries=(), identity=True)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from traube.methods.new_points import by_transform
 from traube.methods.parts import register_reducer
 
 
@@ -11,4 +12,4 @@ def pca(**params: Any) -> Any:
     return Pca(**params)
 
 
-register_reducer("pca", pca, {"n_components": 2}, seeded=True, dense=False)
+register_reducer("pca", pca, {"n_components": 2}, seeded=True, dense=False, place=by_transform)

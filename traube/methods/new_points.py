@@ -1,0 +1,61 @@
+"""Where new texts go beside those that were clustered: what a part may declare of itself as `Part.place` or `Part.assign`.
+
+A clustering is served from its vectors, points and clusters alone, so a fitted estimator is never stored: what needs one
+fits it again, with the same parameters and seed.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
+Clusters: TypeAlias = NDArray[np.int64]
+# Makes the part's estimator, not fitted, with its parameters and seed; more parameters may be given.
+Build: TypeAlias = Callable[..., Any]
+# (build, vectors [n, d], points [n, m], new vectors [k, d]) -> new points [k, m]
+Place: TypeAlias = Callable[[Build, Matrix, Matrix, Matrix], Matrix]
+# (build, points [n, m], clusters [n], new points [k, m]) -> new clusters [k]; -1 is noise
+Assign: TypeAlias = Callable[[Build, Matrix, Clusters, Matrix], Clusters]
+
+
+# places
+
+
+def as_they_are(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
+    """For a reducer that changes nothing."""
+    return new
+
+
+def by_transform(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
+    """For a reducer that can be fitted again exactly, and then puts a new text where it would have put it at first."""
+    return np.asarray(build().fit(vectors).transform(new), dtype=np.float32)
+
+
+def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
+    """For any other: the mean of the places of a text's nearest neighbours, weighted by their similarity (UMAP's own first guess)."""
+    from traube.methods.estimators.reducers import among_neighbours
+
+    return among_neighbours(new, vectors, points)
+
+
+# clusters
+
+
+def centres(points: Matrix, clusters: Clusters) -> tuple[Clusters, NDArray[np.float64]]:
+    """The clusters without noise, int64 [k] in ascending order, and the means of their points, [k, m]."""
+    ids = np.unique(clusters[clusters >= 0])
+    means = [np.asarray(points[clusters == c].mean(axis=0)).ravel() for c in ids]
+    return ids, np.stack(means) if means else np.empty((0, points.shape[1]))
+
+
+def nearest_centre(build: Build, points: Matrix, clusters: Clusters, new: Matrix) -> Clusters:
+    """For any clusterer: the cluster whose mean is nearest; noise where there are no clusters."""
+    from sklearn.metrics import pairwise_distances_argmin
+
+    ids, means = centres(points, clusters)
+    if not len(ids):
+        return np.full(new.shape[0], -1, dtype=np.int64)
+    return ids[pairwise_distances_argmin(new, means)].astype(np.int64)
