@@ -10,7 +10,7 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from traube.benchmark.plan import CLUSTERING_VERSION, missing_cells
-from traube.benchmark.record import record
+from traube.benchmark.record import Recorder
 from traube.engine.cluster import cluster
 from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
@@ -38,7 +38,8 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult:
         began = time.perf_counter()
         store, workbench = storage.store, storage.workbench
-        found: Counter[str] = Counter()
+        recorder = Recorder(store, run_id=context.run.run_id)
+        statuses: Counter[str] = Counter()
         try:
             request = benchmark.request()
             model = encoder.model(context.partition_key, request.protocol.precision)
@@ -50,12 +51,12 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
             task = workbench.task(source.name)
             vectors = workbench.vectors(task, model, progress)
             for result in cluster(task, vectors, cells, store, progress):
-                found[result.status] += 1
+                statuses[result.status] += 1
                 if result.assignments is not None:
-                    store.save_assignments(source.name, result.cell.cell_id, result.assignments, result.seconds)
+                    recorder.clustered(result.cell, result.assignments, result.seconds)
                     continue
                 context.log.warning(f"{result.cell.title}: {result.status}: {result.reason}")
-                store.save_cell(record(result.cell, result.status, reason=result.reason, run_id=context.run.run_id))
+                recorder.without_clusters(result.cell, result.status, result.reason)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         stored = [c.cell_id for c in missing_cells(source.name, model, request, store)]
@@ -64,10 +65,10 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
                 digest([workbench.manifest(source.name).data_version, vectors.dimensions, sorted(stored)])
             ),
             metadata={
-                "clustered_now": found["done"],
-                "failed": found["failed"],
-                "unsupported": found["unsupported"],
-                "unavailable": found["unavailable"],
+                "clustered_now": statuses["done"],
+                "failed": statuses["failed"],
+                "unsupported": statuses["unsupported"],
+                "unavailable": statuses["unavailable"],
                 "seconds": time.perf_counter() - began,
             },
         )

@@ -9,18 +9,15 @@ from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
-from traube.benchmark.plan import Cell, cells_of, missing_cells
-from traube.benchmark.record import record
+from traube.benchmark.plan import cells_of, missing_cells
+from traube.benchmark.record import Recorder
 from traube.engine.progress import Progress
-from traube.engine.score import score
+from traube.engine.score import score_stored
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.metrics import SCORING_VERSION
-from traube.models import Vectors
 from traube.report.tables import summary
-from traube.store import Store
 from traube.tasks.source import Source
-from traube.tasks.task import Task
 
 
 def scores_asset(source: Source) -> dg.AssetsDefinition:
@@ -53,7 +50,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
                 c for c in missing_cells(source.name, model, request, store) if store.has_assignments(c.task, c.cell_id)
             ]
             vectors = None if task.labelled else workbench.vectors(task, model, progress)
-            _score(context, store, unscored, task, vectors, model.device, progress)
+            score_stored(task, unscored, Recorder(store, model.device, context.run.run_id), vectors, progress)
             asked = [cell.cell_id for cell in cells_of(source.name, workbench.manifest(source.name), model, request)]
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
@@ -82,26 +79,6 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
         )
 
     return scores
-
-
-def _score(
-    context: dg.AssetExecutionContext,
-    store: Store,
-    unscored: list[Cell],
-    task: Task,
-    vectors: Vectors | None,
-    device: str,
-    progress: Progress,
-) -> None:
-    """Score cell after cell in small groups, so that a crash loses little."""
-    for start in range(0, len(unscored), 8):
-        group = unscored[start : start + 8]
-        loaded = {cell.cell_id: store.assignments(cell.task, cell.cell_id) for cell in group}
-        found = score(task, pd.concat([frame for frame, _ in loaded.values()]), vectors, group[0].split_set, progress)
-        for cell in group:
-            store.save_scores(cell.task, cell.cell_id, found[found["cell_id"] == cell.cell_id])
-            seconds = loaded[cell.cell_id][1]
-            store.save_cell(record(cell, "done", seconds=seconds, device=device, run_id=context.run.run_id))
 
 
 def _metadata(table: pd.DataFrame) -> dict[str, dg.MetadataValue]:

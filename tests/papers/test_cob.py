@@ -10,7 +10,7 @@ import pytest
 from tests.training.test_training import words_task
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import cells
-from traube.benchmark.record import record
+from traube.benchmark.record import Recorder
 from traube.engine.cluster import cluster
 from traube.engine.score import score
 from traube.engine.workbench import Workbench
@@ -69,9 +69,8 @@ def _evaluate(store: Store, task: Task, name: str, protocol: object) -> None:
     for result in cluster(task, vectors, asked, store):
         assert result.assignments is not None
         found = score(task, result.assignments.assign(cell_id=result.cell.cell_id), vectors)
-        store.save_assignments(task.name, result.cell.cell_id, result.assignments, 0.0)
-        store.save_scores(task.name, result.cell.cell_id, found)
-        store.save_cell(record(result.cell, "done", seconds=0.0, device="cpu", run_id=""))
+        Recorder(store).clustered(result.cell, result.assignments, 0.0)
+        Recorder(store).scored(result.cell, found, 0.0)
 
 
 def test_results_are_means_over_splits_and_seeds_beside_the_papers(store: Store) -> None:

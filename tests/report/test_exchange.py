@@ -10,7 +10,7 @@ import pytest
 
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
-from traube.benchmark.record import record
+from traube.benchmark.record import Recorder
 from traube.engine.evaluate import evaluate_cells
 from traube.foundation.errors import TraubeError
 from traube.models import load_model
@@ -32,9 +32,8 @@ def store(tmp_path: Path, tiny_task: Task) -> Store:
     asked = cells(tiny_task, load_model("bow"), OWN)
     scores, assignments = evaluate_cells(tiny_task, load_model("bow"), asked)
     for cell in asked:
-        store.save_assignments("tiny", cell.cell_id, assignments[assignments["cell_id"] == cell.cell_id], 0.5)
-        store.save_scores("tiny", cell.cell_id, scores[scores["cell_id"] == cell.cell_id])
-        store.save_cell(record(cell, "done", seconds=0.5))
+        Recorder(store).clustered(cell, assignments[assignments["cell_id"] == cell.cell_id], 0.5)
+        Recorder(store).scored(cell, scores[scores["cell_id"] == cell.cell_id], 0.5)
     return store
 
 

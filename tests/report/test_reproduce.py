@@ -7,7 +7,7 @@ import pytest
 
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell, cells
-from traube.benchmark.record import record
+from traube.benchmark.record import Recorder
 from traube.engine.evaluate import evaluate_cells
 from traube.foundation.errors import TraubeError
 from traube.models import EmbeddingCache, load_model
@@ -30,9 +30,8 @@ def cell(home_: Path, tiny_task: Task) -> Cell:
     store.complete(tiny_task.card, store.save_splits(tiny_task.card, tiny_task.splits))
     (cell,) = cells(tiny_task, load_model("lsa"), OWN)
     scores, assignments = evaluate_cells(tiny_task, load_model("lsa"), [cell], home_)
-    store.save_assignments("tiny", cell.cell_id, assignments, 0.0)
-    store.save_scores("tiny", cell.cell_id, scores)
-    store.save_cell(record(cell, "done"))
+    Recorder(store).clustered(cell, assignments, 0.0)
+    Recorder(store).scored(cell, scores, 0.0)
     return cell
 
 

@@ -1,12 +1,19 @@
-"""Where a number comes from: what every cell remembers besides its id."""
+"""What became of a cell, and where its number comes from: what every cell remembers besides its id.
 
+`Recorder` is the only writer of a cell's files. How they lie on disk is told by `traube.store`.
+"""
+
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+import pandas as pd
+
 from traube.benchmark.plan import CLUSTERING_VERSION, Cell
 from traube.foundation.versions import versions
 from traube.metrics import SCORING_VERSION
+from traube.store import Store
 
 LIBRARIES = (
     "traube",
@@ -58,3 +65,35 @@ def record(
         "reason": reason,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Writes down what became of cells. A cell counts once its record is there, so that is written last.
+
+    Attributes
+    ----------
+    device : where the model's vectors were computed
+    run_id : of the run that asked for the cells; empty where nobody keeps runs
+    """
+
+    store: Store
+    device: str = "cpu"
+    run_id: str = ""
+
+    def clustered(self, cell: Cell, assignments: pd.DataFrame, seconds: float) -> None:
+        """Keep a cell's clusters (split, level, item, cluster) and the time they took. It counts once it is scored."""
+        self.store.save_assignments(cell.task, cell.cell_id, assignments, seconds)
+
+    def scored(self, cell: Cell, scores: pd.DataFrame, seconds: float) -> None:
+        """Keep a cell's scores (split, level, metric, value, replicates); `seconds` is the time its clustering took."""
+        self.store.save_scores(cell.task, cell.cell_id, scores)
+        self._record(cell, "done", seconds=seconds)
+
+    def without_clusters(self, cell: Cell, status: str, reason: str) -> None:
+        """Note that a cell is failed, unsupported or unavailable, and why."""
+        self._record(cell, status, reason=reason)
+
+    def _record(self, cell: Cell, status: str, *, reason: str = "", seconds: float = 0.0) -> None:
+        entry = record(cell, status, reason=reason, seconds=seconds, device=self.device, run_id=self.run_id)
+        self.store.save_cell(entry)

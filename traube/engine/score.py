@@ -1,16 +1,21 @@
 """Clusters to scores: every metric of every split, in the worker processes. The metrics themselves are in `traube.metrics`."""
 
+from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from traube.benchmark.plan import Cell
+from traube.benchmark.record import Recorder
 from traube.engine import workers
 from traube.engine.progress import SILENT, Progress
 from traube.models import Vectors
 from traube.tasks.task import Task, groups_of
 
+# A crash loses the scores of at most this many cells.
+CELLS_AT_ONCE = 8
 COLUMNS = ["cell_id", "split", "level", "metric", "value", "replicates"]
 
 
@@ -58,3 +63,32 @@ def score(
     except BrokenProcessPool as error:
         raise workers.broken(error) from None
     return pd.DataFrame(scores, columns=COLUMNS)
+
+
+def score_stored(
+    task: Task,
+    cells: Sequence[Cell],
+    recorder: Recorder,
+    vectors: Vectors | None = None,
+    progress: Progress = SILENT,
+) -> None:
+    """Score cells whose assignments are stored, and write their scores and records, a few cells at a time.
+
+    Parameters
+    ----------
+    vectors : of the corpus; needed where the task has no labels
+
+    Raises
+    ------
+    TraubeError
+        If assignments cannot be read, or a worker process was killed.
+    """
+    store = recorder.store
+    for start in range(0, len(cells), CELLS_AT_ONCE):
+        group = cells[start : start + CELLS_AT_ONCE]
+        stored = {cell.cell_id: store.assignments(cell.task, cell.cell_id) for cell in group}
+        assignments = pd.concat([frame for frame, _ in stored.values()])
+        scores = score(task, assignments, vectors, group[0].split_set, progress)
+        for cell in group:
+            _, seconds = stored[cell.cell_id]
+            recorder.scored(cell, scores[scores["cell_id"] == cell.cell_id], seconds)
