@@ -1,19 +1,39 @@
 """Traube: which text embedding groups these texts best?
 
-The library behind the platform. It never imports dagster or mlflow and works from a notebook with nothing running::
+The library behind the platform. It never imports dagster or mlflow and works from a notebook with nothing running.
 
-    from traube.engine.evaluate import evaluate_cells
-    from traube.models import load_model
-    from traube.benchmark.params import load_params
-    from traube.benchmark.plan import cells
-    from traube.tasks import load_task
+Texts with labels are a task; `evaluate` says how well a model's vectors, grouped by a method, agree with the labels:
 
-    task, model, protocol = load_task("pydocs_s2s"), load_model("bow"), load_params().chosen("paper")
-    methods = [protocol.method("none/minibatch_kmeans")]
-    scores, assignments = evaluate_cells(task, model, cells(task, model, protocol, methods=methods))
+>>> from traube import cluster_texts, evaluate, load_model, load_task, make_task
+>>> texts = ["a goal in the match", "the match ended without a goal", "the keeper saved the match",
+...          "the moon in its orbit", "an orbit around the moon", "a star and its moon"]
+>>> task = make_task(texts, labels=["sport", "sport", "sport", "space", "space", "space"])
+>>> scores, clusters = evaluate(task, load_model("minilm"), ["none/minibatch_kmeans", "none/agglomerative"])
+>>> scores[scores["metric"] == task.card.main_metric]["value"].tolist()
+[1.0, 1.0]
+
+Tasks and models that come with Traube, or have a card in `cards/`, are loaded by name:
+
+>>> load_task("pydocs_s2s").labelled, load_model("tfidf").name
+(True, 'tfidf')
+
+Texts without labels are grouped, and each group is described:
+
+>>> groups = cluster_texts(texts, k=2)
+>>> sorted(words[0] for words in groups.words.values())
+['match', 'moon']
 """
 
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from traube.engine.evaluate import evaluate
+    from traube.models import load_model
+    from traube.serving.cluster_texts import cluster_texts
+    from traube.tasks import load_task
+    from traube.tasks.task import make_task
 
 # Set before torch is imported anywhere: two torch threads that spin while they wait make everything else on the
 # machine, and torch itself, about twice as slow.
@@ -21,3 +41,25 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 __version__ = "0.1.0"
+__all__ = ["cluster_texts", "evaluate", "load_model", "load_task", "make_task"]
+
+# Imported when they are first asked for: pandas alone takes longer than most commands of the command line should.
+_HOME = {
+    "cluster_texts": "traube.serving.cluster_texts",
+    "evaluate": "traube.engine.evaluate",
+    "load_model": "traube.models",
+    "load_task": "traube.tasks",
+    "make_task": "traube.tasks.task",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'traube' has no attribute '{name}'")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,23 +1,112 @@
 """Texts to scores in one call, with nothing else running: embed, cluster, score.
 
-Unique texts are encoded once; a split is a view of the vectors. The stages by themselves are in `embed`, `cluster` and
-`score`; what is kept from run to run in the benchmark's store is written by the assets, not here.
+`evaluate` is for people, who name methods and seeds; `evaluate_cells` is for code that has planned its cells. The stages
+by themselves are in `embed`, `cluster` and `score`; what is kept from run to run in the benchmark's store is written by
+the assets, not here.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pandas as pd
 
-from traube.benchmark.plan import Cell
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import Cell, cells
 from traube.engine.cluster import cluster
 from traube.engine.progress import SILENT, Progress
 from traube.engine.score import score
 from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
+from traube.methods import Method, parse_method
 from traube.models import Model
 from traube.tasks.task import Task
+
+# What cells need of a protocol besides methods and seeds: its name, and the usual split set.
+_OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",))
+
+
+class Evaluation(NamedTuple):
+    """What an evaluation found.
+
+    Attributes
+    ----------
+    scores : DataFrame method, seed (empty where nothing is random), split, level, metric, value
+    assignments : DataFrame method, seed, split, level, item (the text's number in its split), cluster (-1 is noise)
+    """
+
+    scores: pd.DataFrame
+    assignments: pd.DataFrame
+
+
+def evaluate(
+    task: Task,
+    model: Model,
+    methods: Sequence[str | Method] = ("none/minibatch_kmeans",),
+    seeds: Sequence[int] = (42,),
+    *,
+    folder: Path | None = None,
+    progress: Progress = SILENT,
+) -> Evaluation:
+    """How well a model's vectors of a task's texts, grouped by each method, agree with the task's labels.
+
+    Parameters
+    ----------
+    task : from `load_task` or `make_task`
+    model : from `load_model`; its weights are downloaded if they are not on this machine
+    methods : like "umap/hdbscan", a reducer and a clusterer; see `traube.methods.REDUCERS` and `CLUSTERERS`. For parameters
+        of one's own, `traube.methods.parse_method`
+    seeds : of everything random; a method without randomness is computed once
+    folder : where vectors and reductions are kept between calls; by default nothing is kept
+    progress : who is told of work as it is done
+
+    Returns
+    -------
+    scores, assignments : see `Evaluation`; in the order of the methods and seeds given. `task.card.main_metric` names the
+        metric to look at first
+
+    Raises
+    ------
+    TraubeError
+        If the task is faulty, a method or the weights cannot be had, two methods have the same name, or a clustering fails
+        or makes no sense.
+
+    Examples
+    --------
+    >>> from traube import evaluate, load_model, make_task
+    >>> task = make_task(["a cat", "a cat cat", "dogs", "dogs dogs"], ["cat", "cat", "dog", "dog"])
+    >>> scores, assignments = evaluate(task, load_model("bow"), ["none/kmeans"], seeds=[1, 2])
+    >>> scores[scores["metric"] == "acc/noise_as_cluster"][["method", "seed", "value"]].values.tolist()
+    [['none/kmeans', 1, 1.0], ['none/kmeans', 2, 1.0]]
+    """
+    named = [methods] if isinstance(methods, str | Method) else methods
+    parsed = [parse_method(method) if isinstance(method, str) else method for method in named]
+    twice = [name for name, count in Counter(method.name for method in dict.fromkeys(parsed)).items() if count > 1]
+    if twice:
+        raise TraubeError(f"two methods are called '{twice[0]}': evaluate them one after the other")
+    model.fetch()
+    asked = cells(task, model, _OWN, methods=parsed, seeds=seeds)
+    scores, assignments = evaluate_cells(task, model, asked, folder, progress)
+    return Evaluation(
+        _named(scores.drop(columns="replicates"), asked),
+        _named(assignments, asked),
+    )
+
+
+def _named(table: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
+    """A table with method and seed in place of the cell's id, in the order of the cells."""
+    about = pd.DataFrame(
+        {
+            "cell_id": [cell.cell_id for cell in cells],
+            "method": [cell.method.name for cell in cells],
+            "seed": pd.array([cell.seed for cell in cells], dtype="Int64"),
+        }
+    )
+    named = about.merge(table, on="cell_id").drop(columns="cell_id")
+    order = ["method", "seed", "split", "level"]
+    return named[[*order, *(column for column in named if column not in order)]]
 
 
 def evaluate_cells(

@@ -11,7 +11,7 @@ from traube import methods
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError, Unsupported
-from traube.methods import Method
+from traube.methods import Method, parse_method
 from traube.models import load_model
 from traube.serving.describe import distances, keywords, typical
 
@@ -37,23 +37,35 @@ class Clusters:
 
 
 def cluster_texts(
-    texts: Sequence[str], *, model: str, method: Method, k: int | None = None, seed: int = 42
+    texts: Sequence[str],
+    *,
+    model: str = "minilm",
+    method: str | Method = "none/kmeans",
+    k: int | None = None,
+    seed: int = 42,
 ) -> Clusters:
-    """Group texts.
+    """Group texts, and say what each group is about.
+
+    Vectors are kept in TRAUBE_HOME, so that the same texts are not encoded twice.
 
     Parameters
     ----------
+    model : name of a model; its weights are downloaded if they are not on this machine
+    method : like "umap/hdbscan", a reducer and a clusterer
     k : number of clusters; by default the one with the best silhouette
+    seed : of everything random
 
     Raises
     ------
     TraubeError
         If there are no texts or fewer than clusters, or the method makes no sense.
     """
+    texts = list(texts)
     if not texts:
         raise TraubeError("there are no texts to group")
     if k is not None and k > len(texts):
         raise TraubeError(f"{k} clusters cannot be made of {len(texts)} texts")
+    method = parse_method(method) if isinstance(method, str) else method
     reason = method.unsupported()
     if reason:
         raise Unsupported(f"{method.name}: {reason}")

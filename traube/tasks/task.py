@@ -334,3 +334,39 @@ def make_split(
         },
         columns=list(SPLIT_COLUMNS),
     )
+
+
+def make_task(
+    texts: Iterable[str], labels: Iterable[object] | None = None, *, name: str = "texts", clusters: int | None = None
+) -> Task:
+    """A task of texts that are at hand: one split called `all`, with one level called `label`.
+
+    Parameters
+    ----------
+    labels : the gold label of each text; without them, clusterings are judged by their silhouette
+    clusters : number of clusters for a task without labels; by default the one with the best silhouette
+
+    Raises
+    ------
+    TraubeError
+        If there are no texts or an empty one, the labels are not as many as the texts, one is missing, or all are the same.
+
+    Examples
+    --------
+    >>> task = make_task(["a goal", "a match", "the moon"], ["sport", "sport", "space"])
+    >>> [(split.size, split.classes) for split in task.test_splits()]
+    [(3, 2)]
+    """
+    records = pd.DataFrame({"text": pd.array(list(texts), dtype="object")})
+    for i, text in enumerate(records["text"]):
+        if not isinstance(text, str) or not text.strip():
+            raise TraubeError(f"{name}: text {i} is empty, or is no text")
+    if labels is not None:
+        named = [None if pd.isna(label) else str(label) for label in list(labels)]
+        if len(named) != len(records):
+            raise TraubeError(f"{name}: there are {len(records)} texts and {len(named)} labels")
+        records["label"] = pd.array(named, dtype="object")
+    corpus, indexed = index_texts(records)
+    level = "none" if labels is None else "label"
+    splits = make_split(indexed, "all", level, label=None if labels is None else "label")
+    return Task(TaskCard(name=name, clusters=clusters), corpus, splits).validate()

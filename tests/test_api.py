@@ -1,0 +1,131 @@
+"""What `from traube import ...` offers: it is light, its examples are true, and nobody has to know cells or protocols."""
+
+import doctest
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import traube
+from traube import cluster_texts, evaluate, load_model, make_task
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
+from traube.methods import parse_method
+
+TEXTS = ["a goal", "a goal in the match", "the match", "the moon", "the moon and a star", "a star"]
+LABELS = ["sport", "sport", "sport", "space", "space", "space"]
+
+
+def test_importing_traube_is_quick_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, time; began = time.perf_counter(); import traube; took = time.perf_counter() - began\n"
+        "heavy = {'numpy', 'pandas', 'sklearn', 'scipy', 'torch', 'transformers', 'dagster', 'mlflow'} & set(sys.modules)\n"
+        "assert not heavy, heavy\nassert took < 0.1, took\nassert set(traube.__all__) <= set(dir(traube))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=paths.PROJECT)
+
+
+def test_every_name_is_there_and_another_is_not() -> None:
+    for name in traube.__all__:
+        assert callable(getattr(traube, name))
+    with pytest.raises(AttributeError, match=r"^module 'traube' has no attribute 'evaluat'$"):
+        _ = traube.evaluat
+
+
+@pytest.mark.parametrize(
+    "module", ["traube", "traube.engine.evaluate", "traube.tasks.task", "traube.serving.cluster_texts"]
+)
+def test_the_examples_of_the_docstrings_are_true(module: str) -> None:
+    found = doctest.testmod(import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert found.failed == 0
+    assert found.attempted or module.endswith("cluster_texts")
+
+
+def test_the_examples_of_the_readme_are_true() -> None:
+    lines = (paths.PROJECT / "README.md").read_text(encoding="utf-8").splitlines()
+    text = "\n".join("" if line.startswith("```") else line for line in lines)  # a fence is no output
+    example = doctest.DocTestParser().get_doctest(text, {}, "README", "README.md", 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert runner.run(example).failed == 0
+
+
+# evaluate
+
+
+def test_scores_and_clusters_are_told_by_method_and_seed() -> None:
+    methods = ["pca/minibatch_kmeans", "none/agglomerative"]
+    scores, assignments = evaluate(make_task(TEXTS, LABELS), load_model("bow"), methods, seeds=[2, 1])
+    assert list(scores) == ["method", "seed", "split", "level", "metric", "value"]
+    assert list(assignments) == ["method", "seed", "split", "level", "item", "cluster"]
+    for table in (scores, assignments):  # in the order asked for; what is not random has no seed
+        asked = table[["method", "seed"]].drop_duplicates()
+        assert asked["method"].tolist() == ["pca/minibatch_kmeans", "pca/minibatch_kmeans", "none/agglomerative"]
+        assert asked["seed"].tolist()[:2] == [2, 1] and asked["seed"].isna().tolist() == [False, False, True]
+    assert assignments["item"].tolist() == list(range(6)) * 3
+    assert set(scores["split"]) == {"all"} and set(scores["level"]) == {"label"}
+
+
+def test_a_method_may_be_named_alone_or_have_parameters_of_its_own() -> None:
+    task, bow = make_task(TEXTS, LABELS), load_model("bow")
+    alone, _ = evaluate(task, bow, "none/kmeans")
+    ten, _ = evaluate(task, bow, [parse_method("none/kmeans", {"kmeans": {"n_init": 10}})])
+    assert set(alone["method"]) == set(ten["method"]) == {"none/kmeans"}
+    both = [parse_method("none/kmeans", {"kmeans": {"n_init": n}}) for n in (1, 10)]
+    with pytest.raises(TraubeError, match=r"^two methods are called 'none/kmeans': evaluate them one after the other$"):
+        evaluate(task, bow, both)
+    with pytest.raises(TraubeError, match=r"^unknown clusterer 'kmean': did you mean kmeans"):
+        evaluate(task, bow, ["none/kmean"])
+
+
+def test_vectors_are_kept_where_somebody_says_so(tmp_path: Path, home: Path) -> None:
+    task, bow = make_task(TEXTS, LABELS), load_model("bow")
+    first = evaluate(task, bow)
+    assert not any(home.iterdir())
+    second = evaluate(task, bow, folder=tmp_path)
+    assert any(tmp_path.rglob("*.npz"))
+    pd.testing.assert_frame_equal(first.scores, second.scores)
+
+
+# make_task
+
+
+def test_texts_without_labels_are_a_task_too() -> None:
+    task = make_task(pd.Series(TEXTS, index=range(10, 16)), clusters=2)
+    scores, assignments = evaluate(task, load_model("lsa"), ["none/kmeans"])
+    assert set(scores["metric"]) == {"silhouette", "clusters", "noise_share"}
+    assert assignments["cluster"].nunique() == 2
+
+
+def test_labels_of_any_kind_are_names() -> None:
+    (split,) = make_task(TEXTS, [1, 1, 1, 2, 2, 2]).test_splits()
+    assert split.labels is not None and split.labels.tolist() == ["1", "1", "1", "2", "2", "2"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "message"),
+    [
+        ([], None, "texts: corpus: there are no texts"),
+        (["a", " "], None, "texts: text 1 is empty, or is no text"),
+        (["a", None], None, "texts: text 1 is empty, or is no text"),
+        (["a", "b"], ["x"], "texts: there are 2 texts and 1 labels"),
+        (["a", "b"], ["x", None], "texts: splits: row 1, column label: is missing"),
+        (["a", "b"], ["x", "x"], r"texts: split 'all' \(label\): there is only one class; clustering needs two"),
+    ],
+)
+def test_what_is_no_task_is_one_clear_error(texts: list[str], labels: list[str] | None, message: str) -> None:
+    with pytest.raises(TraubeError, match=rf"^{message}$"):
+        make_task(texts, labels)
+
+
+# cluster_texts
+
+
+def test_texts_are_grouped_with_nothing_but_texts() -> None:
+    groups = cluster_texts(pd.Series(TEXTS))
+    assert len(groups.labels) == 6 and set(groups.words) == set(groups.labels.tolist())
+    assert groups.k_table is not None  # the number of groups was chosen
+    same = cluster_texts(TEXTS, k=2, method="none/kmeans")
+    assert groups.k_table["k"].min() == 2 and len(set(same.labels.tolist())) == 2
