@@ -1,4 +1,7 @@
-"""`T/clusterings`: every missing cell of a task and a model, clustered. What is stored is not clustered again."""
+"""`T/clusterings`: every missing cell of a task and a model, clustered.
+
+What is stored is not clustered again.
+"""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What all stages share: keys, the partitions, and the guard against checks that failed in an earlier run."""
+"""What all stages share: keys, partitions, and the guard against checks that failed before."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -16,8 +16,9 @@ MODELS = dg.DynamicPartitionsDefinition(name="models")
 # what every night makes anew is late after a day and a bit, and amiss after a day and a half
 NIGHTLY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))
 
-# Declarative automation, for those who switch its sensor on. `missing` and not `eager`: eager passes over failed checks of
-# earlier runs, and over partitions that were there before it was first evaluated; a failed cell waits for somebody to ask again.
+# Declarative automation, for those who switch its sensor on. `missing` and not `eager`: eager
+# passes over failed checks of earlier runs, and over partitions that were there before it was first
+# evaluated; a failed cell waits for somebody to ask again.
 FILL = (
     dg.AutomationCondition.missing()
     & ~dg.AutomationCondition.any_deps_missing()
@@ -44,7 +45,7 @@ def model_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
 
 
 def refuse_failed_checks(context: dg.AssetExecutionContext, specs: Iterable[dg.AssetCheckSpec]) -> None:
-    """Stop where a blocking check of what lies upstream failed in an earlier run; Dagster blocks within one run only."""
+    """Stop where a blocking check upstream failed in an earlier run: Dagster sees one run only."""
     for spec in specs:
         record = context.instance.get_latest_asset_check_evaluation_record(spec.key) if spec.blocking else None
         event = record.event.dagster_event if record and record.event else None

@@ -1,4 +1,7 @@
-"""`T/embeddings`: a model's vectors of a task's texts. The value lies in the cache; what was encoded before is not encoded again."""
+"""`T/embeddings`: a model's vectors of a task's texts.
+
+The value lies in the cache; what was encoded before is not encoded again.
+"""
 
 import time
 from typing import Any

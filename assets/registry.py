@@ -1,4 +1,4 @@
-"""`registry`: which clustering of each task is served: the champion, and the challenger with the reason why it is not."""
+"""`registry`: which clustering of each task is served, and why the challenger is not."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ def registry(
     store, request = storage.store, benchmark.request()
     with locked(store.table("registry")):
         tasks = _tasks(store, list(request.tasks))
-        found = {
+        options = {
             name: candidates(
                 store,
                 name,
@@ -53,8 +53,8 @@ def registry(
             for name, task in tasks.items()
         }
         precision, split_set = request.protocol.precision, request.protocol.split_set
-        challengers, champions, newcomers = _sides(models, encoder, precision, storage.workbench, found)
-        verdicts = judge(store, tasks, found, challengers, champions, load_params().promotion, newcomers)
+        challengers, champions, newcomers = _sides(models, encoder, precision, storage.workbench, options)
+        verdicts = judge(store, tasks, options, challengers, champions, load_params().promotion, newcomers)
         notes = []
         for name, task in tasks.items():
             try:  # a model that is gone keeps only its own task from being served
@@ -88,15 +88,15 @@ def _sides(
     encoder: EncoderResource,
     precision: Precision | None,
     workbench: Workbench,
-    found: Mapping[str, "list[Candidate]"],
+    candidates: Mapping[str, "list[Candidate]"],
 ) -> tuple[dict[str, "Candidate"], dict[str, "Candidate | None"], dict[str, int]]:
-    """By task: the best candidate that can be served and is not the champion, the champion as scored on the present data, and
-    among how many newcomers the challenger is the best.
+    """By task: the best candidate that can be served and is not the champion, the champion as
+    scored on the present data, and among how many newcomers the challenger is the best.
     """
     newcomers: dict[str, int] = {}
     challengers: dict[str, Candidate] = {}
     champions: dict[str, Candidate | None] = {}
-    for task, options in found.items():
+    for task, options in candidates.items():
         held, version = models.held(task, CHAMPION), workbench.manifest(task).corpus_version
         present = {name: _present(encoder, name, precision, version) for name in {c.model for c in options}}
         weights = {c.key: w for c in options for w, fingerprint in [present[c.model]] if c.fingerprint == fingerprint}
@@ -104,7 +104,8 @@ def _sides(
             champions[task] = next((c for c in options if is_candidate(held, c, weights.get(c.key))), None)
         out = [held, *models.rejected(task)] if held else []
         new = [c for c in options if c.key in weights and not any(is_candidate(o, c, weights[c.key]) for o in out)]
-        # by the champion's method, where they are scored by it: the model is compared, and the choice is among few
+        # by the champion's method, where they are scored by it: the model is compared, and the
+        # choice is among few
         pool = [c for c in new if held and c.method == held.get("method")] or new
         if pool:
             challengers[task], newcomers[task] = pool[0], len(pool)
@@ -114,7 +115,7 @@ def _sides(
 def _present(
     encoder: EncoderResource, name: str, precision: Precision | None, corpus_version: str
 ) -> tuple[str | None, str | None]:
-    """The fingerprints of a model as it is now, by itself and on the task's corpus; None if it is gone."""
+    """A model's fingerprints now, by itself and on the task's corpus; None if it is gone."""
     try:
         model = encoder.model(name, precision)
         return model.fingerprint, fingerprint_on(model, corpus_version)

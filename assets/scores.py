@@ -82,7 +82,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
 
 
 def _metadata(table: pd.DataFrame) -> dict[str, dg.MetadataValue]:
-    """Per level the best method's score as a number, which Dagster plots across models, and the whole table."""
+    """Per level the best method's score, which Dagster plots across models; and the whole table."""
     shown = table[["level", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds"]]
     metadata: dict[str, dg.MetadataValue] = {"scores": dg.MetadataValue.md(markdown(shown.round(4)))}
     for level, rows in table.groupby("level"):

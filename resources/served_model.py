@@ -1,4 +1,7 @@
-"""The code that MLflow stores with a served clustering, and runs to load it. What it reads are plain files, no pickles."""
+"""The code that MLflow stores with a served clustering, and runs to load it.
+
+What it reads are plain files, no pickles.
+"""
 
 from pathlib import Path
 

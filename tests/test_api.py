@@ -1,4 +1,4 @@
-"""What `from traube import ...` offers: it is light, its examples are true, and nobody has to know cells or protocols."""
+"""What `from traube import ...` offers: it is light, and its examples are true."""
 
 import doctest
 import subprocess

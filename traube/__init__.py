@@ -1,8 +1,10 @@
 """Traube: which text embedding groups these texts best?
 
-The library behind the platform. It never imports dagster or mlflow and works from a notebook with nothing running.
+The library behind the platform. It never imports dagster or mlflow and works from a notebook with
+nothing running.
 
-Texts with labels are a task; `evaluate` says how well a model's vectors, grouped by a method, agree with the labels:
+Texts with labels are a task; `evaluate` says how well a model's vectors, grouped by a method, agree
+with the labels:
 
 >>> from traube import cluster_texts, evaluate, load_model, load_task, make_task
 >>> texts = ["a goal in the match", "the match ended without a goal", "the keeper saved the match",
@@ -35,15 +37,16 @@ if TYPE_CHECKING:
     from traube.tasks import load_task
     from traube.tasks.task import make_task
 
-# Set before torch is imported anywhere: two torch threads that spin while they wait make everything else on the
-# machine, and torch itself, about twice as slow.
+# Set before torch is imported anywhere: two torch threads that spin while they wait make everything
+# else on the machine, and torch itself, about twice as slow.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 __version__ = "0.1.0"
 __all__ = ["cluster_texts", "evaluate", "load_model", "load_task", "make_task"]
 
-# Imported when they are first asked for: pandas alone takes longer than most commands of the command line should.
+# Imported when they are first asked for: pandas alone takes longer than most commands of the
+# command line should.
 _HOME = {
     "cluster_texts": "traube.serving.cluster_texts",
     "evaluate": "traube.engine.evaluate",

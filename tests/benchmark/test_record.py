@@ -1,4 +1,6 @@
-"""One writer for what became of a cell: files in an order that leaves nothing half done, and a record that says where from."""
+"""One writer for what became of a cell: files in an order that leaves nothing half done, and a
+record that says where from.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The one place that knows a task's vectors under a model: made once, and found again by whoever asks."""
+"""A task's vectors under a model: made once, and found again by whoever asks."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Lexical baselines are fitted on the texts they are given, so their vectors hold for one corpus only."""
+"""Lexical baselines are fitted on the texts given: their vectors hold for one corpus only."""
 
 from pathlib import Path
 

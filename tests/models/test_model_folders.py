@@ -1,4 +1,6 @@
-"""A matrix of model folders: each gives the vectors of `SentenceTransformer.encode` bit for bit, or is refused with the reason."""
+"""A matrix of model folders: each gives the vectors of `SentenceTransformer.encode` bit for bit, or
+is refused with the reason.
+"""
 
 import json
 import shutil

@@ -1,4 +1,6 @@
-"""Sentence-transformers models: the same vectors as the original library's, faster, and never code or pickles from a folder."""
+"""Sentence-transformers models: the same vectors as the original library's, faster, and never code
+or pickles from a folder.
+"""
 
 import json
 import logging
@@ -251,7 +253,7 @@ def test_pickles_are_never_opened(copy: Path, tmp_path: Path) -> None:
 
 
 class Tight(Transformer):
-    """Has room for three texts at a time: a GPU's memory, which a machine without GPU cannot run out of."""
+    """Has room for three texts at a time, as if a GPU's memory were that small."""
 
     room = 3
 

@@ -1,4 +1,4 @@
-"""What may be asked of every model, whatever its kind: nobody outside of `traube.models` looks at its class."""
+"""What may be asked of every model, whatever its kind: nobody looks at its class."""
 
 from pathlib import Path
 

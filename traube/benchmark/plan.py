@@ -1,7 +1,8 @@
 """What is missing: nothing else is ever computed.
 
-A cell is task x model x method x seed x protocol. Its id hashes everything its number depends on, so that a new seed, method,
-model, fingerprint or data version adds exactly its own cells, and what is stored is never computed twice.
+A cell is task x model x method x seed x protocol. Its id hashes everything its number depends on,
+so that a new seed, method, model, fingerprint or data version adds exactly its own cells, and what
+is stored is never computed twice.
 """
 
 from collections.abc import Iterable, Sequence
@@ -105,7 +106,7 @@ def _cells(
 ) -> list[Cell]:
     fingerprint = fingerprint_on(model, manifest.corpus_version)
     version = data_version(manifest.corpus_version, manifest.splits_version)
-    found = [
+    made = [
         Cell(
             task=card.name,
             family=card.family,
@@ -122,7 +123,7 @@ def _cells(
         for method in (methods or protocol.methods())
         for seed in ((seeds or protocol.seeds) if method.seeded else (None,))
     ]
-    return list(dict.fromkeys(found))  # a seed or method may be named twice
+    return list(dict.fromkeys(made))  # a seed or method may be named twice
 
 
 def wanted_models(params: Params) -> tuple[str, ...]:
@@ -166,8 +167,10 @@ class Plan:
 
 
 def unread(tasks: Iterable[str], store: Store) -> tuple[list[str], dict[str, str]]:
-    """Tasks whose stored tables are absent or older than the raw data; and those that are unavailable, with the reason."""
-    found, unavailable = [], {}
+    """Tasks whose stored tables are absent or older than the raw data; and those that are
+    unavailable, with the reason.
+    """
+    new, unavailable = [], {}
     for name in tasks:
         source = get_source(name)
         reason = source.missing()
@@ -176,8 +179,8 @@ def unread(tasks: Iterable[str], store: Store) -> tuple[list[str], dict[str, str
             continue
         manifest = store.manifest(name)
         if manifest is None or manifest.raw_version != source.raw_version():
-            found.append(name)
-    return found, unavailable
+            new.append(name)
+    return new, unavailable
 
 
 def plan(request: Request, store: Store) -> Plan:
@@ -212,7 +215,8 @@ def plan(request: Request, store: Store) -> Plan:
 
 
 def _usable(name: str, request: Request, unavailable: dict[str, str]) -> Model | None:
-    """A model whose weights are here and sound; if not, the reason is noted: one bad model does not stop the others.
+    """A model whose weights are here and sound; if not, the reason is noted: one bad model does not
+    stop the others.
 
     Raises
     ------
@@ -240,7 +244,8 @@ def cells_of(task: str, manifest: Manifest, model: Model, request: Request) -> l
 def stored(cell: Cell, store: Store) -> bool:
     """Whether a cell needs no work: it is scored by today's metrics, or was found to make no sense.
 
-    One that failed is tried again, and so is one that did not fit the memory there was (`unavailable`).
+    One that failed is tried again, and so is one that did not fit the memory there was
+    (`unavailable`).
     """
     record = store.cell(cell.task, cell.cell_id)
     if record is None or record["status"] in ("failed", "unavailable"):

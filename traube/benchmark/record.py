@@ -33,8 +33,8 @@ LIBRARIES = (
 def library_versions() -> dict[str, str]:
     import platform
 
-    found = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
-    return found | versions(LIBRARIES)
+    system = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
+    return system | versions(LIBRARIES)
 
 
 def record(
@@ -69,7 +69,9 @@ def record(
 
 @dataclass(frozen=True)
 class Recorder:
-    """Writes down what became of cells. A cell counts once its record is there, so that is written last.
+    """Writes down what became of cells.
+
+    A cell counts once its record is there, so that is written last.
 
     Attributes
     ----------
@@ -82,11 +84,19 @@ class Recorder:
     run_id: str = ""
 
     def clustered(self, cell: Cell, assignments: pd.DataFrame, seconds: float) -> None:
-        """Keep a cell's clusters (split, level, item, cluster) and the time they took. It counts once it is scored."""
+        """Keep a cell's clusters (split, level, item, cluster) and the time they took.
+
+        It counts once it is scored.
+        """
         self.store.save_assignments(cell.task, cell.cell_id, assignments, seconds)
 
     def scored(self, cell: Cell, scores: pd.DataFrame, seconds: float) -> None:
-        """Keep a cell's scores (split, level, metric, value, replicates); `seconds` is the time its clustering took."""
+        """Keep a cell's scores (split, level, metric, value, replicates); it counts from now on.
+
+        Parameters
+        ----------
+        seconds : the time its clustering took
+        """
         self.store.save_scores(cell.task, cell.cell_id, scores)
         self._record(cell, "done", seconds=seconds)
 

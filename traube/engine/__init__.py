@@ -1,1 +1,4 @@
-"""The engine: texts, vectors, reductions, clusters, scores. It computes cells; it does not choose them."""
+"""The engine: texts, vectors, reductions, clusters, scores.
+
+It computes cells; it does not choose them.
+"""

@@ -1,7 +1,7 @@
 """Vectors to clusters: what each cell's method makes of each split.
 
-A reduction is computed once for all clusterers, and for all levels with the same texts, and kept. Which jobs there are is
-said here; `traube.engine.schedule` runs them side by side.
+A reduction is computed once for all clusterers, and for all levels with the same texts, and kept.
+Which jobs there are is said here; `traube.engine.schedule` runs them side by side.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,8 @@ def cluster(
 ) -> Iterator[CellResult]:
     """Cluster the test splits of a task by each cell's method; results come as cells are finished.
 
-    One cell that fails does not stop the others. Reductions are kept in the store and found there the next time.
+    One cell that fails does not stop the others. Reductions are kept in the store and found there
+    the next time.
 
     Raises
     ------
@@ -151,7 +152,7 @@ class _Work:
         return [job for job in reductions.values() if job], clusterings
 
     def _points(self, cell: Cell, i: int, reductions: dict[Path, Job | None]) -> tuple[Vectors, Job | None]:
-        """What a cell clusters of split i, and the job that makes it; no job where it is there already."""
+        """What a cell clusters of split i, and the job that makes it, if it is not there yet."""
         method, split = cell.method, self.splits[i]
         if not method.reduces:
             return self.views[i], None
@@ -180,7 +181,7 @@ def reduction_path(
     seed: int | None,
     text_ids: NDArray[np.object_],
 ) -> Path:
-    """Where the reduced vectors of some texts, in that order, are kept; `numerics` is what computed the vectors."""
+    """Where the points of some texts are kept; `numerics` is what computed their vectors."""
     texts = blake2b("".join(text_ids).encode(), digest_size=8).hexdigest()
     seed = seed if method.reducer_seeded else None
     params = dict(method.reducer_params)

@@ -1,4 +1,6 @@
-"""Texts to vectors. A text is encoded once, whoever asks; a model that is fitted on the corpus keeps one matrix of it.
+"""Texts to vectors.
+
+A text is encoded once, whoever asks; a model that is fitted on the corpus keeps one matrix of it.
 
 Which folder a task's vectors lie in is not decided here, but in `traube.engine.workbench`.
 """
@@ -33,7 +35,8 @@ def embed(
     Parameters
     ----------
     texts : the corpus, in order
-    matrix : where the vectors of a corpus-bound model are kept (path without suffix; what computes them is added to the name)
+    matrix : where the vectors of a corpus-bound model are kept (path without suffix; what computes
+        them is added to the name)
 
     Returns
     -------
@@ -59,8 +62,9 @@ def embed_task(
 ) -> tuple[Vectors, int]:
     """Vectors of a task's scored texts, computing only those that are not stored.
 
-    A corpus-bound model is fitted on the whole corpus. Any other encodes `task.scored` alone: what only a trainer sees
-    (most of 20 Newsgroups) is not encoded here, and loading such a row is an error.
+    A corpus-bound model is fitted on the whole corpus. Any other encodes `task.scored` alone: what
+    only a trainer sees (most of 20 Newsgroups) is not encoded here, and loading such a row is an
+    error.
 
     Returns
     -------
@@ -84,7 +88,7 @@ def embed_task(
 
 
 def _encode(texts: list[str], encoder: Encoder, shelf: Shelf, progress: Progress) -> None:
-    """Encode texts and put them on the shelf every few seconds, and whatever is ready when something goes wrong."""
+    """Encode texts, and put what is ready on the shelf every few seconds and on any error."""
     progress.total("texts", len(texts))
     unwritten: list[tuple[list[str], NDArray[np.float32]]] = []
     written = time.monotonic()

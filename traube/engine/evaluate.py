@@ -1,8 +1,8 @@
 """Texts to scores in one call, with nothing else running: embed, cluster, score.
 
-`evaluate` is for people, who name methods and seeds; `evaluate_cells` is for code that has planned its cells. The stages
-by themselves are in `embed`, `cluster` and `score`; what is kept from run to run in the benchmark's store is written by
-the assets, not here.
+`evaluate` is for people, who name methods and seeds; `evaluate_cells` is for code that has planned
+its cells. The stages by themselves are in `embed`, `cluster` and `score`; what is kept from run to
+run in the benchmark's store is written by the assets, not here.
 """
 
 from collections import Counter
@@ -29,12 +29,13 @@ _OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",))
 
 
 class Evaluation(NamedTuple):
-    """What an evaluation found.
+    """What came of an evaluation.
 
     Attributes
     ----------
     scores : DataFrame method, seed (empty where nothing is random), split, level, metric, value
-    assignments : DataFrame method, seed, split, level, item (the text's number in its split), cluster (-1 is noise)
+    assignments : DataFrame method, seed, split, level, item (the text's number in its split),
+        cluster (-1 is noise)
     """
 
     scores: pd.DataFrame
@@ -50,28 +51,28 @@ def evaluate(
     folder: Path | None = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
-    """How well a model's vectors of a task's texts, grouped by each method, agree with the task's labels.
+    """How well the groups that each method makes of a model's vectors agree with a task's labels.
 
     Parameters
     ----------
     task : from `load_task` or `make_task`
     model : from `load_model`; its weights are downloaded if they are not on this machine
-    methods : like "umap/hdbscan", a reducer and a clusterer; see `traube.methods.REDUCERS` and `CLUSTERERS`. For parameters
-        of one's own, `traube.methods.parse_method`
+    methods : like "umap/hdbscan", a reducer and a clusterer; see `traube.methods.REDUCERS` and
+        `CLUSTERERS`. For parameters of one's own, `traube.methods.parse_method`
     seeds : of everything random; a method without randomness is computed once
     folder : where vectors and reductions are kept between calls; by default nothing is kept
     progress : who is told of work as it is done
 
     Returns
     -------
-    scores, assignments : see `Evaluation`; in the order of the methods and seeds given. `task.card.main_metric` names the
-        metric to look at first
+    scores, assignments : see `Evaluation`; in the order of the methods and seeds given.
+        `task.card.main_metric` names the metric to look at first
 
     Raises
     ------
     TraubeError
-        If the task is faulty, a method or the weights cannot be had, two methods have the same name, or a clustering fails
-        or makes no sense.
+        If the task is faulty, a method or the weights cannot be had, two methods have the same
+        name, or a clustering fails or makes no sense.
 
     Examples
     --------
@@ -127,7 +128,8 @@ def evaluate_cells(
     Raises
     ------
     TraubeError
-        If the task is faulty (Task.validate), there are no cells, or a cell fails or is unsupported.
+        If the task is faulty (Task.validate), there are no cells, or a cell fails or is
+        unsupported.
     """
     if not cells:
         raise TraubeError(f"task '{task.name}': there are no cells to evaluate")

@@ -1,4 +1,7 @@
-"""Who is told of work as it is done. The engine and the trainers call it; what shows it to people does not belong here."""
+"""Who is told of work as it is done.
+
+The engine and the trainers call it; what shows it to people does not belong here.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Jobs for the worker processes, some of which wait for another. It knows nothing of cells, splits or vectors."""
+"""Jobs for the worker processes, some of which wait for another.
+
+It knows nothing of cells, splits or vectors.
+"""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -17,7 +20,8 @@ class Job:
 
     Attributes
     ----------
-    function, args : of the call; the bytes of memory that it may take are added as the last argument
+    function, args : of the call; the bytes of memory that it may take are added as the last
+        argument
     after : the job that must have ended well before
     """
 
@@ -28,7 +32,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a job has no result: `status` is failed, unsupported or unavailable (does not fit the memory)."""
+    """Why a job has no result.
+
+    Attributes
+    ----------
+    status : failed, unsupported or unavailable (does not fit the memory)
+    reason : in one line
+    """
 
     status: str
     reason: str
@@ -37,10 +47,11 @@ class Failure:
 def run(jobs: Sequence[Job]) -> Generator[tuple[Job, Any], None, None]:
     """Run jobs side by side; give each with its result, or its Failure, as soon as it has ended.
 
-    Jobs start in the order given; those that waited for another start right after it, before the rest. At most twice as
-    many are under way as there are workers: none of them is ever idle, and little is lost when somebody stops. A job whose
-    predecessor failed is not started, and has the same failure. If anything is raised, here or by whoever closes this
-    iterator, the workers are stopped at once.
+    Jobs start in the order given; those that waited for another start right after it, before the
+    rest. At most twice as many are under way as there are workers: none of them is ever idle, and
+    little is lost when somebody stops. A job whose predecessor failed is not started, and has the
+    same failure. If anything is raised, here or by whoever closes this iterator, the workers are
+    stopped at once.
 
     Raises
     ------

@@ -1,4 +1,7 @@
-"""Clusters to scores: every metric of every split, in the worker processes. The metrics themselves are in `traube.metrics`."""
+"""Clusters to scores: every metric of every split, in the worker processes.
+
+The metrics themselves are in `traube.metrics`.
+"""
 
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -35,8 +38,8 @@ def score(
 
     Returns
     -------
-    DataFrame cell_id, split, level, metric, value, replicates (float64 [GROUPS], the value without each group of texts; None
-    of numbers that are no metric)
+    DataFrame cell_id, split, level, metric, value, replicates (float64 [GROUPS], the value without
+    each group of texts; None of numbers that are no metric)
 
     Raises
     ------
@@ -72,7 +75,8 @@ def score_stored(
     vectors: Vectors | None = None,
     progress: Progress = SILENT,
 ) -> None:
-    """Score cells whose assignments are stored, and write their scores and records, a few cells at a time.
+    """Score cells whose assignments are stored, and write their scores and records, a few cells at
+    a time.
 
     Parameters
     ----------

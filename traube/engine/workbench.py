@@ -1,4 +1,6 @@
-"""The one place that answers: this task's vectors under this model. It knows which folder they lie in, and makes those absent.
+"""The one place that answers: this task's vectors under this model.
+
+It knows which folder they lie in, and makes those absent.
 
 What is done with them (clusters, scores, figures, a served clustering) does not belong here.
 """
@@ -62,22 +64,29 @@ class Workbench:
         return manifest
 
     def encoded(self, task: Task, model: Model, progress: Progress = SILENT) -> tuple[Vectors, int]:
-        """A task's vectors under a model, and how many texts had to be encoded for it (see `embed_task`).
+        """A task's vectors under a model, and how many texts had to be encoded for them.
 
         Raises
         ------
         TraubeError
-            If the task has no test split, the model's weights are not here, or a text cannot be encoded.
+            If the task has no test split, the model's weights are not here, or a text cannot be
+            encoded.
         """
         matrix = self.store.matrix(task.name, fingerprint_on(model, task.corpus_version))
         return embed_task(task, model, self.cache, matrix, progress)
 
     def vectors(self, task: Task, model: Model, progress: Progress = SILENT) -> Vectors:
-        """A task's vectors under a model; Vectors [n, d], a row for each text of the corpus. Raises what `encoded` does."""
+        """A task's vectors under a model; Vectors [n, d], a row for each text of the corpus.
+
+        Raises what `encoded` does.
+        """
         return self.encoded(task, model, progress)[0]
 
     def vectors_of_texts(self, texts: Sequence[str], model: Model, progress: Progress = SILENT) -> Vectors:
-        """The vectors of any texts, which are the corpus of a corpus-bound model; Vectors [n, d]. Raises what `encoded` does."""
+        """The vectors of any texts, to which a corpus-bound model is fitted; Vectors [n, d].
+
+        Raises what `encoded` does.
+        """
         corpus = digest([text_id(text) for text in texts])
         matrix = self.store.matrix("texts", digest([model.fingerprint, corpus]))
         return embed(texts, model, self.cache, matrix, progress)[0]

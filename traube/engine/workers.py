@@ -1,4 +1,7 @@
-"""One long-lived process per core: numba compiles UMAP once in each, and each keeps to one thread; and what they do."""
+"""The worker processes, one per core, and the units of work that they do.
+
+They live long, because numba compiles UMAP once in each; and each keeps to one thread.
+"""
 
 import os
 import signal
@@ -64,7 +67,7 @@ def memory() -> int:
 
 
 def broken(error: Exception) -> TraubeError:
-    """The error for a pool that broke: mostly the system killed a process that took too much memory."""
+    """The error for a pool that broke: mostly, a process took too much memory and was killed."""
     if type(error).__name__ == "TerminatedWorkerError":
         return TraubeError(
             "a worker process was killed, most likely for lack of memory; what is finished is kept, run again"
@@ -79,7 +82,7 @@ def reason(error: BaseException) -> str:
 
 
 def _sent_whole(function: Callable[P, T]) -> Callable[P, T]:
-    """Let only errors out that can be sent to the parent: one that cannot would break the whole pool."""
+    """Let only errors out that can be sent to the parent: another would break the pool."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -92,7 +95,8 @@ def _sent_whole(function: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
-# The units of work. They are given the parts themselves: a worker does not know what was registered in the parent.
+# The units of work. They are given the parts themselves: a worker does not know what was registered
+# in the parent.
 
 
 @_sent_whole
@@ -108,7 +112,10 @@ def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, p
 def cluster(
     points: Vectors, clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
 ) -> tuple[NDArray[np.int64], float]:
-    """Labels of a split, int64 [n], and the seconds it took. Without k, the one with the best silhouette is taken."""
+    """Labels of a split, int64 [n], and the seconds it took.
+
+    Without k, the one with the best silhouette is taken.
+    """
     methods.CLUSTERERS[clusterer.name] = clusterer
     values = points.load()
     if k is None and clusterer.takes_k:
@@ -124,7 +131,9 @@ def score(
     groups: NDArray[np.int64],
     vectors: Vectors | None,
 ) -> tuple[dict[str, float], dict[str, NDArray[np.float64]]]:
-    """Every metric of a split, against its labels or, where it has none, of its vectors; and the metrics without each group of texts."""
+    """Every metric of a split, against its labels or, where it has none, of its vectors; and the
+    metrics without each group of texts.
+    """
     from traube.metrics import clustering  # brings scikit-learn, which only workers need
 
     if labels is not None:

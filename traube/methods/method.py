@@ -12,7 +12,9 @@ Params = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Method:
-    """A reducer and a clusterer by name, with parameters. Those not given are filled in with the defaults.
+    """A reducer and a clusterer by name, with parameters.
+
+    Those not given are filled in with the defaults.
 
     Raises
     ------
@@ -26,7 +28,8 @@ class Method:
     clusterer_params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Resolved at once, so that a misspelt parameter is found before hours of work, and equal methods are equal.
+        # Resolved at once, so that a misspelt parameter is found before hours of work, and equal
+        # methods are equal.
         object.__setattr__(self, "reducer_params", get_reducer(self.reducer).resolve(self.reducer_params))
         object.__setattr__(self, "clusterer_params", get_clusterer(self.clusterer).resolve(self.clusterer_params))
 
@@ -88,8 +91,8 @@ def parse_method(name: str, params: Params | None = None) -> Method:
 
     Parameters
     ----------
-    params : parameters by part, such as {"umap": {"n_neighbors": 30}}. One table may serve many methods: what it
-        says of other parts is left aside.
+    params : parameters by part, such as {"umap": {"n_neighbors": 30}}. One table may serve many
+        methods: what it says of other parts is left aside.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Where new texts go beside those that were clustered: what a part may declare of itself as `Part.place` or `Part.assign`.
+"""Where new texts go beside those that were clustered: a part's `place` and `assign`.
 
-A clustering is served from its vectors, points and clusters alone, so a fitted estimator is never stored: what needs one
-fits it again, with the same parameters and seed.
+A clustering is served from its vectors, points and clusters alone, so a fitted estimator is never
+stored: what needs one fits it again, with the same parameters and seed.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from scipy import sparse
 
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 Clusters: TypeAlias = NDArray[np.int64]
-# Makes the part's estimator, not fitted, with its parameters and seed; more parameters may be given.
+# Makes the part's estimator, not fitted, with its parameters and seed, and more that are given.
 Build: TypeAlias = Callable[..., Any]
 # (build, vectors [n, d], points [n, m], new vectors [k, d]) -> new points [k, m]
 Place: TypeAlias = Callable[[Build, Matrix, Matrix, Matrix], Matrix]
@@ -30,12 +30,15 @@ def as_they_are(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> M
 
 
 def by_transform(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
-    """For a reducer that can be fitted again exactly, and then puts a new text where it would have put it at first."""
+    """For a reducer that gives the same when it is fitted again, and can place new vectors."""
     return np.asarray(build().fit(vectors).transform(new), dtype=np.float32)
 
 
 def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
-    """For any other: the mean of the places of a text's nearest neighbours, weighted by their similarity (UMAP's own first guess)."""
+    """For any other: the mean of the nearest neighbours' places, weighted by similarity.
+
+    That is UMAP's own first guess.
+    """
     from traube.methods.estimators.reducers import among_neighbours
 
     return among_neighbours(new, vectors, points)
@@ -45,7 +48,7 @@ def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) ->
 
 
 def centres(points: Matrix, clusters: Clusters) -> tuple[Clusters, NDArray[np.float64]]:
-    """The clusters without noise, int64 [k] in ascending order, and the means of their points, [k, m]."""
+    """The clusters without noise, int64 [k], ascending; and the means of their points, [k, m]."""
     ids = np.unique(clusters[clusters >= 0])
     means = [np.asarray(points[clusters == c].mean(axis=0)).ravel() for c in ids]
     return ids, np.stack(means) if means else np.empty((0, points.shape[1]))

@@ -22,13 +22,15 @@ class Part:
 
     Attributes
     ----------
-    build : makes the scikit-learn estimator from `params`, with `n_clusters` and `random_state` where it takes them
+    build : makes the scikit-learn estimator from `params`, with `n_clusters` and `random_state`
+        where it takes them
     params : every parameter that may be set, with its default
     takes_k : it needs the number of clusters
     seeded : it draws random numbers
     dense : it cannot work on sparse vectors
     quadratic : it holds all distances, 8 n^2 bytes
-    needs : what a clusterer makes sense on: "any", "reduced" coordinates only, or the model's own "vectors" only
+    needs : what a clusterer makes sense on: "any", "reduced" coordinates only, or the model's own
+        "vectors" only
     version : of the part's own code; raise it when the same inputs would give another result
     libraries : the packages that do the numbers
     identity : a reducer whose points are the vectors themselves: nothing is computed or stored
@@ -56,7 +58,9 @@ class Part:
 
     @property
     def numerics(self) -> dict[str, str]:
-        """What computes the part's result, with versions: hashed into every cell of it, so that mending one part recomputes one."""
+        """What computes the part's result, with versions: hashed into every cell of it, so that
+        mending one part recomputes one.
+        """
         source = f"{self.build.__module__}.{getattr(self.build, '__qualname__', type(self.build).__qualname__)}"
         own = {} if source.startswith("traube.") else {"class": source}  # another class of one's own is another part
         return {"version": self.version, **own, **versions(self.libraries)}
@@ -82,7 +86,7 @@ class Part:
 
 
 def _like(default: Any, value: Any) -> Any:
-    """A number in the type of the default, so that 1 and 1.0 are one parameter; as it is where the default is no number."""
+    """A number in the type of the default, so that 1 and 1.0 are one parameter."""
     if isinstance(default, float) and type(value) is int:
         return float(value)
     if type(default) is int and isinstance(value, float) and value.is_integer():
@@ -123,14 +127,18 @@ def register_reducer(
     ----------
     name : lower-case letters, digits and `_ + . -`; must not be taken
     build : an estimator's class, or a function that returns an estimator
-    params : the parameters that may be set, with defaults; None = those of `build`'s signature that have one
+    params : the parameters that may be set, with defaults; None = those of `build`'s signature that
+        have one
     seeded : `build` takes `random_state`; None = as its signature says
     dense : sparse vectors must be made dense for it (after a check of the memory)
     version : raise it when the code changes its results: its cells are computed again
-    libraries : the packages that do its numbers; after an upgrade of one its cells are computed again
+    libraries : the packages that do its numbers; after an upgrade of one its cells are computed
+        again
     identity : its points are the vectors themselves
-    place : where new vectors go, a function of `traube.methods.new_points` or one like it; None = among their neighbours
-    replace : put it in the place of one with the same name, such as in a notebook's cell that is run again
+    place : where new vectors go, a function of `traube.methods.new_points` or one like it; None =
+        among their neighbours
+    replace : put it in the place of one with the same name, such as in a notebook's cell that is
+        run again
 
     Raises
     ------
@@ -167,7 +175,8 @@ def register_clusterer(
     assign: Assign = nearest_centre,
     replace: bool = False,
 ) -> Part:
-    """Add a clusterer: anything that makes an estimator with `fit_predict(X) -> int [n]`, where -1 is noise.
+    """Add a clusterer: anything that makes an estimator with `fit_predict(X) -> int [n]`, where -1
+    is noise.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def present_version(name: str) -> str:
 
 
 def model_cards() -> dict[str, ModelCard]:
-    """All known models by name: checkpoints, the catalogue's, then those of `cards/` (YAML files with a key `model`)."""
+    """All known models by name: checkpoints, the catalogue's, then those of `cards/`."""
     return {**checkpoints.cards(), **catalogue(), **_read_cards()[0]}
 
 
@@ -52,14 +52,14 @@ def card_errors() -> dict[Path, TraubeError]:
 
 
 def _read_cards() -> tuple[dict[str, ModelCard], dict[Path, TraubeError]]:
-    found: dict[str, ModelCard] = {}
+    readable: dict[str, ModelCard] = {}
     errors: dict[Path, TraubeError] = {}
     for path in model_files():
         try:
-            found[path.stem] = read_card(path)
+            readable[path.stem] = read_card(path)
         except TraubeError as error:
             errors[path] = error
-    return found, errors
+    return readable, errors
 
 
 def read_card(path: Path) -> ModelCard:

@@ -48,7 +48,8 @@ class Model(Protocol):
     name : the catalogue's name
     card : what was asked for: the entry in the catalogue, or a card of one's own
     fingerprint : content hash that says exactly which model
-    corpus_bound : whether the vectors depend on all the texts given (tf-idf's do, a transformer's do not)
+    corpus_bound : whether the vectors depend on all the texts given (tf-idf's do, a transformer's
+        do not)
     trainable : whether a trainer can start from it
     device : where it computes: `cuda`, `mps` or `cpu`
     numerics : what computes the vectors (code and libraries), with versions
@@ -69,7 +70,8 @@ class Model(Protocol):
     def fingerprint(self) -> str: ...
 
     def fetch(self) -> None:
-        """Download what is not on this machine; nothing for a model that has no weights, or whose weights are a local folder.
+        """Download what is not on this machine; nothing for a model that has no weights, or whose
+        weights are a local folder.
 
         Raises
         ------
@@ -83,7 +85,7 @@ class Model(Protocol):
         ...
 
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense | csr_matrix:
-        """Vectors of texts among those of a corpus, float32 [n, d]: a corpus-bound model is fitted on the corpus alone."""
+        """Vectors of texts that are not of the corpus, float32 [n, d], in the corpus' space."""
         ...
 
 

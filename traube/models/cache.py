@@ -1,9 +1,10 @@
-"""Embeddings by model fingerprint and text, so that a text is encoded once however many tasks and runs need it.
+"""Embeddings by model fingerprint and text, so that a text is encoded once however many tasks and
+runs need it.
 
-A model has a folder with two append-only files: `vectors.f32` (float32 rows) and `index` (a record per row: the hash of
-the text and the checksum of the vector). A row counts once its record is written, so a process that dies half-way leaves
-nothing wrong behind; the next writer overwrites the torn end. Rows whose checksum does not fit are dropped and computed
-again. Writers take a file lock.
+A model has a folder with two append-only files: `vectors.f32` (float32 rows) and `index` (a record
+per row: the hash of the text and the checksum of the vector). A row counts once its record is
+written, so a process that dies half-way leaves nothing wrong behind; the next writer overwrites the
+torn end. Rows whose checksum does not fit are dropped and computed again. Writers take a file lock.
 """
 
 import json
@@ -57,18 +58,18 @@ class Shelf:
             raise TraubeError(f"{self.folder / 'meta.json'}: damaged; delete the folder and run again") from None
 
     def rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Row of each text in the vectors file, int64 [n]; -1 where it is not cached, or cached but damaged."""
-        found = np.full(len(texts), -1, dtype=np.int64)
+        """Row of each text in the vectors file, int64 [n]; -1 where it is absent or damaged."""
+        rows = np.full(len(texts), -1, dtype=np.int64)
         records, vectors = self._read()
         if vectors is None:
-            return found
+            return rows
         # later rows win: a damaged row is followed by its replacement
         row_of = {key.tobytes(): row for row, key in enumerate(records["text"])}
         for i, text in enumerate(texts):
             row = row_of.get(text_key(text), -1)
             if row >= 0 and zlib.crc32(vectors[row]) == records["checksum"][row]:
-                found[i] = row
-        return found
+                rows[i] = row
+        return rows
 
     def vectors(self) -> Dense:
         """All rows, float32 [rows, d], memory-mapped."""

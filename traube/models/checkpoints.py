@@ -1,6 +1,9 @@
-"""Checkpoints: folders below `checkpoints/`, written by a trainer or put there by a person. Each is a model of its own name.
+"""Checkpoints: folders below `checkpoints/`, written by a trainer or put there by a person.
 
-A folder is taken as it is found: nothing in it is unpickled or executed, and nothing outside of `checkpoints/` is read.
+Each is a model of its own name.
+
+A folder is taken as it is found: nothing in it is unpickled or executed, and nothing outside of
+`checkpoints/` is read.
 """
 
 import json
@@ -37,7 +40,8 @@ def card_of(folder: Path) -> ModelCard:
     Raises
     ------
     TraubeError
-        If the folder's name cannot be a model's or is taken, or the folder or a file of it leads out of `checkpoints/`.
+        If the folder's name cannot be a model's or is taken, or the folder or a file of it leads
+        out of `checkpoints/`.
     """
     if not NAME.fullmatch(folder.name) or ".." in folder.name:
         raise TraubeError(f"{folder}: rename it: a checkpoint's name is of a-z, 0-9, _ . and -, without '..'")
@@ -47,7 +51,8 @@ def card_of(folder: Path) -> ModelCard:
     for path in chain((folder,), folder.rglob("*")):  # the folder first: a link is not walked
         if path.is_symlink() and not path.resolve().is_relative_to(root):
             raise TraubeError(f"{path}: a link that leads out of {root.name}/; put the files themselves there")
-    # a training's base was perhaps evaluated in another precision than fp32, and so is what came of it
+    # a training's base was perhaps evaluated in another precision than fp32, and so is what came of
+    # it
     precision = read_json(folder / "checkpoint.json").get("precision", "fp32")
     if precision not in get_args(Precision):
         raise TraubeError(
@@ -57,7 +62,7 @@ def card_of(folder: Path) -> ModelCard:
 
 
 def trained_on(model: str) -> str | None:
-    """The task on whose test texts a checkpoint was trained; None if it does not say, saw other parts only, or is none."""
+    """The task whose test texts a checkpoint was trained on; None if there is none, or it is not told."""
     about = read_json(paths.checkpoints() / model / "checkpoint.json")
     if "task" not in about or "test" not in about.get("parts", ["test"]):
         return None
@@ -65,7 +70,7 @@ def trained_on(model: str) -> str | None:
 
 
 def state(folder: Path) -> str:
-    """A hash of the folder's file names, sizes and times: while it changes, somebody is still writing."""
+    """A hash of the files' names, sizes and times: while it changes, somebody is writing."""
     if folder.is_symlink():
         return digest(str(folder.readlink()))
     files = [(str(p.relative_to(folder)), p.lstat()) for p in sorted(folder.rglob("*")) if not p.is_dir()]
@@ -88,7 +93,8 @@ def check(folder: Path) -> ModelCard:
     Raises
     ------
     TraubeError
-        As `card_of` and `check_folder`; or if a JSON file is broken, a weights file is cut off, or a weight is NaN or infinite.
+        As `card_of` and `check_folder`; or if a JSON file is broken, a weights file is cut off, or
+        a weight is NaN or infinite.
     """
     card = card_of(folder)
     check_folder(folder, card)
@@ -121,29 +127,32 @@ def _faulty_weights(path: Path, _changed: int) -> str:
 
 
 def cards() -> dict[str, ModelCard]:
-    """The checkpoints that may be asked for, by name. What is wrong inside is found when they are loaded."""
-    found = {}
+    """The checkpoints that may be asked for, by name.
+
+    What is wrong inside is usable when they are loaded.
+    """
+    usable = {}
     for folder in folders():
         try:
-            found[folder.name] = card_of(folder)
+            usable[folder.name] = card_of(folder)
         except TraubeError:
             continue  # the sensor and `traube doctor` say so
-    return found
+    return usable
 
 
 def errors() -> dict[Path, TraubeError]:
     """The checkpoints that cannot be evaluated, and why."""
-    found = {}
+    faults = {}
     for folder in folders():
         try:
             check(folder)
         except TraubeError as error:
-            found[folder] = error
-    return found
+            faults[folder] = error
+    return faults
 
 
 def pin(card: ModelCard, fingerprint: str) -> ModelCard:
-    """The card with a copy of a checkpoint's weights that stays when the folder changes or goes; other cards as they are."""
+    """A checkpoint's card with a copy of the weights, which stays; any other card as it is."""
     source = Path(card.model or "")
     if card.kind != "transformer" or source.parent != paths.checkpoints():
         return card
@@ -160,8 +169,8 @@ def pin(card: ModelCard, fingerprint: str) -> ModelCard:
 def attempts() -> dict[str, int]:
     """How often the evaluation of a checkpoint was asked for again, by name."""
     try:
-        found = json.loads((paths.home() / ATTEMPTS).read_text())
-        return {str(name): int(n) for name, n in found.items()}
+        counted = json.loads((paths.home() / ATTEMPTS).read_text())
+        return {str(name): int(n) for name, n in counted.items()}
     except (FileNotFoundError, ValueError, AttributeError):
         return {}
 

@@ -1,4 +1,7 @@
-"""Lexical baselines. They are fitted on the texts they are given: their vectors hold for one corpus only."""
+"""Lexical baselines.
+
+They are fitted on the texts they are given: their vectors hold for one corpus only.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -83,7 +86,10 @@ class TfIdf(_Lexical):
 
 
 class Lsa(_Lexical):
-    """Latent semantic analysis: TF-IDF, truncated SVD (seed 42), rows of length 1; float32 [n, dimensions]."""
+    """Latent semantic analysis:
+
+    TF-IDF, truncated SVD (seed 42), rows of length 1; float32 [n, dimensions].
+    """
 
     def _pipeline(self, texts: Sequence[str]) -> Any:
         from sklearn.decomposition import TruncatedSVD

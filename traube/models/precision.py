@@ -1,4 +1,7 @@
-"""`precision: auto`: the faster of fp32 and bf16 on this machine, as far as their vectors agree. Measured once, then known."""
+"""`precision: auto`: the faster of fp32 and bf16 on this machine, as far as their vectors agree.
+
+Measured once, then known.
+"""
 
 import json
 import logging
@@ -20,10 +23,11 @@ Encode = Callable[[Sequence[str]], Dense]
 
 
 def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Callable[[str], Encode]) -> str:
-    """What `precision: auto` means on this machine: bf16 if it is faster here and agrees with fp32, else fp32.
+    """What `precision: auto` means on this machine: bf16 if it is faster here and agrees with fp32,
+    else fp32.
 
-    The probe runs once a machine and model; its result is kept in TRAUBE_HOME/precision.json, since the precision is part of
-    the fingerprint.
+    The probe runs once a machine and model; its result is kept in TRAUBE_HOME/precision.json, since
+    the precision is part of the fingerprint.
 
     Parameters
     ----------

@@ -1,6 +1,8 @@
-"""Sentence-transformers models: from the Hugging Face hub, a local folder, or a Python package that carries one.
+"""Sentence-transformers models: from the Hugging Face hub, a local folder, or a Python package that
+carries one.
 
-Here is what encodes. Where a model's folder lies and whether it is safe to load is told by `traube.models.weights`.
+Here is what encodes. Where a model's folder lies and whether it is safe to load is told by
+`traube.models.weights`.
 """
 
 import logging
@@ -26,10 +28,12 @@ logger = logging.getLogger(__name__)
 
 # Part of every fingerprint. It stays: a fingerprint says which model it is, not which code ran it.
 FINGERPRINT = "2"
-# Raise when the same weights and settings would give other vectors: they are computed again, and what follows from them.
+# Raise when the same weights and settings would give other vectors: they are computed again, and
+# what follows from them.
 ENCODER_VERSION = "3"
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
-# Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is given less when it runs out.
+# Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is
+# given less when it runs out.
 TOKENS_A_BATCH = {"cpu": 2_000, "cuda": 131_072, "mps": 16_384}
 
 
@@ -70,7 +74,10 @@ class Transformer:
         return folder
 
     def fetch(self) -> None:
-        """Make the weights available, from the Hugging Face hub if need be. Shows huggingface_hub's progress bars."""
+        """Make the weights available, from the Hugging Face hub if need be.
+
+        Shows huggingface_hub's progress bars.
+        """
         try:
             locate(self.card)
         except Unavailable:
@@ -94,7 +101,8 @@ class Transformer:
     def fingerprint(self) -> str:
         files = {path.relative_to(self.folder).as_posix(): content for path, content in self._hashes.items()}
         card = self.card
-        # what a card says is told from what it leaves to the folder: "" is no prompt, and none at all is the folder's own
+        # what a card says is told from what it leaves to the folder: "" is no prompt, and none at
+        # all is the folder's own
         prompt = {None: "", "": None}.get(card.prompt, card.prompt)
         pooling = {None: "mean", "mean": "explicitly mean"}.get(card.pooling, card.pooling)
         return digest([FINGERPRINT, files, [prompt, card.max_length, pooling, self.precision]])
@@ -123,10 +131,11 @@ class Transformer:
         return self.encode(texts)
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
-        """Vectors as they are computed, the longest texts first: positions [b] in `texts` and float32 [b, d].
+        """Vectors as they are computed, the longest texts first: positions [b] in `texts` and
+        float32 [b, d].
 
-        Texts of like token length share a batch, so that little is spent on padding. A batch that does not fit the
-        GPU's memory is halved, and so are the batches after it.
+        Texts of like token length share a batch, so that little is spent on padding. A batch that
+        does not fit the GPU's memory is halved, and so are the batches after it.
 
         Raises
         ------
@@ -167,13 +176,13 @@ class Transformer:
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Tokens of each text as the model sees it, int64 [n]; at least 1."""
         prompt = prompt_of(self._network)
-        found: list[int] = []
+        lengths: list[int] = []
         for start in range(0, len(texts), 4096):
-            found.extend(_token_counts(self._network.tokenizer, [prompt + t for t in texts[start : start + 4096]]))
-        return np.maximum(np.array(found, dtype=np.int64), 1)
+            lengths.extend(_token_counts(self._network.tokenizer, [prompt + t for t in texts[start : start + 4096]]))
+        return np.maximum(np.array(lengths, dtype=np.int64), 1)
 
     def _forward(self, texts: list[str]) -> Dense:
-        """One batch, through sentence-transformers itself: prompts, pooling and dimensions are as the model's folder says."""
+        """One batch, by sentence-transformers itself: all is as the model's folder says."""
         return np.asarray(self._network.encode(texts, batch_size=len(texts), show_progress_bar=False), dtype=np.float32)
 
     @cached_property

@@ -1,6 +1,8 @@
-"""A model's folder: where it lies, what of it is read, whether it can be loaded safely, and how it is downloaded.
+"""A model's folder: where it lies, what of it is read, whether it can be loaded safely, and how it
+is downloaded.
 
-Only safetensors weights count, and never code from a model's repository. What is made of a folder does not belong here.
+Only safetensors weights count, and never code from a model's repository. What is made of a folder
+does not belong here.
 """
 
 import json
@@ -14,7 +16,8 @@ from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import file_sha256, read_json, write_json
 from traube.models.base import ModelCard
 
-# What of a model's folder is never read, as patterns of paths below it. Everything else is hashed, checked and downloaded.
+# What of a model's folder is never read, as patterns of paths below it. Everything else is hashed,
+# checked and downloaded.
 _DOCUMENTS = ".md .rst .pdf .png .jpg .jpeg .gif .svg .html .csv .log .lock"
 _OTHER_WEIGHTS = ".bin .pt .pth .pkl .ckpt .h5 .msgpack .ot .onnx .gguf .tflite .mlmodel"
 UNREAD = (
@@ -23,7 +26,8 @@ UNREAD = (
     *("onnx/*", "openvino/*", ".*", "*/.*", "*/onnx/*", "*/openvino/*"),
     *("LICENSE*", "NOTICE*", "data_config.json", "model_card.json", "checkpoint.json", "*/checkpoint.json"),
 )
-# One of these in the folder of a network that reads words: without it, transformers makes up a tokenizer that knows no word.
+# One of these in the folder of a network that reads words: without it, transformers makes up a
+# tokenizer that knows no word.
 VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "*.vocab", "*.tiktoken", "spm.*", "bpe.codes")
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 PLAIN = "sentence_transformers.models.Transformer"
@@ -64,7 +68,7 @@ def locate(card: ModelCard) -> Path:
 
 
 def is_folder(model: str) -> bool:
-    """Whether a card's `model` names a local folder (relative to cards/) instead of a Hugging Face id."""
+    """Whether a card's `model` is a folder (relative to cards/), not a Hugging Face id."""
     return model.startswith((".", "/", "~")) or (paths.cards() / model).is_dir()
 
 
@@ -111,8 +115,8 @@ def check_folder(folder: Path, card: ModelCard) -> None:
     Raises
     ------
     TraubeError
-        No config.json, no vocabulary, no safetensors weights, pickled weights only, modules that are not
-        sentence-transformers' own, a model that gives no vectors, or a wrong checksum.
+        No config.json, no vocabulary, no safetensors weights, pickled weights only, modules that
+        are not sentence-transformers' own, a model that gives no vectors, or a wrong checksum.
     """
     where = f"model '{card.name}': {folder}"
     listed = modules(folder)
@@ -155,7 +159,7 @@ def _check_module(where: str, folder: Path, module: dict[str, str]) -> None:
 
 
 def modules(folder: Path) -> list[dict[str, str]]:
-    """Path and class of each module that a folder in sentence-transformers' layout lists; none of any other folder."""
+    """Path and class of each module that the folder lists; of a plain encoder's, none."""
     path = folder / "modules.json"
     if not path.is_file():
         return []

@@ -13,8 +13,8 @@ from traube.models.base import Dense
 def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) -> dict[int, list[str]]:
     """The words that set each cluster apart, by c-TF-IDF: tf(word, cluster) * ln(1 + A / f(word)).
 
-    tf is the word's share of the cluster's words, f its count over all clusters and A the mean number of words a cluster.
-    Noise (-1) is left out.
+    tf is the word's share of the cluster's words, f its count over all clusters and A the mean
+    number of words a cluster. Noise (-1) is left out.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -39,19 +39,19 @@ def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) 
 
 def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
     """Euclidean distance of each text to the mean of its cluster, float64 [n]; nan for noise."""
-    found = np.full(len(clusters), np.nan)
+    distance = np.full(len(clusters), np.nan)
     for c in np.unique(clusters[clusters >= 0]):
         rows = np.flatnonzero(clusters == c)
         block: Any = vectors[rows]
         dense = block.toarray() if sparse.issparse(block) else np.asarray(block)
-        found[rows] = np.linalg.norm(dense - dense.mean(axis=0), axis=1)
-    return found
+        distance[rows] = np.linalg.norm(dense - dense.mean(axis=0), axis=1)
+    return distance
 
 
 def typical(clusters: NDArray[np.int64], distance: NDArray[np.float64], count: int = 3) -> dict[int, list[int]]:
     """Positions of the texts nearest to each cluster's mean."""
-    found = {}
+    nearest = {}
     for c in np.unique(clusters[clusters >= 0]):
         rows = np.flatnonzero(clusters == c)
-        found[int(c)] = [int(i) for i in rows[np.argsort(distance[rows], kind="stable")[:count]]]
-    return found
+        nearest[int(c)] = [int(i) for i in rows[np.argsort(distance[rows], kind="stable")[:count]]]
+    return nearest

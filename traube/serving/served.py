@@ -1,7 +1,10 @@
-"""A clustering that takes new texts: encode, reduce, assign. Kept as plain files, so that nothing is unpickled to serve it.
+"""A clustering that takes new texts: encode, reduce, assign.
 
-A served clustering is that of a task's largest test split, exactly as it was scored. Where a new text is put among its texts,
-and which cluster it joins, the method's parts say (`Part.place`, `Part.assign`).
+Kept as plain files, so that nothing is unpickled to serve it.
+
+A served clustering is that of a task's largest test split, exactly as it was scored. Where a new
+text is put among its texts, and which cluster it joins, the method's parts say (`Part.place`,
+`Part.assign`).
 """
 
 import json
@@ -72,8 +75,8 @@ class Served:
 
         Returns
         -------
-        DataFrame [n] cluster (int; -1 is noise), distance (to the cluster's centre, in the reduced space; nan for noise),
-        words (the cluster's key words, in one string)
+        DataFrame [n] cluster (int; -1 is noise), distance (to the cluster's centre, in the reduced
+        space; nan for noise), words (the cluster's key words, in one string)
 
         Raises
         ------

@@ -1,14 +1,14 @@
 """The data model: a task is a corpus of unique texts and the splits that group them.
 
-A **split** is one clustering problem: the texts to group, their gold labels and, where there is one, the query they
-answer. (Train, validation and test are the column `part`.) One split may carry several levels of labels: (split, level)
-is what a clusterer is run on.
+A **split** is one clustering problem: the texts to group, their gold labels and, where there is
+one, the query they answer. (Train, validation and test are the column `part`.) One split may carry
+several levels of labels: (split, level) is what a clusterer is run on.
 
 Tables
 ------
 corpus : text_id (str, from the text's hash), text (str)
-splits : split_set, split, level (str), item (int: the row's number inside its split), text_id (str), label (str or null),
-    query_id (str or null), part (train / validation / test)
+splits : split_set, split, level (str), item (int: the row's number inside its split), text_id
+    (str), label (str or null), query_id (str or null), part (train / validation / test)
 """
 
 from collections.abc import Iterable, Iterator
@@ -114,7 +114,9 @@ def text_id(text: str) -> str:
 
 
 def groups_of(text_ids: Iterable[str]) -> NDArray[np.int64]:
-    """The jackknife group of each text, int64 [n]: its id modulo `GROUPS`, so that it is the same in all splits, models and nights."""
+    """The jackknife group of each text, int64 [n]: its id modulo `GROUPS`, so that it is the same
+    in all splits, models and nights.
+    """
     return np.array([int(name, 16) % GROUPS for name in text_ids], dtype=np.int64)
 
 
@@ -143,7 +145,7 @@ class Task:
 
     @property
     def scored(self) -> NDArray[np.int64]:
-        """Positions in the corpus of the texts that a test split holds or asks for, ascending: what the engine needs."""
+        """Positions in the corpus of the texts and queries of test splits, ascending."""
         tested = self.splits[self.splits["part"] == "test"]
         needed = self.corpus["text_id"].isin(set(tested["text_id"]) | set(tested["query_id"].dropna()))
         return np.flatnonzero(needed).astype(np.int64)
@@ -168,7 +170,8 @@ class Task:
         Raises
         ------
         TraubeError
-            If a text or a query is not in the corpus, or the rows of a split name more than one query; says which.
+            If a text or a query is not in the corpus, or the rows of a split name more than one
+            query; says which.
         """
         table = self.splits[(self.splits["split_set"] == split_set) & (self.splits["part"] == "test")]
         corpus = pd.Index(self.corpus["text_id"])
@@ -177,14 +180,14 @@ class Task:
         queries = _positions(corpus, query_ids, f"{self.name}: splits: query_id")
         items = table["item"].to_numpy(np.int64)
         labels = table["label"].to_numpy(dtype=object, na_value=None)
-        for (split, level), found in table.groupby(["split", "level"], sort=False).indices.items():
+        for (split, level), at in table.groupby(["split", "level"], sort=False).indices.items():
             yield Split(
                 split=str(split),
                 level=str(level),
-                items=items[found],
-                rows=rows[found],
-                labels=None if all(label is None for label in labels[found]) else labels[found],
-                query=self._query(f"split '{split}' ({level})", queries[np.unique(codes[found][codes[found] >= 0])]),
+                items=items[at],
+                rows=rows[at],
+                labels=None if all(label is None for label in labels[at]) else labels[at],
+                query=self._query(f"split '{split}' ({level})", queries[np.unique(codes[at][codes[at] >= 0])]),
             )
 
     def _query(self, where: str, queries: NDArray[np.int64]) -> int | None:
@@ -203,8 +206,9 @@ class Task:
         Raises
         ------
         TraubeError
-            Naming the table, the row and the column of the first fault: empty corpus or text, null label, duplicate
-            item, text_id that is not in the corpus, or a test split with fewer than two classes.
+            Naming the table, the row and the column of the first fault: empty corpus or text, null
+            label, duplicate item, text_id that is not in the corpus, or a test split with fewer
+            than two classes.
         """
         where = source or self.name
         _check_columns(self.corpus, CORPUS_COLUMNS, f"{where}: corpus")
@@ -250,7 +254,8 @@ def read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
     Raises
     ------
     TraubeError
-        Naming the file, and the row and column where there is one, if the file is absent, damaged or not such a table.
+        Naming the file, and the row and column where there is one, if the file is absent, damaged
+        or not such a table.
     """
     try:
         frame = pq.read_table(path, page_checksum_verification=True).to_pandas()
@@ -284,8 +289,8 @@ def index_texts(records: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Parameters
     ----------
-    records : DataFrame with a column `text`, one row per item of the raw data, and perhaps a column `query`, the text of
-        the query that the item answers
+    records : DataFrame with a column `text`, one row per item of the raw data, and perhaps a column
+        `query`, the text of the query that the item answers
 
     Returns
     -------
@@ -344,12 +349,14 @@ def make_task(
     Parameters
     ----------
     labels : the gold label of each text; without them, clusterings are judged by their silhouette
-    clusters : number of clusters for a task without labels; by default the one with the best silhouette
+    clusters : number of clusters for a task without labels; by default the one with the best
+        silhouette
 
     Raises
     ------
     TraubeError
-        If there are no texts or an empty one, the labels are not as many as the texts, one is missing, or all are the same.
+        If there are no texts or an empty one, the labels are not as many as the texts, one is
+        missing, or all are the same.
 
     Examples
     --------

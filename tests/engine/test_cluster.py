@@ -1,0 +1,151 @@
+"""From vectors to clusters: what is shared, what fails alone, and own methods in the workers."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.made import cells_of
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import cells
+from traube.engine.cluster import CellResult, cluster, reduction_path
+from traube.engine.embed import embed_task
+from traube.engine.evaluate import evaluate_cells
+from traube.methods import parse_method, register_clusterer, register_reducer
+from traube.models import EmbeddingCache, Vectors, load_model
+from traube.store import Store
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
+
+OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
+
+
+@pytest.mark.usefixtures("registries")
+def test_a_method_of_ones_own_works_in_the_workers_and_labels_items_in_their_order(tiny_task: Task) -> None:
+    class Sum:
+        def fit_transform(self, X: np.ndarray) -> np.ndarray:
+            return np.asarray(X).sum(axis=1, keepdims=True)
+
+    class Turns:
+        def __init__(self, n_clusters: int, random_state: int, step: int = 1) -> None:
+            self.n_clusters, self.start, self.step = n_clusters, random_state, step
+
+        def fit_predict(self, X: np.ndarray) -> np.ndarray:
+            assert X.shape[1] == 1
+            return (self.start + self.step * np.arange(len(X))) % self.n_clusters
+
+    register_reducer("sum", Sum)
+    register_clusterer("turns", Turns)
+    method = parse_method("sum/turns", {"turns": {"step": 2}})
+    asked = cells(tiny_task, load_model("bow"), OWN, methods=[method], seeds=[1])
+    _, found = evaluate_cells(tiny_task, load_model("bow"), asked)
+    coarse = found[(found["split"] == "late") & (found["level"] == "coarse")]
+    assert coarse["item"].tolist() == list(range(36))
+    assert coarse["cluster"].tolist() == [(1 + 2 * i) % 3 for i in range(36)]
+
+
+def test_an_item_that_occurs_twice_is_assigned_twice() -> None:
+    texts = ["cat dog", "cat owl", "goal ball", "goal net", "cat dog"]
+    corpus, records = index_texts(pd.DataFrame({"text": texts, "label": ["a", "a", "b", "b", "b"]}))
+    task = Task(TaskCard(name="twice"), corpus, make_split(records, "all", "area", label="label"))
+    _, assignments = evaluate_cells(task, load_model("bow"), cells_of(task, "none/kmeans"))
+    assert assignments["item"].tolist() == [0, 1, 2, 3, 4]
+    assert assignments["cluster"].iloc[0] == assignments["cluster"].iloc[4]
+
+
+# reductions
+
+
+def test_reductions_are_computed_once_per_split_and_found_again(
+    results: Callable[..., dict[str, CellResult]], store: Store
+) -> None:
+    def state() -> dict[str, int]:
+        return {path.name: path.stat().st_mtime_ns for path in (store.folder / "reductions").iterdir()}
+
+    first = results("pca/kmeans", "pca/agglomerative")
+    before = state()
+    assert len(before) == 2  # one a split, for both levels and both clusterers
+    second = results("pca/kmeans", "pca/agglomerative", "pca/minibatch_kmeans")
+    assert state() == before
+    for name, result in first.items():
+        assert result.assignments is not None and result.assignments.equals(second[name].assignments)
+
+
+@pytest.mark.parametrize("keep", [0, 60, 200])
+def test_a_damaged_reduction_is_computed_again(
+    results: Callable[..., dict[str, CellResult]], store: Store, keep: int
+) -> None:
+    first = results("pca/kmeans")["pca/kmeans"]
+    whole = {path: path.read_bytes() for path in (store.folder / "reductions").iterdir()}
+    for path, content in whole.items():
+        path.write_bytes(content[:keep])
+    second = results("pca/kmeans")["pca/kmeans"]
+    assert first.assignments is not None and first.assignments.equals(second.assignments)
+    assert {path: path.read_bytes() for path in whole} == whole
+
+
+def test_reductions_and_vectors_of_other_versions_are_not_used_again(
+    store: Store, tiny_task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """After an upgrade, what an earlier version computed stays, under a name of its own."""
+    ids = tiny_task.corpus["text_id"].to_numpy()
+    method, model = parse_method("pca/kmeans"), load_model("bow")
+    before = reduction_path(store, "f", model.numerics, method, 1, ids)
+    assert before == reduction_path(store, "f", model.numerics, parse_method("pca/hdbscan"), 1, ids)
+    assert before != reduction_path(store, "f", {**model.numerics, "scikit-learn": "0.1"}, method, 1, ids)
+    embed_task(tiny_task, model, EmbeddingCache(tmp_path / "cache"), tmp_path / "matrix")
+    monkeypatch.setattr("traube.methods.parts.versions", lambda packages: dict.fromkeys(packages, "9.9"))
+    assert before != reduction_path(store, "f", model.numerics, method, 1, ids)
+    monkeypatch.setattr("traube.models.lexical.versions", lambda packages: dict.fromkeys(packages, "9.9"))
+    _, encoded = embed_task(tiny_task, model, EmbeddingCache(tmp_path / "cache"), tmp_path / "matrix")
+    assert encoded == len(tiny_task.texts)
+    assert len(list(tmp_path.glob("matrix-*"))) == 2
+
+
+# what goes wrong
+
+
+@pytest.mark.usefixtures("registries")
+def test_one_failing_cell_does_not_stop_the_others_and_says_what_and_where(
+    results: Callable[..., dict[str, CellResult]],
+) -> None:
+    class Odd(Exception):
+        """Cannot be sent from process to process."""
+
+        def __init__(self, a: int, b: int) -> None:
+            super().__init__(f"{a} and {b}\nand more")
+
+    class Moody:
+        def __init__(self, n_clusters: int) -> None:
+            self.n_clusters = n_clusters
+
+        def fit_predict(self, X: np.ndarray) -> np.ndarray:
+            if self.n_clusters == 6:
+                raise Odd(1, 2)
+            return np.zeros(len(X), dtype=np.int64)
+
+    class Broken:
+        def fit_transform(self, X: np.ndarray) -> np.ndarray:
+            raise ValueError("no\n  way")
+
+    register_clusterer("moody", Moody)
+    register_reducer("broken", Broken)
+    found = results("none/moody", "broken/kmeans", "none/hdbscan", "pca/agglomerative_cosine", "none/kmeans")
+    assert {name: result.status for name, result in found.items()} == {
+        "none/moody": "failed",
+        "broken/kmeans": "failed",
+        "none/hdbscan": "unsupported",
+        "pca/agglomerative_cosine": "unsupported",
+        "none/kmeans": "done",
+    }
+    assert found["none/moody"].reason in ("early (fine): Odd: 1 and 2", "late (fine): Odd: 1 and 2")
+    assert found["broken/kmeans"].reason.endswith("): broken: no way")
+    assert found["none/hdbscan"].reason.startswith("hdbscan looks for dense regions")
+    assert found["none/moody"].assignments is None
+
+
+def test_a_split_set_without_test_splits_fails_with_the_reason(tiny_task: Task, vectors: Vectors, store: Store) -> None:
+    train = Task(tiny_task.card, tiny_task.corpus, tiny_task.splits.assign(part="train"))
+    (result,) = cluster(train, vectors, cells_of(train, "none/kmeans"), store)
+    assert (result.status, result.reason) == ("failed", "there are no test splits in the split set 'default'")
