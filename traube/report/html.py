@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pandas as pd
 from jinja2 import Environment, PackageLoader
 
-from traube import __version__
+from traube.foundation.versions import installed
 from traube.report.figures import heatmap
 from traube.report.tables import places, shown_name
 
@@ -42,5 +42,5 @@ def page(table: pd.DataFrame, changes: pd.DataFrame | None = None) -> str:
         changes=[] if changes is None else list(changes.itertuples(index=False)),
         others=others.astype(object).fillna("").to_dict("records"),
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        version=__version__,
+        version=installed("traube"),
     )
