@@ -36,18 +36,16 @@ from sensors.publish import publish_sensors  # noqa: E402
 from sensors.raw_data import raw_data_sensor  # noqa: E402
 from sensors.watch import fetch_job, watch_sensor  # noqa: E402
 from traube.engine.progress import SILENT  # noqa: E402
-from traube.foundation import paths  # noqa: E402
 from traube.tasks import sources  # noqa: E402
 
 
 def resources() -> dict[str, Any]:
     """What assets borrow, with everything at its default."""
-    home = paths.home()
     return {
         "storage": StorageResource(),
         "benchmark": BenchmarkResource(),
         "encoder": EncoderResource(),
-        "quality": QualityResource(folder=str(home / "quality")),
+        "quality": QualityResource(),
         "tracking": TrackingResource(),
         "models": RegistryResource(),
         "progress": SILENT,

@@ -7,12 +7,12 @@ from pydantic import Field
 
 from assets.common import asset_key
 from resources.encoder import EncoderResource
-from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
 from traube.engine.progress import Progress
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
+from traube.report.markdown import markdown
 from traube.tasks.source import Source
 from traube.tasks.task import Task
 

@@ -6,7 +6,6 @@ import pandas as pd
 from assets.common import FILL, MODELS, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
-from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
 from traube.benchmark.plan import Cell, cells_of, missing_cells
@@ -18,6 +17,7 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.metrics import SCORING_VERSION
 from traube.models import Vectors, fingerprint_on
+from traube.report.markdown import markdown
 from traube.report.tables import summary
 from traube.store import Store
 from traube.tasks.source import Source

@@ -847,9 +847,9 @@ def release(stage: Annotated[Stage, typer.Argument(help="One stage; `dvc repro` 
         _fail_on(errors)
         files.write_datasets(store, params.tasks, folder)
     elif stage is Stage.validate:
-        from resources.quality import validate
+        from traube.quality import data_docs, validate_tasks
 
-        results = validate(store, params.tasks)
+        results = validate_tasks(store, params.tasks, data_docs())
         write_json(folder / "validation.json", results)
         _fail_on([f"{key} failed" for key, r in results.items() if r["blocking"] and not r["passed"]])
     elif stage is Stage.benchmark:

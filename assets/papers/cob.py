@@ -6,13 +6,13 @@ import pandas as pd
 from assets.papers.common import Make, folder, table_asset, write_table
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
-from resources.quality import markdown
 from resources.storage import StorageResource
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_text
 from traube.papers.cob import tables as cob
 from traube.report.figures import convergence
+from traube.report.markdown import markdown
 
 SHOWN_SPLITS = 4
 SHOWN_TASKS = ("trec_car_coarse", "car_test200_coarse", "newsgroups")  # the first that has trained models

@@ -7,9 +7,9 @@ import dagster as dg
 import pandas as pd
 
 from resources.benchmark import BenchmarkResource
-from resources.quality import markdown
 from resources.storage import StorageResource
 from traube.foundation.files import frame_digest, write_text
+from traube.report.markdown import markdown
 
 Make = Callable[[StorageResource, BenchmarkResource], pd.DataFrame]
 Describe = Callable[[pd.DataFrame], dict[str, dg.MetadataValue]]

@@ -6,7 +6,6 @@ import pandas as pd
 from assets.papers.common import folder, table_asset, write_table
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
-from resources.quality import markdown
 from resources.storage import StorageResource
 from traube.benchmark.plan import Request, plan
 from traube.engine.embed import embed_task
@@ -16,6 +15,7 @@ from traube.foundation.files import write_text
 from traube.models import fingerprint_on
 from traube.papers.german import tables as german
 from traube.report.figures import curves
+from traube.report.markdown import markdown
 from traube.report.wins import split_scores
 from traube.report.wins import wins as pair_wins
 from traube.store import Store
