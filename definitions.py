@@ -14,8 +14,7 @@ from assets.common import data_keys, model_keys  # noqa: E402
 from assets.corpora import corpus_asset  # noqa: E402
 from assets.embeddings import embeddings_asset  # noqa: E402
 from assets.leaderboard import leaderboard_asset  # noqa: E402
-from assets.papers.cob import cob_assets  # noqa: E402
-from assets.papers.german import german_assets  # noqa: E402
+from assets.papers import paper_assets  # noqa: E402
 from assets.registry import registry  # noqa: E402
 from assets.regressions import regressions  # noqa: E402
 from assets.report import report  # noqa: E402
@@ -89,7 +88,7 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
         selection=dg.AssetSelection.assets(*studies),
         description="Search for a trainer's best recipe on a task. Narrow it to the study that you want.",
     )
-    papers = [*german_assets(), *cob_assets()]
+    papers = paper_assets()
     publish = dg.define_asset_job(
         "publish",
         selection=dg.AssetSelection.assets(leaderboard, registry, regressions, report, *papers),
