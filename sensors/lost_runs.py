@@ -6,6 +6,8 @@ import re
 import dagster as dg
 import psutil
 
+from sensors import Jobs
+
 PID, STARTED = "traube/pid", "traube/process_started"
 ALIVE = (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.CANCELING)
 GONE = "the process of this run is gone (killed, or the machine was restarted)"
@@ -49,7 +51,7 @@ def _alive(pid: int, by: float) -> bool:
         return False
 
 
-def lost_run_sensor() -> dg.SensorDefinition:
+def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     @dg.sensor(
         name="lost_runs",
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -62,4 +64,4 @@ def lost_run_sensor() -> dg.SensorDefinition:
             context.log.warning(f"run {run_id}: {GONE}")
         return dg.SkipReason(f"ended {len(lost)}: {', '.join(lost)}" if lost else "no run is lost")
 
-    return lost_runs
+    return [lost_runs]

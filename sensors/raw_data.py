@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 from assets.common import data_keys
+from sensors import Jobs
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import unread
 from traube.foundation import paths
@@ -14,16 +14,15 @@ from traube.store import Store
 from traube.tasks import get_source
 
 
-def raw_data_sensor(datasets: AssetJob) -> dg.SensorDefinition:
+def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     @dg.sensor(
         name="raw_data",
-        job=datasets,
+        job=jobs["datasets"],
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=60,
         description="Reads the tasks of params.yaml whose raw data is new or has changed.",
     )
     def raw_data() -> dg.RunRequest | dg.SkipReason:
-        store = Store(paths.home() / "store")
         store = Store(paths.home() / "store")
         tasks, _ = unread(load_params().tasks, store)
         if not tasks:
@@ -35,4 +34,4 @@ def raw_data_sensor(datasets: AssetJob) -> dg.SensorDefinition:
         key = digest([wanted, stored, datetime.now(UTC).date().isoformat()])
         return dg.RunRequest(run_key=key, asset_selection=data_keys(tasks))
 
-    return raw_data
+    return [raw_data]
