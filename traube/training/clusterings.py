@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -15,7 +15,10 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
 from traube.tasks.task import Task
-from traube.training.base import Examples, Recipe, Trainer, mean_score
+from traube.training.examples import Examples
+from traube.training.measure import Blocks, Snapshot, mean_score
+from traube.training.recipe import Recipe
+from traube.training.trainer import Trainer
 
 # As COB validates: average linkage on Euclidean distances, the true number of clusters (D.3, D.6).
 VALIDATED = Protocol(reducers=("none",), clusterers=("agglomerative_average",), seeds=(42,))
@@ -41,6 +44,7 @@ C = TypeVar("C", bound=ClusteringRecipe)
 class ClusteringTrainer(Trainer[C]):
     """Trains on the train splits of a task; `best` has the highest mean ARI on its validation splits."""
 
+    learns_from = "splits"
     watched = "validation_ari"
     in_name = ("seed", "passages")
 
@@ -80,7 +84,7 @@ class ClusteringTrainer(Trainer[C]):
 
     def measure(self, task: Task, base: Transformer, network: Any, learner: Any, step: int) -> float:
         """Mean ARI over the validation splits."""
-        return mean_score(part_as_test(task, "validation"), _Known(base.name, learner.encoder, step), VALIDATED, ARI)
+        return mean_score(part_as_test(task, "validation"), _EncoderAtStep(base, learner.encoder, step), VALIDATED, ARI)
 
     def split_problems(self, task: Task, texts: Sequence[str]) -> list["Problem"]:
         """The train splits, as rows of `texts` and classes.
@@ -120,25 +124,17 @@ class Problem:
     classes: NDArray[np.int64]
 
 
-class _Known:
-    """The learner's encoder, as the engine wants a model; for the texts that the learner knows."""
+class _EncoderAtStep(Snapshot):
+    """The learner's encoder, for the texts that the learner knows."""
 
-    corpus_bound = False
-
-    def __init__(self, name: str, encoder: Any, step: int) -> None:
-        self.name = name
-        self.fingerprint = f"step-{step}"
-        self.numerics: dict[str, str] = {}
+    def __init__(self, base: Transformer, encoder: Any, step: int) -> None:
+        super().__init__(base, step)
         self._encoder = encoder
         self._rows = {text: row for row, text in enumerate(encoder.texts)}
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors, float32 [n, d]."""
-        return self._encoder.vectors([self._rows[t] for t in texts])
-
-    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    def encode_batches(self, texts: Sequence[str]) -> Blocks:
         """Positions and vectors, all at once."""
-        yield np.arange(len(texts)), self.encode(texts)
+        yield np.arange(len(texts)), self._encoder.vectors([self._rows[t] for t in texts])
 
 
 class SplitExamples(Examples):
@@ -300,6 +296,3 @@ def _freeze(network: Any, layers: int | None) -> None:
     body.requires_grad_(False)
     for layer in list(stack)[len(stack) - layers :]:
         layer.requires_grad_(True)
-
-
-__all__ = ["ClusteringRecipe", "ClusteringTrainer", "Problem", "SplitExamples", "part_as_test", "text_encoder"]

@@ -14,16 +14,11 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest, locked
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task
-from traube.training.base import Entry, Trainer
-from traube.training.cob import Cob
+from traube.training import Entry, Trainer, searched_trainers
 
 if TYPE_CHECKING:
     import optuna
 
-# What is searched, by trainer: COB's ranges are the paper's code's (D.3).
-SEARCHED: dict[str, dict[str, tuple[float, float] | list[int]]] = {
-    Cob.name: {"lam": (20.0, 200.0), "r": (0.0, 10.0), "batch": [1, 2]}
-}
 SEED = 42
 
 
@@ -103,9 +98,11 @@ def search(
     """
     import optuna
 
-    ranges = SEARCHED.get(trainer.name)
-    if ranges is None:
-        raise TraubeError(f"{trainer.name}: there is nothing to search; studies are for {', '.join(SEARCHED)}")
+    ranges = trainer.searched
+    if not ranges:
+        raise TraubeError(
+            f"{trainer.name}: there is nothing to search; studies are for {', '.join(searched_trainers())}"
+        )
     if both := sorted(set(ranges) & set(changes or {})):
         raise TraubeError(f"{', '.join(both)}: searched by the study, so no value can be set")
 

@@ -18,7 +18,9 @@ from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task
-from traube.training.base import Examples, Recipe, Trainer
+from traube.training.examples import Examples
+from traube.training.recipe import Recipe
+from traube.training.trainer import Trainer
 
 SHARE = 0.15
 MOST = 512  # tokens chosen of a text
@@ -43,6 +45,7 @@ class Wwm(Trainer[WwmRecipe]):
     """Whole-word masking. Where the base model brings no head for masked words, a new one is trained along with it."""
 
     name = "wwm"
+    learns_from = "texts"
     section = "Wehrli et al. 2023, 3.3 and Table 5"
     defaults = WwmRecipe(
         epochs=10,
@@ -218,3 +221,6 @@ def _head_losses(learner: Any, examples: MaskedTexts, batch: int, steps: int, ra
         optimiser.step()
         schedule.step()
         yield float(loss.detach())
+
+
+TRAINER = Wwm

@@ -13,7 +13,9 @@ from pydantic import Field
 
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task
-from traube.training.base import Examples, Recipe, Trainer
+from traube.training.examples import Examples
+from traube.training.recipe import Recipe
+from traube.training.trainer import Trainer
 
 DELETED = 0.6
 
@@ -31,6 +33,7 @@ class Tsdae(Trainer[TsdaeRecipe]):
     """Denoising: the decoder is the encoder, with the same weights."""
 
     name = "tsdae"
+    learns_from = "texts"
     section = "Wehrli et al. 2023, 3.3 and Table 5; Wang et al. 2021"
     defaults = TsdaeRecipe(epochs=1, batch=8, learning_rate=3e-5, evaluate_every=512)
 
@@ -90,3 +93,6 @@ def _learner(network: Any, pooling: str, seed: int) -> Any:
             return self.loss(batch, None)
 
     return Denoising()
+
+
+TRAINER = Tsdae

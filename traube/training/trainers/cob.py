@@ -10,7 +10,7 @@ the second clustering need not be run: `Blackbox.shortcuts` counts how often.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from traube.training.clusterings import (
     SplitExamples,
     text_encoder,
 )
+from traube.training.trainer import Ranges
 
 if TYPE_CHECKING:
     import torch
@@ -229,6 +230,7 @@ class Cob(ClusteringTrainer[CobRecipe]):
 
     name = "cob"
     section = "Gupta, Kar & Dietz 2022, section 3"
+    searched: ClassVar[Ranges] = {"lam": (20.0, 200.0), "r": (0.0, 10.0), "batch": [1, 2]}  # of the paper's code (D.3)
     defaults = CobRecipe(
         epochs=1, batch=1, learning_rate=2e-5, schedule="linear", warmup=0.1, weight_decay=0.01, evaluate_every=100
     )
@@ -242,19 +244,6 @@ class Cob(ClusteringTrainer[CobRecipe]):
     def report(self, learner: Any) -> dict[str, float]:
         """`shortcut`: the share of gradients that needed no second clustering."""
         return learner.box.share_of_shortcuts()
-
-
-class Untrained(Cob):
-    """The network before its first step: what the reference code calls SBERT raw, pooled tokens and a random head."""
-
-    name = "untrained"
-    section = "Gupta, Kar & Dietz 2022, Table 4, SBERT raw"
-    defaults = Cob.defaults.model_copy(update={"epochs": 0.0})
-
-    def __init__(self, recipe: CobRecipe | None = None) -> None:
-        super().__init__(recipe)
-        if self.recipe.epochs:
-            raise TraubeError(f"recipe: epochs: {self.name} is not trained; leave it at 0, or train by {Cob.name}")
 
 
 class Problems(SplitExamples):
@@ -302,4 +291,4 @@ def cob_loss(
     return missed + r * margin(distances, gold)
 
 
-__all__ = ["LOSSES", "Blackbox", "Clusterer", "Cob", "CobRecipe", "Untrained", "cob_loss", "linkage", "margin"]
+TRAINER = Cob

@@ -104,3 +104,6 @@ def _learner(encoder: Any, recipe: TripletRecipe) -> Any:
             return self.loss(anchors, positives, negatives)
 
     return Anchored()
+
+
+TRAINER = Triplet

@@ -1,61 +1,40 @@
-"""What trainers share: the stream of examples, evaluation on the way, resuming, and the folder that is left.
+"""What a trainer is: a task and a base model in, a checkpoint folder out.
 
-Everything random of an example depends on (seed, epoch, example) alone, and the order on (seed, epoch): a training that was
-killed goes on from its last saved step with the very examples that it would have seen.
+What all trainers share is here: recipes with some values changed, the names of what they leave, and folders that are
+whole or not there. A trainer says what it learns from, and makes the examples and the learner.
 """
 
 import json
 import shutil
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from traube.benchmark.params import Protocol
-from traube.benchmark.plan import cells
-from traube.engine.evaluate import evaluate_cells
 from traube.engine.progress import SILENT, Progress
-from traube.foundation.config import Strict
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest, locked, read_json, write_json
 from traube.foundation.versions import versions
 from traube.models.transformer import Transformer
+from traube.tasks.source import Source
 from traube.tasks.task import Task
+from traube.training.examples import Examples
+from traube.training.loop import Entry, Learning, Loop
+from traube.training.measure import NetworkAtStep, mean_score
+from traube.training.recipe import Recipe
 
 METRIC = "v_measure/noise_as_cluster"
 # As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing reduced.
 WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(42,))
 
-
-class Recipe(Strict):
-    """How to train. Each trainer has the paper's values as its defaults."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
-
-    epochs: float = Field(ge=0, description="passes over the examples")
-    batch: int = Field(ge=1, description="examples at once")
-    accumulate: int = Field(1, ge=1, description="batches whose gradients make one step")
-    learning_rate: float = Field(gt=0)
-    schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
-    warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
-    weight_decay: float = Field(0.0, ge=0)
-    max_length: int | None = Field(None, ge=8, description="tokens of a text; by default the model's own limit")
-    dropout: bool = Field(True, description="whether the encoder's dropout is on; off, a step is much cheaper on CPU")
-    evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0 for once an epoch")
-    precision: Literal["fp32", "bf16"] = "fp32"
-    seed: int = Field(42, ge=0)
-
-
 R = TypeVar("R", bound=Recipe)
-Entry = dict[str, float | None]
+LearnsFrom = Literal["texts", "splits", "pairs"]
+Ranges = Mapping[str, tuple[float, float] | list[int]]
 
 
 @dataclass(frozen=True)
@@ -83,7 +62,9 @@ class Checkpoint:
 
 
 class Trainer(ABC, Generic[R]):
-    """Trains an encoder on a task; here, what is so of all that need no labels.
+    """Trains an encoder on a task.
+
+    What is defined here serves trainers on texts; those that learn from something else say so, and override it.
 
     Parameters
     ----------
@@ -91,13 +72,22 @@ class Trainer(ABC, Generic[R]):
 
     Attributes
     ----------
+    name : of the trainer, in commands and in the names of checkpoints
+    section : where the paper describes it
+    version : raise it when the same recipe leaves another model
+    learns_from : `texts`, without labels; `splits`, the labels of train and validation splits; or `pairs` of texts
+    searched : what a study searches: by value of the recipe, the least and the greatest, or all there are; empty for a
+        trainer without studies
     watched : name of the score in the learning curve
+    defaults : the paper's recipe
     in_name : values of the recipe that stand in a checkpoint's name by themselves
     """
 
     name: ClassVar[str]
     section: ClassVar[str]
     version: ClassVar[str] = "1"
+    learns_from: ClassVar[LearnsFrom]
+    searched: ClassVar[Ranges] = {}
     watched: ClassVar[str] = "v_measure"
     in_name: ClassVar[tuple[str, ...]] = ("seed",)
     defaults: R
@@ -122,6 +112,14 @@ class Trainer(ABC, Generic[R]):
             raise TraubeError(
                 f"recipe: {'.'.join(map(str, first['loc']))}: {first['msg']} (there are: {known})"
             ) from None
+
+    @classmethod
+    def unsuited(cls, source: Source) -> str | None:
+        """Why the trainer cannot learn from a source's task; None if it can."""
+        if cls.learns_from == "texts" or (cls.learns_from == "splits" and source.has_training_splits):
+            return None
+        needed = {"splits": "labelled splits for training and for validation", "pairs": "pairs of texts"}
+        return f"{source.name} has no {needed[cls.learns_from]}, which {cls.name} learns from"
 
     @property
     def variant(self) -> str:
@@ -168,13 +166,13 @@ class Trainer(ABC, Generic[R]):
 
     def network(self, base: Transformer) -> Any:
         """The base model in fp32, to be changed. It carries its prompt, and saves it where sentence-transformers looks."""
-        network = Transformer(base.card.model_copy(update={"precision": "fp32"}), base.device)._network
+        network = Transformer(base.card.model_copy(update={"precision": "fp32"}), base.device).network
         if self.recipe.max_length:
             network.max_seq_length = self.recipe.max_length
         return network
 
     @abstractmethod
-    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "Examples":
+    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> Examples:
         """The training examples."""
 
     @abstractmethod
@@ -190,7 +188,7 @@ class Trainer(ABC, Generic[R]):
 
     def measure(self, task: Task, base: Transformer, network: Any, learner: Any, step: int) -> float:
         """The watched score of the network as it is: V-measure, the unweighted mean over the task's test splits."""
-        return mean_score(task, Watched(base, network, step), WATCHED, METRIC)
+        return mean_score(task, NetworkAtStep(base, network, step), WATCHED, METRIC)
 
     def fit(
         self,
@@ -226,7 +224,7 @@ class Trainer(ABC, Generic[R]):
             if all(finished) and finished[0]:
                 return Checkpoint(folders["last"], folders["best"], finished[0]["curve"], self.watched)
             work = out / f".{name}.{digest(identity)}"
-            curve = _Run(self, task, base, texts, work, progress, watch).train()
+            curve = Loop(self.learning(task, base, texts, progress), work, progress, watch).train()
             about = {
                 **identity,
                 "trainer": self.name,
@@ -243,6 +241,31 @@ class Trainer(ABC, Generic[R]):
                 _publish(work / kind, folder, {**about, "kind": kind})
             shutil.rmtree(work, ignore_errors=True)
         return Checkpoint(folders["last"], folders["best"], curve, self.watched)
+
+    def learning(self, task: Task, base: Transformer, texts: Sequence[str], progress: Progress) -> Learning:
+        """What is trained and how it is watched, put together.
+
+        Raises
+        ------
+        TraubeError
+            If there are no texts.
+        """
+        if not texts:
+            raise TraubeError(f"{task.name}: there are no texts to train on")
+        network = self.network(base)
+        examples = self.examples(network, task, texts)
+        learner = self.learner(network, examples)
+        return Learning(
+            recipe=self.recipe,
+            network=network,
+            learner=learner,
+            examples=examples,
+            device=base.device,
+            watched=self.watched,
+            measure=lambda step: self.measure(task, base, network, learner, step),
+            report=lambda: self.report(learner),
+            prepare=lambda: self.prepare(learner, examples, progress),
+        )
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
         """What the result follows from."""
@@ -271,167 +294,3 @@ def _publish(made: Path, folder: Path, about: dict[str, Any]) -> None:
         folder.rename(old)
     made.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
-
-
-class Examples(ABC):
-    """Training examples in order: number i is example `order(i // n)[i % n]` of epoch i // n."""
-
-    def __init__(self, n: int, seed: int) -> None:
-        self.n = n
-        self.seed = seed
-        self._order: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
-
-    @abstractmethod
-    def make(self, example: int, rng: np.random.Generator) -> Any:
-        """An example with its noise."""
-
-    @abstractmethod
-    def collate(self, made: list[Any]) -> Any:
-        """A batch for the learner."""
-
-    def __len__(self) -> int:
-        return 2**31 - 1  # as many as are asked for
-
-    def __getitem__(self, i: int) -> Any:
-        epoch, position = divmod(i, self.n)
-        if self._order[0] != epoch:
-            rng = np.random.default_rng([self.seed, epoch])
-            self._order = (epoch, np.argsort(rng.random(self.n), kind="stable"))
-        example = int(self._order[1][position])
-        return self.make(example, np.random.default_rng([self.seed, epoch, example]))
-
-
-class Watched:
-    """The network as it is at a step, as the engine wants a model."""
-
-    corpus_bound = False
-
-    def __init__(self, base: Transformer, network: Any, step: int) -> None:
-        self.name = base.name
-        self.fingerprint = f"step-{step}"
-        self.numerics = base.numerics
-        self._model = Transformer(base.card, base.device)
-        self._model.__dict__["_network"] = network
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors, float32 [n, d]."""
-        return self._model.encode(texts)
-
-    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Positions and vectors, batch by batch."""
-        return self._model.encode_batches(texts)
-
-
-def mean_score(task: Task, model: Any, protocol: Protocol, metric: str) -> float:
-    """The unweighted mean of a metric over the task's test splits."""
-    with TemporaryDirectory(prefix="traube-") as folder:
-        scores, _ = evaluate_cells(task, model, cells(task, model, protocol), Path(folder))
-    return float(scores.loc[scores["metric"] == metric, "value"].mean())
-
-
-class _Run:
-    """One training, by transformers' Trainer."""
-
-    def __init__(
-        self,
-        trainer: Trainer[Any],
-        task: Task,
-        base: Transformer,
-        texts: Sequence[str],
-        work: Path,
-        progress: Progress,
-        watch: Callable[[Entry], None],
-    ) -> None:
-        if not texts:
-            raise TraubeError(f"{task.name}: there are no texts to train on")
-        self.trainer, self.task, self.base, self.work = trainer, task, base, work
-        self.watch, self.progress = watch, progress
-        self.recipe = cast(Recipe, trainer.recipe)
-        self.network = trainer.network(base)
-        self.examples = trainer.examples(self.network, task, texts)
-        self.learner = trainer.learner(self.network, self.examples)
-        if not self.recipe.dropout:
-            _without_dropout(self.learner)
-        self.steps_an_epoch = self.examples.n / (self.recipe.batch * self.recipe.accumulate)
-        self.steps = max(1, round(self.recipe.epochs * self.steps_an_epoch)) if self.recipe.epochs else 0
-        self.every = self.recipe.evaluate_every or max(1, round(self.steps_an_epoch))
-        self.curve: list[Entry] = []
-        self.losses: list[float] = []
-        self.seconds = 0.0
-        self.began = time.monotonic()
-
-    def train(self) -> list[Entry]:
-        """Train to the end; the curve."""
-        from traube.training.loop import last_whole, loop
-
-        self.work.mkdir(parents=True, exist_ok=True)
-        saved = last_whole(self.work)
-        self.curve = self._kept(saved)
-        self.seconds = float(self.curve[-1]["seconds"] or 0) if self.curve else 0.0
-        self.progress.total("steps", self.steps)
-        self.began = time.monotonic()
-        if not self.curve:
-            self.evaluate(0)
-        if saved is None:
-            self.trainer.prepare(self.learner, self.examples, self.progress)
-        if self.steps:
-            loop(self).train(resume_from_checkpoint=saved)
-        self.network.save(str(self.work / "last"))
-        return self.curve
-
-    def evaluate(self, step: int) -> None:
-        """Score the network, keep the curve, and the network itself if it is the best so far."""
-        if step:
-            self.seconds += time.monotonic() - self.began
-        training = self.learner.training
-        self.learner.eval()
-        self.network.eval()
-        try:
-            value = self.trainer.measure(self.task, self.base, self.network, self.learner, step)
-        except TraubeError as error:
-            raise self.diverged(step, str(error)) from None
-        self.learner.train(training)
-        entry: Entry = {
-            "step": step,
-            "epoch": step / self.steps_an_epoch,
-            "seconds": self.seconds,
-            "loss": float(np.mean(self.losses)) if self.losses else None,
-            self.trainer.watched: value,
-            **self.trainer.report(self.learner),
-        }
-        self.losses.clear()
-        if all(value > (earlier[self.trainer.watched] or 0) for earlier in self.curve):
-            self._keep_best()
-        self.curve.append(entry)
-        write_json(self.work / "curve.json", self.curve)
-        self.watch(entry)
-        self.began = time.monotonic()
-
-    def diverged(self, step: int, found: str) -> TraubeError:
-        """The error for numbers that are not finite."""
-        return TraubeError(
-            f"after step {step}: {found}; the learning rate {self.recipe.learning_rate:g} is too high, or the base model is broken"
-        )
-
-    def _keep_best(self) -> None:
-        new, best = self.work / "best.new", self.work / "best"
-        shutil.rmtree(new, ignore_errors=True)
-        self.network.save(str(new))
-        shutil.rmtree(best, ignore_errors=True)
-        new.rename(best)
-
-    def _kept(self, saved: str | None) -> list[Entry]:
-        """The curve up to the step that was saved."""
-        path = self.work / "curve.json"
-        if saved is None or not path.exists():
-            return []
-        step = int(Path(saved).name.rpartition("-")[2])
-        return [entry for entry in json.loads(path.read_text()) if (entry["step"] or 0) <= step]
-
-
-def _without_dropout(learner: Any) -> None:
-    from torch import nn
-
-    for module in learner.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
