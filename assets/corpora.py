@@ -17,14 +17,14 @@ def dvc_hashes(source: Source) -> dict[str, str]:
     """The DVC hash of each raw file that DVC tracks: `<file>.dvc` lies beside it, or beside a folder that holds it."""
     import yaml
 
-    found = {}
+    hashes = {}
     for file in source.files():
         for path in (file, *file.parents[:3]):
             tracked = path.with_name(f"{path.name}.dvc")
             if tracked.is_file():
-                found[f"dvc/{path.name}"] = str(yaml.safe_load(tracked.read_text())["outs"][0]["md5"])
+                hashes[f"dvc/{path.name}"] = str(yaml.safe_load(tracked.read_text())["outs"][0]["md5"])
                 break
-    return found
+    return hashes
 
 
 def corpus_asset(source: Source) -> dg.AssetsDefinition:

@@ -12,6 +12,7 @@ from traube.foundation import paths
 from traube.papers import Context, Drawing, Figure, Paper, Table, papers
 from traube.papers.published import with_errata
 from traube.papers.spec import beside, for_people
+from traube.tasks import sources
 
 PRINTED = pd.DataFrame({"model": ["a", "a", "b"], "task": ["x", "y", "x"], "published": [1.0, 2.0, 3.0]})
 
@@ -24,13 +25,18 @@ def test_a_paper_is_a_folder_that_is_found_by_itself(tmp_path: Path, monkeypatch
         "import pandas as pd\n"
         "from traube.papers import Paper, Table\n"
         "rows = pd.DataFrame({'model': ['bow'], 'published': [1.0]})\n"
-        "PAPER = Paper('Toy', (Table('table_1', 'A table.', lambda: rows, lambda c: rows[:0]),))\n"
+        "PAPER = Paper('Toy', tables=(Table('table_1', 'A table.', lambda: rows, lambda c: rows[:0]),))\n"
     )
     with monkeypatch.context() as patched:
         patched.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
         assert papers()["toy"].reference == "Toy"
     sys.modules.pop("traube.papers.toy")
     assert "toy" not in papers()
+
+
+def test_a_paper_is_made_of_tasks_that_there_are() -> None:
+    for paper in papers().values():
+        assert set(paper.tasks) <= set(sources())
 
 
 def test_names_of_a_papers_tables_and_figures_are_unique() -> None:

@@ -107,7 +107,7 @@ def test_a_new_paper_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "toy" / "__init__.py").write_text(
         "import pandas as pd\n"
         "from traube.papers import Paper, Table\n"
-        "PAPER = Paper('Toy', (Table('table_1', 'A table.', None, lambda context: pd.DataFrame()),))\n"
+        "PAPER = Paper('Toy', tables=(Table('table_1', 'A table.', None, lambda context: pd.DataFrame()),))\n"
     )
     with monkeypatch.context() as patched:
         patched.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])

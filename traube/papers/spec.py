@@ -104,9 +104,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: its reference, tables and figures."""
+    """A paper: its reference, tables and figures.
+
+    Attributes
+    ----------
+    tasks : those that its tables and figures are made of: what happens to others changes nothing in them
+    """
 
     reference: str
+    tasks: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
 

@@ -198,14 +198,14 @@ def _state(modules: Any) -> str:
     """A hash of modules: their kinds, settings and weights."""
     import torch
 
-    found = hashlib.blake2b(digest_size=16)
+    state = hashlib.blake2b(digest_size=16)
     for module in modules:
         settings = module.get_config_dict() if hasattr(module, "get_config_dict") else {}
-        found.update(digest([type(module).__name__, settings]).encode())
+        state.update(digest([type(module).__name__, settings]).encode())
         for name, tensor in module.state_dict().items():
-            found.update(name.encode())
-            found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return found.hexdigest()
+            state.update(name.encode())
+            state.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return state.hexdigest()
 
 
 def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -> Any:
@@ -264,12 +264,12 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
 
         def _all(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
             order = np.argsort(-self.lengths[rows], kind="stable")
-            found, start = [], 0
+            blocks, start = [], 0
             while start < len(order):  # the longest text of a batch, its first, says how many fit
                 size = max(1, budget // int(self.lengths[rows[order[start]]]))
-                found.append(self._batch(modules, rows[order[start : start + size]]))
+                blocks.append(self._batch(modules, rows[order[start : start + size]]))
                 start += size
-            return torch.cat(found)[np.argsort(order)]
+            return torch.cat(blocks)[np.argsort(order)]
 
         def _batch(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
             ids = [torch.tensor(self.tokens[r]) for r in rows]

@@ -169,9 +169,7 @@ def _transformers_trainer(loop: Loop) -> Any:
     """
     from safetensors.torch import load_model, save_model
     from torch.nn import Module
-    from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
-
-    recipe = loop.recipe
+    from transformers import PrinterCallback, Trainer, TrainerCallback
 
     class Evaluations(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -199,7 +197,24 @@ def _transformers_trainer(loop: Loop) -> Any:
         def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Module | None = None) -> None:
             load_model(model or self.model, str(Path(resume_from_checkpoint) / WEIGHTS))
 
-    arguments = TrainingArguments(
+    trainer = Steps(
+        model=loop.learning.learner,
+        args=_arguments(loop),
+        train_dataset=loop.learning.examples,
+        data_collator=loop.learning.examples.collate,
+        callbacks=[Evaluations()],
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.model_accepts_loss_kwargs = False  # the mean of a step's batches, not of its tokens
+    return trainer
+
+
+def _arguments(loop: Loop) -> Any:
+    """transformers' arguments for a loop: it evaluates and saves at the same steps, and reports to nobody."""
+    from transformers import TrainingArguments
+
+    recipe = loop.recipe
+    return TrainingArguments(
         output_dir=str(loop.work),
         max_steps=loop.steps,
         per_device_train_batch_size=recipe.batch,
@@ -221,13 +236,3 @@ def _transformers_trainer(loop: Loop) -> Any:
         remove_unused_columns=False,
         dataloader_pin_memory=False,
     )
-    trainer = Steps(
-        model=loop.learning.learner,
-        args=arguments,
-        train_dataset=loop.learning.examples,
-        data_collator=loop.learning.examples.collate,
-        callbacks=[Evaluations()],
-    )
-    trainer.remove_callback(PrinterCallback)
-    trainer.model_accepts_loss_kwargs = False  # the mean of a step's batches, not of its tokens
-    return trainer

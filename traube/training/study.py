@@ -23,7 +23,7 @@ SEED = 42
 
 
 @dataclass(frozen=True)
-class Found:
+class StudyState:
     """What a study knows.
 
     Attributes
@@ -81,7 +81,7 @@ def search(
     changes: Mapping[str, Any] | None = None,
     progress: Progress = SILENT,
     watch: Callable[[int, Entry], None] = lambda trial, entry: None,
-) -> Found:
+) -> StudyState:
     """Bring a study to a number of finished trials.
 
     Parameters
@@ -147,13 +147,13 @@ def _of_the_same(study: "optuna.Study", identity: dict[str, str], path: Path) ->
         study.set_user_attr(key, value)
 
 
-def known(study: "optuna.Study") -> Found:
+def known(study: "optuna.Study") -> StudyState:
     """The state of a study; without a complete trial, `best` is empty."""
     from optuna.trial import TrialState
 
     complete = study.get_trials(states=[TrialState.COMPLETE])
     best = {**study.best_params, "value": study.best_value} if complete else {}
-    return Found(best, finished(study), study)
+    return StudyState(best, finished(study), study)
 
 
 def finished(study: "optuna.Study") -> int:
@@ -165,16 +165,16 @@ def finished(study: "optuna.Study") -> int:
 
 def best_by_task(folder: Path, trainer: str) -> dict[str, dict[str, float]]:
     """The best values of each task's studies in a folder, those with the highest score. A damaged file is passed over."""
-    found: dict[str, dict[str, float]] = {}
+    by_task: dict[str, dict[str, float]] = {}
     for path in sorted(folder.glob(f"{trainer}__*.log")):
         task = path.stem.split("__")[1]
         try:
             best = known(open_study(path, trainer)).best
         except TraubeError:
             continue
-        if best and best["value"] > found.get(task, {}).get("value", float("-inf")):
-            found[task] = best
-    return found
+        if best and best["value"] > by_task.get(task, {}).get("value", float("-inf")):
+            by_task[task] = best
+    return by_task
 
 
 def _suggest(trial: "optuna.Trial", name: str, values: tuple[float, float] | list[int]) -> float:

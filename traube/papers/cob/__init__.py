@@ -7,6 +7,7 @@ from traube.papers.spec import Figure, Paper, Table
 
 PAPER = Paper(
     reference="Gupta, Kar and Dietz: Learn the Big Picture. RepL4NLP 2022.",
+    tasks=tuple(task for tasks in tables.TASKS.values() for task in tasks),
     tables=(
         Table(
             "table_2",

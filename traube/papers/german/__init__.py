@@ -15,6 +15,7 @@ def _of_kmeans(table: pd.DataFrame) -> pd.DataFrame:
 
 PAPER = Paper(
     reference="Wehrli, Arnrich and Irrgang: German Text Embedding Clustering Benchmark. KONVENS 2023.",
+    tasks=tables.TASKS,
     tables=(
         Table(
             "table_1",

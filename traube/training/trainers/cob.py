@@ -93,9 +93,9 @@ class Blackbox:
 
     def share_of_shortcuts(self) -> dict[str, float]:
         """`shortcut`, of the gradients since the last call; empty without any."""
-        found = {"shortcut": self.shortcuts / self.steps} if self.steps else {}
+        share = {"shortcut": self.shortcuts / self.steps} if self.steps else {}
         self.steps = self.shortcuts = 0
-        return found
+        return share
 
     def solve(self, distances: NDArray[np.float64], k: int) -> NDArray[np.float64]:
         """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer.
@@ -144,15 +144,15 @@ def _function() -> Any:
         ) -> tuple[torch.Tensor, ...]:
             given = [d.detach().double().cpu().numpy() for d in distances]
             golden = [t.double().cpu().numpy() for t in gold]
-            found = _in_threads(box.solve, given, [classes_of(t) for t in golden])
-            ctx.box, ctx.given, ctx.golden, ctx.found = box, given, golden, found
-            return tuple(torch.from_numpy(a).to(d) for a, d in zip(found, distances, strict=True))
+            clustered = _in_threads(box.solve, given, [classes_of(t) for t in golden])
+            ctx.box, ctx.given, ctx.golden, ctx.clustered = box, given, golden, clustered
+            return tuple(torch.from_numpy(a).to(d) for a, d in zip(clustered, distances, strict=True))
 
         @staticmethod
         def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
             slopes = [g.double().cpu().numpy() for g in gradients]
             moved = _in_threads(ctx.box.moved, ctx.given, slopes, ctx.golden)
-            differences = [(m - a) / ctx.box.lam for m, a in zip(moved, ctx.found, strict=True)]
+            differences = [(m - a) / ctx.box.lam for m, a in zip(moved, ctx.clustered, strict=True)]
             return (None, None, *(torch.from_numpy(d).to(g) for d, g in zip(differences, gradients, strict=True)))
 
     return Clustered
@@ -168,27 +168,27 @@ def _in_threads(function: Callable[..., Any], *arguments: list[Any]) -> list[Any
 # Losses of an adjacency matrix A, float [n, n] with diagonal 1, against the gold one, T. They differ in scale, so lambda must, too.
 
 
-def rand_loss(found: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
+def rand_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
     """sum |A - T| = n (n - 1) (1 - RI), written A (1 - T) + (1 - A) T so that it has a slope at its minimum (section 3.2)."""
-    return (found * (1 - gold) + (1 - found) * gold).sum()
+    return (clustered * (1 - gold) + (1 - clustered) * gold).sum()
 
 
-def ari_loss(found: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
+def ari_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
     """1 - ARI (Hubert & Arabie 1985) from pair counts, of both orders of each pair; 0 where both agree that nothing or all is one."""
     n = len(gold)
-    together, in_class, in_cluster = (found * gold).sum() - n, gold.sum() - n, found.sum() - n
+    together, in_class, in_cluster = (clustered * gold).sum() - n, gold.sum() - n, clustered.sum() - n
     chance = in_class * in_cluster / max(n * (n - 1), 1)
     rest = (in_class + in_cluster) / 2 - chance
-    return 1 - (together - chance) / rest if rest.detach() != 0 else (found - gold).abs().sum()
+    return 1 - (together - chance) / rest if rest.detach() != 0 else (clustered - gold).abs().sum()
 
 
-def purity_loss(found: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
+def purity_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
     """1 - purity: of each item's cluster the share of its commonest class, mean over items.
 
     (A T) counts, for items i and j, how many of i's cluster are of j's class.
     """
-    commonest = (found * (found @ gold)).amax(dim=1)
-    return 1 - (commonest / found.sum(dim=1)).mean()
+    commonest = (clustered * (clustered @ gold)).amax(dim=1)
+    return 1 - (commonest / clustered.sum(dim=1)).mean()
 
 
 LOSSES: dict[str, Loss] = {"ri": rand_loss, "ari": ari_loss, "purity": purity_loss}
@@ -286,8 +286,8 @@ def cob_loss(
     box: Blackbox, loss: Loss, r: float, distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]
 ) -> "torch.Tensor":
     """L_r: the loss of the clusterings, mean over the batch, and r times the margin (sections 3.3 and 3.4)."""
-    found = box.adjacency(distances, gold)
-    missed = sum(loss(a, t) for a, t in zip(found, gold, strict=True)) / len(gold)
+    clustered = box.adjacency(distances, gold)
+    missed = sum(loss(a, t) for a, t in zip(clustered, gold, strict=True)) / len(gold)
     return missed + r * margin(distances, gold)
 
 

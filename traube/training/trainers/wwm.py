@@ -89,19 +89,19 @@ class MaskedTexts(Examples):
     def __init__(self, tokenizer: Any, texts: Sequence[str], max_length: int, seed: int, prompt: str = "") -> None:
         super().__init__(len(texts), seed)
         self.tokenizer = tokenizer
-        found = tokenizer(
+        encoded = tokenizer(
             [prompt + text for text in texts], truncation=True, max_length=max_length, return_offsets_mapping=True
         )
-        self.tokens = [np.array(ids, dtype=np.int32) for ids in found["input_ids"]]
+        self.tokens = [np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]]
         self.words = [
             np.array(
                 [
                     -1 if w is None or end <= len(prompt) else w
-                    for w, (_, end) in zip(found.word_ids(i), ends, strict=True)
+                    for w, (_, end) in zip(encoded.word_ids(i), ends, strict=True)
                 ],
                 dtype=np.int32,
             )
-            for i, ends in enumerate(found["offset_mapping"])
+            for i, ends in enumerate(encoded["offset_mapping"])
         ]
         special = set(tokenizer.all_special_ids)
         self.ordinary = np.array([t for t in range(len(tokenizer)) if t not in special])
