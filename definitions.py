@@ -1,4 +1,6 @@
-"""What there is: what each folder offers, put together. A new paper, task, sensor or job is no reason to edit this file."""
+"""What there is: what each folder offers, put together. A new paper, task, sensor or job is no
+reason to edit this file.
+"""
 
 import warnings
 from typing import Any

@@ -1,7 +1,7 @@
 """Dagster assets, thin: a file per stage of the graph. The work is done by the library, `traube`.
 
-`all_assets` is the list of the stages; `assets.jobs` says which of them a job makes. Modules are imported when the list is
-asked for, so that one stage does not load the others.
+`all_assets` is the list of the stages; `assets.jobs` says which of them a job makes. Modules are
+imported when the list is asked for, so that one stage does not load the others.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,9 @@ from traube.tasks import Source
 
 
 def all_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
-    """Every asset: the stages of each task, what is made of all of them, the papers, and what can be trained."""
+    """Every asset: the stages of each task, what is made of all of them, the papers, and what can
+    be trained.
+    """
     from assets.checkpoints import checkpoint_assets, study_assets
     from assets.clusterings import clusterings_asset
     from assets.corpora import corpus_asset

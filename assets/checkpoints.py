@@ -1,4 +1,6 @@
-"""`checkpoints/<trainer>/<task>`: encoders trained on a task. What is left is a checkpoint like any other. `studies/`: recipes searched."""
+"""`checkpoints/<trainer>/<task>`: encoders trained on a task. What is left is a checkpoint like any
+other. `studies/`: recipes searched.
+"""
 
 from typing import TYPE_CHECKING, Any
 

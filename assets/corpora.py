@@ -14,7 +14,9 @@ from traube.tasks.task import index_texts
 
 
 def dvc_hashes(source: Source) -> dict[str, str]:
-    """The DVC hash of each raw file that DVC tracks: `<file>.dvc` lies beside it, or beside a folder that holds it."""
+    """The DVC hash of each raw file that DVC tracks: `<file>.dvc` lies beside it, or beside a
+    folder that holds it.
+    """
     import yaml
 
     hashes = {}

@@ -1,4 +1,6 @@
-"""The jobs: which assets are made together. A job that a sensor brings along is defined beside that sensor."""
+"""The jobs: which assets are made together. A job that a sensor brings along is defined beside that
+sensor.
+"""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,6 @@
-"""`papers/<paper>/<name>`: the papers' tables and figures, made from the specs in `traube.papers`; what a paper has is said there."""
+"""`papers/<paper>/<name>`: the papers' tables and figures, made from the specs in `traube.papers`;
+what a paper has is said there.
+"""
 
 from pathlib import Path
 
@@ -55,7 +57,9 @@ def _table(paper: str, table: Table) -> dg.AssetsDefinition:
 
 
 def _beside(rows: pd.DataFrame) -> dict[str, int | dg.MetadataValue]:
-    """What people are told of numbers beside published ones: how many there are, and what is printed wrong."""
+    """What people are told of numbers beside published ones: how many there are, and what is
+    printed wrong.
+    """
     wrong = rows.loc[rows["note"].str.contains("printed wrong"), "note"].drop_duplicates()
     return {
         "measured": int(rows["measured"].notna().sum()),

@@ -8,7 +8,9 @@ from traube.foundation.errors import TraubeError, unknown
 
 
 class TrainCommand(TyperCommand):
-    """A command whose help names the trainers. They take a second to import, so that is done for this help alone."""
+    """A command whose help names the trainers. They take a second to import, so that is done for
+    this help alone.
+    """
 
     searched = False
 
@@ -41,7 +43,8 @@ def trainer_for(name: str, task: str, searched: bool = False) -> Any:
     Raises
     ------
     TraubeError
-        If there is none, if it has no study and one is asked for, or if it cannot learn from the task.
+        If there is none, if it has no study and one is asked for, or if it cannot learn from the
+        task.
     """
     from traube.tasks import get_source
     from traube.training import TRAINERS, searched_trainers

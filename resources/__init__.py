@@ -1,4 +1,5 @@
-"""What assets borrow: storage, the benchmark asked for, the encoder, tracking (MLflow), the registry of models and quality.
+"""What assets borrow: storage, the benchmark asked for, the encoder, tracking (MLflow), the
+registry of models and quality.
 
 Modules are imported when the list is asked for, so that one resource does not load the others.
 """

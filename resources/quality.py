@@ -24,7 +24,8 @@ class QualityResource(dg.ConfigurableResource):
 
     Attributes
     ----------
-    folder : where Data Docs are written, a page for each task and table; by default `quality` in `TRAUBE_HOME`
+    folder : where Data Docs are written, a page for each task and table; by default `quality` in
+        `TRAUBE_HOME`
     """
 
     folder: str = ""

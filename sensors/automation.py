@@ -1,4 +1,6 @@
-"""Declarative automation, switched off by default: the plan knows better what is missing (params.yaml, fingerprints)."""
+"""Declarative automation, switched off by default: the plan knows better what is missing
+(params.yaml, fingerprints).
+"""
 
 import dagster as dg
 

@@ -1,4 +1,6 @@
-"""A failed run raises an alert: in the log, in a file, and at a webhook if there is one. A cancelled run raises none."""
+"""A failed run raises an alert: in the log, in a file, and at a webhook if there is one. A
+cancelled run raises none.
+"""
 
 import json
 import os

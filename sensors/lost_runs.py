@@ -1,4 +1,6 @@
-"""Runs whose process is gone (kill -9, a power cut) are ended, so that they block no queue; the daemon tries them again."""
+"""Runs whose process is gone (kill -9, a power cut) are ended, so that they block no queue; the
+daemon tries them again.
+"""
 
 import os
 import re
@@ -32,7 +34,9 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def process_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
-    """The run's process id, and a time by which that process had started; None where it is not known yet."""
+    """The run's process id, and a time by which that process had started; None where it is not
+    known yet.
+    """
     if PID in run.tags:
         return int(run.tags[PID]), float(run.tags[STARTED]) + 1
     for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):

@@ -1,4 +1,6 @@
-"""The night: one run for each model that lacks cells, then leaderboard, report and what changed since the last night."""
+"""The night: one run for each model that lacks cells, then leaderboard, report and what changed
+since the last night.
+"""
 
 from zoneinfo import ZoneInfo
 
@@ -17,7 +19,9 @@ from traube.store import Store
 
 
 def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
-    """`nightly_benchmark` evaluates, and nothing if nothing is missing; `nightly_publish` always ends the night with tables."""
+    """`nightly_benchmark` evaluates, and nothing if nothing is missing; `nightly_publish` always
+    ends the night with tables.
+    """
     nightly = _nightly()
     status = dg.DefaultScheduleStatus.RUNNING if nightly.enabled else dg.DefaultScheduleStatus.STOPPED
 

@@ -1,4 +1,6 @@
-"""Raw data that is new or has changed is read by itself; what is made of it then is up to the night, or to a person."""
+"""Raw data that is new or has changed is read by itself; what is made of it then is up to the
+night, or to a person.
+"""
 
 from datetime import UTC, datetime
 
@@ -27,8 +29,8 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         tasks, _ = unread(load_params().tasks, store)
         if not tasks:
             return dg.SkipReason("every task is stored as its raw data is")
-        # with what is stored now, so that data which is put back as it was is read again; with the date, so that what cannot be
-        # read is tried once a day
+        # with what is stored now, so that data which is put back as it was is read again; with the
+        # date, so that what cannot be read is tried once a day
         stored = [manifest and manifest.raw_version for manifest in map(store.manifest, tasks)]
         wanted = [(task, get_source(task).raw_version()) for task in tasks]
         key = digest([wanted, stored, datetime.now(UTC).date().isoformat()])

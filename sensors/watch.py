@@ -1,6 +1,8 @@
-"""New revisions of watched Hugging Face models, and new versions of watched MLflow models, become folders of `checkpoints/`.
+"""New revisions of watched Hugging Face models, and new versions of watched MLflow models, become
+folders of `checkpoints/`.
 
-From there on they are checkpoints like any other. Nothing is watched by default, and the hub is left alone when offline.
+From there on they are checkpoints like any other. Nothing is watched by default, and the hub is
+left alone when offline.
 """
 
 import os

@@ -1,7 +1,8 @@
 """Papers: what they printed, beside what is measured here. One folder a paper, found by itself.
 
-A paper's folder offers `PAPER`, specs of its tables and figures, and keeps in `published/` what is printed, as csv. It says
-nothing of assets, files or an orchestrator: whoever wants its tables made gives it a `Context`.
+A paper's folder offers `PAPER`, specs of its tables and figures, and keeps in `published/` what is
+printed, as csv. It says nothing of assets, files or an orchestrator: whoever wants its tables made
+gives it a `Context`.
 """
 
 from importlib import import_module

@@ -1,4 +1,6 @@
-"""What a paper's tables and figures are measured from: everything stored, trained and asked for, in one object."""
+"""What a paper's tables and figures are measured from: everything stored, trained and asked for, in
+one object.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +48,9 @@ class Context:
         return self.store.task(card) if card is not None and self.store.manifest(name) is not None else None
 
     def cells(self, tasks: Collection[str], protocol: str) -> pd.DataFrame:
-        """The finished cells of some tasks under a protocol's own methods and seeds; with a column `method`."""
+        """The finished cells of some tasks under a protocol's own methods and seeds; with a column
+        `method`.
+        """
         cells = self.store.cells()
         cells = cells[cells["task"].isin(tasks) & (cells["status"] == "done")]
         cells = current_cells(cells, self.store, self.protocols)
@@ -67,7 +71,9 @@ class Context:
         return embed_task(task, model, self.cache, matrix)[0]
 
     def trainings(self, *trainers: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The finished trainings by some trainers: name of the last step's checkpoint, and its record."""
+        """The finished trainings by some trainers: name of the last step's checkpoint, and its
+        record.
+        """
         for path in sorted(self.checkpoints.glob("*-last/checkpoint.json")):
             record = read_json(path)
             if record.get("trainer") in trainers and "curve" in record:

@@ -1,4 +1,6 @@
-"""What papers printed, read from the csv files of their folders. What is printed wrong stays as printed; a note says what is right."""
+"""What papers printed, read from the csv files of their folders. What is printed wrong stays as
+printed; a note says what is right.
+"""
 
 from importlib.resources import files
 

@@ -1,7 +1,8 @@
-"""What a paper is made of: tables, whose printed numbers stand beside those measured here, and figures.
+"""What a paper is made of: tables, whose printed numbers stand beside those measured here, and
+figures.
 
-These are specs: how a table is measured and a figure drawn from a `Context`. Where they are written and who asks for them
-is not said here.
+These are specs: how a table is measured and a figure drawn from a `Context`. Where they are written
+and who asks for them is not said here.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +20,9 @@ NUMBERS = ("published", "measured", "note")
 
 
 def for_people(table: pd.DataFrame) -> pd.DataFrame:
-    """A table as people are shown it: with a row and a column for each number, as a grid of `published | measured`."""
+    """A table as people are shown it: with a row and a column for each number, as a grid of
+    `published | measured`.
+    """
     if tuple(table.columns[2:]) != NUMBERS:
         return table.round(4)
     row, column = table.columns[:2]
@@ -41,10 +44,10 @@ class Table:
     ----------
     name : of the table's asset and file
     description : what its numbers are, in a sentence
-    published : gives what is printed, a number a row: columns that say which number it is, `published`, and perhaps `note`;
-        None for a table that the paper does not have
-    measure : gives what is measured here: the same columns that say which number it is, `measured`, and perhaps `note` and
-        more
+    published : gives what is printed, a number a row: columns that say which number it is,
+        `published`, and perhaps `note`; None for a table that the paper does not have
+    measure : gives what is measured here: the same columns that say which number it is, `measured`,
+        and perhaps `note` and more
     absent : the note beside a number that is not measured
     shown : what people are shown of the table
     """
@@ -108,7 +111,8 @@ class Paper:
 
     Attributes
     ----------
-    tasks : those that its tables and figures are made of: what happens to others changes nothing in them
+    tasks : those that its tables and figures are made of: what happens to others changes nothing in
+        them
     """
 
     reference: str
@@ -127,8 +131,8 @@ def beside(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -> pd.D
 
     Returns
     -------
-    DataFrame with published's columns that say which number it is, published, what else measured has, note; the rows of
-    what is printed come first, as printed
+    DataFrame with published's columns that say which number it is, published, what else measured
+    has, note; the rows of what is printed come first, as printed
     """
     keys = [column for column in published.columns if column not in NUMBERS]
     if measured.empty:  # pandas does not join columns without a type to numbers
@@ -154,7 +158,9 @@ def _column(table: pd.DataFrame, name: str) -> pd.Series | str:
 
 
 def _notes(*notes: str | float) -> str:
-    """Some notes as one. Raw files are named relative to TRAUBE_RAW: a table is the same on every machine."""
+    """Some notes as one. Raw files are named relative to TRAUBE_RAW: a table is the same on every
+    machine.
+    """
     said = "; ".join(str(note) for note in notes if pd.notna(note) and note)
     return said.replace(f"{paths.raw()}/", "TRAUBE_RAW/")
 

@@ -1,4 +1,6 @@
-"""What a check found, for people: which rules do not hold, in how many rows, and the first of them as text."""
+"""What a check found, for people: which rules do not hold, in how many rows, and the first of them
+as text.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,7 +86,9 @@ def _fared(result: Any) -> str:
 def _examples(
     check: Check, offending: pd.DataFrame, judged: pd.DataFrame, corpus: pd.DataFrame
 ) -> tuple[list[str], list[list[str]]]:
-    """Show the first offending rows: where they are, the facts that the check's rules speak of, label and text."""
+    """Show the first offending rows: where they are, the facts that the check's rules speak of,
+    label and text.
+    """
     if check.one_row_per:
         offending = offending.drop_duplicates(list(check.one_row_per))
     rows = offending.head(SHOWN_ROWS)

@@ -13,8 +13,9 @@ from traube.quality.rules import Table
 def write_page(folder: Path, task: str, table: Table, validation: Any, findings: Sequence[Finding]) -> Path:
     """Write the validation's page in place of the table's last one.
 
-    The page is rendered here and not by Great Expectations' site builder, which would take every offending row through
-    JSON, keep every page for ever, and show values (which it does not escape) but not the rows they are in.
+    The page is rendered here and not by Great Expectations' site builder, which would take every
+    offending row through JSON, keep every page for ever, and show values (which it does not escape)
+    but not the rows they are in.
     """
     from great_expectations.render.renderer import ValidationResultsPageRenderer
     from great_expectations.render.view import DefaultJinjaPageView

@@ -1,8 +1,9 @@
-"""What is checked of a task's tables, as data: a check is a name that people see and a few rules, a rule is one
-expectation on one column.
+"""What is checked of a task's tables, as data: a check is a name that people see and a few rules, a
+rule is one expectation on one column.
 
-What an expectation cannot say by itself (how often a text occurs in its split, how many classes a split has) is a
-column of facts (`traube.quality.facts`). Nothing is checked here: `traube.quality.validate` does that.
+What an expectation cannot say by itself (how often a text occurs in its split, how many classes a
+split has) is a column of facts (`traube.quality.facts`). Nothing is checked here:
+`traube.quality.validate` does that.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,8 @@ class Rule:
     says : the rule in words
     expectation : name of a class in `great_expectations.expectations`
     arguments : what it is called with
-    declared : field of the task's card that gives the least and the greatest value; without it there is no such rule
+    declared : field of the task's card that gives the least and the greatest value; without it
+        there is no such rule
     """
 
     says: str
@@ -45,7 +47,8 @@ class Check:
 
     Attributes
     ----------
-    blocking : whether a failure stops the task; otherwise it warns, unless the task's card says that it blocks
+    blocking : whether a failure stops the task; otherwise it warns, unless the task's card says
+        that it blocks
     one_row_per : columns; of the offending rows that agree in them one is shown
     """
 

@@ -1,7 +1,9 @@
-"""Checks the tables of a task by Great Expectations, and writes what was found to a page of Data Docs.
+"""Checks the tables of a task by Great Expectations, and writes what was found to a page of Data
+Docs.
 
-A rule is given to Great Expectations as an expectation on the table and its facts; it finds the rows that break it.
-Great Expectations takes seconds to import, so that is done where a table is checked, never when this module is loaded.
+A rule is given to Great Expectations as an expectation on the table and its facts; it finds the
+rows that break it. Great Expectations takes seconds to import, so that is done where a table is
+checked, never when this module is loaded.
 """
 
 import warnings
@@ -78,7 +80,8 @@ def validate_splits(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame, 
 
 
 def validate_tasks(store: Store, tasks: Iterable[str], folder: Path) -> dict[str, dict[str, Any]]:
-    """Check stored tasks: by `task/table/check` whether it blocks, whether it passed, and how many rows offend.
+    """Check stored tasks: by `task/table/check` whether it blocks, whether it passed, and how many
+    rows offend.
 
     Parameters
     ----------
@@ -138,7 +141,8 @@ def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame) -> Any:
     asset = context.data_sources.add_pandas(card.name).add_dataframe_asset(table)
     batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": judged})
     suite = gx.ExpectationSuite(name=f"{card.name}/{table}", expectations=_expectations(card, table))
-    # no values: user data is not escaped in Data Docs; no query: it lists every offending row once more
+    # no values: user data is not escaped in Data Docs; no query: it lists every offending row once
+    # more
     wanted = {"result_format": "COMPLETE", "exclude_unexpected_values": True, "return_unexpected_index_query": False}
     validation: Any = batch.validate(suite, result_format=wanted)
     validation.meta["run_id"] = datetime.now(UTC).isoformat(timespec="seconds")  # the page's title shows it
@@ -173,7 +177,9 @@ def _bounds(rule: Rule, declared: Declared) -> dict[str, int]:
 
 
 def _refuse_error(result: Any) -> None:
-    """Great Expectations reports its own errors as failed expectations; they are no verdict on the data."""
+    """Great Expectations reports its own errors as failed expectations; they are no verdict on the
+    data.
+    """
     error = result.exception_info or {}
     for entry in [error, *error.values()]:
         if isinstance(entry, dict) and entry.get("raised_exception"):

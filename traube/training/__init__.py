@@ -1,8 +1,9 @@
 """Training: a task and a base model in, a checkpoint folder out.
 
-`trainers/` holds the trainers, found by themselves; `trainer` says what a trainer is, `recipe` and `examples` what it is
-made of, `loop` trains, `measure` scores on the way, `clusterings` is what trainers on gold clusterings share, and `study`
-searches for a recipe's best values. What is left is a model like any other: evaluating it is the engine's.
+`trainers/` holds the trainers, found by themselves; `trainer` says what a trainer is, `recipe` and
+`examples` what it is made of, `loop` trains, `measure` scores on the way, `clusterings` is what
+trainers on gold clusterings share, and `study` searches for a recipe's best values. What is left is
+a model like any other: evaluating it is the engine's.
 """
 
 from importlib import import_module

@@ -1,4 +1,6 @@
-"""What trainers on gold clusterings share: recipe, encoder, the splits of a task, and validation by clustering."""
+"""What trainers on gold clusterings share: recipe, encoder, the splits of a task, and validation by
+clustering.
+"""
 
 import hashlib
 from abc import abstractmethod
@@ -42,7 +44,9 @@ C = TypeVar("C", bound=ClusteringRecipe)
 
 
 class ClusteringTrainer(Trainer[C]):
-    """Trains on the train splits of a task; `best` has the highest mean ARI on its validation splits."""
+    """Trains on the train splits of a task; `best` has the highest mean ARI on its validation
+    splits.
+    """
 
     learns_from = "splits"
     watched = "validation_ari"
@@ -58,7 +62,8 @@ class ClusteringTrainer(Trainer[C]):
         Raises
         ------
         TraubeError
-            If the task has no labelled splits of both parts, or more texts are given: there is nothing to learn from them.
+            If the task has no labelled splits of both parts, or more texts are given: there is
+            nothing to learn from them.
         """
         if extra:
             raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
@@ -92,7 +97,8 @@ class ClusteringTrainer(Trainer[C]):
         Raises
         ------
         TraubeError
-            If there is none of the size asked for, or one is too large for the memory: its matrices are quadratic.
+            If there is none of the size asked for, or one is too large for the memory: its matrices
+            are quadratic.
         """
         rows = {text: row for row, text in enumerate(texts)}
         trained = part_as_test(task, "train")
@@ -157,7 +163,8 @@ def part_as_test(task: Task, part: str) -> Task:
     return replace(task, corpus=corpus, splits=splits.assign(part="test").reset_index(drop=True))
 
 
-# Square matrices of a training step: distances, both adjacencies, their gradients and what the linkage copies.
+# Square matrices of a training step: distances, both adjacencies, their gradients and what the
+# linkage copies.
 MATRICES = 10
 
 
@@ -209,10 +216,11 @@ def _state(modules: Any) -> str:
 
 
 def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -> Any:
-    """A torch module that encodes texts by their rows, each text of a batch once, gradients and all.
+    """A torch module that encodes texts by their rows, each text of a batch once, gradients and
+    all.
 
-    Texts are tokenised once, and batched with others of like length. Where the head alone learns, what is below it is computed
-    once for all.
+    Texts are tokenised once, and batched with others of like length. Where the head alone learns,
+    what is below it is computed once for all.
     """
     import torch
     from torch import nn
@@ -250,7 +258,9 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
                 return self(np.array(rows, dtype=np.int64)).float().cpu().numpy()
 
         def _below(self) -> torch.Tensor:
-            """What the head is given, for all texts; kept for the next training of this process, as in a study."""
+            """What the head is given, for all texts; kept for the next training of this process, as
+            in a study.
+            """
             if recipe.head == "none":
                 raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
             key = (_state(list(network)[:-1]), network.max_seq_length, prompt_of(network), digest(list(texts)))

@@ -1,7 +1,8 @@
 """The stream of training examples.
 
-Everything random of an example depends on (seed, epoch, example) alone, and the order on (seed, epoch): a training that was
-killed goes on from its last saved step with the very examples that it would have seen.
+Everything random of an example depends on (seed, epoch, example) alone, and the order on (seed,
+epoch): a training that was killed goes on from its last saved step with the very examples that it
+would have seen.
 """
 
 from abc import ABC, abstractmethod

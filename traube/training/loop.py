@@ -1,4 +1,5 @@
-"""The training loop: transformers' Trainer, with evaluation on the way, the best network kept, and what it lacks to resume.
+"""The training loop: transformers' Trainer, with evaluation on the way, the best network kept, and
+what it lacks to resume.
 
 What is trained is given as a `Learning`; which trainer made it is not known here.
 """
@@ -57,7 +58,8 @@ class Loop:
 
     Parameters
     ----------
-    work : folder of what a training that is stopped goes on from; in the end `last` and `best` lie there
+    work : folder of what a training that is stopped goes on from; in the end `last` and `best` lie
+        there
     watch : told of each entry of the curve
     """
 
@@ -151,7 +153,9 @@ def _without_dropout(learner: Any) -> None:
 
 
 def last_whole(folder: Path) -> str | None:
-    """The newest saved step in a folder. What a kill left half-written is deleted; the Trainer writes its state last."""
+    """The newest saved step in a folder. What a kill left half-written is deleted; the Trainer
+    writes its state last.
+    """
     from transformers.trainer_utils import get_last_checkpoint
 
     while step := get_last_checkpoint(str(folder)):
@@ -164,8 +168,8 @@ def last_whole(folder: Path) -> str | None:
 def _transformers_trainer(loop: Loop) -> Any:
     """transformers' Trainer for a loop.
 
-    It takes the examples in their order, saves weights that are shared between modules once, stops at a loss that is not finite,
-    and evaluates and saves at the same steps.
+    It takes the examples in their order, saves weights that are shared between modules once, stops
+    at a loss that is not finite, and evaluates and saves at the same steps.
     """
     from safetensors.torch import load_model, save_model
     from torch.nn import Module
@@ -210,7 +214,9 @@ def _transformers_trainer(loop: Loop) -> Any:
 
 
 def _arguments(loop: Loop) -> Any:
-    """transformers' arguments for a loop: it evaluates and saves at the same steps, and reports to nobody."""
+    """transformers' arguments for a loop: it evaluates and saves at the same steps, and reports to
+    nobody.
+    """
     from transformers import TrainingArguments
 
     recipe = loop.recipe

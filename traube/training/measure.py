@@ -1,4 +1,6 @@
-"""The watched score of a network while it is trained: the engine's, of the network as it is at a step."""
+"""The watched score of a network while it is trained: the engine's, of the network as it is at a
+step.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence

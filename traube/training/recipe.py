@@ -1,4 +1,6 @@
-"""Recipes: how to train. What only one trainer knows stands in a recipe of its own, beside that trainer."""
+"""Recipes: how to train. What only one trainer knows stands in a recipe of its own, beside that
+trainer.
+"""
 
 from typing import Literal
 

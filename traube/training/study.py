@@ -1,4 +1,5 @@
-"""Search for a recipe's best values by Optuna: trainings that are judged by what they watch, the hopeless ones stopped early.
+"""Search for a recipe's best values by Optuna: trainings that are judged by what they watch, the
+hopeless ones stopped early.
 
 A study is one file and goes on where it stopped.
 """
@@ -93,8 +94,8 @@ def search(
     Raises
     ------
     TraubeError
-        If there is nothing to search for this trainer, a value is searched and given, or the study's trials are of other data or
-        another base model.
+        If there is nothing to search for this trainer, a value is searched and given, or the
+        study's trials are of other data or another base model.
     """
     import optuna
 
@@ -164,7 +165,9 @@ def finished(study: "optuna.Study") -> int:
 
 
 def best_by_task(folder: Path, trainer: str) -> dict[str, dict[str, float]]:
-    """The best values of each task's studies in a folder, those with the highest score. A damaged file is passed over."""
+    """The best values of each task's studies in a folder, those with the highest score. A damaged
+    file is passed over.
+    """
     by_task: dict[str, dict[str, float]] = {}
     for path in sorted(folder.glob(f"{trainer}__*.log")):
         task = path.stem.split("__")[1]

@@ -1,7 +1,8 @@
 """What a trainer is: a task and a base model in, a checkpoint folder out.
 
-What all trainers share is here: recipes with some values changed, the names of what they leave, and folders that are
-whole or not there. A trainer says what it learns from, and makes the examples and the learner.
+What all trainers share is here: recipes with some values changed, the names of what they leave, and
+folders that are whole or not there. A trainer says what it learns from, and makes the examples and
+the learner.
 """
 
 import json
@@ -29,7 +30,8 @@ from traube.training.measure import NetworkAtStep, mean_score
 from traube.training.recipe import Recipe
 
 METRIC = "v_measure/noise_as_cluster"
-# As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing reduced.
+# As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing
+# reduced.
 WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(42,))
 
 R = TypeVar("R", bound=Recipe)
@@ -43,10 +45,11 @@ class Checkpoint:
 
     Attributes
     ----------
-    last, best : folders in sentence-transformers' layout; `best` has the highest watched score. Where that is of the task's test
-        splits (trainers without labels), it flatters
-    curve : one entry for each evaluation, the first before any step: step, epoch, seconds (of training so far, without the
-        evaluations), loss (mean since the entry before; None at first) and the watched score
+    last, best : folders in sentence-transformers' layout; `best` has the highest watched score.
+        Where that is of the task's test splits (trainers without labels), it flatters
+    curve : one entry for each evaluation, the first before any step: step, epoch, seconds (of
+        training so far, without the evaluations), loss (mean since the entry before; None at first)
+        and the watched score
     watched : the name of that score in the curve
     """
 
@@ -64,7 +67,8 @@ class Checkpoint:
 class Trainer(ABC, Generic[R]):
     """Trains an encoder on a task.
 
-    What is defined here serves trainers on texts; those that learn from something else say so, and override it.
+    What is defined here serves trainers on texts; those that learn from something else say so, and
+    override it.
 
     Parameters
     ----------
@@ -75,9 +79,10 @@ class Trainer(ABC, Generic[R]):
     name : of the trainer, in commands and in the names of checkpoints
     section : where the paper describes it
     version : raise it when the same recipe leaves another model
-    learns_from : `texts`, without labels; `splits`, the labels of train and validation splits; or `pairs` of texts
-    searched : what a study searches: by value of the recipe, the least and the greatest, or all there are; empty for a
-        trainer without studies
+    learns_from : `texts`, without labels; `splits`, the labels of train and validation splits; or
+        `pairs` of texts
+    searched : what a study searches: by value of the recipe, the least and the greatest, or all
+        there are; empty for a trainer without studies
     watched : name of the score in the learning curve
     defaults : the paper's recipe
     in_name : values of the recipe that stand in a checkpoint's name by themselves
@@ -129,7 +134,8 @@ class Trainer(ABC, Generic[R]):
     def names(self, task: str, base: str, extra: bool = False) -> str:
         """What its checkpoints are called, before `-last` and `-best`.
 
-        A recipe that is not the paper's has a digest in the name, so that no training takes the place of another.
+        A recipe that is not the paper's has a digest in the name, so that no training takes the
+        place of another.
 
         Parameters
         ----------
@@ -165,7 +171,9 @@ class Trainer(ABC, Generic[R]):
         return sorted(task.splits["part"].unique())
 
     def network(self, base: Transformer) -> Any:
-        """The base model in fp32, to be changed. It carries its prompt, and saves it where sentence-transformers looks."""
+        """The base model in fp32, to be changed. It carries its prompt, and saves it where
+        sentence-transformers looks.
+        """
         network = Transformer(base.card.model_copy(update={"precision": "fp32"}), base.device).network
         if self.recipe.max_length:
             network.max_seq_length = self.recipe.max_length
@@ -187,7 +195,9 @@ class Trainer(ABC, Generic[R]):
         return {}
 
     def measure(self, task: Task, base: Transformer, network: Any, learner: Any, step: int) -> float:
-        """The watched score of the network as it is: V-measure, the unweighted mean over the task's test splits."""
+        """The watched score of the network as it is: V-measure, the unweighted mean over the task's
+        test splits.
+        """
         return mean_score(task, NetworkAtStep(base, network, step), WATCHED, METRIC)
 
     def fit(
@@ -203,10 +213,11 @@ class Trainer(ABC, Generic[R]):
 
         Parameters
         ----------
-        task : what is trained on, and scored on the way: without labels, the texts of all parts and its test splits; with labels,
-            its train and its validation splits
+        task : what is trained on, and scored on the way: without labels, the texts of all parts and
+            its test splits; with labels, its train and its validation splits
         base : the model to start from
-        out : folder of checkpoints; `<name>-last` and `<name>-best` are written there, whole or not at all
+        out : folder of checkpoints; `<name>-last` and `<name>-best` are written there, whole or not
+            at all
         extra : more texts to train on
         watch : told of each entry of the curve
 

@@ -1,4 +1,6 @@
-"""COB: Learn the Big Picture, Clustering Optimization as Blackbox (Gupta, Kar and Dietz, RepL4NLP 2022)."""
+"""COB: Learn the Big Picture, Clustering Optimization as Blackbox (Gupta, Kar and Dietz, RepL4NLP
+2022).
+"""
 
 from functools import partial
 

@@ -19,7 +19,8 @@ def trainings(context: Context) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame task, base, method, n, recipe, seed, step, epoch, seconds (of training, without evaluations), validation_ari
+    DataFrame task, base, method, n, recipe, seed, step, epoch, seconds (of training, without
+    evaluations), validation_ari
     """
     rows = []
     for checkpoint, record in context.trainings("cob", REFERENCE):
@@ -35,13 +36,13 @@ def trainings(context: Context) -> pd.DataFrame:
 def convergence(curves: pd.DataFrame) -> pd.DataFrame:
     """Time to convergence and of an epoch, and COB's beside Triplet's.
 
-    A training has converged at the first evaluation at which the mean validation ARI has come 95 % of its way from start to best;
-    one that never rose above its start, never.
+    A training has converged at the first evaluation at which the mean validation ARI has come 95 %
+    of its way from start to best; one that never rose above its start, never.
 
     Returns
     -------
-    DataFrame task, base, n, seed, method, recipe, seconds_to_converge, seconds_an_epoch, best_ari, times_slower (than COB with the
-    same seed, the better one where there are several recipes)
+    DataFrame task, base, n, seed, method, recipe, seconds_to_converge, seconds_an_epoch, best_ari,
+    times_slower (than COB with the same seed, the better one where there are several recipes)
     """
     same = ["task", "base", "n", "seed"]
     keys = [*same, "method", "recipe"]
@@ -60,7 +61,9 @@ def convergence(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def times_to_convergence(context: Context) -> Drawing | None:
-    """Figures 3 and 5: learning curves against seconds, and the time to convergence; None without a training."""
+    """Figures 3 and 5: learning curves against seconds, and the time to convergence; None without a
+    training.
+    """
     from traube.report.figures import convergence as draw
 
     curves = trainings(context)
@@ -71,7 +74,8 @@ def times_to_convergence(context: Context) -> Drawing | None:
 
 
 def spaces(context: Context, name: str, count: int) -> list[Space]:
-    """A task's largest test splits as the trained models of the lowest seed place them, from vectors that are kept.
+    """A task's largest test splits as the trained models of the lowest seed place them, from
+    vectors that are kept.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """COB's tables: what is printed, and the same numbers measured here.
 
-Measured are the checkpoints of `traube train cob`, `triplet` and `untrained` (several seeds are one row) and the models of
-the benchmark, clustered by average linkage on Euclidean distances with the true number of clusters: protocol `cob`.
+Measured are the checkpoints of `traube train cob`, `triplet` and `untrained` (several seeds are one
+row) and the models of the benchmark, clustered by average linkage on Euclidean distances with the
+true number of clusters: protocol `cob`.
 """
 
 import re
@@ -33,7 +34,8 @@ TASKS = {
 }
 LEVEL = 0.05
 REFERENCE = "triplet"
-# of a checkpoint's name: trainer, task, base model, passages of a training split, digest of a recipe that is not the paper's, seed
+# of a checkpoint's name: trainer, task, base model, passages of a training split, digest of a
+# recipe that is not the paper's, seed
 _CHECKPOINT = re.compile(
     r"(?P<trainer>cob|triplet|untrained)__(?P<task>[a-z0-9_]+?)__(?P<base>.+?)(\.n(?P<n>\d+))?(\.x(?P<recipe>[0-9a-f]{6}))?\.s(?P<seed>\d+)-(?P<kind>best|last)"
 )
@@ -51,7 +53,8 @@ def published_grid(name: str, row: str) -> pd.DataFrame:
 def sizes(context: Context) -> pd.DataFrame:
     """Table 2, the data sets: documents, instances, and the documents and clusters of an instance.
 
-    The statistics of CAR's test articles need no texts: where the task is not read, they are those of the published qrels.
+    The statistics of CAR's test articles need no texts: where the task is not read, they are those
+    of the published qrels.
 
     Returns
     -------
@@ -79,7 +82,9 @@ def _of_newsgroups(context: Context, parts: list[str]) -> tuple[dict[str, float]
 
 
 def _means(splits: pd.DataFrame, classes: str) -> dict[str, float]:
-    """Items N, splits C, mean items of a split n and, under the name given, mean classes of a split."""
+    """Items N, splits C, mean items of a split n and, under the name given, mean classes of a
+    split.
+    """
     by_split = split_sizes(splits)
     rows = by_split["rows"]
     return {
@@ -170,9 +175,11 @@ def published_results(table: str) -> pd.DataFrame:
 
 
 def results(table: str, context: Context) -> pd.DataFrame:
-    """Tables 4, 6 and 7: RI, ARI, NMI and AMI, means over test splits, and standard deviations over seeds.
+    """Tables 4, 6 and 7: RI, ARI, NMI and AMI, means over test splits, and standard deviations over
+    seeds.
 
-    The paper's encoder is another than any here: its rows stand beside each base model that was trained.
+    The paper's encoder is another than any here: its rows stand beside each base model that was
+    trained.
 
     Parameters
     ----------
@@ -180,9 +187,10 @@ def results(table: str, context: Context) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame task, method, n, base, recipe (digest of one that is not the paper's; a row each), metric, measured, sd (over
-    seeds, population), seeds, difference, p (two-sided, of the mean over seeds against Triplet of the same base; see
-    `traube.metrics.significance`; it is about these checkpoints: what other trainings would give is not in it), verdict
+    DataFrame task, method, n, base, recipe (digest of one that is not the paper's; a row each),
+    metric, measured, sd (over seeds, population), seeds, difference, p (two-sided, of the mean over
+    seeds against Triplet of the same base; see `traube.metrics.significance`; it is about these
+    checkpoints: what other trainings would give is not in it), verdict
     """
     measured = pd.concat([_measured(context, name) for name in TASKS[table]], ignore_index=True)
     order = measured["metric"].map({metric: i for i, metric in enumerate(METRICS)})
@@ -213,7 +221,8 @@ def _measured(context: Context, name: str) -> pd.DataFrame:
 
 def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, ...]) -> tuple[float, float, str]:
     base, metric = key[2], key[4]
-    # the paper's reference is the triplet model of the smallest n; its own recipe comes before others
+    # the paper's reference is the triplet model of the smallest n; its own recipe comes before
+    # others
     rivals = [k for k in samples if (k[0], k[4]) == (REFERENCE, metric)]
     rivals = [k for k in rivals if k[2] == base] or rivals
     if not rivals:
@@ -230,7 +239,9 @@ def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, 
 
 
 def _of_store(context: Context, name: str) -> pd.DataFrame:
-    """DataFrame method, n, base, recipe, cell_id, split, level, metric, value, replicates of what was evaluated."""
+    """DataFrame method, n, base, recipe, cell_id, split, level, metric, value, replicates of what
+    was evaluated.
+    """
     cells = trained_cells(context, name)
     scores = context.store.scores(cells, list(METRICS.values()), replicates=True).merge(cells[["cell_id", *_WHICH]])
     names = {full: short for short, full in METRICS.items()}
@@ -238,7 +249,9 @@ def _of_store(context: Context, name: str) -> pd.DataFrame:
 
 
 def trained_cells(context: Context, name: str) -> pd.DataFrame:
-    """A task's cells of this paper's method, with what their models' names say: method, n, base, recipe, training_seed."""
+    """A task's cells of this paper's method, with what their models' names say: method, n, base,
+    recipe, training_seed.
+    """
     cells = context.cells([name], PROTOCOL)
     cells = cells[cells["method"] == METHOD]
     about = [_parsed(model, name) for model in cells["model"]]
@@ -250,12 +263,16 @@ def trained_cells(context: Context, name: str) -> pd.DataFrame:
 
 
 def parts_of(checkpoint: str) -> re.Match[str] | None:
-    """The parts of a checkpoint's name: trainer, task, base, n, recipe, seed, kind; None if it is of another trainer."""
+    """The parts of a checkpoint's name: trainer, task, base, n, recipe, seed, kind; None if it is
+    of another trainer.
+    """
     return _CHECKPOINT.fullmatch(checkpoint)
 
 
 def _parsed(model: str, task: str) -> dict[str, Any] | None:
-    """What a model's name says: a checkpoint of this paper trained on the task (`best`), or a model of the benchmark; else None."""
+    """What a model's name says: a checkpoint of this paper trained on the task (`best`), or a model
+    of the benchmark; else None.
+    """
     match = parts_of(model)
     if match is None:
         return (
@@ -269,7 +286,9 @@ def _parsed(model: str, task: str) -> dict[str, Any] | None:
 
 
 def _tfidf(task: Task) -> pd.DataFrame:
-    """TF-IDF fitted on each split by itself, in the distance of the reference code (Euclidean) and in that of the paper (cosine)."""
+    """TF-IDF fitted on each split by itself, in the distance of the reference code (Euclidean) and
+    in that of the paper (cosine).
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from traube.methods.estimators.clusterers import Agglomerative

@@ -19,9 +19,11 @@ _COLUMNS = dict(
 
 
 def authors_results(path: Path) -> pd.DataFrame:
-    """The authors' csv of all models and methods: model (as they write it), method and the six tasks, x100.
+    """The authors' csv of all models and methods: model (as they write it), method and the six
+    tasks, x100.
 
-    A spreadsheet counted the names of two models up, from `-v2` to `-v15`; they are all the `-v2` model.
+    A spreadsheet counted the names of two models up, from `-v2` to `-v15`; they are all the `-v2`
+    model.
 
     Raises
     ------

@@ -1,4 +1,6 @@
-"""The German benchmark's tables: what is printed, and the same numbers measured here, x100 where they are scores."""
+"""The German benchmark's tables: what is printed, and the same numbers measured here, x100 where
+they are scores.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -26,13 +28,16 @@ published = partial(printed, __package__)
 
 
 def published_grid(name: str, row: str, column: str) -> pd.DataFrame:
-    """A table as it is printed, with a note beside what is printed wrong: row, column, published, note."""
+    """A table as it is printed, with a note beside what is printed wrong: row, column, published,
+    note.
+    """
     grid = published(name.replace("_", "")).set_index(row)
     return with_errata(one_a_row(grid, row, column), published("errata"), name)
 
 
 def sizes(context: Context) -> pd.DataFrame:
-    """Table 1: of each task, unique texts, splits, rows and classes of a split, and mean characters of a text.
+    """Table 1: of each task, unique texts, splits, rows and classes of a split, and mean characters
+    of a text.
 
     Returns
     -------
@@ -66,7 +71,8 @@ def _sizes(context: Context, name: str) -> pd.Series:
 
 
 def scores(context: Context) -> pd.DataFrame:
-    """What was measured under the protocol `paper`: the unweighted mean over all splits of the mean over seeds, x100 (A.3).
+    """What was measured under the protocol `paper`: the unweighted mean over all splits of the mean
+    over seeds, x100 (A.3).
 
     Returns
     -------
@@ -80,7 +86,8 @@ def scores(context: Context) -> pd.DataFrame:
 
 
 def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """Table 2: mini-batch k-means on the vectors as they are, the paper's models and others, model by task.
+    """Table 2: mini-batch k-means on the vectors as they are, the paper's models and others, model
+    by task.
 
     Parameters
     ----------
@@ -101,7 +108,8 @@ def measured_kmeans(context: Context) -> pd.DataFrame:
 
 
 def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """Table 3: method by task, the mean of the models that have every method on a task; they are named.
+    """Table 3: method by task, the mean of the models that have every method on a task; they are
+    named.
 
     Parameters
     ----------
@@ -131,7 +139,9 @@ def measured_methods(context: Context) -> pd.DataFrame:
 
 
 def _with_reasons(grid: pd.DataFrame, first: Sequence[str], row: str, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """A grid of the six tasks and their average, one number a row, with a note where a number is not there."""
+    """A grid of the six tasks and their average, one number a row, with a note where a number is
+    not there.
+    """
     grid = grid.reindex(index=[*first, *sorted(set(grid.index) - set(first))], columns=list(TASKS))
     grid[AVERAGE] = grid.mean(axis=1, skipna=False)
     table = one_a_row(grid, row, "task", "measured")
@@ -164,12 +174,15 @@ def p2p_against_s2s(measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def wins(context: Context) -> pd.DataFrame:
-    """The splits on which each of two models wins, and what these splits are like; see `traube.report.wins`."""
+    """The splits on which each of two models wins, and what these splits are like; see
+    `traube.report.wins`.
+    """
     return wins_of(split_scores(context.store, context.protocols, list(TASKS)))
 
 
 def spreads(context: Context) -> pd.DataFrame:
-    """How evenly the vectors of each encoder are spread on the tasks that it was evaluated on, from vectors that are kept.
+    """How evenly the vectors of each encoder are spread on the tasks that it was evaluated on, from
+    vectors that are kept.
 
     Returns
     -------
@@ -196,8 +209,8 @@ def adapted(context: Context) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame model (the base), method, task, recipe (digest of what else it was trained by and on), seed, epochs (of the
-    whole training), epoch, v_measure, checkpoint (of the last step)
+    DataFrame model (the base), method, task, recipe (digest of what else it was trained by and on),
+    seed, epochs (of the whole training), epoch, v_measure, checkpoint (of the last step)
     """
     rows = []
     for checkpoint, record in context.trainings(*METHODS):
@@ -226,12 +239,13 @@ def published_adaptation() -> pd.DataFrame:
 
 
 def adaptation(context: Context) -> pd.DataFrame:
-    """Table 5, adaptive pre-training: V-measure x100 of mini-batch k-means after the last step, mean of seeds.
+    """Table 5, adaptive pre-training: V-measure x100 of mini-batch k-means after the last step,
+    mean of seeds.
 
     Returns
     -------
-    DataFrame model, method, epochs, task, recipe, measured, sd (population, over seeds), seeds, difference (to the model as
-    it was)
+    DataFrame model, method, epochs, task, recipe, measured, sd (population, over seeds), seeds,
+    difference (to the model as it was)
     """
     keys = ["model", "method", "epochs", "task", "recipe"]
     rows = []

@@ -1,11 +1,15 @@
-"""COB: training on the clustering metric itself (Gupta, Kar & Dietz, "Learn the Big Picture", RepL4NLP 2022).
+"""COB: training on the clustering metric itself (Gupta, Kar & Dietz, "Learn the Big Picture",
+RepL4NLP 2022).
 
-A split's vectors are clustered as they would be in use, and the metric of that clustering is the loss. Clustering has no gradient;
-blackbox backpropagation (Vlastelica et al. 2020) takes the difference between this clustering and that of distances moved a step
-along the loss's gradient: with A = cluster(D), g = dL/dA and A' = cluster(max(D + lambda g, 0)), it says dL/dD = (A' - A) / lambda.
+A split's vectors are clustered as they would be in use, and the metric of that clustering is the
+loss. Clustering has no gradient; blackbox backpropagation (Vlastelica et al. 2020) takes the
+difference between this clustering and that of distances moved a step along the loss's gradient:
+with A = cluster(D), g = dL/dA and A' = cluster(max(D + lambda g, 0)), it says dL/dD = (A' - A) /
+lambda.
 
-Where the step brings all distances within classes to zero and leaves those between them above it, A' is the gold clustering T, and
-the second clustering need not be run: `Blackbox.shortcuts` counts how often.
+Where the step brings all distances within classes to zero and leaves those between them above it,
+A' is the gold clustering T, and the second clustering need not be run: `Blackbox.shortcuts` counts
+how often.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,7 +62,8 @@ class Blackbox:
 
     Attributes
     ----------
-    steps, shortcuts : how many gradients were computed, and how many of them needed no second clustering
+    steps, shortcuts : how many gradients were computed, and how many of them needed no second
+        clustering
     """
 
     def __init__(self, lam: float, cluster: Clusterer) -> None:
@@ -73,7 +78,8 @@ class Blackbox:
     def adjacency(
         self, distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]
     ) -> tuple["torch.Tensor", ...]:
-        """Who shares a cluster with whom, for each split, with as many clusters as there are classes.
+        """Who shares a cluster with whom, for each split, with as many clusters as there are
+        classes.
 
         Parameters
         ----------
@@ -98,7 +104,8 @@ class Blackbox:
         return share
 
     def solve(self, distances: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-        """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer.
+        """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no
+        clusterer.
 
         Raises
         ------
@@ -165,16 +172,21 @@ def _in_threads(function: Callable[..., Any], *arguments: list[Any]) -> list[Any
         return list(threads.map(function, *arguments))
 
 
-# Losses of an adjacency matrix A, float [n, n] with diagonal 1, against the gold one, T. They differ in scale, so lambda must, too.
+# Losses of an adjacency matrix A, float [n, n] with diagonal 1, against the gold one, T. They
+# differ in scale, so lambda must, too.
 
 
 def rand_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
-    """sum |A - T| = n (n - 1) (1 - RI), written A (1 - T) + (1 - A) T so that it has a slope at its minimum (section 3.2)."""
+    """sum |A - T| = n (n - 1) (1 - RI), written A (1 - T) + (1 - A) T so that it has a slope at its
+    minimum (section 3.2).
+    """
     return (clustered * (1 - gold) + (1 - clustered) * gold).sum()
 
 
 def ari_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
-    """1 - ARI (Hubert & Arabie 1985) from pair counts, of both orders of each pair; 0 where both agree that nothing or all is one."""
+    """1 - ARI (Hubert & Arabie 1985) from pair counts, of both orders of each pair; 0 where both
+    agree that nothing or all is one.
+    """
     n = len(gold)
     together, in_class, in_cluster = (clustered * gold).sum() - n, gold.sum() - n, clustered.sum() - n
     chance = in_class * in_cluster / max(n * (n - 1), 1)
@@ -195,7 +207,8 @@ LOSSES: dict[str, Loss] = {"ri": rand_loss, "ari": ari_loss, "purity": purity_lo
 
 
 def margin(distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]) -> "torch.Tensor":
-    """Mean distance within classes less mean distance between them, over all pairs of the batch, diagonal included (section 3.4).
+    """Mean distance within classes less mean distance between them, over all pairs of the batch,
+    diagonal included (section 3.4).
 
     Without a pair between classes, the former alone.
     """
@@ -216,7 +229,8 @@ def pairwise_distances(vectors: "torch.Tensor") -> "torch.Tensor":
 class CobRecipe(ClusteringRecipe):
     """How to train with COB.
 
-    The paper tuned lambda and r by task: 90 and 1 on 20 Newsgroups, 47 and 3.8 on CAR coarse, 103 and 0.3 on fine.
+    The paper tuned lambda and r by task: 90 and 1 on 20 Newsgroups, 47 and 3.8 on CAR coarse, 103
+    and 0.3 on fine.
     """
 
     lam: float = Field(90.0, gt=0, description="the paper's lambda: how far distances are moved for the gradient")
@@ -285,7 +299,9 @@ def _learner(encoder: Any, recipe: CobRecipe) -> Any:
 def cob_loss(
     box: Blackbox, loss: Loss, r: float, distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]
 ) -> "torch.Tensor":
-    """L_r: the loss of the clusterings, mean over the batch, and r times the margin (sections 3.3 and 3.4)."""
+    """L_r: the loss of the clusterings, mean over the batch, and r times the margin (sections 3.3
+    and 3.4).
+    """
     clustered = box.adjacency(distances, gold)
     missed = sum(loss(a, t) for a, t in zip(clustered, gold, strict=True)) / len(gold)
     return missed + r * margin(distances, gold)

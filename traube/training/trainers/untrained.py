@@ -8,7 +8,9 @@ from traube.training.trainers.cob import Cob, CobRecipe
 
 
 class Untrained(Cob):
-    """The network before its first step: what the reference code calls SBERT raw, pooled tokens and a random head."""
+    """The network before its first step: what the reference code calls SBERT raw, pooled tokens and
+    a random head.
+    """
 
     name = "untrained"
     section = "Gupta, Kar & Dietz 2022, Table 4, SBERT raw"

@@ -1,8 +1,9 @@
-"""Whole-word masking: masked-language-model training in which a word is masked whole or not at all (Wehrli et al. 2023, section 3.3).
+"""Whole-word masking: masked-language-model training in which a word is masked whole or not at all
+(Wehrli et al. 2023, section 3.3).
 
-transformers 5 masks a word with the probability of its first token, perhaps none of a short text, and always by [MASK]. Here, as
-in the paper: words in random order until 15 % of the tokens are chosen; of these tokens 80 % become [MASK], 10 % another token,
-10 % stay.
+transformers 5 masks a word with the probability of its first token, perhaps none of a short text,
+and always by [MASK]. Here, as in the paper: words in random order until 15 % of the tokens are
+chosen; of these tokens 80 % become [MASK], 10 % another token, 10 % stay.
 """
 
 import logging
@@ -31,8 +32,9 @@ IGNORED = -100  # what torch's cross entropy leaves out
 class WwmRecipe(Recipe):
     """How to train by whole-word masking.
 
-    The paper's models bring a head that predicts words. Where a base model brings none, a new one begins at random, and what it asks
-    of the encoder in the first steps spoils it: let it learn alone first.
+    The paper's models bring a head that predicts words. Where a base model brings none, a new one
+    begins at random, and what it asks of the encoder in the first steps spoils it: let it learn
+    alone first.
     """
 
     head_epochs: float = Field(0.0, ge=0, description="epochs in which the head learns alone, before the first step")
@@ -42,7 +44,9 @@ class WwmRecipe(Recipe):
 
 
 class Wwm(Trainer[WwmRecipe]):
-    """Whole-word masking. Where the base model brings no head for masked words, a new one is trained along with it."""
+    """Whole-word masking. Where the base model brings no head for masked words, a new one is
+    trained along with it.
+    """
 
     name = "wwm"
     learns_from = "texts"
@@ -136,7 +140,8 @@ class MaskedTexts(Examples):
 
 
 def choose(words: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Positions of the tokens to predict: whole words in random order, as long as they fit 15 % of the tokens.
+    """Positions of the tokens to predict: whole words in random order, as long as they fit 15 % of
+    the tokens.
 
     Parameters
     ----------
@@ -191,7 +196,8 @@ def _learner(network: Any, seed: int) -> Any:
             head = getattr(self.model, "cls", None) or getattr(self.model, "lm_head", None)
             if head is None:
                 return self.model(**batch).loss
-            # the same loss at a fraction of the work: the vocabulary is large, and only masked tokens are asked for
+            # the same loss at a fraction of the work: the vocabulary is large, and only masked
+            # tokens are asked for
             asked = batch["labels"] != IGNORED
             with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
                 hidden = body(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
