@@ -1,1 +1,34 @@
-"""Dagster assets, thin: a file per stage of the graph. The work is done by the library, `traube`."""
+"""Dagster assets, thin: a file per stage of the graph. The work is done by the library, `traube`.
+
+`all_assets` is the list of the stages; `assets.jobs` says which of them a job makes. Modules are
+imported when the list is asked for, so that one stage does not load the others.
+"""
+
+from collections.abc import Iterable
+
+import dagster as dg
+
+from traube.tasks import Source
+
+
+def all_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
+    """Every asset: the stages of each task, what is made of all of them, the papers, and what can
+    be trained.
+    """
+    from assets.checkpoints import checkpoint_assets, study_assets
+    from assets.clusterings import clusterings_asset
+    from assets.corpora import corpus_asset
+    from assets.embeddings import embeddings_asset
+    from assets.leaderboard import leaderboard_asset
+    from assets.papers import paper_assets
+    from assets.registry import registry
+    from assets.regressions import regressions
+    from assets.report import report
+    from assets.scores import scores_asset
+    from assets.splits import splits_asset
+
+    tasks = list(sources)
+    stages = (corpus_asset, splits_asset, embeddings_asset, clusterings_asset, scores_asset)
+    of_all_tasks = [leaderboard_asset([task.name for task in tasks]), registry, regressions, report, *paper_assets()]
+    trained = [asset for task in tasks for asset in (*checkpoint_assets(task), *study_assets(task))]
+    return [*(make(task) for task in tasks for make in stages), *of_all_tasks, *trained]

@@ -1,26 +1,25 @@
-"""`checkpoints/<trainer>/<task>`: encoders trained on a task. What is left is a checkpoint like any other. `studies/`: recipes searched."""
+"""`checkpoints/<trainer>/<task>`: encoders trained on a task. What is left is a checkpoint like any
+other. `studies/`: recipes searched.
+"""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 from pydantic import Field
 
 from assets.common import asset_key
 from resources.encoder import EncoderResource
-from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
 from traube.engine.progress import Progress
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
+from traube.report.markdown import markdown
 from traube.tasks.source import Source
+from traube.training import TRAINERS, Trainer
 
 if TYPE_CHECKING:
     from traube.models.transformer import Transformer
-
-WITHOUT_LABELS = ("wwm", "tsdae")
-ON_CLUSTERINGS = ("cob", "triplet", "untrained")
-SEARCHED = ("cob",)
 
 
 class Training(dg.Config):
@@ -32,21 +31,23 @@ class Training(dg.Config):
 
 
 def checkpoint_assets(source: Source) -> list[dg.AssetsDefinition]:
-    names = [*WITHOUT_LABELS, *(ON_CLUSTERINGS if source.has_training_splits else ())]
-    return [_trained(name, source) for name in names]
+    """An asset for each trainer that can learn from the source's task."""
+    return [_trained(trainer, source) for trainer in TRAINERS.values() if not trainer.unsuited(source)]
 
 
 def study_assets(source: Source) -> list[dg.AssetsDefinition]:
-    return [_searched(name, source) for name in SEARCHED] if source.has_training_splits else []
+    """An asset for each of these trainers whose recipe can be searched."""
+    able = [trainer for trainer in TRAINERS.values() if trainer.searched and not trainer.unsuited(source)]
+    return [_searched(trainer, source) for trainer in able]
 
 
-def _trained(name: str, source: Source) -> dg.AssetsDefinition:
+def _trained(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinition:
     @dg.asset(
-        key=["checkpoints", name, source.name],
+        key=["checkpoints", trainer.name, source.name],
         deps=[asset_key(source.name, "splits")],
         group_name="checkpoints",
         kinds={"torch"},
-        description=f"An encoder trained on the texts of {source.name} by {name}. The sensor evaluates it.",
+        description=f"An encoder trained on the texts of {source.name} by {trainer.name}. The sensor evaluates it.",
     )
     def trained(
         context: dg.AssetExecutionContext,
@@ -56,9 +57,6 @@ def _trained(name: str, source: Source) -> dg.AssetsDefinition:
         tracking: TrackingResource,
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        from traube.training import TRAINERS
-
-        trainer = TRAINERS[name]
         try:
             base = _base(encoder, config.model)
             left = trainer.with_changes(config.recipe).fit(
@@ -99,13 +97,14 @@ class Search(dg.Config):
     recipe: dict[str, str] = Field(default_factory=dict, description="values that are not searched")
 
 
-def _searched(name: str, source: Source) -> dg.AssetsDefinition:
+def _searched(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinition:
     @dg.asset(
-        key=["studies", name, source.name],
+        key=["studies", trainer.name, source.name],
         deps=[asset_key(source.name, "splits")],
         group_name="checkpoints",
         kinds={"optuna"},
-        description=f"A study of {name}'s recipe on {source.name}: trials judged by the validation splits. It goes on where it stopped.",
+        description=f"A study of {trainer.name}'s recipe on {source.name}: trials judged by the validation splits. "
+        "It goes on where it stopped.",
     )
     def searched(
         context: dg.AssetExecutionContext,
@@ -116,13 +115,12 @@ def _searched(name: str, source: Source) -> dg.AssetsDefinition:
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         from traube.report.studies import history, importances, trials_table
-        from traube.training import TRAINERS
         from traube.training.study import search, study_file
 
-        path = study_file(storage.root / "studies", name, source.name, config.model, config.recipe)
+        path = study_file(storage.root / "studies", trainer.name, source.name, config.model, config.recipe)
         try:
-            found = search(
-                TRAINERS[name],
+            result = search(
+                trainer,
                 storage.workbench.task(source.name),
                 _base(encoder, config.model),
                 path,
@@ -133,15 +131,15 @@ def _searched(name: str, source: Source) -> dg.AssetsDefinition:
             )
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        table = trials_table(found.study)
-        pages = {"history.html": history(found.study), "importances.html": importances(found.study)}
+        table = trials_table(result.study)
+        pages = {"history.html": history(result.study), "importances.html": importances(result.study)}
         metadata: dict[str, dg.MetadataValue | float] = {
-            **{f"best_{key}": float(value) for key, value in found.best.items()},
+            **{f"best_{key}": float(value) for key, value in result.best.items()},
             "trials": dg.MetadataValue.md(markdown(table)),
             "path": dg.MetadataValue.path(path),
         }
         try:
-            metadata |= tracking.log_study(path.stem, found.best, table, pages, context.run.run_id)
+            metadata |= tracking.log_study(path.stem, result.best, table, pages, context.run.run_id)
         except Exception as error:  # the study is a file of its own
             context.log.warning(f"the study is kept, but MLflow could not be told: {error}")
         return dg.MaterializeResult(metadata=metadata)

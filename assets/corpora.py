@@ -5,25 +5,28 @@ import time
 import dagster as dg
 
 from assets.common import asset_key
-from resources.quality import QualityResource, check_specs, markdown
+from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
 from traube.foundation.errors import TraubeError
+from traube.report.markdown import markdown
 from traube.tasks.source import Source
 from traube.tasks.task import index_texts
 
 
 def dvc_hashes(source: Source) -> dict[str, str]:
-    """The DVC hash of each raw file that DVC tracks: `<file>.dvc` lies beside it, or beside a folder that holds it."""
+    """The DVC hash of each raw file that DVC tracks: `<file>.dvc` lies beside it, or beside a
+    folder that holds it.
+    """
     import yaml
 
-    found = {}
+    hashes = {}
     for file in source.files():
         for path in (file, *file.parents[:3]):
             tracked = path.with_name(f"{path.name}.dvc")
             if tracked.is_file():
-                found[f"dvc/{path.name}"] = str(yaml.safe_load(tracked.read_text())["outs"][0]["md5"])
+                hashes[f"dvc/{path.name}"] = str(yaml.safe_load(tracked.read_text())["outs"][0]["md5"])
                 break
-    return found
+    return hashes
 
 
 def corpus_asset(source: Source) -> dg.AssetsDefinition:

@@ -5,10 +5,10 @@ import pandas as pd
 
 from assets.common import NIGHT
 from resources.benchmark import BenchmarkResource
-from resources.quality import markdown
 from resources.storage import StorageResource
 from traube.benchmark.params import load_params
 from traube.foundation.files import locked, write_parquet
+from traube.report.markdown import markdown
 from traube.report.regressions import has_snapshot, snapshot, today
 from traube.report.regressions import regressions as compare
 

@@ -6,7 +6,6 @@ import pandas as pd
 from assets.common import FILL, MODELS, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
-from resources.quality import markdown
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
 from traube.benchmark.plan import cells_of, missing_cells
@@ -16,6 +15,7 @@ from traube.engine.score import score_stored
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.metrics import SCORING_VERSION
+from traube.report.markdown import markdown
 from traube.report.tables import summary
 from traube.tasks.source import Source
 

@@ -3,9 +3,10 @@
 import dagster as dg
 
 from assets.common import asset_key
-from resources.quality import QualityResource, check_specs, markdown
+from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
 from traube.foundation.errors import TraubeError
+from traube.report.markdown import markdown
 from traube.tasks.source import Source
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
+from cli.trainers import TrainCommand, TuneCommand, trainer_for
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import in_words
 
@@ -270,7 +271,6 @@ def leaderboard(
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, plan, wanted_models
     from traube.foundation import paths
-    from traube.foundation.errors import unknown
     from traube.metrics import full_name
     from traube.report.tables import leaderboard as build
     from traube.store import Store
@@ -658,15 +658,9 @@ def retry(checkpoint: str) -> None:
     out.print(f"attempt {ask_again(checkpoint)} of {checkpoint} is asked for; `make dev` has to be running")
 
 
-@app.command()
+@app.command(cls=TrainCommand)
 def train(
-    trainer: Annotated[
-        str,
-        typer.Argument(
-            help="Without labels: wwm (whole-word masking), tsdae (denoising). On gold clusterings: cob, triplet, untrained.",
-            show_default=False,
-        ),
-    ],
+    trainer: Annotated[str, typer.Argument(show_default=False)],
     task: Annotated[str, typer.Argument(help="What is trained on.", show_default=False)],
     model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
     recipe: Annotated[
@@ -676,16 +670,14 @@ def train(
 ) -> None:
     """Train a model on a task; what is left in checkpoints/ is a model like any other.
 
-    wwm and tsdae continue its pre-training on the task's texts. cob and triplet learn from the labels of its train splits, and are
-    validated on its validation splits. A training that was stopped goes on from its last saved step, with the same result.
+    Trainers without labels continue its pre-training on the task's texts. Those on gold clusterings learn from the labels of its
+    train splits, and are validated on its validation splits. A training that was stopped goes on from its last saved step, with
+    the same result.
     """
     from traube.foundation import paths
     from traube.tasks import get_source
-    from traube.training import TRAINERS
 
-    if trainer not in TRAINERS:
-        raise unknown("trainer", trainer, TRAINERS)
-    chosen = TRAINERS[trainer].with_changes(_values(recipe))
+    chosen = trainer_for(trainer, task).with_changes(_values(recipe))
     _on_task(task, model, lambda launcher, name: launcher.train(trainer, name, model, _values(recipe), unlabelled))
     left = chosen.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).unlabelled()))
     out.print(
@@ -695,9 +687,9 @@ def train(
     out.print("`traube run` evaluates what lies in checkpoints/; so does the sensor of `traube dev`.")
 
 
-@app.command()
+@app.command(cls=TuneCommand)
 def tune(
-    trainer: Annotated[str, typer.Argument(help="cob.", show_default=False)],
+    trainer: Annotated[str, typer.Argument(show_default=False)],
     task: Annotated[str, typer.Argument(help="What is trained on.", show_default=False)],
     model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
     trials: Annotated[
@@ -713,18 +705,14 @@ def tune(
     The study is kept: it goes on where it was stopped. `traube train` takes what it finds by --set.
     """
     from traube.foundation import paths
-    from traube.training import TRAINERS
-    from traube.training.study import SEARCHED, known, open_study, study_file
+    from traube.training.study import known, open_study, study_file
 
-    if trainer not in SEARCHED:
-        raise unknown("trainer with a study", trainer, SEARCHED)
+    chosen = trainer_for(trainer, task, searched=True)
     _on_task(task, model, lambda launcher, name: launcher.tune(trainer, name, model, trials, _values(recipe)))
     found = known(open_study(study_file(paths.home() / "studies", trainer, task, model, _values(recipe)), trainer))
     best = {name: value for name, value in found.best.items() if name != "value"}
     options = " ".join(f"--set {name}={value:.4g}" for name, value in best.items())
-    out.print(
-        f"{found.trials} trials; {TRAINERS[trainer].watched} {found.best.get('value', float('nan')):.4f} with {options}"
-    )
+    out.print(f"{found.trials} trials; {chosen.watched} {found.best.get('value', float('nan')):.4f} with {options}")
 
 
 def _values(recipe: list[str] | None) -> dict[str, str]:
@@ -786,7 +774,6 @@ def export_results(
     """Write scores as MTEB's result files: OUTPUT/<org>__<model>/<revision>/<Task>.json."""
     from traube.benchmark.params import load_params
     from traube.foundation import paths
-    from traube.foundation.errors import unknown
     from traube.report.exchange import export_mteb
     from traube.store import Store
 
@@ -845,9 +832,9 @@ def release(stage: Annotated[Stage, typer.Argument(help="One stage; `dvc repro` 
         _fail_on(errors)
         files.write_datasets(store, params.tasks, folder)
     elif stage is Stage.validate:
-        from resources.quality import validate
+        from traube.quality import data_docs, validate_tasks
 
-        results = validate(store, params.tasks)
+        results = validate_tasks(store, params.tasks, data_docs())
         write_json(folder / "validation.json", results)
         _fail_on([f"{key} failed" for key, r in results.items() if r["blocking"] and not r["passed"]])
     elif stage is Stage.benchmark:

@@ -1,1 +1,28 @@
-"""What assets borrow: storage, the encoder, tracking (MLflow) and quality (Great Expectations)."""
+"""What assets borrow: storage, the benchmark asked for, the encoder, tracking (MLflow), the
+registry of models and quality.
+
+Modules are imported when the list is asked for, so that one resource does not load the others.
+"""
+
+from typing import Any
+
+
+def all_resources() -> dict[str, Any]:
+    """Every resource by the name under which assets ask for it, with everything at its default."""
+    from resources.benchmark import BenchmarkResource
+    from resources.encoder import EncoderResource
+    from resources.quality import QualityResource
+    from resources.registry import RegistryResource
+    from resources.storage import StorageResource
+    from resources.tracking import TrackingResource
+    from traube.engine.progress import SILENT
+
+    return {
+        "storage": StorageResource(),
+        "benchmark": BenchmarkResource(),
+        "encoder": EncoderResource(),
+        "quality": QualityResource(),
+        "tracking": TrackingResource(),
+        "models": RegistryResource(),
+        "progress": SILENT,
+    }

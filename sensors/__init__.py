@@ -1,1 +1,41 @@
-"""What starts runs by itself."""
+"""What starts runs by itself: one file a sensor or schedule, found by itself.
+
+A module offers any of three functions: `jobs()`, jobs that are of no use but to its sensor;
+`sensors(jobs)` and `schedules(jobs)`, given every job by its name.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
+
+Job = AssetJob | dg.JobDefinition
+Jobs = Mapping[str, Job]
+
+
+def sensor_jobs() -> list[dg.JobDefinition]:
+    """The jobs that sensors bring along."""
+    return _offered("jobs")
+
+
+def all_sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+    """Every sensor.
+
+    Parameters
+    ----------
+    jobs : all of them by name, those that sensors bring along too
+    """
+    return _offered("sensors", jobs)
+
+
+def all_schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
+    """Every schedule; `jobs` as in `all_sensors`."""
+    return _offered("schedules", jobs)
+
+
+def _offered(name: str, *given: Any) -> list[Any]:
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    return [one for module in modules if hasattr(module, name) for one in getattr(module, name)(*given)]

@@ -1,13 +1,18 @@
-"""Declarative automation, switched off by default: the plan knows better what is missing (params.yaml, fingerprints)."""
+"""Declarative automation, switched off by default: the plan knows better what is missing
+(params.yaml, fingerprints).
+"""
 
 import dagster as dg
 
+from sensors import Jobs
 
-def automation_sensor() -> dg.SensorDefinition:
-    return dg.AutomationConditionSensorDefinition(
+
+def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+    sensor = dg.AutomationConditionSensorDefinition(
         "declarative_automation",
         target=dg.AssetSelection.all(),
         default_status=dg.DefaultSensorStatus.STOPPED,
         minimum_interval_seconds=60,
         description="Fills missing partitions and rebuilds the leaderboard by Dagster's own conditions, in place of plan and publish.",
     )
+    return [sensor]

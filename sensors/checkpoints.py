@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 from assets.common import MODELS, model_keys
+from sensors import Jobs
 from traube.benchmark.params import Params, load_params
 from traube.benchmark.plan import unread
 from traube.foundation import paths
@@ -33,10 +33,10 @@ class Seen:
     attempt: int = 0
 
 
-def checkpoint_sensor(evaluate: AssetJob) -> dg.SensorDefinition:
+def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     @dg.sensor(
         name="new_checkpoints",
-        job=evaluate,
+        job=jobs["evaluate"],
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=10,
         description="Evaluates each new or changed folder of checkpoints/ on the benchmark's tasks.",
@@ -70,7 +70,7 @@ def checkpoint_sensor(evaluate: AssetJob) -> dg.SensorDefinition:
             skip_reason=None if requests else dg.SkipReason("; ".join(said) or "nothing new"),
         )
 
-    return new_checkpoints
+    return [new_checkpoints]
 
 
 def _tasks(params: Params) -> tuple[list[str], str]:

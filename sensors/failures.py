@@ -1,4 +1,6 @@
-"""A failed run raises an alert: in the log, in a file, and at a webhook if there is one. A cancelled run raises none."""
+"""A failed run raises an alert: in the log, in a file, and at a webhook if there is one. A
+cancelled run raises none.
+"""
 
 import json
 import os
@@ -9,6 +11,7 @@ from urllib.request import Request, urlopen
 
 import dagster as dg
 
+from sensors import Jobs
 from traube.foundation import paths
 from traube.foundation.files import append_line
 
@@ -17,10 +20,10 @@ SECONDS = 10
 WILL_RETRY, PARTITION = "dagster/will_retry", "dagster/partition"
 
 
-def failure_sensor(jobs: list[Any]) -> dg.SensorDefinition:
+def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     @dg.run_failure_sensor(
         name="failed_runs",
-        monitored_jobs=jobs,
+        monitored_jobs=list(jobs.values()),
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=10,
         description=f"Writes an alert to alerts.jsonl, and posts it to ${WEBHOOK} if that is set.",
@@ -38,7 +41,7 @@ def failure_sensor(jobs: list[Any]) -> dg.SensorDefinition:
             _post(url, alert, context.log)
         return None
 
-    return failed_runs
+    return [failed_runs]
 
 
 def alert_of(run: dg.DagsterRun, errors: list[tuple[str, str]]) -> dict[str, Any]:

@@ -1,10 +1,14 @@
-"""Runs whose process is gone (kill -9, a power cut) are ended, so that they block no queue; the daemon tries them again."""
+"""Runs whose process is gone (kill -9, a power cut) are ended, so that they block no queue; the
+daemon tries them again.
+"""
 
 import os
 import re
 
 import dagster as dg
 import psutil
+
+from sensors import Jobs
 
 PID, STARTED = "traube/pid", "traube/process_started"
 ALIVE = (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.CANCELING)
@@ -30,7 +34,9 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def process_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
-    """The run's process id, and a time by which that process had started; None where it is not known yet."""
+    """The run's process id, and a time by which that process had started; None where it is not
+    known yet.
+    """
     if PID in run.tags:
         return int(run.tags[PID]), float(run.tags[STARTED]) + 1
     for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
@@ -49,7 +55,7 @@ def _alive(pid: int, by: float) -> bool:
         return False
 
 
-def lost_run_sensor() -> dg.SensorDefinition:
+def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     @dg.sensor(
         name="lost_runs",
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -62,4 +68,4 @@ def lost_run_sensor() -> dg.SensorDefinition:
             context.log.warning(f"run {run_id}: {GONE}")
         return dg.SkipReason(f"ended {len(lost)}: {', '.join(lost)}" if lost else "no run is lost")
 
-    return lost_runs
+    return [lost_runs]

@@ -1,13 +1,15 @@
-"""The night: one run for each model that lacks cells, then leaderboard, report and what changed since the last night."""
+"""The night: one run for each model that lacks cells, then leaderboard, report and what changed
+since the last night.
+"""
 
 from zoneinfo import ZoneInfo
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 from assets.common import MODELS, NIGHT, model_keys
 from resources.benchmark import BenchmarkResource
 from resources.tracking import unlogged
+from sensors import Jobs
 from sensors.publish import is_waiting
 from traube.benchmark.params import Nightly, load_params
 from traube.benchmark.plan import plan
@@ -16,14 +18,16 @@ from traube.foundation.errors import TraubeError
 from traube.store import Store
 
 
-def nightly_schedules(evaluate: AssetJob, publish: AssetJob) -> list[dg.ScheduleDefinition]:
-    """`nightly_benchmark` evaluates, and nothing if nothing is missing; `nightly_publish` always ends the night with tables."""
+def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
+    """`nightly_benchmark` evaluates, and nothing if nothing is missing; `nightly_publish` always
+    ends the night with tables.
+    """
     nightly = _nightly()
     status = dg.DefaultScheduleStatus.RUNNING if nightly.enabled else dg.DefaultScheduleStatus.STOPPED
 
     @dg.schedule(
         name="nightly_benchmark",
-        job=evaluate,
+        job=jobs["evaluate"],
         cron_schedule=nightly.cron,
         execution_timezone=nightly.timezone,
         default_status=status,
@@ -59,7 +63,7 @@ def nightly_schedules(evaluate: AssetJob, publish: AssetJob) -> list[dg.Schedule
 
     @dg.schedule(
         name="nightly_publish",
-        job=publish,
+        job=jobs["publish"],
         cron_schedule=nightly.cron,
         execution_timezone=nightly.timezone,
         default_status=status,

@@ -1,11 +1,13 @@
-"""After every evaluation, whether it succeeded or not, the leaderboard and the report are made anew."""
+"""After every evaluation, whether it succeeded or not, the leaderboard and the report are made
+anew.
+"""
 
 from collections.abc import Mapping
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 from assets.common import NIGHT
+from sensors import Jobs
 
 WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
 
@@ -15,15 +17,17 @@ def is_waiting(instance: dg.DagsterInstance, night: Mapping[str, str]) -> bool:
     return bool(instance.get_runs(dg.RunsFilter(job_name="publish", statuses=WAITING, tags=dict(night)), limit=1))
 
 
-def publish_sensors(evaluate: AssetJob, publish: AssetJob) -> list[dg.SensorDefinition]:
-    """One sensor per outcome: a run fails when one of its tasks does, and the others' scores still count."""
+def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+    """One sensor per outcome: a run fails when one of its tasks does, and the others' scores still
+    count.
+    """
 
     def sensor(status: dg.DagsterRunStatus) -> dg.SensorDefinition:
         @dg.run_status_sensor(
             name=f"publish_after_{status.value.lower()}",
             run_status=status,
-            monitored_jobs=[evaluate],
-            request_job=publish,
+            monitored_jobs=[jobs["evaluate"]],
+            request_job=jobs["publish"],
             default_status=dg.DefaultSensorStatus.RUNNING,
             minimum_interval_seconds=5,
         )

@@ -1,11 +1,13 @@
-"""Raw data that is new or has changed is read by itself; what is made of it then is up to the night, or to a person."""
+"""Raw data that is new or has changed is read by itself; what is made of it then is up to the
+night, or to a person.
+"""
 
 from datetime import UTC, datetime
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 from assets.common import data_keys
+from sensors import Jobs
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import unread
 from traube.foundation import paths
@@ -14,25 +16,24 @@ from traube.store import Store
 from traube.tasks import get_source
 
 
-def raw_data_sensor(datasets: AssetJob) -> dg.SensorDefinition:
+def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     @dg.sensor(
         name="raw_data",
-        job=datasets,
+        job=jobs["datasets"],
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=60,
         description="Reads the tasks of params.yaml whose raw data is new or has changed.",
     )
     def raw_data() -> dg.RunRequest | dg.SkipReason:
         store = Store(paths.home() / "store")
-        store = Store(paths.home() / "store")
         tasks, _ = unread(load_params().tasks, store)
         if not tasks:
             return dg.SkipReason("every task is stored as its raw data is")
-        # with what is stored now, so that data which is put back as it was is read again; with the date, so that what cannot be
-        # read is tried once a day
+        # with what is stored now, so that data which is put back as it was is read again; with the
+        # date, so that what cannot be read is tried once a day
         stored = [manifest and manifest.raw_version for manifest in map(store.manifest, tasks)]
         wanted = [(task, get_source(task).raw_version()) for task in tasks]
         key = digest([wanted, stored, datetime.now(UTC).date().isoformat()])
         return dg.RunRequest(run_key=key, asset_selection=data_keys(tasks))
 
-    return raw_data
+    return [raw_data]

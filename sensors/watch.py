@@ -1,6 +1,8 @@
-"""New revisions of watched Hugging Face models, and new versions of watched MLflow models, become folders of `checkpoints/`.
+"""New revisions of watched Hugging Face models, and new versions of watched MLflow models, become
+folders of `checkpoints/`.
 
-From there on they are checkpoints like any other. Nothing is watched by default, and the hub is left alone when offline.
+From there on they are checkpoints like any other. Nothing is watched by default, and the hub is
+left alone when offline.
 """
 
 import os
@@ -14,6 +16,7 @@ from tempfile import mkdtemp
 import dagster as dg
 
 from resources.tracking import connect, default_uri
+from sensors import Jobs
 from traube.benchmark.params import load_params
 from traube.foundation import paths
 
@@ -41,10 +44,14 @@ def fetch_job() -> None:
     download()
 
 
-def watch_sensor() -> dg.SensorDefinition:
+def jobs() -> list[dg.JobDefinition]:
+    return [fetch_job]
+
+
+def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     @dg.sensor(
         name="watched_models",
-        job=fetch_job,
+        job=jobs[fetch_job.name],
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=300,
         description="Asks for new versions of the models watched in params.yaml; one that cannot be fetched is tried daily.",
@@ -67,7 +74,7 @@ def watch_sensor() -> dg.SensorDefinition:
         nothing = "nothing new" if watched else "nothing is watched"
         return dg.SensorResult(requests) if requests else dg.SkipReason("; ".join(failed) or nothing)
 
-    return watched_models
+    return [watched_models]
 
 
 def _request(wanted: Wanted) -> dg.RunRequest:

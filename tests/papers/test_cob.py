@@ -18,9 +18,10 @@ from traube.foundation import paths
 from traube.models import EmbeddingCache, load_model
 from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
-from traube.papers.cob import tables as cob
+from traube.papers import Context
+from traube.papers.cob import PAPER, figures, tables
+from traube.papers.spec import beside
 from traube.report.figures import convergence
-from traube.report.spaces import page
 from traube.store import Store
 from traube.tasks.task import Task
 from traube.training import TRAINERS
@@ -29,10 +30,10 @@ RECIPE = {"learning_rate": 1e-2, "max_length": 16, "epochs": 4, "batch": 1, "eva
 
 
 def test_what_is_printed() -> None:
-    printed = cob.published("results")
+    printed = tables.published("results")
     best = printed[printed["table"] == "table_4"].set_index("method")["ari"]
     assert best.idxmax() == "cob"
-    assert set(printed["table"]) == set(cob.TASKS)
+    assert set(printed["table"]) == set(tables.TASKS)
     assert set(printed["method"]) == {"cob", "triplet", "untrained", "tfidf"}
 
 
@@ -46,11 +47,17 @@ def newsgroups() -> Task:
     return Task(card, task.corpus, pd.concat([task.splits[task.splits["part"] != "test"], *halves], ignore_index=True))
 
 
+def made(name: str, context: Context) -> pd.DataFrame:
+    """A table of the paper."""
+    (table,) = (table for table in PAPER.tables if table.name == name)
+    return table.make(context)
+
+
 @pytest.fixture
-def store(newsgroups: Task, tiny_bert: Path) -> Store:
+def trained(context: Context, newsgroups: Task, tiny_bert: Path) -> Context:
     """COB and Triplet with two seeds each, trained and evaluated."""
     base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
-    store = Store(paths.home() / "store")
+    store = context.store
     store.save_corpus("newsgroups", newsgroups.corpus, newsgroups.corpus, raw_version="")
     store.complete(newsgroups.card, store.save_splits(newsgroups.card, newsgroups.splits))
     protocol = load_params().chosen("cob")
@@ -59,7 +66,7 @@ def store(newsgroups: Task, tiny_bert: Path) -> Store:
             recipe = {**RECIPE, "seed": seed} | ({"epochs": 0} if name == "untrained" else {})
             left = TRAINERS[name].with_changes(recipe).fit(newsgroups, base, paths.checkpoints())
             _evaluate(store, newsgroups, (left.last if name == "untrained" else left.best).name, protocol)
-    return store
+    return context
 
 
 def _evaluate(store: Store, task: Task, name: str, protocol: object) -> None:
@@ -73,8 +80,8 @@ def _evaluate(store: Store, task: Task, name: str, protocol: object) -> None:
         Recorder(store).scored(result.cell, found, 0.0)
 
 
-def test_results_are_means_over_splits_and_seeds_beside_the_papers(store: Store) -> None:
-    table = cob.results(store, load_params().protocols, "table_4")
+def test_results_are_means_over_splits_and_seeds_beside_the_papers(trained: Context) -> None:
+    store, table = trained.store, made("table_4", trained)
     ari = table[(table["task"] == "newsgroups") & (table["metric"] == "ari")].set_index("method")
     assert ari.loc["cob", "published"] == 0.233
     assert ari.loc["cob", "seeds"] == 2
@@ -95,7 +102,7 @@ def test_results_are_means_over_splits_and_seeds_beside_the_papers(store: Store)
     assert ari.loc["cob", "sd"] == pytest.approx(np.std(by_hand))
 
 
-def test_another_recipe_is_a_row_of_its_own(store: Store, newsgroups: Task, tiny_bert: Path) -> None:
+def test_another_recipe_is_a_row_of_its_own(trained: Context, newsgroups: Task, tiny_bert: Path) -> None:
     """Trainings are repeats of each other only if nothing but their seed differs."""
     base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
     left = (
@@ -103,12 +110,12 @@ def test_another_recipe_is_a_row_of_its_own(store: Store, newsgroups: Task, tiny
         .with_changes({**RECIPE, "metric": "purity", "lam": 1e4})
         .fit(newsgroups, base, paths.checkpoints())
     )
-    _evaluate(store, newsgroups, left.best.name, load_params().chosen("cob"))
-    table = cob.results(store, load_params().protocols, "table_4")
+    _evaluate(trained.store, newsgroups, left.best.name, load_params().chosen("cob"))
+    table = made("table_4", trained)
     rows = table[(table["method"] == "cob") & (table["metric"] == "ari") & (table["task"] == "newsgroups")]
     assert sorted(rows["seeds"]) == [1, 2]
     assert rows["recipe"].nunique() == 2
-    times = cob.convergence(cob.trainings(paths.checkpoints()))
+    times = figures.convergence(figures.trainings(trained))
     assert len(times) == 5
 
 
@@ -116,44 +123,51 @@ def test_a_training_that_gained_nothing_has_not_converged() -> None:
     curve = {"task": "t", "base": "b", "n": np.nan, "recipe": None, "seed": 1, "epoch": [0, 1], "step": [0, 9]}
     falls = pd.DataFrame({**curve, "method": "cob", "seconds": [0.0, 3.0], "validation_ari": [0.5, 0.4]})
     rises = pd.DataFrame({**curve, "method": "triplet", "seconds": [0.0, 6.0], "validation_ari": [0.5, 0.6]})
-    times = cob.convergence(pd.concat([falls, rises], ignore_index=True)).set_index("method")
+    times = figures.convergence(pd.concat([falls, rises], ignore_index=True)).set_index("method")
     assert times["seconds_to_converge"].tolist()[1] == 6.0
     assert times[["seconds_to_converge", "times_slower"]].isna().sum().sum() == 3
 
 
-def test_other_tables_and_figures(store: Store) -> None:
-    sizes = cob.table_2(store).set_index(["data", "column"])["measured"]
+def test_other_tables_and_figures(trained: Context) -> None:
+    sizes = made("table_2", trained).set_index(["data", "column"])["measured"]
     assert sizes["20NG test", "C"] == 2
     assert sizes["20NG train", "C"] == 3  # validation is taken from it
-    lams = cob.table_3({"newsgroups": {"lam": 70.0, "r": 2.0}}).set_index(["task", "column"])
+    printed = tables.published_grid("table3", "task")
+    own = tables.searched({"newsgroups": {"lam": 70.0, "r": 2.0}})
+    lams = beside(printed, own, "no study here").set_index(["task", "column"])
     assert lams.loc[("newsgroups", "lam"), ["published", "measured"]].tolist() == [90.0, 70.0]
-    assert lams.loc[("trec_car_fine", "lam"), "note"] == "no study here: traube tune"
-    assert cob.table_5(store)["measured"].isna().all()
-    curves = cob.trainings(paths.checkpoints())
+    assert lams.loc[("trec_car_fine", "lam"), "note"] == "no study here"
+    assert set(made("table_3", trained)["note"]) == {"no study here: traube tune"}
+    assert made("table_5", trained)["measured"].isna().all()
+    curves = figures.trainings(trained)
     assert set(curves["method"]) == {"cob", "triplet"}
-    times = cob.convergence(curves)
+    times = figures.convergence(curves)
     assert (times.loc[times["method"] == "cob", "times_slower"].dropna() == 1).all()
     assert len(times) == 4
     assert "<svg" in str(convergence(curves))
-    spaces = cob.spaces(Workbench.at(paths.home()), load_params().protocols, "newsgroups", load_model, 1)
+    spaces = figures.spaces(trained, "newsgroups", 1)
     assert [s.model.split("__")[0] for s in spaces] == ["cob", "triplet"]
-    html = page(spaces, "newsgroups")
-    assert "ARI" in html and json.dumps("scatter3d") in html
+    drawing = figures.trained_spaces(trained)
+    assert drawing is not None
+    assert "ARI" in drawing.content and json.dumps("scatter3d") in drawing.content
+    times_drawn = figures.times_to_convergence(trained)
+    assert times_drawn is not None and times_drawn.data is not None
+    assert len(times_drawn.data) == 4
 
 
-def test_tables_of_nothing_measured_are_as_printed() -> None:
-    empty, protocols = Store(paths.home() / "store"), load_params().protocols
-    for name in cob.TASKS:
-        table = cob.results(empty, protocols, name)
+def test_tables_of_nothing_measured_are_as_printed(context: Context) -> None:
+    for name in tables.TASKS:
+        table = made(name, context)
         assert table["measured"].isna().all()
         assert (table["note"] == "not measured here").all()
-    assert cob.convergence(cob.trainings(paths.checkpoints())).empty
+    assert figures.convergence(figures.trainings(context)).empty
+    assert figures.times_to_convergence(context) is None
 
 
-def test_a_statistic_of_the_qrels_needs_no_texts() -> None:
+def test_a_statistic_of_the_qrels_needs_no_texts(context: Context) -> None:
     if not (paths.raw() / "trec_car" / "benchmarkY1test_qrels").is_dir():
         pytest.skip(f"raw data {paths.raw() / 'trec_car'} is absent (TRAUBE_RAW says where it lies)")
-    table = cob.table_2(Store(paths.home() / "store")).set_index(["data", "column"])
+    table = made("table_2", context).set_index(["data", "column"])
     assert table.loc[("CAR test", "k_fine"), "measured"] == pytest.approx(
         table.loc[("CAR test", "k_fine"), "published"], abs=0.1
     )

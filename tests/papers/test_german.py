@@ -7,19 +7,24 @@ import pandas as pd
 import pytest
 
 from traube.foundation import paths
+from traube.papers import Context
+from traube.papers.german import PAPER
+from traube.papers.german.authors import authors_results
+from traube.papers.german.figures import learning_curves
 from traube.papers.german.tables import (
     AVERAGE,
     TASKS,
+    adaptation,
     adapted,
-    authors_results,
+    kmeans,
+    methods,
     p2p_against_s2s,
     published,
-    table_2,
-    table_3,
-    table_5,
-    wide,
+    published_grid,
 )
+from traube.papers.spec import beside, for_people
 from traube.report.figures import curves
+from traube.tasks.task import Task
 
 TOLERANCE = 0.0051  # two printed decimals
 
@@ -82,19 +87,21 @@ def test_table_3_follows_from_the_authors_results_but_for_one_cell() -> None:
 
 
 def test_measured_stands_beside_published_and_never_in_its_place(measured: pd.DataFrame) -> None:
-    table = table_2(measured, {"reddit_s2s": "no credentials", "gbert_large": "not on this machine"})
+    own = kmeans(measured, {"reddit_s2s": "no credentials", "gbert_large": "not on this machine"})
+    table = beside(published_grid("table_2", "model", "task"), own, "not measured here")
     cell = table.set_index(["model", "task"]).loc
     assert cell[("gbert_base", "blurbs_s2s")][["published", "measured"]].tolist() == [11.27, 10.0]
     assert pd.isna(cell[("bow", "blurbs_s2s")]["published"])
     assert cell[("gbert_large", "blurbs_p2p")]["note"] == "not on this machine"
     assert cell[("gbert_base", "reddit_s2s")]["note"] == "no credentials"
     assert pd.isna(cell[("gbert_base", AVERAGE)]["measured"])
-    shown = wide(table).set_index("model")["blurbs_s2s"]
+    shown = for_people(table).set_index("model")["blurbs_s2s"]
     assert (shown["gbert_base"], shown["bow"], shown["gbert_large"]) == ("11.27 | 10", "– | 0", "13.38 | –")
 
 
 def test_a_mean_of_models_names_them_and_what_is_printed_wrong_is_said(measured: pd.DataFrame) -> None:
-    cell = table_3(measured, {}).set_index(["method", "task"]).loc
+    table = beside(published_grid("table_3", "method", "task"), methods(measured, {}), "not measured here")
+    cell = table.set_index(["method", "task"]).loc
     assert cell[("umap/minibatch_kmeans", "blurbs_s2s")]["measured"] == 6.0
     assert "mean of bow, gbert_base" in cell[("umap/minibatch_kmeans", "blurbs_s2s")]["note"]
     assert "printed wrong: 32.93 is right" in cell[("umap/minibatch_kmeans", "blurbs_p2p")]["note"]
@@ -114,20 +121,39 @@ def training(folder: Path, seed: int, *values: float) -> None:
     (name / "checkpoint.json").write_text(json.dumps({**about, "config": {"seed": seed, "epochs": 10}}))
 
 
-def test_table_5_is_the_mean_of_seeds_after_the_last_step(tmp_path: Path) -> None:
-    training(tmp_path, 1, 0.10, 0.30, 0.20)  # the best on the way does not count
-    training(tmp_path, 2, 0.10, 0.10, 0.24)
-    trainings = adapted(tmp_path)
-    table = table_5(trainings)
+def test_table_5_is_the_mean_of_seeds_after_the_last_step(context: Context) -> None:
+    training(context.checkpoints, 1, 0.10, 0.30, 0.20)  # the best on the way does not count
+    training(context.checkpoints, 2, 0.10, 0.10, 0.24)
+    (table_5,) = (table for table in PAPER.tables if table.name == "table_5")
+    table = table_5.make(context)
     (row,) = table[table["measured"].notna()].to_dict("records")
     assert (row["model"], row["method"], row["epochs"], row["seeds"]) == ("minilm", "wwm", 10, 2)
     assert (row["measured"], row["sd"], row["difference"]) == pytest.approx((22.0, 2.0, 12.0))
     assert table["published"].notna().sum() == len(published("table5"))
     assert table["note"].str.contains(r"\+5.44, not \+12.73").sum() == 1
-    figure = str(curves(trainings))
-    assert figure.startswith("<svg") and "minilm on blurbs_s2s" in figure
+    figure = learning_curves(context)
+    assert figure is not None
+    assert figure.content.startswith("<svg") and "minilm on blurbs_s2s" in figure.content
+    assert figure.facts == {"trainings": 2}
 
 
-def test_without_trainings_there_is_the_printed_side_alone(tmp_path: Path) -> None:
-    assert table_5(adapted(tmp_path))["measured"].isna().all()
-    assert str(curves(adapted(tmp_path))) == ""
+def test_without_trainings_there_is_the_printed_side_alone(context: Context) -> None:
+    assert adaptation(context).empty
+    assert str(curves(adapted(context))) == ""
+    assert learning_curves(context) is None
+
+
+def test_what_is_printed_in_table_1_stands_beside_what_is_stored(context: Context, tiny_task: Task) -> None:
+    task = Task(tiny_task.card.model_copy(update={"name": "blurbs_s2s"}), tiny_task.corpus, tiny_task.splits)
+    context.store.save_corpus(task.name, task.corpus, task.corpus, raw_version="")
+    context.store.complete(task.card, context.store.save_splits(task.card, task.splits))
+    cell = PAPER.tables[0].make(context).set_index(["task", "column"]).loc
+    splits = list(task.test_splits())
+    assert cell[("blurbs_s2s", "splits")][["published", "measured"]].tolist() == [28, len(splits)]
+    assert cell[("blurbs_s2s", "rows_high")]["measured"] == max(s.size for s in splits)
+    assert cell[("blurbs_s2s", "classes_low")]["measured"] == min(s.classes or 0 for s in splits)
+    assert cell[("blurbs_s2s", "unique")]["measured"] == len({row for s in splits for row in s.rows})
+    lengths = [len(task.texts[row]) for s in splits for row in s.rows]
+    assert cell[("blurbs_s2s", "characters")]["measured"] == pytest.approx(sum(lengths) / len(lengths))
+    note = cell[("tenkgnad_s2s", "splits")]["note"]
+    assert "has not been read here; printed wrong: 10 is right" in note

@@ -64,6 +64,60 @@ def test_the_jobs_are_known_and_what_runs_by_itself_is_on(definitions: dg.Defini
     assert sensors == {**running, "declarative_automation": dg.DefaultSensorStatus.STOPPED}
 
 
+SENSOR = """
+import dagster as dg
+
+def jobs():
+    @dg.op
+    def ring(): ...
+
+    @dg.job
+    def bell():
+        ring()
+
+    return [bell]
+
+def sensors(jobs):
+    @dg.sensor(name="doorbell", job=jobs["bell"])
+    def doorbell():
+        return dg.SkipReason(f"besides {jobs['evaluate'].name}")
+
+    return [doorbell]
+"""
+
+
+def test_a_new_sensor_and_its_job_are_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sensors
+    from definitions import build_defs
+
+    (tmp_path / "doorbell.py").write_text(SENSOR)
+    with monkeypatch.context() as patched:
+        patched.setattr(sensors, "__path__", [*sensors.__path__, str(tmp_path)])
+        definitions = build_defs()
+    sys.modules.pop("sensors.doorbell")
+    assert "doorbell" in {sensor.name for sensor in definitions.sensors or []}
+    assert definitions.resolve_job_def("bell").name == "bell"
+
+
+def test_a_new_paper_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from definitions import build_defs
+    from traube import papers
+
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "__init__.py").write_text(
+        "import pandas as pd\n"
+        "from traube.papers import Paper, Table\n"
+        "PAPER = Paper('Toy', tables=(Table('table_1', 'A table.', None, lambda context: pd.DataFrame()),))\n"
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
+        definitions = build_defs()
+    sys.modules.pop("traube.papers.toy")
+    key = dg.AssetKey(["papers", "toy", "table_1"])
+    assert definitions.resolve_asset_graph().get(key).group_name == "papers"
+    assert key in definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
+
+
 def test_the_evaluate_job_holds_partitioned_assets_only(definitions: dg.Definitions) -> None:
     job = definitions.resolve_job_def("evaluate")
     assert {key.path[1] for key in job.asset_layer.selected_asset_keys} == {"embeddings", "clusterings", "scores"}

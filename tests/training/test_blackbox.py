@@ -21,10 +21,11 @@ from traube.models import load_model
 from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task
-from traube.training import Cob, Trainer, Triplet, Untrained
+from traube.training import Trainer
 from traube.training.clusterings import Problem
-from traube.training.cob import LOSSES, Blackbox, cob_loss, linkage, margin, pairwise_distances
-from traube.training.triplet import Triples
+from traube.training.trainers.cob import LOSSES, Blackbox, Cob, cob_loss, linkage, margin, pairwise_distances
+from traube.training.trainers.triplet import Triples, Triplet
+from traube.training.trainers.untrained import Untrained
 
 RECIPE = {"epochs": 3, "batch": 2, "learning_rate": 1e-3, "evaluate_every": 2, "max_length": 16}
 
@@ -262,10 +263,10 @@ def test_what_is_left_is_a_model(
 @pytest.mark.parametrize("layers", [0, 1])
 def test_what_is_frozen_stays_as_it_was(layers: int, base: Transformer, tmp_path: Path) -> None:
     left = Cob.with_changes({**RECIPE, "layers": layers, "learning_rate": 0.01}).fit(words_task(), base, tmp_path)
-    before = dict(base._network[0].auto_model.named_parameters())
+    before = dict(base.network[0].auto_model.named_parameters())
     after = dict(
         Transformer(ModelCard(name="after", kind="transformer", model=str(left.last)), "cpu")
-        ._network[0]
+        .network[0]
         .auto_model.named_parameters()
     )
     changed = {name for name in before if not torch.equal(before[name], after[name])}

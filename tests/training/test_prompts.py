@@ -17,10 +17,10 @@ from traube.models.transformer import Transformer, prompt_of
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 from traube.training import clusterings
 from traube.training.clusterings import text_encoder
-from traube.training.cob import Cob
-from traube.training.triplet import Triplet
-from traube.training.tsdae import Tsdae
-from traube.training.wwm import IGNORED, Wwm
+from traube.training.trainers.cob import Cob
+from traube.training.trainers.triplet import Triplet
+from traube.training.trainers.tsdae import Tsdae
+from traube.training.trainers.wwm import IGNORED, Wwm
 
 PROMPT = "query the "
 TEXTS = ["cat soup", "dog star", "soup bread", "the star", "a cat a dog", "bread star"]
@@ -94,7 +94,7 @@ def test_denoising_sees_the_prompt(made: Any, task: Task, tiny_bert: Path, tmp_p
     assert whole["input_ids"].tolist() == [network.tokenizer(PROMPT + "cat soup")["input_ids"]]
     assert damaged["input_ids"].tolist() == [network.tokenizer(PROMPT + "cat")["input_ids"]]
     left = trainer.fit(task, made(tiny_bert, tmp_path / "again"), paths.checkpoints())
-    assert prompt_of(load_model(left.last.name, "cpu")._network) == PROMPT
+    assert prompt_of(load_model(left.last.name, "cpu").network) == PROMPT
 
 
 @pytest.mark.parametrize("made", BASES)

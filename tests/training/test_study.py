@@ -14,9 +14,10 @@ from tests.training.test_training import words_task
 from traube.foundation.errors import TraubeError
 from traube.models.transformer import Transformer
 from traube.report.studies import history, importances, trials_table
-from traube.training import Cob, Wwm
-from traube.training.base import Entry
+from traube.training import Entry
 from traube.training.study import best_by_task, finished, known, open_study, search, study_file
+from traube.training.trainers.cob import Cob
+from traube.training.trainers.wwm import Wwm
 
 FIXED = {name: value for name, value in RECIPE.items() if name != "batch"}
 
@@ -66,7 +67,7 @@ from tests.training.test_study import FIXED
 from tests.training.test_training import words_task
 from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
-from traube.training import Cob
+from traube.training.trainers.cob import Cob
 from traube.training.study import search
 def watch(trial, entry):
     if trial == 1:

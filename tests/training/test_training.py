@@ -18,11 +18,12 @@ from traube.foundation.errors import TraubeError
 from traube.models import load_model
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
-from traube.training import Cob, Trainer, Triplet, Tsdae, Wwm
-from traube.training.base import Entry
+from traube.training import Entry, Trainer
 from traube.training.loop import last_whole
-from traube.training.tsdae import damage
-from traube.training.wwm import IGNORED, MaskedTexts, choose
+from traube.training.trainers.cob import Cob
+from traube.training.trainers.triplet import Triplet
+from traube.training.trainers.tsdae import Tsdae, damage
+from traube.training.trainers.wwm import IGNORED, MaskedTexts, Wwm, choose
 
 RECIPE = {"epochs": 3, "batch": 4, "accumulate": 2, "learning_rate": 1e-3, "evaluate_every": 2}
 
@@ -60,7 +61,7 @@ def test_words_are_chosen_whole_and_up_to_the_target(sizes: list[int], seed: int
 
 
 def test_of_the_chosen_tokens_eight_in_ten_are_masked_and_one_replaced(base: Transformer) -> None:
-    tokenizer = base._network.tokenizer
+    tokenizer = base.network.tokenizer
     examples = MaskedTexts(tokenizer, ["the cat the dog a star soup bread query the cat dog"] * 4000, 64, seed=0)
     made = [examples[i] for i in range(4000)]
     before = np.concatenate([labels[labels != IGNORED] for _, labels in made])
@@ -73,7 +74,7 @@ def test_of_the_chosen_tokens_eight_in_ten_are_masked_and_one_replaced(base: Tra
 
 def test_an_example_depends_on_seed_epoch_and_number_alone(base: Transformer) -> None:
     texts = ["the cat", "a dog", "star soup bread"]
-    one, other = (MaskedTexts(base._network.tokenizer, texts, 64, seed=1) for _ in range(2))
+    one, other = (MaskedTexts(base.network.tokenizer, texts, 64, seed=1) for _ in range(2))
     forward = [one[i] for i in range(9)]
     backward = [other[i] for i in reversed(range(9))][::-1]
     for (a, b), (c, d) in zip(forward, backward, strict=True):
@@ -83,7 +84,7 @@ def test_an_example_depends_on_seed_epoch_and_number_alone(base: Transformer) ->
 
 
 def test_the_loss_is_that_of_the_whole_model(base: Transformer) -> None:
-    network = Transformer(base.card, "cpu")._network
+    network = Transformer(base.card, "cpu").network
     examples = MaskedTexts(network.tokenizer, ["the cat a dog", "star soup bread"], 64, seed=0)
     learner = Wwm().learner(network, examples).eval()
     batch = examples.collate([examples[0], examples[1]])

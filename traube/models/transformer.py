@@ -175,18 +175,31 @@ class Transformer:
 
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Tokens of each text as the model sees it, int64 [n]; at least 1."""
-        prompt = prompt_of(self._network)
+        prompt = prompt_of(self.network)
         lengths: list[int] = []
         for start in range(0, len(texts), 4096):
-            lengths.extend(_token_counts(self._network.tokenizer, [prompt + t for t in texts[start : start + 4096]]))
+            lengths.extend(_token_counts(self.network.tokenizer, [prompt + t for t in texts[start : start + 4096]]))
         return np.maximum(np.array(lengths, dtype=np.int64), 1)
 
     def _forward(self, texts: list[str]) -> Dense:
         """One batch, by sentence-transformers itself: all is as the model's folder says."""
-        return np.asarray(self._network.encode(texts, batch_size=len(texts), show_progress_bar=False), dtype=np.float32)
+        return np.asarray(self.network.encode(texts, batch_size=len(texts), show_progress_bar=False), dtype=np.float32)
+
+    def with_network(self, network: Any) -> "Transformer":
+        """The same model with a network that is in memory, as a training has changed it, in place of its weights."""
+        model = Transformer(self.card, self.device)
+        model.__dict__["network"] = network
+        return model
 
     @cached_property
-    def _network(self) -> Any:
+    def network(self) -> Any:
+        """The sentence-transformers network, loaded when it is first needed.
+
+        Raises
+        ------
+        TraubeError
+            If it cannot be loaded.
+        """
         try:
             _ = self.fingerprint  # of the files as they are before they are read
             network = _load(self.card, self.folder, self.device, self.precision)

@@ -1,8 +1,10 @@
-"""What trainers on gold clusterings share: recipe, encoder, the splits of a task, and validation by clustering."""
+"""What trainers on gold clusterings share: recipe, encoder, the splits of a task, and validation by
+clustering.
+"""
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -15,7 +17,10 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
 from traube.tasks.task import Task
-from traube.training.base import Examples, Recipe, Trainer, mean_score
+from traube.training.examples import Examples
+from traube.training.measure import Blocks, Snapshot, mean_score
+from traube.training.recipe import Recipe
+from traube.training.trainer import Trainer
 
 # As COB validates: average linkage on Euclidean distances, the true number of clusters (D.3, D.6).
 VALIDATED = Protocol(reducers=("none",), clusterers=("agglomerative_average",), seeds=(42,))
@@ -39,8 +44,11 @@ C = TypeVar("C", bound=ClusteringRecipe)
 
 
 class ClusteringTrainer(Trainer[C]):
-    """Trains on the train splits of a task; `best` has the highest mean ARI on its validation splits."""
+    """Trains on the train splits of a task; `best` has the highest mean ARI on its validation
+    splits.
+    """
 
+    learns_from = "splits"
     watched = "validation_ari"
     in_name = ("seed", "passages")
 
@@ -54,7 +62,8 @@ class ClusteringTrainer(Trainer[C]):
         Raises
         ------
         TraubeError
-            If the task has no labelled splits of both parts, or more texts are given: there is nothing to learn from them.
+            If the task has no labelled splits of both parts, or more texts are given: there is
+            nothing to learn from them.
         """
         if extra:
             raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
@@ -80,7 +89,7 @@ class ClusteringTrainer(Trainer[C]):
 
     def measure(self, task: Task, base: Transformer, network: Any, learner: Any, step: int) -> float:
         """Mean ARI over the validation splits."""
-        return mean_score(part_as_test(task, "validation"), _Known(base.name, learner.encoder, step), VALIDATED, ARI)
+        return mean_score(part_as_test(task, "validation"), _EncoderAtStep(base, learner.encoder, step), VALIDATED, ARI)
 
     def split_problems(self, task: Task, texts: Sequence[str]) -> list["Problem"]:
         """The train splits, as rows of `texts` and classes.
@@ -88,7 +97,8 @@ class ClusteringTrainer(Trainer[C]):
         Raises
         ------
         TraubeError
-            If there is none of the size asked for, or one is too large for the memory: its matrices are quadratic.
+            If there is none of the size asked for, or one is too large for the memory: its matrices
+            are quadratic.
         """
         rows = {text: row for row, text in enumerate(texts)}
         trained = part_as_test(task, "train")
@@ -120,25 +130,17 @@ class Problem:
     classes: NDArray[np.int64]
 
 
-class _Known:
-    """The learner's encoder, as the engine wants a model; for the texts that the learner knows."""
+class _EncoderAtStep(Snapshot):
+    """The learner's encoder, for the texts that the learner knows."""
 
-    corpus_bound = False
-
-    def __init__(self, name: str, encoder: Any, step: int) -> None:
-        self.name = name
-        self.fingerprint = f"step-{step}"
-        self.numerics: dict[str, str] = {}
+    def __init__(self, base: Transformer, encoder: Any, step: int) -> None:
+        super().__init__(base, step)
         self._encoder = encoder
         self._rows = {text: row for row, text in enumerate(encoder.texts)}
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors, float32 [n, d]."""
-        return self._encoder.vectors([self._rows[t] for t in texts])
-
-    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    def encode_batches(self, texts: Sequence[str]) -> Blocks:
         """Positions and vectors, all at once."""
-        yield np.arange(len(texts)), self.encode(texts)
+        yield np.arange(len(texts)), self._encoder.vectors([self._rows[t] for t in texts])
 
 
 class SplitExamples(Examples):
@@ -161,7 +163,8 @@ def part_as_test(task: Task, part: str) -> Task:
     return replace(task, corpus=corpus, splits=splits.assign(part="test").reset_index(drop=True))
 
 
-# Square matrices of a training step: distances, both adjacencies, their gradients and what the linkage copies.
+# Square matrices of a training step: distances, both adjacencies, their gradients and what the
+# linkage copies.
 MATRICES = 10
 
 
@@ -202,21 +205,22 @@ def _state(modules: Any) -> str:
     """A hash of modules: their kinds, settings and weights."""
     import torch
 
-    found = hashlib.blake2b(digest_size=16)
+    state = hashlib.blake2b(digest_size=16)
     for module in modules:
         settings = module.get_config_dict() if hasattr(module, "get_config_dict") else {}
-        found.update(digest([type(module).__name__, settings]).encode())
+        state.update(digest([type(module).__name__, settings]).encode())
         for name, tensor in module.state_dict().items():
-            found.update(name.encode())
-            found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return found.hexdigest()
+            state.update(name.encode())
+            state.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return state.hexdigest()
 
 
 def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -> Any:
-    """A torch module that encodes texts by their rows, each text of a batch once, gradients and all.
+    """A torch module that encodes texts by their rows, each text of a batch once, gradients and
+    all.
 
-    Texts are tokenised once, and batched with others of like length. Where the head alone learns, what is below it is computed
-    once for all.
+    Texts are tokenised once, and batched with others of like length. Where the head alone learns,
+    what is below it is computed once for all.
     """
     import torch
     from torch import nn
@@ -254,7 +258,9 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
                 return self(np.array(rows, dtype=np.int64)).float().cpu().numpy()
 
         def _below(self) -> torch.Tensor:
-            """What the head is given, for all texts; kept for the next training of this process, as in a study."""
+            """What the head is given, for all texts; kept for the next training of this process, as
+            in a study.
+            """
             if recipe.head == "none":
                 raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
             key = (_state(list(network)[:-1]), network.max_seq_length, prompt_of(network), digest(list(texts)))
@@ -268,12 +274,12 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
 
         def _all(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
             order = np.argsort(-self.lengths[rows], kind="stable")
-            found, start = [], 0
+            blocks, start = [], 0
             while start < len(order):  # the longest text of a batch, its first, says how many fit
                 size = max(1, budget // int(self.lengths[rows[order[start]]]))
-                found.append(self._batch(modules, rows[order[start : start + size]]))
+                blocks.append(self._batch(modules, rows[order[start : start + size]]))
                 start += size
-            return torch.cat(found)[np.argsort(order)]
+            return torch.cat(blocks)[np.argsort(order)]
 
         def _batch(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
             ids = [torch.tensor(self.tokens[r]) for r in rows]
@@ -300,6 +306,3 @@ def _freeze(network: Any, layers: int | None) -> None:
     body.requires_grad_(False)
     for layer in list(stack)[len(stack) - layers :]:
         layer.requires_grad_(True)
-
-
-__all__ = ["ClusteringRecipe", "ClusteringTrainer", "Problem", "SplitExamples", "part_as_test", "text_encoder"]

@@ -1,59 +1,196 @@
-"""The training loop: transformers' Trainer, with what it lacks."""
+"""The training loop: transformers' Trainer, with evaluation on the way, the best network kept, and
+what it lacks to resume.
 
+What is trained is given as a `Learning`; which trainer made it is not known here.
+"""
+
+import json
 import math
 import shutil
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from traube.foundation.files import read_json
+import numpy as np
 
-if TYPE_CHECKING:
-    from traube.training.base import _Run
+from traube.engine.progress import Progress
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import read_json, write_json
+from traube.training.examples import Examples
+from traube.training.recipe import Recipe
 
 WEIGHTS = "model.safetensors"
 STATE = "trainer_state.json"
 
+Entry = dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What is trained, and how it is watched.
+
+    Attributes
+    ----------
+    network : the sentence-transformers network that is saved
+    learner : a torch module that shares the network's encoder: batch of examples in, loss out
+    device : where it is trained
+    watched : name of the score in the learning curve
+    measure : gives that score of the network as it is after a step
+    report : gives what else goes into the curve, of the steps since the last time
+    prepare : what is done before the first step, and not again when a training goes on
+    """
+
+    recipe: Recipe
+    network: Any
+    learner: Any
+    examples: Examples
+    device: str
+    watched: str
+    measure: Callable[[int], float]
+    report: Callable[[], dict[str, float]]
+    prepare: Callable[[], None]
+
+
+class Loop:
+    """One training.
+
+    Parameters
+    ----------
+    work : folder of what a training that is stopped goes on from; in the end `last` and `best` lie
+        there
+    watch : told of each entry of the curve
+    """
+
+    def __init__(self, learning: Learning, work: Path, progress: Progress, watch: Callable[[Entry], None]) -> None:
+        self.learning, self.recipe, self.work = learning, learning.recipe, work
+        self.watch, self.progress = watch, progress
+        if not self.recipe.dropout:
+            _without_dropout(learning.learner)
+        self.steps_an_epoch = learning.examples.n / (self.recipe.batch * self.recipe.accumulate)
+        self.steps = max(1, round(self.recipe.epochs * self.steps_an_epoch)) if self.recipe.epochs else 0
+        self.every = self.recipe.evaluate_every or max(1, round(self.steps_an_epoch))
+        self.curve: list[Entry] = []
+        self.losses: list[float] = []
+        self.seconds = 0.0
+        self.began = time.monotonic()
+
+    def train(self) -> list[Entry]:
+        """Train to the end; the curve."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        saved = last_whole(self.work)
+        self.curve = self._kept(saved)
+        self.seconds = float(self.curve[-1]["seconds"] or 0) if self.curve else 0.0
+        self.progress.total("steps", self.steps)
+        self.began = time.monotonic()
+        if not self.curve:
+            self.evaluate(0)
+        if saved is None:
+            self.learning.prepare()
+        if self.steps:
+            _transformers_trainer(self).train(resume_from_checkpoint=saved)
+        self.learning.network.save(str(self.work / "last"))
+        return self.curve
+
+    def evaluate(self, step: int) -> None:
+        """Score the network, keep the curve, and the network itself if it is the best so far."""
+        if step:
+            self.seconds += time.monotonic() - self.began
+        learner, watched = self.learning.learner, self.learning.watched
+        training = learner.training
+        learner.eval()
+        self.learning.network.eval()
+        try:
+            value = self.learning.measure(step)
+        except TraubeError as error:
+            raise self.diverged(step, str(error)) from None
+        learner.train(training)
+        entry: Entry = {
+            "step": step,
+            "epoch": step / self.steps_an_epoch,
+            "seconds": self.seconds,
+            "loss": float(np.mean(self.losses)) if self.losses else None,
+            watched: value,
+            **self.learning.report(),
+        }
+        self.losses.clear()
+        if all(value > (earlier[watched] or 0) for earlier in self.curve):
+            self._keep_best()
+        self.curve.append(entry)
+        write_json(self.work / "curve.json", self.curve)
+        self.watch(entry)
+        self.began = time.monotonic()
+
+    def diverged(self, step: int, what: str) -> TraubeError:
+        """The error for numbers that are not finite."""
+        return TraubeError(
+            f"after step {step}: {what}; the learning rate {self.recipe.learning_rate:g} is too high, or the base model is broken"
+        )
+
+    def _keep_best(self) -> None:
+        new, best = self.work / "best.new", self.work / "best"
+        shutil.rmtree(new, ignore_errors=True)
+        self.learning.network.save(str(new))
+        shutil.rmtree(best, ignore_errors=True)
+        new.rename(best)
+
+    def _kept(self, saved: str | None) -> list[Entry]:
+        """The curve up to the step that was saved."""
+        path = self.work / "curve.json"
+        if saved is None or not path.exists():
+            return []
+        step = int(Path(saved).name.rpartition("-")[2])
+        return [entry for entry in json.loads(path.read_text()) if (entry["step"] or 0) <= step]
+
+
+def _without_dropout(learner: Any) -> None:
+    from torch import nn
+
+    for module in learner.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+
 
 def last_whole(folder: Path) -> str | None:
-    """The newest saved step in a folder. What a kill left half-written is deleted; the Trainer writes its state last."""
+    """The newest saved step in a folder. What a kill left half-written is deleted; the Trainer
+    writes its state last.
+    """
     from transformers.trainer_utils import get_last_checkpoint
 
-    while found := get_last_checkpoint(str(folder)):
-        if read_json(Path(found) / STATE):
-            return found
-        shutil.rmtree(found)
+    while step := get_last_checkpoint(str(folder)):
+        if read_json(Path(step) / STATE):
+            return step
+        shutil.rmtree(step)
     return None
 
 
-def loop(run: "_Run") -> Any:
-    """The Trainer of a run.
+def _transformers_trainer(loop: Loop) -> Any:
+    """transformers' Trainer for a loop.
 
-    It takes the examples in their order, saves weights that are shared between modules once, stops at a loss that is not finite,
-    and evaluates and saves at the same steps.
+    It takes the examples in their order, saves weights that are shared between modules once, stops
+    at a loss that is not finite, and evaluates and saves at the same steps.
     """
     from safetensors.torch import load_model, save_model
     from torch.nn import Module
-    from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
-
-    recipe = run.recipe
+    from transformers import PrinterCallback, Trainer, TrainerCallback
 
     class Evaluations(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            run.progress.done("steps", 1)
-            if state.global_step % run.every == 0 or state.global_step == run.steps:
-                run.evaluate(state.global_step)
+            loop.progress.done("steps", 1)
+            if state.global_step % loop.every == 0 or state.global_step == loop.steps:
+                loop.evaluate(state.global_step)
 
         def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            run.began = time.monotonic()  # the curve's seconds are those of training
+            loop.began = time.monotonic()  # the curve's seconds are those of training
 
-    class Loop(Trainer):
+    class Steps(Trainer):
         def compute_loss(self, model: Module, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             loss = model(inputs)
             value = float(loss.detach())
             if not math.isfinite(value):
-                raise run.diverged(self.state.global_step, f"the loss is {value}")
-            run.losses.append(value)
+                raise loop.diverged(self.state.global_step, f"the loss is {value}")
+            loop.losses.append(value)
             return loss
 
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
@@ -64,35 +201,44 @@ def loop(run: "_Run") -> Any:
         def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Module | None = None) -> None:
             load_model(model or self.model, str(Path(resume_from_checkpoint) / WEIGHTS))
 
-    arguments = TrainingArguments(
-        output_dir=str(run.work),
-        max_steps=run.steps,
+    trainer = Steps(
+        model=loop.learning.learner,
+        args=_arguments(loop),
+        train_dataset=loop.learning.examples,
+        data_collator=loop.learning.examples.collate,
+        callbacks=[Evaluations()],
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.model_accepts_loss_kwargs = False  # the mean of a step's batches, not of its tokens
+    return trainer
+
+
+def _arguments(loop: Loop) -> Any:
+    """transformers' arguments for a loop: it evaluates and saves at the same steps, and reports to
+    nobody.
+    """
+    from transformers import TrainingArguments
+
+    recipe = loop.recipe
+    return TrainingArguments(
+        output_dir=str(loop.work),
+        max_steps=loop.steps,
         per_device_train_batch_size=recipe.batch,
         gradient_accumulation_steps=recipe.accumulate,
         learning_rate=recipe.learning_rate,
         lr_scheduler_type=recipe.schedule,
-        warmup_steps=math.ceil(recipe.warmup * run.steps),
+        warmup_steps=math.ceil(recipe.warmup * loop.steps),
         weight_decay=recipe.weight_decay,
         save_strategy="steps",
-        save_steps=run.every,
+        save_steps=loop.every,
         save_total_limit=2,
         logging_strategy="no",
         report_to="none",
         disable_tqdm=True,
         seed=recipe.seed,
         bf16=recipe.precision == "bf16",
-        use_cpu=run.base.device == "cpu",
+        use_cpu=loop.learning.device == "cpu",
         train_sampling_strategy="sequential",
         remove_unused_columns=False,
         dataloader_pin_memory=False,
     )
-    trainer = Loop(
-        model=run.learner,
-        args=arguments,
-        train_dataset=run.examples,
-        data_collator=run.examples.collate,
-        callbacks=[Evaluations()],
-    )
-    trainer.remove_callback(PrinterCallback)
-    trainer.model_accepts_loss_kwargs = False  # the mean of a step's batches, not of its tokens
-    return trainer

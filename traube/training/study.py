@@ -1,4 +1,5 @@
-"""Search for a recipe's best values by Optuna: trainings that are judged by what they watch, the hopeless ones stopped early.
+"""Search for a recipe's best values by Optuna: trainings that are judged by what they watch, the
+hopeless ones stopped early.
 
 A study is one file and goes on where it stopped.
 """
@@ -14,21 +15,16 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest, locked
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task
-from traube.training.base import Entry, Trainer
-from traube.training.cob import Cob
+from traube.training import Entry, Trainer, searched_trainers
 
 if TYPE_CHECKING:
     import optuna
 
-# What is searched, by trainer: COB's ranges are the paper's code's (D.3).
-SEARCHED: dict[str, dict[str, tuple[float, float] | list[int]]] = {
-    Cob.name: {"lam": (20.0, 200.0), "r": (0.0, 10.0), "batch": [1, 2]}
-}
 SEED = 42
 
 
 @dataclass(frozen=True)
-class Found:
+class StudyState:
     """What a study knows.
 
     Attributes
@@ -86,7 +82,7 @@ def search(
     changes: Mapping[str, Any] | None = None,
     progress: Progress = SILENT,
     watch: Callable[[int, Entry], None] = lambda trial, entry: None,
-) -> Found:
+) -> StudyState:
     """Bring a study to a number of finished trials.
 
     Parameters
@@ -98,14 +94,16 @@ def search(
     Raises
     ------
     TraubeError
-        If there is nothing to search for this trainer, a value is searched and given, or the study's trials are of other data or
-        another base model.
+        If there is nothing to search for this trainer, a value is searched and given, or the
+        study's trials are of other data or another base model.
     """
     import optuna
 
-    ranges = SEARCHED.get(trainer.name)
-    if ranges is None:
-        raise TraubeError(f"{trainer.name}: there is nothing to search; studies are for {', '.join(SEARCHED)}")
+    ranges = trainer.searched
+    if not ranges:
+        raise TraubeError(
+            f"{trainer.name}: there is nothing to search; studies are for {', '.join(searched_trainers())}"
+        )
     if both := sorted(set(ranges) & set(changes or {})):
         raise TraubeError(f"{', '.join(both)}: searched by the study, so no value can be set")
 
@@ -150,13 +148,13 @@ def _of_the_same(study: "optuna.Study", identity: dict[str, str], path: Path) ->
         study.set_user_attr(key, value)
 
 
-def known(study: "optuna.Study") -> Found:
+def known(study: "optuna.Study") -> StudyState:
     """The state of a study; without a complete trial, `best` is empty."""
     from optuna.trial import TrialState
 
     complete = study.get_trials(states=[TrialState.COMPLETE])
     best = {**study.best_params, "value": study.best_value} if complete else {}
-    return Found(best, finished(study), study)
+    return StudyState(best, finished(study), study)
 
 
 def finished(study: "optuna.Study") -> int:
@@ -167,17 +165,19 @@ def finished(study: "optuna.Study") -> int:
 
 
 def best_by_task(folder: Path, trainer: str) -> dict[str, dict[str, float]]:
-    """The best values of each task's studies in a folder, those with the highest score. A damaged file is passed over."""
-    found: dict[str, dict[str, float]] = {}
+    """The best values of each task's studies in a folder, those with the highest score. A damaged
+    file is passed over.
+    """
+    by_task: dict[str, dict[str, float]] = {}
     for path in sorted(folder.glob(f"{trainer}__*.log")):
         task = path.stem.split("__")[1]
         try:
             best = known(open_study(path, trainer)).best
         except TraubeError:
             continue
-        if best and best["value"] > found.get(task, {}).get("value", float("-inf")):
-            found[task] = best
-    return found
+        if best and best["value"] > by_task.get(task, {}).get("value", float("-inf")):
+            by_task[task] = best
+    return by_task
 
 
 def _suggest(trial: "optuna.Trial", name: str, values: tuple[float, float] | list[int]) -> float:

@@ -1,1 +1,62 @@
-"""COB: optimising the clustering metric itself."""
+"""COB: Learn the Big Picture, Clustering Optimization as Blackbox (Gupta, Kar and Dietz, RepL4NLP
+2022).
+"""
+
+from functools import partial
+
+from traube.papers.cob import figures, tables
+from traube.papers.spec import Figure, Paper, Table
+
+PAPER = Paper(
+    reference="Gupta, Kar and Dietz: Learn the Big Picture. RepL4NLP 2022.",
+    tasks=tuple(task for tasks in tables.TASKS.values() for task in tasks),
+    tables=(
+        Table(
+            "table_2",
+            "The data sets: documents, instances and their sizes.",
+            partial(tables.published_grid, "table2", "data"),
+            tables.sizes,
+        ),
+        Table(
+            "table_3",
+            "Lambda and r as studies found them.",
+            partial(tables.published_grid, "table3", "task"),
+            tables.measured_searched,
+            absent="no study here: traube tune",
+        ),
+        *(
+            Table(
+                name,
+                f"RI, ARI, NMI and AMI on {tasks[0]}.",
+                partial(tables.published_results, name),
+                partial(tables.results, name),
+            )
+            for name, tasks in tables.TASKS.items()
+        ),
+        Table(
+            "table_5",
+            "CAR's training articles by size.",
+            partial(tables.published_grid, "table5", "n"),
+            tables.car_articles,
+            absent="the training articles are not there",
+        ),
+    ),
+    figures=(
+        Figure(
+            "figure_3",
+            "svg",
+            "Time to convergence and of an epoch, COB beside Triplet (the paper's figures 3 and 5).",
+            figures.times_to_convergence,
+            "No encoder has been trained by cob or triplet yet.\nTo train them: traube train cob newsgroups, and "
+            "traube train triplet newsgroups",
+        ),
+        Figure(
+            "figure_4",
+            "html",
+            "The largest test splits in three principal components, COB beside Triplet, coloured by label; ARI for each.",
+            figures.trained_spaces,
+            "No model that was trained by cob or triplet is evaluated yet.\nTo train and evaluate one: "
+            "traube train cob newsgroups, then traube run --task newsgroups --protocol cob",
+        ),
+    ),
+)

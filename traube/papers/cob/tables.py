@@ -1,28 +1,24 @@
-"""COB (Gupta, Kar & Dietz, RepL4NLP 2022): its tables, measured beside published.
+"""COB's tables: what is printed, and the same numbers measured here.
 
-Measured are the checkpoints of `traube train cob`, `triplet` and `untrained` (several seeds are one row) and the models of the benchmark,
-clustered by average linkage on Euclidean distances with the true number of clusters: protocol `cob`.
+Measured are the checkpoints of `traube train cob`, `triplet` and `untrained` (several seeds are one
+row) and the models of the benchmark, clustered by average linkage on Euclidean distances with the
+true number of clusters: protocol `cob`.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from importlib.resources import files
-from pathlib import Path
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from traube.benchmark.current import current_cells
-from traube.benchmark.params import Protocol
-from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import read_json
 from traube.foundation.paths import raw
 from traube.metrics.significance import Sample, difference
-from traube.models import Model, Precision
-from traube.report.spaces import Space
-from traube.store import Store
+from traube.papers.context import Context
+from traube.papers.published import one_a_row, printed
+from traube.papers.sizes import split_sizes
 from traube.tasks.readers.trec_car import SIZES, qrels
 from traube.tasks.reading import plain_or_gzipped
 from traube.tasks.task import Task, groups_of
@@ -37,83 +33,88 @@ TASKS = {
     "table_7": ("trec_car_fine", "car_test200_fine"),
 }
 LEVEL = 0.05
-CURVE = ("step", "epoch", "seconds", "validation_ari")
 REFERENCE = "triplet"
-# of a checkpoint's name: trainer, task, base model, passages of a training split, digest of a recipe that is not the paper's, seed
+# of a checkpoint's name: trainer, task, base model, passages of a training split, digest of a
+# recipe that is not the paper's, seed
 _CHECKPOINT = re.compile(
     r"(?P<trainer>cob|triplet|untrained)__(?P<task>[a-z0-9_]+?)__(?P<base>.+?)(\.n(?P<n>\d+))?(\.x(?P<recipe>[0-9a-f]{6}))?\.s(?P<seed>\d+)-(?P<kind>best|last)"
 )
 QRELS = "benchmarkY1test_qrels/qrels.car17v2.0.benchmarkY1test.txt"
 
 
-def published(table: str) -> pd.DataFrame:
-    """A table as it is printed: `table2`, `table3`, `table5` or `results` (tables 4, 6 and 7)."""
-    with files("traube.papers.cob").joinpath("published", f"{table}.csv").open(encoding="utf-8") as file:
-        return pd.read_csv(file, comment="#")
+published = partial(printed, __package__)
 
 
-def table_2(store: Store) -> pd.DataFrame:
-    """The data sets: documents, instances, and the documents and clusters of an instance.
+def published_grid(name: str, row: str) -> pd.DataFrame:
+    """A table as it is printed, without its empty cells: row, column, published."""
+    return one_a_row(published(name).set_index(row), row, "column").dropna()
 
-    The statistics of CAR's test articles need no texts: where the task is not read, they are those of the published qrels.
+
+def sizes(context: Context) -> pd.DataFrame:
+    """Table 2, the data sets: documents, instances, and the documents and clusters of an instance.
+
+    The statistics of CAR's test articles need no texts: where the task is not read, they are those
+    of the published qrels.
 
     Returns
     -------
-    DataFrame data, column, published, measured, note
+    DataFrame data, column, measured, note
     """
-    sources: dict[str, tuple[dict[str, float], str]] = {
-        "20NG train": _of_task(store, "newsgroups", ["train", "validation"]),
-        "20NG test": _of_task(store, "newsgroups", ["test"]),
+    measured: dict[str, tuple[dict[str, float], str]] = {
+        "20NG train": _of_newsgroups(context, ["train", "validation"]),
+        "20NG test": _of_newsgroups(context, ["test"]),
         "CAR train": ({}, "articles of train.v2.0 of all sizes are not read; see table 5"),
-        "CAR test": _of_car_test(store),
+        "CAR test": _of_car_test(context),
     }
-    printed = published("table2").set_index("data")
     rows = [
-        (data, column, printed.loc[data, column], measured.get(column), note)
-        for data, (measured, note) in sources.items()
-        for column in printed.columns
-        if pd.notna(printed.loc[data, column]) or column in measured
+        (row.data, row.column, measured[row.data][0].get(row.column), measured[row.data][1])
+        for row in published_grid("table2", "data").itertuples()
     ]
-    return pd.DataFrame(rows, columns=["data", "column", "published", "measured", "note"])
+    return pd.DataFrame(rows, columns=["data", "column", "measured", "note"])
 
 
-def _of_task(store: Store, name: str, parts: list[str], column: str = "k_coarse") -> tuple[dict[str, float], str]:
-    task = _read(store, name)
+def _of_newsgroups(context: Context, parts: list[str]) -> tuple[dict[str, float], str]:
+    task = context.task("newsgroups")
     if task is None:
-        return {}, f"{name} has not been read here"
-    note = "posts of which nothing is left are dropped from their block" if name == "newsgroups" else ""
-    return _sizes(task.splits[task.splits["part"].isin(parts)], column), note
+        return {}, "newsgroups has not been read here"
+    splits = task.splits[task.splits["part"].isin(parts)]
+    return _means(splits, "k_coarse"), "posts of which nothing is left are dropped from their block"
 
 
-def _sizes(splits: pd.DataFrame, column: str) -> dict[str, float]:
-    groups = splits.groupby(["part", "split"])["label"]
+def _means(splits: pd.DataFrame, classes: str) -> dict[str, float]:
+    """Items N, splits C, mean items of a split n and, under the name given, mean classes of a
+    split.
+    """
+    by_split = split_sizes(splits)
+    rows = by_split["rows"]
     return {
-        "N": float(len(splits)),
-        "C": float(groups.ngroups),
-        "n": float(groups.size().mean()),
-        column: float(groups.nunique().mean()),
+        "N": float(rows.sum()),
+        "C": float(len(rows)),
+        "n": float(rows.mean()),
+        classes: float(by_split["classes"].mean()),
     }
 
 
-def _of_car_test(store: Store) -> tuple[dict[str, float], str]:
-    coarse, note = _of_task(store, "trec_car_coarse", ["test"])
-    if coarse:
-        return coarse | _of_task(store, "trec_car_fine", ["test"], "k_fine")[0], note
+def _of_car_test(context: Context) -> tuple[dict[str, float], str]:
+    stored = [(level, context.task(f"trec_car_{level}")) for level in ("coarse", "fine")]
+    means: dict[str, float] = {}
+    for level, task in stored:
+        if task is not None:
+            means |= _means(task.splits[task.splits["part"] == "test"], f"k_{level}")
+    if means:
+        return means, ""
     path = plain_or_gzipped(raw() / "trec_car" / QRELS)
     if not path.is_file():
-        return {}, f"{note}, nor are there qrels"
+        return {}, "trec_car_coarse has not been read here, nor are there qrels"
     judged = qrels(path).groupby("page")
     counts = judged[["coarse", "fine"]].nunique().mean()
-    sizes = {"N": float(judged.size().sum()), "C": float(judged.ngroups), "n": float(judged.size().mean())}
-    return {
-        **sizes,
-        "k_coarse": float(counts["coarse"]),
-        "k_fine": float(counts["fine"]),
-    }, f"of {path.name}, which has no texts"
+    means = {"N": float(judged.size().sum()), "C": float(judged.ngroups), "n": float(judged.size().mean())}
+    means |= {f"k_{level}": float(counts[level]) for level in ("coarse", "fine")}
+    return means, f"of {path.name}, which has no texts"
 
 
-def table_3(studies: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
-    """Lambda and r: the best of each task's study beside the paper's.
+def searched(studies: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+    """Table 3, lambda and r: the best of each task's study.
 
     Parameters
     ----------
@@ -121,41 +122,39 @@ def table_3(studies: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame task, column, published, measured, note
+    DataFrame task, column, measured
     """
-    printed = published("table3").set_index("task")
-    tasks = [*printed.index, *sorted(set(studies) - set(printed.index))]
-    rows = []
-    for task in tasks:
-        for column in ("lam", "r"):
-            note = "" if task in studies else "no study here: traube tune"
-            value = printed[column].get(task, np.nan)
-            rows.append((task, column, value, studies.get(task, {}).get(column), note))
-    return pd.DataFrame(rows, columns=["task", "column", "published", "measured", "note"])
+    rows = [(task, column, studies[task][column]) for task in sorted(studies) for column in ("lam", "r")]
+    return pd.DataFrame(rows, columns=["task", "column", "measured"])
 
 
-def table_5(store: Store) -> pd.DataFrame:
-    """CAR's training articles by their number of passages.
+def measured_searched(context: Context) -> pd.DataFrame:
+    """Table 3, of the studies that are kept."""
+    from traube.training.study import best_by_task
+
+    return searched(best_by_task(context.studies, "cob"))
+
+
+def car_articles(context: Context) -> pd.DataFrame:
+    """Table 5: CAR's training articles by their number of passages.
 
     Returns
     -------
-    DataFrame n, column, published, measured, note
+    DataFrame n, column, measured
     """
-    printed = published("table5").set_index("n")
-    rows = []
-    for n in SIZES:
-        measured: dict[str, float] = {}
-        for level in ("coarse", "fine"):
-            task = _read(store, f"trec_car_{level}")
-            if task is None:
-                continue
-            train = task.splits[task.splits["part"] == "train"]
-            train = train[train.groupby("split")["item"].transform("size") == n]
-            if not train.empty:
-                measured |= _sizes(train, f"k_{level}") | {f"t_{level}": float(_triples(train))}
-        note = "" if measured else "the training articles are not there"
-        rows += [(n, column, printed.loc[n, column], measured.get(column), note) for column in printed.columns]
-    return pd.DataFrame(rows, columns=["n", "column", "published", "measured", "note"])
+    rows: dict[tuple[int, str], float] = {}
+    for level in ("coarse", "fine"):
+        task = context.task(f"trec_car_{level}")
+        if task is None:
+            continue
+        train = task.splits[task.splits["part"] == "train"]
+        passages = train.groupby("split")["item"].transform("size")
+        for n in SIZES:
+            splits = train[passages == n]
+            if not splits.empty:
+                measured = _means(splits, f"k_{level}") | {f"t_{level}": float(_triples(splits))}
+                rows |= {(n, column): value for column, value in measured.items() if column != "n"}
+    return pd.DataFrame([(*key, value) for key, value in rows.items()], columns=["n", "column", "measured"])
 
 
 def _triples(splits: pd.DataFrame) -> int:
@@ -167,8 +166,20 @@ def _triples(splits: pd.DataFrame) -> int:
     return total
 
 
-def results(store: Store, protocols: Mapping[str, Protocol], table: str) -> pd.DataFrame:
-    """Tables 4, 6 and 7: RI, ARI, NMI and AMI, means over test splits, and standard deviations over seeds.
+def published_results(table: str) -> pd.DataFrame:
+    """Tables 4, 6 and 7 as they are printed: task, method, n, metric, published."""
+    rows = published("results")
+    keys = ["task", "method", "n"]
+    grid = rows[rows["table"] == table].set_index(keys)[["ri", "ari", "nmi"]]
+    return one_a_row(grid, keys, "metric")
+
+
+def results(table: str, context: Context) -> pd.DataFrame:
+    """Tables 4, 6 and 7: RI, ARI, NMI and AMI, means over test splits, and standard deviations over
+    seeds.
+
+    The paper's encoder is another than any here: its rows stand beside each base model that was
+    trained.
 
     Parameters
     ----------
@@ -176,24 +187,15 @@ def results(store: Store, protocols: Mapping[str, Protocol], table: str) -> pd.D
 
     Returns
     -------
-    DataFrame task, method, n, base, recipe (digest of one that is not the paper's; a row each), metric, published, measured, sd (over
-    seeds, population), seeds, p (two-sided, of the mean over seeds against Triplet of the same base; see
-    `traube.metrics.significance`; it is about these checkpoints: what other trainings would give is not in it), difference, verdict, note
+    DataFrame task, method, n, base, recipe (digest of one that is not the paper's; a row each),
+    metric, measured, sd (over seeds, population), seeds, difference, p (two-sided, of the mean over
+    seeds against Triplet of the same base; see `traube.metrics.significance`; it is about these
+    checkpoints: what other trainings would give is not in it), verdict
     """
-    frames = [_measured(store, protocols, name) for name in TASKS[table]]
-    measured = pd.concat(frames, ignore_index=True)
-    printed = published("results")
-    printed = printed[printed["table"] == table].melt(
-        ["task", "method", "n"], ["ri", "ari", "nmi"], var_name="metric", value_name="published"
-    )
-    # the paper's encoder is another than any here: its rows stand beside each base model that was trained
-    found = printed.merge(measured, on=["task", "method", "n", "metric"], how="outer")
-    found["note"] = np.where(found["measured"].isna(), "not measured here", "")
-    order = {m: i for i, m in enumerate(METRICS)}
-    found = found.assign(order=found["metric"].map(order)).sort_values(
-        ["task", "base", "method", "n", "recipe", "order"], na_position="last"
-    )
-    return found.drop(columns="order").reset_index(drop=True)
+    measured = pd.concat([_measured(context, name) for name in TASKS[table]], ignore_index=True)
+    order = measured["metric"].map({metric: i for i, metric in enumerate(METRICS)})
+    by = ["task", "base", "method", "n", "recipe", "order"]
+    return measured.assign(order=order).sort_values(by, na_position="last").drop(columns="order")
 
 
 _WHICH = ["method", "n", "base", "recipe"]
@@ -201,11 +203,11 @@ _SCORES = [*_WHICH, "cell_id", "split", "level", "metric", "value", "replicates"
 _COLUMNS = ["task", *_WHICH, "metric", "measured", "sd", "seeds", "difference", "p", "verdict"]
 
 
-def _measured(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
-    task = _read(store, name)
-    if task is None or PROTOCOL not in protocols:
+def _measured(context: Context, name: str) -> pd.DataFrame:
+    task = context.task(name)
+    if task is None or PROTOCOL not in context.protocols:
         return pd.DataFrame(columns=_COLUMNS)
-    by_split = pd.concat([_of_store(store, protocols, name), _tfidf(task)], ignore_index=True)
+    by_split = pd.concat([_of_store(context, name), _tfidf(task)], ignore_index=True)
     groups = list(by_split.groupby([*_WHICH, "metric"], dropna=False))
     # the seeds are those of the trainings: the method itself draws no random numbers
     samples = {key: Sample.of(group, seeded=False) for key, group in groups}
@@ -219,7 +221,8 @@ def _measured(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.
 
 def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, ...]) -> tuple[float, float, str]:
     base, metric = key[2], key[4]
-    # the paper's reference is the triplet model of the smallest n; its own recipe comes before others
+    # the paper's reference is the triplet model of the smallest n; its own recipe comes before
+    # others
     rivals = [k for k in samples if (k[0], k[4]) == (REFERENCE, metric)]
     rivals = [k for k in rivals if k[2] == base] or rivals
     if not rivals:
@@ -235,29 +238,42 @@ def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, 
     return test.difference, test.p, verdict
 
 
-def _of_store(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
-    """DataFrame method, n, base, recipe, cell_id, split, level, metric, value, replicates of what was evaluated."""
-    cells = _scored(store, protocols, name)
-    scores = store.scores(cells, list(METRICS.values()), replicates=True)
-    found = scores.merge(cells[["cell_id", *_WHICH]])
+def _of_store(context: Context, name: str) -> pd.DataFrame:
+    """DataFrame method, n, base, recipe, cell_id, split, level, metric, value, replicates of what
+    was evaluated.
+    """
+    cells = trained_cells(context, name)
+    scores = context.store.scores(cells, list(METRICS.values()), replicates=True).merge(cells[["cell_id", *_WHICH]])
     names = {full: short for short, full in METRICS.items()}
-    return found.assign(metric=found["metric"].map(names), n=found["n"].astype(float))[_SCORES]
+    return scores.assign(metric=scores["metric"].map(names), n=scores["n"].astype(float))[_SCORES]
 
 
-def _scored(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
-    """The cells of this paper's method, with what their models' names say."""
-    cells = current_cells(store.cells(name), store, protocols)
-    cells = cells[(cells["protocol"] == PROTOCOL) & (cells["status"] == "done")]
-    cells = cells[cells["reducer"] + "/" + cells["clusterer"] == METHOD]
+def trained_cells(context: Context, name: str) -> pd.DataFrame:
+    """A task's cells of this paper's method, with what their models' names say: method, n, base,
+    recipe, training_seed.
+    """
+    cells = context.cells([name], PROTOCOL)
+    cells = cells[cells["method"] == METHOD]
     about = [_parsed(model, name) for model in cells["model"]]
     kept = [a is not None for a in about]
-    columns = {k: [a[k] for a in about if a] for k in (*_WHICH, "training_seed")}
+    columns = {
+        k: [a[k] for a in about if a] for k in (*_WHICH, "training_seed")
+    }  # `method` is the paper's from here on
     return cells[kept].assign(**columns)
 
 
+def parts_of(checkpoint: str) -> re.Match[str] | None:
+    """The parts of a checkpoint's name: trainer, task, base, n, recipe, seed, kind; None if it is
+    of another trainer.
+    """
+    return _CHECKPOINT.fullmatch(checkpoint)
+
+
 def _parsed(model: str, task: str) -> dict[str, Any] | None:
-    """What a model's name says: a checkpoint of this paper trained on the task (`best`), or a model of the benchmark; else None."""
-    match = _CHECKPOINT.fullmatch(model)
+    """What a model's name says: a checkpoint of this paper trained on the task (`best`), or a model
+    of the benchmark; else None.
+    """
+    match = parts_of(model)
     if match is None:
         return (
             None if "__" in model else dict.fromkeys((*_WHICH, "training_seed")) | {"method": "as it is", "base": model}
@@ -270,7 +286,9 @@ def _parsed(model: str, task: str) -> dict[str, Any] | None:
 
 
 def _tfidf(task: Task) -> pd.DataFrame:
-    """TF-IDF fitted on each split by itself, in the distance of the reference code (Euclidean) and in that of the paper (cosine)."""
+    """TF-IDF fitted on each split by itself, in the distance of the reference code (Euclidean) and
+    in that of the paper (cosine).
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from traube.methods.estimators.clusterers import Agglomerative
@@ -283,96 +301,11 @@ def _tfidf(task: Task) -> pd.DataFrame:
             continue
         vectors = TfidfVectorizer(dtype=np.float64).fit_transform([texts[r] for r in split.rows])
         for method, metric in (("tfidf", "euclidean"), ("tfidf, cosine", "cosine")):
-            found = Agglomerative(split.classes, "average", metric).fit(vectors).labels_
-            values = score(split.labels, found)
-            without = replicates(split.labels, found, group_of_text[split.rows], measured)
+            clusters = Agglomerative(split.classes, "average", metric).fit(vectors).labels_
+            values = score(split.labels, clusters)
+            without = replicates(split.labels, clusters, group_of_text[split.rows], measured)
             rows += [
                 (method, np.nan, None, None, method, split.split, split.level, short, values[full], without[full])
                 for short, full in METRICS.items()
             ]
     return pd.DataFrame(rows, columns=_SCORES)
-
-
-def trainings(folder: Path) -> pd.DataFrame:
-    """Figures 3 and 5: the learning curves of COB and Triplet.
-
-    Returns
-    -------
-    DataFrame task, base, method, n, recipe, seed, step, epoch, seconds (of training, without evaluations), validation_ari
-    """
-    rows = []
-    for path in sorted(folder.glob("*-last/checkpoint.json")):
-        match = _CHECKPOINT.fullmatch(path.parent.name)
-        about = read_json(path)
-        if match is None or match["trainer"] == "untrained" or "curve" not in about:
-            continue
-        n = int(match["n"]) if match["n"] else None
-        key = (match["task"], match["base"], match["trainer"], n, match["recipe"], int(match["seed"]))
-        rows += [(*key, *(entry[column] for column in CURVE)) for entry in about["curve"]]
-    return pd.DataFrame(rows, columns=["task", "base", "method", "n", "recipe", "seed", *CURVE])
-
-
-def convergence(curves: pd.DataFrame) -> pd.DataFrame:
-    """Time to convergence and of an epoch, and COB's beside Triplet's.
-
-    A training has converged at the first evaluation at which the mean validation ARI has come 95 % of its way from start to best;
-    one that never rose above its start, never.
-
-    Returns
-    -------
-    DataFrame task, base, n, seed, method, recipe, seconds_to_converge, seconds_an_epoch, best_ari, times_slower (than COB with the
-    same seed, the better one where there are several recipes)
-    """
-    same = ["task", "base", "n", "seed"]
-    keys = [*same, "method", "recipe"]
-    rows = []
-    for key, curve in curves.groupby(keys, dropna=False):
-        curve = curve.sort_values("step")
-        ari, seconds = curve["validation_ari"].to_numpy(), curve["seconds"].to_numpy()
-        near = ari >= ari[0] + 0.95 * (ari.max() - ari[0])
-        epoch = seconds[-1] / curve["epoch"].iloc[-1] if curve["epoch"].iloc[-1] else np.nan
-        reached = seconds[int(near.argmax())] if ari.max() > ari[0] else np.nan
-        rows.append((*key, reached, epoch, ari.max()))
-    found = pd.DataFrame(rows, columns=[*keys, "seconds_to_converge", "seconds_an_epoch", "best_ari"])
-    cob = found[found["method"] == "cob"].sort_values("best_ari").drop_duplicates(same, keep="last")
-    base = found.merge(cob[[*same, "seconds_to_converge"]], how="left", on=same, suffixes=("", "_cob"))
-    return found.assign(times_slower=found["seconds_to_converge"] / base["seconds_to_converge_cob"])
-
-
-def spaces(
-    workbench: Workbench,
-    protocols: Mapping[str, Protocol],
-    name: str,
-    model_of: Callable[[str, Precision | None], Model],
-    count: int,
-) -> list[Space]:
-    """Figure 4: the largest test splits as the trained models of the lowest seed place them, from vectors that are kept.
-
-    Parameters
-    ----------
-    model_of : name and precision to model
-    """
-    store = workbench.store
-    task = _read(store, name)
-    if task is None or PROTOCOL not in protocols:
-        return []
-    cells = _scored(store, protocols, name)
-    cells = cells[cells["method"].isin(("cob", REFERENCE))]
-    cells = cells.sort_values(["method", "training_seed"]).drop_duplicates(["method", "base"])
-    scores = store.scores(cells, [METRICS["ari"]]).set_index(["cell_id", "split"])["value"]
-    splits = sorted(task.test_splits(), key=lambda s: -s.size)[:count]
-    found = []
-    for cell in cells.itertuples(index=False):
-        model = model_of(cell.model, protocols[PROTOCOL].precision)
-        vectors = workbench.vectors(task, model)
-        for split in splits:
-            labels = [] if split.labels is None else list(split.labels)
-            texts = [task.texts[r] for r in split.rows]
-            ari = float(scores[cell.cell_id, split.split])
-            found.append(Space(cell.model, split.split, vectors.subset(split.rows).load(), labels, texts, ari))
-    return found
-
-
-def _read(store: Store, name: str) -> Task | None:
-    card = store.card(name)
-    return store.task(card) if card is not None and store.manifest(name) is not None else None

@@ -1,1 +1,85 @@
 """The German Text Embedding Clustering Benchmark (Wehrli, Arnrich and Irrgang, KONVENS 2023)."""
+
+from functools import partial
+
+import pandas as pd
+
+from traube.papers.german import figures, tables
+from traube.papers.spec import Figure, Paper, Table
+
+
+def _of_kmeans(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of k-means: those of all methods are too many to show."""
+    return table[table["method"] == tables.KMEANS].round(3)
+
+
+PAPER = Paper(
+    reference="Wehrli, Arnrich and Irrgang: German Text Embedding Clustering Benchmark. KONVENS 2023.",
+    tasks=tables.TASKS,
+    tables=(
+        Table(
+            "table_1",
+            "The data sets: samples, splits, sizes, classes and characters.",
+            partial(tables.published_grid, "table_1", "task", "column"),
+            tables.sizes,
+        ),
+        Table(
+            "table_2",
+            "Mini-batch k-means: model by task.",
+            partial(tables.published_grid, "table_2", "model", "task"),
+            tables.measured_kmeans,
+        ),
+        Table(
+            "table_3",
+            "Method by task, the mean of models.",
+            partial(tables.published_grid, "table_3", "method", "task"),
+            tables.measured_methods,
+        ),
+        Table(
+            "table_5",
+            "Adaptive pre-training: V-measure after the last step, mean of seeds.",
+            tables.published_adaptation,
+            tables.adaptation,
+            absent="not trained here",
+        ),
+        Table(
+            "wins",
+            "For each pair of models the splits on which each wins, by level, their size and classes.",
+            None,
+            tables.wins,
+            shown=_of_kmeans,
+        ),
+        Table(
+            "p2p_against_s2s",
+            "What whole texts give over titles, for each source of texts, model and method.",
+            None,
+            lambda context: tables.p2p_against_s2s(tables.scores(context)),
+            shown=_of_kmeans,
+        ),
+        Table(
+            "spread",
+            "How evenly each encoder's vectors are spread (isotropy, norm, effective rank), next to its k-means scores, "
+            "S2S and P2P.",
+            None,
+            tables.spreads,
+        ),
+    ),
+    figures=(
+        Figure(
+            "figure_1",
+            "html",
+            "Maps: the vectors of a task's largest split by UMAP, a panel a model, one category highlighted; hover shows "
+            "the text.",
+            figures.maps,
+            f"No model has a UMAP map of {figures.MAPPED} yet.\nTo make maps: "
+            f"traube run --task {figures.MAPPED} --protocol {tables.PROTOCOL}",
+        ),
+        Figure(
+            "figure_2",
+            "svg",
+            "Adaptive pre-training: V-measure against epochs (also the paper's figure 4: a panel for each base model).",
+            figures.learning_curves,
+            "No encoder has been trained by wwm or tsdae yet.\nTo train one: traube train wwm blurbs_s2s",
+        ),
+    ),
+)

@@ -1,95 +1,93 @@
-"""The German Text Embedding Clustering Benchmark (Wehrli, Arnrich and Irrgang, KONVENS 2023): its tables, measured beside published.
-
-Every table has one row a cell, with the columns `published` and `measured`; one of them is empty where the paper or this
-installation has no such number, and `note` says why. What is printed wrong stays as printed; the note says what is right.
+"""The German benchmark's tables: what is printed, and the same numbers measured here, x100 where
+they are scores.
 """
 
-import re
-from collections.abc import Mapping
-from importlib.resources import files
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pandas as pd
 
-from traube.benchmark.current import current_cells
-from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest, read_json
-from traube.store import Store
+from traube.foundation.files import digest
+from traube.metrics.spread import MEASURES, spread
+from traube.papers.context import Context
+from traube.papers.published import one_a_row, printed, with_errata
+from traube.papers.sizes import split_sizes
+from traube.report.wins import split_scores
+from traube.report.wins import wins as wins_of
 
 TASKS = ("blurbs_s2s", "blurbs_p2p", "tenkgnad_s2s", "tenkgnad_p2p", "reddit_s2s", "reddit_p2p")
-MAPPED, HIGHLIGHTED = "tenkgnad_p2p", "Wissenschaft"  # figure 1
 KMEANS = "none/minibatch_kmeans"
 AVERAGE = "average"
 PROTOCOL = "paper"
 METRIC = "v_measure/noise_as_cluster"
 METHODS = ("wwm", "tsdae")  # of adaptive pre-training
-COUNTS = ("unique", "splits", "rows_low", "rows_high", "classes_low", "classes_high", "characters")
+SIZES = ("unique", "splits", "rows_low", "rows_high", "classes_low", "classes_high", "characters")
+
+published = partial(printed, __package__)
 
 
-def published(table: str) -> pd.DataFrame:
-    """A table as it is printed: `table1`, `table2`, `table3`, `table5` or `errata`."""
-    with files("traube.papers.german").joinpath("published", f"{table}.csv").open(encoding="utf-8") as file:
-        return pd.read_csv(file, comment="#")
+def published_grid(name: str, row: str, column: str) -> pd.DataFrame:
+    """A table as it is printed, with a note beside what is printed wrong: row, column, published,
+    note.
+    """
+    grid = published(name.replace("_", "")).set_index(row)
+    return with_errata(one_a_row(grid, row, column), published("errata"), name)
 
 
-def table_1(store: Store) -> pd.DataFrame:
-    """The data sets: number of unique texts, splits, rows and classes of a split, and mean characters of a text in a split.
+def sizes(context: Context) -> pd.DataFrame:
+    """Table 1: of each task, unique texts, splits, rows and classes of a split, and mean characters
+    of a text.
 
     Returns
     -------
-    DataFrame task, column, published, measured, note
+    DataFrame task, column, measured, note
     """
-    rows = []
-    printed = published("table1").set_index("task")
-    for task in TASKS:
-        measured = _counts(store, task)
-        for column in COUNTS:
-            note = "" if measured else f"{task} has not been read here"
-            rows.append((task, column, printed.loc[task, column], measured.get(column), note))
-    return _with_errata(
-        pd.DataFrame(rows, columns=["task", "column", "published", "measured", "note"]), "table_1", "task"
+    grid = pd.DataFrame({task: _sizes(context, task) for task in TASKS}, index=list(SIZES)).T
+    table = one_a_row(grid, "task", "column", "measured")
+    unread = table["measured"].isna()
+    return table.assign(note=(table["task"] + " has not been read here").where(unread, ""))
+
+
+def _sizes(context: Context, name: str) -> pd.Series:
+    task = context.task(name)
+    if task is None:
+        return pd.Series(dtype=float)
+    tested = task.splits[(task.splits["part"] == "test") & (task.splits["split_set"] == "default")]
+    by_split = split_sizes(tested)
+    lengths = task.corpus.set_index("text_id")["text"].str.len()
+    return pd.Series(
+        {
+            "unique": tested["text_id"].nunique(),
+            "splits": len(by_split),
+            "rows_low": by_split["rows"].min(),
+            "rows_high": by_split["rows"].max(),
+            "classes_low": by_split["classes"].min(),
+            "classes_high": by_split["classes"].max(),
+            # every row of every split counts, as in MTEB's statistics
+            "characters": float(tested["text_id"].map(lengths).sum() / len(tested)),
+        }
     )
 
 
-def _counts(store: Store, name: str) -> dict[str, float]:
-    card = store.card(name)
-    if card is None or store.manifest(name) is None:
-        return {}
-    task = store.task(card)
-    splits = list(task.test_splits())
-    lengths = task.corpus["text"].str.len().to_numpy()
-    classes = [s.classes or 0 for s in splits]
-    return {
-        "unique": len({row for s in splits for row in s.rows}),
-        "splits": len(splits),
-        "rows_low": min(s.size for s in splits),
-        "rows_high": max(s.size for s in splits),
-        "classes_low": min(classes),
-        "classes_high": max(classes),
-        # every row of every split counts, as in MTEB's statistics
-        "characters": float(sum(lengths[s.rows].sum() for s in splits) / sum(s.size for s in splits)),
-    }
-
-
-def scores(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
-    """What was measured under the protocol `paper`: the unweighted mean over all splits of the mean over seeds, x100 (A.3).
+def scores(context: Context) -> pd.DataFrame:
+    """What was measured under the protocol `paper`: the unweighted mean over all splits of the mean
+    over seeds, x100 (A.3).
 
     Returns
     -------
     DataFrame task, model, method, measured
     """
-    cells = current_cells(store.cells(), store, protocols)
-    cells = cells[(cells["protocol"] == PROTOCOL) & cells["task"].isin(TASKS) & (cells["status"] == "done")]
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
-    values = store.scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method"]])
+    cells = context.cells(TASKS, PROTOCOL)
+    values = context.store.scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method"]])
     keys = ["task", "model", "method"]
     by_split = values.groupby([*keys, "split", "level"])["value"].mean()
     return (100 * by_split.groupby(keys).mean()).rename("measured").reset_index()
 
 
-def table_2(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """Mini-batch k-means on the vectors as they are: model by task.
+def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
+    """Table 2: mini-batch k-means on the vectors as they are, the paper's models and others, model
+    by task.
 
     Parameters
     ----------
@@ -98,40 +96,63 @@ def table_2(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFr
 
     Returns
     -------
-    DataFrame model, task, published, measured, note; an average only where all six tasks have a number
+    DataFrame model, task, measured, note; an average only where all six tasks have a number
     """
-    own = measured[measured["method"] == KMEANS].pivot_table(index="model", columns="task", values="measured")
-    own = own.reindex(columns=list(TASKS))
-    own[AVERAGE] = own.mean(axis=1, skipna=False)
-    printed = published("table2").set_index("model")
-    models = [*printed.index, *sorted(set(own.index) - set(printed.index))]
-    return _beside(printed.reindex(models), own.reindex(models), "model", unavailable)
+    grid = measured[measured["method"] == KMEANS].pivot_table(index="model", columns="task", values="measured")
+    return _with_reasons(grid, list(published("table2")["model"]), "model", unavailable)
 
 
-def table_3(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """Method by task: the mean of the models that have every method on a task, which are named, beside the paper's twelve.
+def measured_kmeans(context: Context) -> pd.DataFrame:
+    """Table 2, of what is stored."""
+    return kmeans(scores(context), context.unavailable(TASKS, list(published("table2")["model"])))
+
+
+def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
+    """Table 3: method by task, the mean of the models that have every method on a task; they are
+    named.
+
+    Parameters
+    ----------
+    measured, unavailable : as in `kmeans`
 
     Returns
     -------
-    DataFrame method, task, published, measured, note
+    DataFrame method, task, measured, note
     """
-    printed = published("table3").set_index("method")
-    own = pd.DataFrame(index=sorted(measured["method"].unique()), columns=list(TASKS), dtype=float)
-    models: dict[str, list[str]] = {}
+    grid = pd.DataFrame(index=sorted(measured["method"].unique()), columns=list(TASKS), dtype=float)
+    models: dict[str, str] = {}
     for task, rows in measured.groupby("task"):
-        grid = rows.pivot_table(index="method", columns="model", values="measured").dropna(axis=1)
-        models[str(task)] = sorted(grid.columns)
-        own[task] = grid.mean(axis=1) if len(grid.columns) else float("nan")
-    own[AVERAGE] = own[list(TASKS)].mean(axis=1, skipna=False)
-    methods = [*printed.index, *sorted(set(own.index) - set(printed.index))]
-    table = _beside(printed.reindex(methods), own.reindex(methods), "method", unavailable)
+        complete = rows.pivot_table(index="method", columns="model", values="measured").dropna(axis=1)
+        models[str(task)] = ", ".join(sorted(complete.columns))
+        grid[task] = complete.mean(axis=1) if len(complete.columns) else float("nan")
+    table = _with_reasons(grid, list(published("table3")["method"]), "method", unavailable)
     there = table["measured"].notna() & (table["task"] != AVERAGE)
     table.loc[there, "note"] = [
-        f"mean of {', '.join(models[task])}; published: of twelve others" for task in table.loc[there, "task"]
+        f"mean of {models[task]}; published: of twelve others" for task in table.loc[there, "task"]
     ]
-    return _with_errata(table.rename(columns={"task": "column"}), "table_3", "method").rename(
-        columns={"column": "task"}
-    )
+    return table
+
+
+def measured_methods(context: Context) -> pd.DataFrame:
+    """Table 3, of what is stored."""
+    return methods(scores(context), context.unavailable(TASKS, list(published("table2")["model"])))
+
+
+def _with_reasons(grid: pd.DataFrame, first: Sequence[str], row: str, unavailable: Mapping[str, str]) -> pd.DataFrame:
+    """A grid of the six tasks and their average, one number a row, with a note where a number is
+    not there.
+    """
+    grid = grid.reindex(index=[*first, *sorted(set(grid.index) - set(first))], columns=list(TASKS))
+    grid[AVERAGE] = grid.mean(axis=1, skipna=False)
+    table = one_a_row(grid, row, "task", "measured")
+    others = {AVERAGE: "not all six tasks are measured"}
+    notes = [
+        ""
+        if pd.notna(value)
+        else unavailable.get(task) or unavailable.get(name) or others.get(task, "not evaluated here")
+        for name, task, value in table.itertuples(index=False)
+    ]
+    return table.assign(note=notes)
 
 
 def p2p_against_s2s(measured: pd.DataFrame) -> pd.DataFrame:
@@ -147,133 +168,89 @@ def p2p_against_s2s(measured: pd.DataFrame) -> pd.DataFrame:
     """
     split = measured["task"].str.rsplit("_", n=1, expand=True)
     table = measured.assign(texts=split[0], kind=split[1]) if len(measured) else measured.assign(texts="", kind="")
-    wide_table = table.pivot_table(index=["texts", "model", "method"], columns="kind", values="measured")
-    wide_table = wide_table.reindex(columns=["s2s", "p2p"]).dropna()
-    return wide_table.assign(difference=wide_table["p2p"] - wide_table["s2s"]).reset_index().rename_axis(columns=None)
+    grid = table.pivot_table(index=["texts", "model", "method"], columns="kind", values="measured")
+    grid = grid.reindex(columns=["s2s", "p2p"]).dropna()
+    return grid.assign(difference=grid["p2p"] - grid["s2s"]).reset_index().rename_axis(columns=None)
 
 
-def adapted(folder: Path) -> pd.DataFrame:
-    """What the trainings left in a folder of checkpoints, one row for each evaluation on the way, x100.
+def wins(context: Context) -> pd.DataFrame:
+    """The splits on which each of two models wins, and what these splits are like; see
+    `traube.report.wins`.
+    """
+    return wins_of(split_scores(context.store, context.protocols, list(TASKS)))
+
+
+def spreads(context: Context) -> pd.DataFrame:
+    """How evenly the vectors of each encoder are spread on the tasks that it was evaluated on, from
+    vectors that are kept.
 
     Returns
     -------
-    DataFrame model (the base), method, task, recipe (digest of what else it was trained by and on), seed, epochs (of the
-    whole training), epoch, v_measure, checkpoint (of the last step)
+    DataFrame model, task, v_measure (of k-means, x100), and the measures of `traube.metrics.spread`
+    """
+    measured = scores(context)
+    rows = []
+    for row in measured[measured["method"] == KMEANS].itertuples(index=False):
+        task = context.task(row.task)
+        try:
+            model = context.model(row.model, "fp32")
+            if task is None or model.corpus_bound:
+                continue
+            vectors = context.vectors(task, model).subset(task.scored).load()
+        except TraubeError as error:  # the model is gone; its scores are not
+            context.warn(f"{row.model}: {error}")
+            continue
+        rows.append({"model": row.model, "task": row.task, "v_measure": row.measured, **spread(vectors)})
+    return pd.DataFrame(rows, columns=["model", "task", "v_measure", *MEASURES])
+
+
+def adapted(context: Context) -> pd.DataFrame:
+    """What adaptive pre-training left, one row for each evaluation on the way, x100.
+
+    Returns
+    -------
+    DataFrame model (the base), method, task, recipe (digest of what else it was trained by and on),
+    seed, epochs (of the whole training), epoch, v_measure, checkpoint (of the last step)
     """
     rows = []
-    for path in sorted(folder.glob("*-last/checkpoint.json")):
-        about = read_json(path)
-        if about.get("trainer") not in METHODS:
-            continue
-        recipe = about["config"]
+    for checkpoint, record in context.trainings(*METHODS):
+        recipe = record["config"]
         # what a row of the tables shares, besides what has a column of its own
-        rest = digest([{k: v for k, v in recipe.items() if k not in ("seed", "epochs")}, about.get("texts")])[:6]
-        for entry in about["curve"]:
-            key = (about["base"], about["trainer"], about["task"], rest, recipe["seed"], recipe["epochs"])
-            rows.append((*key, entry["epoch"], 100 * entry["v_measure"], path.parent.name))
+        rest = digest([{k: v for k, v in recipe.items() if k not in ("seed", "epochs")}, record.get("texts")])[:6]
+        key = (record["base"], record["trainer"], record["task"], rest, recipe["seed"], recipe["epochs"])
+        rows += [(*key, entry["epoch"], 100 * entry["v_measure"], checkpoint) for entry in record["curve"]]
     return pd.DataFrame(
         rows, columns=["model", "method", "task", "recipe", "seed", "epochs", "epoch", "v_measure", "checkpoint"]
     )
 
 
-def table_5(trainings: pd.DataFrame) -> pd.DataFrame:
-    """Adaptive pre-training: V-measure x100 of mini-batch k-means after the last step, mean of seeds, beside published.
-
-    Parameters
-    ----------
-    trainings : from `adapted`
-
-    Returns
-    -------
-    DataFrame model, method, epochs, task, recipe, published, measured, sd (population, over seeds), seeds, difference (to the model as it
-    was), note
-    """
-    keys = ["model", "method", "epochs", "task"]
-    rows = []
-    for key, group in trainings.groupby([*keys, "recipe"]):
-        last = group.sort_values("epoch").groupby("seed")["v_measure"].last()
-        before = group.loc[group["epoch"] == 0, "v_measure"].mean()
-        rows.append((*key, last.mean(), last.std(ddof=0), len(last), last.mean() - before))
-    measured = pd.DataFrame(rows, columns=[*keys, "recipe", "measured", "sd", "seeds", "difference"])
-    printed = published("table5").rename(columns={"mean": "published"})[[*keys, "published"]]
-    table = printed.astype({"epochs": float}).merge(measured.astype({"epochs": float}), on=keys, how="outer")
-    table["note"] = [
-        "" if pd.notna(row.measured) else "an average of tasks" if row.task == AVERAGE else "not trained here"
-        for row in table.itertuples()
-    ]
+def published_adaptation() -> pd.DataFrame:
+    """Table 5 as it is printed: model, method, epochs, task, published, note."""
+    table = published("table5").rename(columns={"mean": "published"}).astype({"epochs": float})
+    table = table[["model", "method", "epochs", "task", "published"]]
+    average = table["task"] == AVERAGE
+    table["note"] = average.map({True: "an average of tasks", False: ""})
     wrong = published("errata").set_index("table").loc["table_5"]
-    at = (table["method"] == "wwm") & (table["epochs"] == 30) & (table["task"] == AVERAGE)
+    at = average & (table["method"] == "wwm") & (table["epochs"] == 30)
     table.loc[at, "note"] = (
         f"the difference is printed wrong: +{wrong['right']:g}, not +{wrong['printed']:g} ({wrong['why']})"
     )
     return table
 
 
-def _beside(printed: pd.DataFrame, own: pd.DataFrame, row: str, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    rows = []
-    for name in printed.index:
-        for task in (*TASKS, AVERAGE):
-            value = own.loc[name, task]
-            note = "" if pd.notna(value) else unavailable.get(task) or unavailable.get(name) or _absent(task)
-            rows.append((name, task, printed.loc[name, task], value, note))
-    return pd.DataFrame(rows, columns=[row, "task", "published", "measured", "note"])
+def adaptation(context: Context) -> pd.DataFrame:
+    """Table 5, adaptive pre-training: V-measure x100 of mini-batch k-means after the last step,
+    mean of seeds.
 
-
-def _absent(task: str) -> str:
-    return "not all six tasks are measured" if task == AVERAGE else "not evaluated here"
-
-
-def _with_errata(table: pd.DataFrame, name: str, row: str) -> pd.DataFrame:
-    errata = published("errata")
-    for wrong in errata[errata["table"] == name].itertuples(index=False):
-        at = (table[row] == wrong.row) & (table["column"] == wrong.column)
-        said = f"printed wrong: {wrong.right:g} is right ({wrong.why})"
-        table.loc[at, "note"] = [f"{note}; {said}" if note else said for note in table.loc[at, "note"]]
-    return table
-
-
-def wide(table: pd.DataFrame) -> pd.DataFrame:
-    """A table for people: `published | measured` in each cell, rows as in the long form."""
-    row, column = table.columns[:2]
-    cells = table.assign(shown=[_shown(p, m) for p, m in zip(table["published"], table["measured"], strict=True)])
-    order, columns = table[row].drop_duplicates(), table[column].drop_duplicates()
-    return (
-        cells.pivot_table(index=row, columns=column, values="shown", aggfunc="first").loc[order, columns].reset_index()
-    )
-
-
-def _shown(printed: float, measured: float) -> str:
-    return " | ".join("–" if pd.isna(value) else f"{value:,.2f}".removesuffix(".00") for value in (printed, measured))
-
-
-# The authors' own results, from which Table 3 can be computed again.
-
-_COLUMNS = dict(
-    zip(
-        ("BlurbsClusteringS2S", "BlurbsClusteringSP2P", "10kGNADClusteringS2S", "10kGNADClusteringP2P",
-         "RedditClusteringS2S", "RedditClusteringP2P"),
-        TASKS,
-        strict=True,
-    )
-)  # fmt: skip
-
-
-def authors_results(path: Path) -> pd.DataFrame:
-    """The authors' csv of all models and methods: model (as they write it), method and the six tasks, x100.
-
-    A spreadsheet counted the names of two models up, from `-v2` to `-v15`; they are all the `-v2` model.
-
-    Raises
-    ------
-    TraubeError
-        If the file is not that csv.
+    Returns
+    -------
+    DataFrame model, method, epochs, task, recipe, measured, sd (population, over seeds), seeds,
+    difference (to the model as it was)
     """
-    try:
-        frame = pd.read_csv(path, encoding="utf-8-sig").rename(columns=lambda c: " ".join(c.split()))
-        frame = frame.rename(columns=_COLUMNS)
-        names = frame["transformer"].map(lambda n: re.sub(r"^(paraphrase-multilingual-.*-v)\d+$", r"\g<1>2", n))
-        reducer = frame["dimensionality reduction"].replace("-", "none")
-        frame = frame.assign(model=names, method=reducer + "/" + frame["clustering algorithm"])
-        return frame[["model", "method"]].join(100 * frame[list(TASKS)])
-    except (KeyError, ValueError, OSError) as error:
-        raise TraubeError(f"{path}: not the authors' table of results ({error})") from None
+    keys = ["model", "method", "epochs", "task", "recipe"]
+    rows = []
+    for key, group in adapted(context).groupby(keys):
+        last = group.sort_values("epoch").groupby("seed")["v_measure"].last()
+        before = group.loc[group["epoch"] == 0, "v_measure"].mean()
+        rows.append((*key, last.mean(), last.std(ddof=0), len(last), last.mean() - before))
+    return pd.DataFrame(rows, columns=[*keys, "measured", "sd", "seeds", "difference"])

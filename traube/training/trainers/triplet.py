@@ -1,7 +1,9 @@
-"""Triplet loss on gold clusterings, COB's baseline: max(0, |a - p| - |a - n| + margin) (Gupta, Kar & Dietz 2022, section 4.2).
+"""Triplet loss on gold clusterings, COB's baseline: max(0, |a - p| - |a - n| + margin) (Gupta, Kar
+& Dietz 2022, section 4.2).
 
-Triples are all (anchor, positive, negative) of a split in which the first two share a class and the third does not, with the two in
-one order. (The reference's enumeration begins its third index too early: some triples twice, some with anchor and positive the same.)
+Triples are all (anchor, positive, negative) of a split in which the first two share a class and the
+third does not, with the two in one order. (The reference's enumeration begins its third index too
+early: some triples twice, some with anchor and positive the same.)
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,9 @@ from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Pro
 
 
 class TripletRecipe(ClusteringRecipe):
-    """How to train with triplets. The reference takes a random 25th of them, drawn once: share=0.04."""
+    """How to train with triplets. The reference takes a random 25th of them, drawn once:
+    share=0.04.
+    """
 
     margin: float = Field(5.0, ge=0, description="how much farther the negative is to be")
     share: float = Field(1.0, gt=0, le=1, description="share of all triples that makes an epoch, drawn once")
@@ -66,7 +70,9 @@ class Triples(SplitExamples):
         super().__init__(n, seed, texts)
 
     def make(self, example: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """int64 [3]: rows of anchor, positive and negative, of which the first two come in random order."""
+        """int64 [3]: rows of anchor, positive and negative, of which the first two come in random
+        order.
+        """
         number = example if self.drawn is None else int(self.drawn[example])
         pair = int(np.searchsorted(self.first_of_pair, number, side="right")) - 1
         split = int(self.split_of_pair[pair])
@@ -104,3 +110,6 @@ def _learner(encoder: Any, recipe: TripletRecipe) -> Any:
             return self.loss(anchors, positives, negatives)
 
     return Anchored()
+
+
+TRAINER = Triplet

@@ -1,8 +1,9 @@
-"""Whole-word masking: masked-language-model training in which a word is masked whole or not at all (Wehrli et al. 2023, section 3.3).
+"""Whole-word masking: masked-language-model training in which a word is masked whole or not at all
+(Wehrli et al. 2023, section 3.3).
 
-transformers 5 masks a word with the probability of its first token, perhaps none of a short text, and always by [MASK]. Here, as
-in the paper: words in random order until 15 % of the tokens are chosen; of these tokens 80 % become [MASK], 10 % another token,
-10 % stay.
+transformers 5 masks a word with the probability of its first token, perhaps none of a short text,
+and always by [MASK]. Here, as in the paper: words in random order until 15 % of the tokens are
+chosen; of these tokens 80 % become [MASK], 10 % another token, 10 % stay.
 """
 
 import logging
@@ -18,7 +19,9 @@ from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task
-from traube.training.base import Examples, Recipe, Trainer
+from traube.training.examples import Examples
+from traube.training.recipe import Recipe
+from traube.training.trainer import Trainer
 
 SHARE = 0.15
 MOST = 512  # tokens chosen of a text
@@ -29,8 +32,9 @@ IGNORED = -100  # what torch's cross entropy leaves out
 class WwmRecipe(Recipe):
     """How to train by whole-word masking.
 
-    The paper's models bring a head that predicts words. Where a base model brings none, a new one begins at random, and what it asks
-    of the encoder in the first steps spoils it: let it learn alone first.
+    The paper's models bring a head that predicts words. Where a base model brings none, a new one
+    begins at random, and what it asks of the encoder in the first steps spoils it: let it learn
+    alone first.
     """
 
     head_epochs: float = Field(0.0, ge=0, description="epochs in which the head learns alone, before the first step")
@@ -40,9 +44,12 @@ class WwmRecipe(Recipe):
 
 
 class Wwm(Trainer[WwmRecipe]):
-    """Whole-word masking. Where the base model brings no head for masked words, a new one is trained along with it."""
+    """Whole-word masking. Where the base model brings no head for masked words, a new one is
+    trained along with it.
+    """
 
     name = "wwm"
+    learns_from = "texts"
     section = "Wehrli et al. 2023, 3.3 and Table 5"
     defaults = WwmRecipe(
         epochs=10,
@@ -86,19 +93,19 @@ class MaskedTexts(Examples):
     def __init__(self, tokenizer: Any, texts: Sequence[str], max_length: int, seed: int, prompt: str = "") -> None:
         super().__init__(len(texts), seed)
         self.tokenizer = tokenizer
-        found = tokenizer(
+        encoded = tokenizer(
             [prompt + text for text in texts], truncation=True, max_length=max_length, return_offsets_mapping=True
         )
-        self.tokens = [np.array(ids, dtype=np.int32) for ids in found["input_ids"]]
+        self.tokens = [np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]]
         self.words = [
             np.array(
                 [
                     -1 if w is None or end <= len(prompt) else w
-                    for w, (_, end) in zip(found.word_ids(i), ends, strict=True)
+                    for w, (_, end) in zip(encoded.word_ids(i), ends, strict=True)
                 ],
                 dtype=np.int32,
             )
-            for i, ends in enumerate(found["offset_mapping"])
+            for i, ends in enumerate(encoded["offset_mapping"])
         ]
         special = set(tokenizer.all_special_ids)
         self.ordinary = np.array([t for t in range(len(tokenizer)) if t not in special])
@@ -133,7 +140,8 @@ class MaskedTexts(Examples):
 
 
 def choose(words: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Positions of the tokens to predict: whole words in random order, as long as they fit 15 % of the tokens.
+    """Positions of the tokens to predict: whole words in random order, as long as they fit 15 % of
+    the tokens.
 
     Parameters
     ----------
@@ -188,7 +196,8 @@ def _learner(network: Any, seed: int) -> Any:
             head = getattr(self.model, "cls", None) or getattr(self.model, "lm_head", None)
             if head is None:
                 return self.model(**batch).loss
-            # the same loss at a fraction of the work: the vocabulary is large, and only masked tokens are asked for
+            # the same loss at a fraction of the work: the vocabulary is large, and only masked
+            # tokens are asked for
             asked = batch["labels"] != IGNORED
             with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
                 hidden = body(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
@@ -218,3 +227,6 @@ def _head_losses(learner: Any, examples: MaskedTexts, batch: int, steps: int, ra
         optimiser.step()
         schedule.step()
         yield float(loss.detach())
+
+
+TRAINER = Wwm

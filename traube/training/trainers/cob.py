@@ -1,16 +1,20 @@
-"""COB: training on the clustering metric itself (Gupta, Kar & Dietz, "Learn the Big Picture", RepL4NLP 2022).
+"""COB: training on the clustering metric itself (Gupta, Kar & Dietz, "Learn the Big Picture",
+RepL4NLP 2022).
 
-A split's vectors are clustered as they would be in use, and the metric of that clustering is the loss. Clustering has no gradient;
-blackbox backpropagation (Vlastelica et al. 2020) takes the difference between this clustering and that of distances moved a step
-along the loss's gradient: with A = cluster(D), g = dL/dA and A' = cluster(max(D + lambda g, 0)), it says dL/dD = (A' - A) / lambda.
+A split's vectors are clustered as they would be in use, and the metric of that clustering is the
+loss. Clustering has no gradient; blackbox backpropagation (Vlastelica et al. 2020) takes the
+difference between this clustering and that of distances moved a step along the loss's gradient:
+with A = cluster(D), g = dL/dA and A' = cluster(max(D + lambda g, 0)), it says dL/dD = (A' - A) /
+lambda.
 
-Where the step brings all distances within classes to zero and leaves those between them above it, A' is the gold clustering T, and
-the second clustering need not be run: `Blackbox.shortcuts` counts how often.
+Where the step brings all distances within classes to zero and leaves those between them above it,
+A' is the gold clustering T, and the second clustering need not be run: `Blackbox.shortcuts` counts
+how often.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +30,7 @@ from traube.training.clusterings import (
     SplitExamples,
     text_encoder,
 )
+from traube.training.trainer import Ranges
 
 if TYPE_CHECKING:
     import torch
@@ -57,7 +62,8 @@ class Blackbox:
 
     Attributes
     ----------
-    steps, shortcuts : how many gradients were computed, and how many of them needed no second clustering
+    steps, shortcuts : how many gradients were computed, and how many of them needed no second
+        clustering
     """
 
     def __init__(self, lam: float, cluster: Clusterer) -> None:
@@ -72,7 +78,8 @@ class Blackbox:
     def adjacency(
         self, distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]
     ) -> tuple["torch.Tensor", ...]:
-        """Who shares a cluster with whom, for each split, with as many clusters as there are classes.
+        """Who shares a cluster with whom, for each split, with as many clusters as there are
+        classes.
 
         Parameters
         ----------
@@ -92,12 +99,13 @@ class Blackbox:
 
     def share_of_shortcuts(self) -> dict[str, float]:
         """`shortcut`, of the gradients since the last call; empty without any."""
-        found = {"shortcut": self.shortcuts / self.steps} if self.steps else {}
+        share = {"shortcut": self.shortcuts / self.steps} if self.steps else {}
         self.steps = self.shortcuts = 0
-        return found
+        return share
 
     def solve(self, distances: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-        """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer.
+        """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no
+        clusterer.
 
         Raises
         ------
@@ -143,15 +151,15 @@ def _function() -> Any:
         ) -> tuple[torch.Tensor, ...]:
             given = [d.detach().double().cpu().numpy() for d in distances]
             golden = [t.double().cpu().numpy() for t in gold]
-            found = _in_threads(box.solve, given, [classes_of(t) for t in golden])
-            ctx.box, ctx.given, ctx.golden, ctx.found = box, given, golden, found
-            return tuple(torch.from_numpy(a).to(d) for a, d in zip(found, distances, strict=True))
+            clustered = _in_threads(box.solve, given, [classes_of(t) for t in golden])
+            ctx.box, ctx.given, ctx.golden, ctx.clustered = box, given, golden, clustered
+            return tuple(torch.from_numpy(a).to(d) for a, d in zip(clustered, distances, strict=True))
 
         @staticmethod
         def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
             slopes = [g.double().cpu().numpy() for g in gradients]
             moved = _in_threads(ctx.box.moved, ctx.given, slopes, ctx.golden)
-            differences = [(m - a) / ctx.box.lam for m, a in zip(moved, ctx.found, strict=True)]
+            differences = [(m - a) / ctx.box.lam for m, a in zip(moved, ctx.clustered, strict=True)]
             return (None, None, *(torch.from_numpy(d).to(g) for d, g in zip(differences, gradients, strict=True)))
 
     return Clustered
@@ -164,37 +172,43 @@ def _in_threads(function: Callable[..., Any], *arguments: list[Any]) -> list[Any
         return list(threads.map(function, *arguments))
 
 
-# Losses of an adjacency matrix A, float [n, n] with diagonal 1, against the gold one, T. They differ in scale, so lambda must, too.
+# Losses of an adjacency matrix A, float [n, n] with diagonal 1, against the gold one, T. They
+# differ in scale, so lambda must, too.
 
 
-def rand_loss(found: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
-    """sum |A - T| = n (n - 1) (1 - RI), written A (1 - T) + (1 - A) T so that it has a slope at its minimum (section 3.2)."""
-    return (found * (1 - gold) + (1 - found) * gold).sum()
+def rand_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
+    """sum |A - T| = n (n - 1) (1 - RI), written A (1 - T) + (1 - A) T so that it has a slope at its
+    minimum (section 3.2).
+    """
+    return (clustered * (1 - gold) + (1 - clustered) * gold).sum()
 
 
-def ari_loss(found: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
-    """1 - ARI (Hubert & Arabie 1985) from pair counts, of both orders of each pair; 0 where both agree that nothing or all is one."""
+def ari_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
+    """1 - ARI (Hubert & Arabie 1985) from pair counts, of both orders of each pair; 0 where both
+    agree that nothing or all is one.
+    """
     n = len(gold)
-    together, in_class, in_cluster = (found * gold).sum() - n, gold.sum() - n, found.sum() - n
+    together, in_class, in_cluster = (clustered * gold).sum() - n, gold.sum() - n, clustered.sum() - n
     chance = in_class * in_cluster / max(n * (n - 1), 1)
     rest = (in_class + in_cluster) / 2 - chance
-    return 1 - (together - chance) / rest if rest.detach() != 0 else (found - gold).abs().sum()
+    return 1 - (together - chance) / rest if rest.detach() != 0 else (clustered - gold).abs().sum()
 
 
-def purity_loss(found: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
+def purity_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
     """1 - purity: of each item's cluster the share of its commonest class, mean over items.
 
     (A T) counts, for items i and j, how many of i's cluster are of j's class.
     """
-    commonest = (found * (found @ gold)).amax(dim=1)
-    return 1 - (commonest / found.sum(dim=1)).mean()
+    commonest = (clustered * (clustered @ gold)).amax(dim=1)
+    return 1 - (commonest / clustered.sum(dim=1)).mean()
 
 
 LOSSES: dict[str, Loss] = {"ri": rand_loss, "ari": ari_loss, "purity": purity_loss}
 
 
 def margin(distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]) -> "torch.Tensor":
-    """Mean distance within classes less mean distance between them, over all pairs of the batch, diagonal included (section 3.4).
+    """Mean distance within classes less mean distance between them, over all pairs of the batch,
+    diagonal included (section 3.4).
 
     Without a pair between classes, the former alone.
     """
@@ -215,7 +229,8 @@ def pairwise_distances(vectors: "torch.Tensor") -> "torch.Tensor":
 class CobRecipe(ClusteringRecipe):
     """How to train with COB.
 
-    The paper tuned lambda and r by task: 90 and 1 on 20 Newsgroups, 47 and 3.8 on CAR coarse, 103 and 0.3 on fine.
+    The paper tuned lambda and r by task: 90 and 1 on 20 Newsgroups, 47 and 3.8 on CAR coarse, 103
+    and 0.3 on fine.
     """
 
     lam: float = Field(90.0, gt=0, description="the paper's lambda: how far distances are moved for the gradient")
@@ -229,6 +244,7 @@ class Cob(ClusteringTrainer[CobRecipe]):
 
     name = "cob"
     section = "Gupta, Kar & Dietz 2022, section 3"
+    searched: ClassVar[Ranges] = {"lam": (20.0, 200.0), "r": (0.0, 10.0), "batch": [1, 2]}  # of the paper's code (D.3)
     defaults = CobRecipe(
         epochs=1, batch=1, learning_rate=2e-5, schedule="linear", warmup=0.1, weight_decay=0.01, evaluate_every=100
     )
@@ -242,19 +258,6 @@ class Cob(ClusteringTrainer[CobRecipe]):
     def report(self, learner: Any) -> dict[str, float]:
         """`shortcut`: the share of gradients that needed no second clustering."""
         return learner.box.share_of_shortcuts()
-
-
-class Untrained(Cob):
-    """The network before its first step: what the reference code calls SBERT raw, pooled tokens and a random head."""
-
-    name = "untrained"
-    section = "Gupta, Kar & Dietz 2022, Table 4, SBERT raw"
-    defaults = Cob.defaults.model_copy(update={"epochs": 0.0})
-
-    def __init__(self, recipe: CobRecipe | None = None) -> None:
-        super().__init__(recipe)
-        if self.recipe.epochs:
-            raise TraubeError(f"recipe: epochs: {self.name} is not trained; leave it at 0, or train by {Cob.name}")
 
 
 class Problems(SplitExamples):
@@ -296,10 +299,12 @@ def _learner(encoder: Any, recipe: CobRecipe) -> Any:
 def cob_loss(
     box: Blackbox, loss: Loss, r: float, distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]
 ) -> "torch.Tensor":
-    """L_r: the loss of the clusterings, mean over the batch, and r times the margin (sections 3.3 and 3.4)."""
-    found = box.adjacency(distances, gold)
-    missed = sum(loss(a, t) for a, t in zip(found, gold, strict=True)) / len(gold)
+    """L_r: the loss of the clusterings, mean over the batch, and r times the margin (sections 3.3
+    and 3.4).
+    """
+    clustered = box.adjacency(distances, gold)
+    missed = sum(loss(a, t) for a, t in zip(clustered, gold, strict=True)) / len(gold)
     return missed + r * margin(distances, gold)
 
 
-__all__ = ["LOSSES", "Blackbox", "Clusterer", "Cob", "CobRecipe", "Untrained", "cob_loss", "linkage", "margin"]
+TRAINER = Cob

@@ -1,7 +1,8 @@
-"""TSDAE: an encoder learns to put into one vector what a decoder needs to restore a damaged text (Wang et al. 2021).
+"""TSDAE: an encoder learns to put into one vector what a decoder needs to restore a damaged text
+(Wang et al. 2021).
 
-The loss is sentence-transformers'. The damage is done here: the library's newer example keeps words with the probability with
-which they should be deleted, and splits them as English does.
+The loss is sentence-transformers'. The damage is done here: the library's newer example keeps words
+with the probability with which they should be deleted, and splits them as English does.
 """
 
 import logging
@@ -13,7 +14,9 @@ from pydantic import Field
 
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task
-from traube.training.base import Examples, Recipe, Trainer
+from traube.training.examples import Examples
+from traube.training.recipe import Recipe
+from traube.training.trainer import Trainer
 
 DELETED = 0.6
 
@@ -21,7 +24,8 @@ DELETED = 0.6
 class TsdaeRecipe(Recipe):
     """How to train with TSDAE.
 
-    The authors of TSDAE pool by the first token; the German benchmark takes the mean, as it does to evaluate.
+    The authors of TSDAE pool by the first token; the German benchmark takes the mean, as it does to
+    evaluate.
     """
 
     pooling: Literal["mean", "cls"] = Field("mean", description="how tokens become the one vector, in training")
@@ -31,6 +35,7 @@ class Tsdae(Trainer[TsdaeRecipe]):
     """Denoising: the decoder is the encoder, with the same weights."""
 
     name = "tsdae"
+    learns_from = "texts"
     section = "Wehrli et al. 2023, 3.3 and Table 5; Wang et al. 2021"
     defaults = TsdaeRecipe(epochs=1, batch=8, learning_rate=3e-5, evaluate_every=512)
 
@@ -59,7 +64,9 @@ class DamagedTexts(Examples):
 
 
 def damage(text: str, rng: np.random.Generator) -> str:
-    """The text without six words of ten, chosen at random; one stays at least. Words are what stands between white space."""
+    """The text without six words of ten, chosen at random; one stays at least. Words are what
+    stands between white space.
+    """
     words = text.split()
     kept = rng.random(len(words)) >= DELETED
     if not kept.any() and words:
@@ -90,3 +97,6 @@ def _learner(network: Any, pooling: str, seed: int) -> Any:
             return self.loss(batch, None)
 
     return Denoising()
+
+
+TRAINER = Tsdae

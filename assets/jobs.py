@@ -1,0 +1,44 @@
+"""The jobs: which assets are made together. A job that a sensor brings along is defined beside that
+sensor.
+"""
+
+from collections.abc import Iterable
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
+
+from assets.common import data_keys, model_keys
+
+PUBLISHED = dg.AssetSelection.assets("leaderboard", "registry", "regressions", "report")
+
+
+def all_jobs(tasks: Iterable[str]) -> list[AssetJob]:
+    """Every job of the graph, over the tasks that are given."""
+    names = list(tasks)
+    return [
+        dg.define_asset_job(
+            "datasets",
+            selection=dg.AssetSelection.assets(*data_keys(names)),
+            description="Read raw data, draw and check splits. Narrow it to the tasks that you want.",
+        ),
+        dg.define_asset_job(
+            "evaluate",
+            selection=dg.AssetSelection.assets(*model_keys(names)),
+            description="Embed, cluster and score one model (the partition) on every task, or on those selected.",
+        ),
+        dg.define_asset_job(
+            "publish",
+            selection=PUBLISHED | dg.AssetSelection.key_prefixes("papers"),
+            description="Rebuild leaderboard, registry, regressions, report and the papers' tables from what is stored.",
+        ),
+        dg.define_asset_job(
+            "train",
+            selection=dg.AssetSelection.key_prefixes("checkpoints"),
+            description="Train an encoder on a task. Narrow it to the checkpoint that you want.",
+        ),
+        dg.define_asset_job(
+            "tune",
+            selection=dg.AssetSelection.key_prefixes("studies"),
+            description="Search for a trainer's best recipe on a task. Narrow it to the study that you want.",
+        ),
+    ]

@@ -1,0 +1,115 @@
+"""`papers/<paper>/<name>`: the papers' tables and figures, made from the specs in `traube.papers`;
+what a paper has is said there.
+"""
+
+from pathlib import Path
+
+import dagster as dg
+import pandas as pd
+
+from resources.benchmark import BenchmarkResource
+from resources.encoder import EncoderResource
+from resources.storage import StorageResource
+from traube.foundation import paths
+from traube.foundation.files import frame_digest, write_text
+from traube.papers import Context, Figure, Table, papers
+from traube.report.markdown import markdown
+
+BESIDE = "Published and measured side by side; empty where there is no number."
+
+
+def paper_assets() -> list[dg.AssetsDefinition]:
+    """An asset for each table and figure of each paper."""
+    return [
+        asset
+        for name, paper in papers().items()
+        for asset in (*(_table(name, t) for t in paper.tables), *(_figure(name, f) for f in paper.figures))
+    ]
+
+
+def _table(paper: str, table: Table) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=["papers", paper, table.name],
+        deps=["leaderboard"],
+        group_name="papers",
+        kinds={"csv"},
+        description=f"{table.description} {BESIDE}" if table.published else table.description,
+    )
+    def made(
+        context: dg.AssetExecutionContext,
+        storage: StorageResource,
+        benchmark: BenchmarkResource,
+        encoder: EncoderResource,
+    ) -> dg.MaterializeResult:
+        rows = table.make(_context(context, storage, benchmark, encoder))
+        path = _folder(storage, paper) / f"{table.name}.csv"
+        write_text(path, rows.to_csv(index=False))
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(frame_digest(rows)),
+            metadata={
+                "table": dg.MetadataValue.md(markdown(table.shown(rows))),
+                **(_beside(rows) if table.published else {}),
+                "path": dg.MetadataValue.path(path),
+            },
+        )
+
+    return made
+
+
+def _beside(rows: pd.DataFrame) -> dict[str, int | dg.MetadataValue]:
+    """What people are told of numbers beside published ones: how many there are, and what is
+    printed wrong.
+    """
+    wrong = rows.loc[rows["note"].str.contains("printed wrong"), "note"].drop_duplicates()
+    return {
+        "measured": int(rows["measured"].notna().sum()),
+        "of": int(rows["published"].notna().sum()),
+        "printed_wrong": dg.MetadataValue.md("\n".join(f"- {note}" for note in wrong) or "nothing"),
+    }
+
+
+def _figure(paper: str, figure: Figure) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=["papers", paper, figure.name],
+        deps=["leaderboard"],
+        group_name="papers",
+        kinds={figure.kind},
+        description=figure.description,
+    )
+    def drawn(
+        context: dg.AssetExecutionContext,
+        storage: StorageResource,
+        benchmark: BenchmarkResource,
+        encoder: EncoderResource,
+    ) -> dg.MaterializeResult:
+        drawing = figure.make(_context(context, storage, benchmark, encoder))
+        path = _folder(storage, paper) / f"{figure.name}.{figure.kind}"
+        write_text(path, drawing.content)
+        metadata: dict[str, str | int | dg.MetadataValue] = {
+            **drawing.facts,
+            "figure": dg.MetadataValue.url(path.as_uri()),
+        }
+        if drawing.data is not None:
+            write_text(path.with_suffix(".csv"), drawing.data.to_csv(index=False))
+            metadata["data"] = dg.MetadataValue.md(markdown(drawing.data.round(3)))
+        return dg.MaterializeResult(metadata=metadata)
+
+    return drawn
+
+
+def _context(
+    context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource, encoder: EncoderResource
+) -> Context:
+    return Context(
+        workbench=storage.workbench,
+        protocols=benchmark.protocols(),
+        protocol=benchmark.request().protocol_name,
+        checkpoints=paths.checkpoints(),
+        studies=storage.root / "studies",
+        model=encoder.model,
+        warn=context.log.warning,
+    )
+
+
+def _folder(storage: StorageResource, paper: str) -> Path:
+    return storage.root / "papers" / paper

@@ -1,1 +1,0 @@
-"""What papers printed, beside what was measured here; a file per paper."""

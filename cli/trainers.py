@@ -1,0 +1,57 @@
+"""What the commands say of trainers: it is read from the trainers themselves, when somebody asks."""
+
+from typing import Any
+
+from typer.core import TyperCommand
+
+from traube.foundation.errors import TraubeError, unknown
+
+
+class TrainCommand(TyperCommand):
+    """A command whose help names the trainers. They take a second to import, so that is done for
+    this help alone.
+    """
+
+    searched = False
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        argument: Any = next(parameter for parameter in self.params if parameter.name == "trainer")
+        argument.help = trainers_in_words(self.searched)
+        super().format_help(ctx, formatter)
+
+
+class TuneCommand(TrainCommand):
+    """The same for trainers with a study."""
+
+    searched = True
+
+
+def trainers_in_words(searched: bool) -> str:
+    """The trainers by what they learn from; those with a study alone, if `searched`."""
+    from traube.training import TRAINERS, searched_trainers
+
+    if searched:
+        return f"A trainer with values to search: {', '.join(searched_trainers())}."
+    words = {"texts": "Without labels", "splits": "On gold clusterings", "pairs": "On pairs of texts"}
+    names = {kind: [name for name, t in TRAINERS.items() if t.learns_from == kind] for kind in words}
+    return " ".join(f"{words[kind]}: {', '.join(found)}." for kind, found in names.items() if found)
+
+
+def trainer_for(name: str, task: str, searched: bool = False) -> Any:
+    """The trainer of that name.
+
+    Raises
+    ------
+    TraubeError
+        If there is none, if it has no study and one is asked for, or if it cannot learn from the
+        task.
+    """
+    from traube.tasks import get_source
+    from traube.training import TRAINERS, searched_trainers
+
+    known = searched_trainers() if searched else list(TRAINERS)
+    if name not in known:
+        raise unknown("trainer with a study" if searched else "trainer", name, known)
+    if reason := TRAINERS[name].unsuited(get_source(task)):
+        raise TraubeError(reason)
+    return TRAINERS[name]

@@ -1,0 +1,22 @@
+"""What papers are measured from, with nothing in it yet."""
+
+import pytest
+
+from traube.benchmark.params import load_params
+from traube.engine.workbench import Workbench
+from traube.foundation import paths
+from traube.models import load_model
+from traube.papers import Context
+
+
+@pytest.fixture
+def context() -> Context:
+    home, params = paths.home(), load_params()
+    return Context(
+        workbench=Workbench.at(home),
+        protocols=params.protocols,
+        protocol=params.protocol,
+        checkpoints=paths.checkpoints(),
+        studies=home / "studies",
+        model=lambda name, precision: load_model(name, "cpu", precision),
+    )

@@ -1,0 +1,143 @@
+"""Papers as specs: found by themselves, measured beside published, and figures that say what is missing."""
+
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+from traube import papers as package
+from traube.foundation import paths
+from traube.papers import Context, Drawing, Figure, Paper, Table, papers
+from traube.papers.published import with_errata
+from traube.papers.spec import beside, for_people
+from traube.tasks import sources
+
+PRINTED = pd.DataFrame({"model": ["a", "a", "b"], "task": ["x", "y", "x"], "published": [1.0, 2.0, 3.0]})
+
+
+def test_a_paper_is_a_folder_that_is_found_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"german", "cob"} <= set(papers())
+    folder = tmp_path / "toy"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "import pandas as pd\n"
+        "from traube.papers import Paper, Table\n"
+        "rows = pd.DataFrame({'model': ['bow'], 'published': [1.0]})\n"
+        "PAPER = Paper('Toy', tables=(Table('table_1', 'A table.', lambda: rows, lambda c: rows[:0]),))\n"
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+        assert papers()["toy"].reference == "Toy"
+    sys.modules.pop("traube.papers.toy")
+    assert "toy" not in papers()
+
+
+def test_a_paper_is_made_of_tasks_that_there_are() -> None:
+    for paper in papers().values():
+        assert set(paper.tasks) <= set(sources())
+
+
+def test_names_of_a_papers_tables_and_figures_are_unique() -> None:
+    for paper in papers().values():
+        names = [spec.name for spec in (*paper.tables, *paper.figures)]
+        assert len(names) == len(set(names))
+
+
+def test_measured_stands_beside_published_in_the_printed_order() -> None:
+    measured = pd.DataFrame(
+        {"model": ["c", "b", "a", "b"], "task": ["x", "z", "y", "x"], "measured": [9.0, 8.0, 2.5, 3.5], "seeds": 1}
+    )
+    table = beside(PRINTED, measured, "not here")
+    assert list(table.columns) == ["model", "task", "published", "measured", "seeds", "note"]
+    places = list(zip(table["model"], table["task"], strict=True))
+    # printed rows first; what else is measured of such a row stays with it, and other rows come last
+    assert [model for model, _ in places] == ["a", "a", "b", "b", "c"]
+    at = table.set_index(["model", "task"]).loc
+    assert at[("a", "y")][["published", "measured"]].tolist() == [2.0, 2.5]
+    assert pd.isna(at[("a", "x")]["measured"]) and at[("a", "x")]["note"] == "not here"
+    assert pd.isna(at[("c", "x")]["published"]) and at[("c", "x")]["note"] == ""
+
+
+def test_nothing_measured_leaves_the_printed_table() -> None:
+    table = beside(PRINTED, pd.DataFrame(columns=["model", "task", "measured"]), "not here")
+    assert table["published"].tolist() == [1.0, 2.0, 3.0]
+    assert set(table["note"]) == {"not here"}
+
+
+def test_several_measurements_of_a_number_are_rows_beside_it() -> None:
+    measured = pd.DataFrame({"model": "a", "task": "x", "recipe": ["one", "two"], "measured": [1.1, 1.2]})
+    table = beside(PRINTED, measured, "")
+    both = table[(table["model"] == "a") & (table["task"] == "x")]
+    assert both["published"].tolist() == [1.0, 1.0]
+    assert both["recipe"].tolist() == ["one", "two"]
+
+
+def test_notes_name_raw_files_relative_to_their_folder() -> None:
+    """A table is the same on every machine."""
+    measured = PRINTED[["model", "task"]].assign(measured=None, note=f"{paths.raw()}/words/words.csv is not there")
+    assert set(beside(PRINTED, measured, "")["note"]) == {"TRAUBE_RAW/words/words.csv is not there"}
+
+
+def test_what_is_printed_wrong_stays_and_is_noted() -> None:
+    errata = pd.DataFrame(
+        [("table_1", "a", "y", 2.0, 2.25, "a typo"), ("table_9", "b", "x", 3.0, 4.0, "of another table")],
+        columns=["table", "row", "column", "printed", "right", "why"],
+    )
+    table = with_errata(PRINTED, errata, "table_1")
+    assert table["published"].tolist() == [1.0, 2.0, 3.0]
+    assert table["note"].tolist() == ["", "printed wrong: 2.25 is right (a typo)", ""]
+    measured = PRINTED[["model", "task"]].assign(measured=1.0, note="mean of two")
+    assert beside(table, measured, "")["note"][1] == "mean of two; printed wrong: 2.25 is right (a typo)"
+
+
+def test_people_see_a_grid_or_else_the_rows() -> None:
+    table = beside(PRINTED, pd.DataFrame({"model": ["a"], "task": ["x"], "measured": [1.5]}), "not here")
+    assert for_people(table).to_dict("list") == {"model": ["a", "b"], "x": ["1 | 1.50", "3 | –"], "y": ["2 | –", ""]}
+    longer = table.assign(seeds=1)
+    assert list(for_people(longer)) == list(longer)
+
+
+def test_a_table_that_no_paper_printed_is_what_is_measured(context: Context) -> None:
+    measured = pd.DataFrame({"a": [1]})
+    assert Table("extra", "More.", None, lambda context: measured).make(context).equals(measured)
+
+
+@pytest.mark.parametrize("kind", ["svg", "html"])
+def test_a_figure_without_data_says_what_is_missing(kind: str, context: Context) -> None:
+    says = "No model of <b> is trained yet & none is evaluated.\nTo train one: traube train wwm blurbs_s2s"
+    drawing = Figure("figure_1", kind, "A figure.", lambda context: None, says).make(context)
+    assert "traube train wwm blurbs_s2s" in drawing.content
+    assert "&lt;b&gt;" in drawing.content
+    assert drawing.facts == {"missing": says}
+    drawn = Drawing("<svg/>", {"models": 2})
+    assert Figure("figure_1", kind, "A figure.", lambda context: drawn, says).make(context) == drawn
+
+
+def test_every_figure_of_a_new_home_is_a_file_that_can_be_opened(context: Context) -> None:
+    for paper in papers().values():
+        for figure in paper.figures:
+            content = figure.make(context).content
+            assert "traube " in content  # what to run
+            if figure.kind == "svg":
+                words = " ".join(ElementTree.fromstring(content).itertext())  # valid XML
+                assert figure.missing.split()[0] in words
+            else:
+                assert content.lower().startswith("<!doctype html>")
+
+
+def test_every_table_of_a_new_home_is_as_printed(context: Context) -> None:
+    for paper in papers().values():
+        for table in paper.tables:
+            rows = table.make(context)
+            if table.published is None:
+                assert rows.empty
+            else:
+                assert rows["measured"].isna().all() or table.name == "table_2"  # of qrels, where they are there
+                assert rows["published"].notna().sum() == table.published()["published"].notna().sum()
+                assert not table.shown(rows).empty
+
+
+def test_a_paper_may_have_nothing_but_a_reference() -> None:
+    assert Paper("Toy").tables == ()

@@ -1,0 +1,10 @@
+"""Where Data Docs of a test are written."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    return tmp_path / "docs"

@@ -1,0 +1,84 @@
+"""What trainers declare: what they learn from, and what a study searches; and that a new one is one file."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cli import app
+from tests.training.test_training import words_task
+from traube.models.transformer import Transformer
+from traube.tasks import sources
+from traube.tasks.source import Source
+from traube.training import TRAINERS, find_trainers, searched_trainers, trainers
+from traube.training.measure import NetworkAtStep
+
+TOY = """
+from traube.training.trainers.wwm import Wwm
+
+class Toy(Wwm):
+    name = "toy"
+
+TRAINER = Toy
+"""
+
+
+def test_a_new_trainer_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy.py").write_text(TOY)
+    with monkeypatch.context() as patched:
+        patched.setattr(trainers, "__path__", [*trainers.__path__, str(tmp_path)])
+        assert set(find_trainers()) == {*TRAINERS, "toy"}
+    sys.modules.pop("traube.training.trainers.toy")
+    assert find_trainers() == TRAINERS
+
+
+@pytest.fixture
+def sources_of() -> dict[bool, Source]:
+    """A source by whether it has splits to train on."""
+    return {source.has_training_splits: source for source in sources().values()}
+
+
+def test_a_trainer_says_what_it_learns_from(sources_of: dict[bool, Source]) -> None:
+    kinds = {name: trainer.learns_from for name, trainer in TRAINERS.items()}
+    assert {name for name, kind in kinds.items() if kind == "texts"} == {"wwm", "tsdae"}
+    assert {name for name, kind in kinds.items() if kind == "splits"} == {"cob", "triplet", "untrained"}
+    for trainer in TRAINERS.values():
+        assert trainer.unsuited(sources_of[True]) is None
+    assert TRAINERS["wwm"].unsuited(sources_of[False]) is None
+    reason = TRAINERS["cob"].unsuited(sources_of[False])
+    assert (
+        reason
+        == f"{sources_of[False].name} has no labelled splits for training and for validation, which cob learns from"
+    )
+
+
+def test_what_is_searched_are_values_of_the_recipe() -> None:
+    assert searched_trainers() == ["cob"]  # what is not trained has nothing to search, though its recipe is the same
+    for trainer in TRAINERS.values():
+        assert set(trainer.searched) <= set(type(trainer.defaults).model_fields)
+
+
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_the_command_line_names_the_trainers_there_are(command: str, sources_of: dict[bool, Source]) -> None:
+    runner = CliRunner(env={"COLUMNS": "200"})
+    said = runner.invoke(app, [command, "--help"]).output
+    known = TRAINERS if command == "train" else searched_trainers()
+    assert all(name in said for name in known)
+    wrong = runner.invoke(app, [command, "cop", sources_of[True].name])
+    assert wrong.exit_code == 1
+    unsuited = runner.invoke(app, [command, "cob", sources_of[False].name])
+    assert unsuited.exit_code == 1
+
+
+def test_a_network_at_a_step_is_a_model_for_the_engine(base: Transformer) -> None:
+    """Its vectors are those of the network that it is given, not of the base model's weights."""
+    texts = words_task().texts
+    network = Transformer(base.card, "cpu").network
+    same = NetworkAtStep(base, network, 3)
+    assert (same.name, same.fingerprint) == (base.name, "step-3")
+    assert np.allclose(same.encode(texts), base.encode(texts), atol=1e-6)
+    for parameter in network[0].auto_model.parameters():
+        parameter.data.mul_(1.5)
+    assert not np.allclose(same.encode(texts), base.encode(texts), atol=1e-3)

@@ -1,0 +1,181 @@
+"""What a paper is made of: tables, whose printed numbers stand beside those measured here, and
+figures.
+
+These are specs: how a table is measured and a figure drawn from a `Context`. Where they are written
+and who asks for them is not said here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from textwrap import wrap
+from typing import Literal
+
+import pandas as pd
+
+from traube.foundation import paths
+from traube.papers.context import Context
+
+NUMBERS = ("published", "measured", "note")
+
+
+def for_people(table: pd.DataFrame) -> pd.DataFrame:
+    """A table as people are shown it: with a row and a column for each number, as a grid of
+    `published | measured`.
+    """
+    if tuple(table.columns[2:]) != NUMBERS:
+        return table.round(4)
+    row, column = table.columns[:2]
+    cells = table.assign(shown=[_both(p, m) for p, m in zip(table["published"], table["measured"], strict=True)])
+    rows, columns = table[row].drop_duplicates(), table[column].drop_duplicates()
+    grid = cells.pivot_table(index=row, columns=column, values="shown", aggfunc="first").loc[rows, columns]
+    return grid.fillna("").reset_index().rename_axis(columns=None)
+
+
+def _both(published: float, measured: float) -> str:
+    return " | ".join("–" if pd.isna(value) else f"{value:,.2f}".removesuffix(".00") for value in (published, measured))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a paper.
+
+    Attributes
+    ----------
+    name : of the table's asset and file
+    description : what its numbers are, in a sentence
+    published : gives what is printed, a number a row: columns that say which number it is,
+        `published`, and perhaps `note`; None for a table that the paper does not have
+    measure : gives what is measured here: the same columns that say which number it is, `measured`,
+        and perhaps `note` and more
+    absent : the note beside a number that is not measured
+    shown : what people are shown of the table
+    """
+
+    name: str
+    description: str
+    published: Callable[[], pd.DataFrame] | None
+    measure: Callable[[Context], pd.DataFrame]
+    absent: str = "not measured here"
+    shown: Callable[[pd.DataFrame], pd.DataFrame] = for_people
+
+    def make(self, context: Context) -> pd.DataFrame:
+        """The table: measured beside published, if there is something published."""
+        measured = self.measure(context)
+        return measured if self.published is None else beside(self.published(), measured, self.absent)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that was drawn.
+
+    Attributes
+    ----------
+    content : the file
+    facts : what people are told of it
+    data : what is drawn, kept beside the figure as csv
+    """
+
+    content: str
+    facts: Mapping[str, str | int] = field(default_factory=dict)
+    data: pd.DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a paper.
+
+    Attributes
+    ----------
+    name : of the figure's asset and file
+    kind : of the file
+    description : what it shows, in a sentence
+    draw : gives the figure; None where there is nothing to draw yet
+    missing : what the figure says then, in lines: what is not there, and what to run
+    """
+
+    name: str
+    kind: Literal["svg", "html"]
+    description: str
+    draw: Callable[[Context], Drawing | None]
+    missing: str
+
+    def make(self, context: Context) -> Drawing:
+        """The figure, or one that says in words what is missing."""
+        return self.draw(context) or Drawing(_IN_WORDS[self.kind](self.missing), {"missing": self.missing})
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper: its reference, tables and figures.
+
+    Attributes
+    ----------
+    tasks : those that its tables and figures are made of: what happens to others changes nothing in
+        them
+    """
+
+    reference: str
+    tasks: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+
+def beside(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -> pd.DataFrame:
+    """What is measured beside what is printed; one of them is empty where there is no such number.
+
+    Parameters
+    ----------
+    published, measured : as in `Table`
+    absent : the note beside a number that is not measured, where there is no other
+
+    Returns
+    -------
+    DataFrame with published's columns that say which number it is, published, what else measured
+    has, note; the rows of what is printed come first, as printed
+    """
+    keys = [column for column in published.columns if column not in NUMBERS]
+    if measured.empty:  # pandas does not join columns without a type to numbers
+        measured = measured.astype({key: published[key].dtype for key in keys})
+    left = published.assign(_printed=range(len(published)), note=_column(published, "note"))
+    right = measured.assign(_row=range(len(measured)), _said=_column(measured, "note")).drop(
+        columns="note", errors="ignore"
+    )
+    table = left.merge(right, on=keys, how="outer").sort_values(["_printed", "_row"])
+    # what is measured of a printed row and not printed stays with that row
+    rows = table.groupby(keys[:-1] or keys, sort=False, dropna=False).ngroup()
+    table = table.assign(_group=rows).sort_values(["_group", "_row", "_printed"])
+    notes = [
+        _notes(said, note) or ("" if pd.notna(value) else absent)
+        for said, note, value in zip(table["_said"], table["note"], table["measured"], strict=True)
+    ]
+    more = [column for column in measured.columns if column not in (*keys, "note")]
+    return table.assign(note=notes)[[*keys, "published", *more, "note"]].reset_index(drop=True)
+
+
+def _column(table: pd.DataFrame, name: str) -> pd.Series | str:
+    return table.get(name, "")
+
+
+def _notes(*notes: str | float) -> str:
+    """Some notes as one. Raw files are named relative to TRAUBE_RAW: a table is the same on every
+    machine.
+    """
+    said = "; ".join(str(note) for note in notes if pd.notna(note) and note)
+    return said.replace(f"{paths.raw()}/", "TRAUBE_RAW/")
+
+
+def _svg_in_words(text: str) -> str:
+    lines = [part for line in text.splitlines() for part in wrap(line, 90)]
+    rows = "".join(f'<tspan x="16" dy="22">{escape(line)}</tspan>' for line in lines)
+    style = 'font-family="sans-serif" font-size="14"'
+    size = f'width="720" height="{22 * len(lines) + 24}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><text y="8" {style}>{rows}</text></svg>\n'
+
+
+def _html_in_words(text: str) -> str:
+    lines = "".join(f"<p>{escape(line)}</p>\n" for line in text.splitlines())
+    return f'<!DOCTYPE html>\n<meta charset="utf-8">\n<title>Nothing to show yet</title>\n{lines}'
+
+
+_IN_WORDS: dict[str, Callable[[str], str]] = {"svg": _svg_in_words, "html": _html_in_words}

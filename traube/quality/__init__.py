@@ -1,0 +1,24 @@
+"""Data quality: what is checked of a task's tables, without an orchestrator.
+
+`rules` says what is checked, `facts` computes what rules speak of, `validate` runs Great
+Expectations, `findings` says what was found, and `page` shows it as Data Docs. Making data right is
+not done here: a failed check only says so.
+"""
+
+from traube.quality.findings import Finding
+from traube.quality.rules import CHECKS, Check, Rule, Table, blocks
+from traube.quality.validate import Validation, data_docs, validate_corpus, validate_splits, validate_tasks
+
+__all__ = [
+    "CHECKS",
+    "Check",
+    "Finding",
+    "Rule",
+    "Table",
+    "Validation",
+    "blocks",
+    "data_docs",
+    "validate_corpus",
+    "validate_splits",
+    "validate_tasks",
+]

@@ -1,0 +1,186 @@
+"""Checks the tables of a task by Great Expectations, and writes what was found to a page of Data
+Docs.
+
+A rule is given to Great Expectations as an expectation on the table and its facts; it finds the
+rows that break it. Great Expectations takes seconds to import, so that is done where a table is
+checked, never when this module is loaded.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from traube.foundation import paths
+from traube.quality.facts import corpus_facts, split_facts
+from traube.quality.findings import Finding, finding_of
+from traube.quality.page import write_page
+from traube.quality.rules import CHECKS, Rule, Table, blocks
+from traube.store import Store
+from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, Declared, TaskCard
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What all checks of a table found.
+
+    Attributes
+    ----------
+    findings : one for each check of the table, in the order of `CHECKS`
+    page : the page of Data Docs that shows them
+    """
+
+    findings: list[Finding]
+    page: Path
+
+
+def data_docs() -> Path:
+    """Where Data Docs are kept: `quality` in TRAUBE_HOME."""
+    return paths.home() / "quality"
+
+
+def validate_corpus(card: TaskCard, corpus: pd.DataFrame, folder: Path) -> Validation:
+    """Check a corpus.
+
+    Parameters
+    ----------
+    corpus : columns text_id, text
+    folder : of Data Docs
+
+    Raises
+    ------
+    RuntimeError
+        If Great Expectations itself fails; that is no verdict on the data.
+    """
+    rows = corpus[list(CORPUS_COLUMNS)].reset_index(drop=True)
+    return _validate(card, "corpus", rows.join(corpus_facts(rows)), corpus, folder)
+
+
+def validate_splits(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame, folder: Path) -> Validation:
+    """Check a splits table.
+
+    Parameters
+    ----------
+    splits : columns `SPLIT_COLUMNS`, one row an item
+    corpus : the texts that the items name
+    folder : of Data Docs
+
+    Raises
+    ------
+    RuntimeError
+        If Great Expectations itself fails; that is no verdict on the data.
+    """
+    rows = splits[list(SPLIT_COLUMNS)].reset_index(drop=True)
+    return _validate(card, "splits", rows.join(split_facts(card, rows, corpus)), corpus, folder)
+
+
+def validate_tasks(store: Store, tasks: Iterable[str], folder: Path) -> dict[str, dict[str, Any]]:
+    """Check stored tasks: by `task/table/check` whether it blocks, whether it passed, and how many
+    rows offend.
+
+    Parameters
+    ----------
+    tasks : names; those that are not stored are passed over
+    folder : of Data Docs
+    """
+    verdicts = {}
+    for name in tasks:
+        card = store.card(name)
+        if card is None:
+            continue
+        corpus, splits = store.corpus(name), store.task(card).splits
+        validations: dict[Table, Validation] = {
+            "corpus": validate_corpus(card, corpus, folder),
+            "splits": validate_splits(card, splits, corpus, folder),
+        }
+        for table, validation in validations.items():
+            for finding in validation.findings:
+                verdicts[f"{name}/{table}/{finding.check.name}"] = {
+                    "blocking": finding.blocking,
+                    "passed": finding.passed,
+                    "offending_rows": finding.offending,
+                }
+    return verdicts
+
+
+def _validate(card: TaskCard, table: Table, judged: pd.DataFrame, corpus: pd.DataFrame, folder: Path) -> Validation:
+    with _great_expectations():
+        result = _run_suite(card, table, judged)
+        findings = [finding_of(check, card, result.results, judged, corpus) for check in CHECKS[table]]
+        return Validation(findings, write_page(folder, card.name, table, result, findings))
+
+
+@contextmanager
+def _great_expectations() -> Iterator[None]:
+    """Great Expectations without the deprecation warnings of what it imports."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame) -> Any:
+    """Run the table's suite; return Great Expectations' result, with all offending rows."""
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
+
+    config = DataContextConfig(
+        store_backend_defaults=InMemoryStoreBackendDefaults(),
+        progress_bars=ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+    context = gx.get_context(mode="ephemeral", project_config=config)
+    asset = context.data_sources.add_pandas(card.name).add_dataframe_asset(table)
+    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": judged})
+    suite = gx.ExpectationSuite(name=f"{card.name}/{table}", expectations=_expectations(card, table))
+    # no values: user data is not escaped in Data Docs; no query: it lists every offending row once
+    # more
+    wanted = {"result_format": "COMPLETE", "exclude_unexpected_values": True, "return_unexpected_index_query": False}
+    validation: Any = batch.validate(suite, result_format=wanted)
+    validation.meta["run_id"] = datetime.now(UTC).isoformat(timespec="seconds")  # the page's title shows it
+    for result in validation.results:
+        _refuse_error(result)
+    return validation
+
+
+def _expectations(card: TaskCard, table: Table) -> list[Any]:
+    import great_expectations.expectations as gxe
+
+    return [
+        getattr(gxe, rule.expectation)(
+            **rule.arguments,
+            **_bounds(rule, card.declared),
+            description=f"{check.name}: {rule.says}",
+            severity="critical" if blocks(check, card) else "warning",
+            meta={"check": check.name, "says": rule.says},
+        )
+        for check in CHECKS[table]
+        for rule in check.rules
+        if rule.declared is None or getattr(card.declared, rule.declared) is not None
+    ]
+
+
+def _bounds(rule: Rule, declared: Declared) -> dict[str, int]:
+    if rule.declared is None:
+        return {}
+    value = getattr(declared, rule.declared)
+    least, greatest = (value, value) if isinstance(value, int) else value
+    return {"min_value": least, "max_value": greatest}
+
+
+def _refuse_error(result: Any) -> None:
+    """Great Expectations reports its own errors as failed expectations; they are no verdict on the
+    data.
+    """
+    error = result.exception_info or {}
+    for entry in [error, *error.values()]:
+        if isinstance(entry, dict) and entry.get("raised_exception"):
+            raise RuntimeError(f"{result.expectation_config.meta['check']}: {entry['exception_message']}")

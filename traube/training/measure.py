@@ -1,0 +1,74 @@
+"""The watched score of a network while it is trained: the engine's, of the network as it is at a
+step.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import cells
+from traube.engine.evaluate import evaluate_cells
+from traube.models.transformer import Transformer
+from traube.tasks.task import Task
+
+Blocks = Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]
+
+
+class Snapshot(ABC):
+    """A network as it is at a step, as the engine wants a model.
+
+    Parameters
+    ----------
+    base : the model from which the training started
+    """
+
+    corpus_bound = False
+    trainable = False
+
+    def __init__(self, base: Transformer, step: int) -> None:
+        self.name = base.name
+        self.card = base.card
+        self.device = base.device
+        self.fingerprint = f"step-{step}"
+        self.numerics: Mapping[str, str] = base.numerics
+
+    def fetch(self) -> None:  # noqa: B027 (nothing to do)
+        """Nothing is done: the network is in memory."""
+
+    @abstractmethod
+    def encode_batches(self, texts: Sequence[str]) -> Blocks:
+        """Positions and vectors, batch by batch."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors, float32 [n, d]."""
+        blocks = list(self.encode_batches(texts))
+        order = np.argsort(np.concatenate([positions for positions, _ in blocks]))
+        return np.concatenate([block for _, block in blocks])[order]
+
+    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of any texts: they do not depend on the corpus."""
+        return self.encode(texts)
+
+
+class NetworkAtStep(Snapshot):
+    """A sentence-transformers network that is being trained."""
+
+    def __init__(self, base: Transformer, network: Any, step: int) -> None:
+        super().__init__(base, step)
+        self._model = base.with_network(network)
+
+    def encode_batches(self, texts: Sequence[str]) -> Blocks:
+        return self._model.encode_batches(texts)
+
+
+def mean_score(task: Task, model: Snapshot, protocol: Protocol, metric: str) -> float:
+    """The unweighted mean of a metric over the task's test splits."""
+    with TemporaryDirectory(prefix="traube-") as folder:
+        scores, _ = evaluate_cells(task, model, cells(task, model, protocol), Path(folder))
+    return float(scores.loc[scores["metric"] == metric, "value"].mean())

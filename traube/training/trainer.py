@@ -1,0 +1,307 @@
+"""What a trainer is: a task and a base model in, a checkpoint folder out.
+
+What all trainers share is here: recipes with some values changed, the names of what they leave, and
+folders that are whole or not there. A trainer says what it learns from, and makes the examples and
+the learner.
+"""
+
+import json
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+
+from pydantic import ValidationError
+
+from traube.benchmark.params import Protocol
+from traube.engine.progress import SILENT, Progress
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest, locked, read_json, write_json
+from traube.foundation.versions import versions
+from traube.models.transformer import Transformer
+from traube.tasks.source import Source
+from traube.tasks.task import Task
+from traube.training.examples import Examples
+from traube.training.loop import Entry, Learning, Loop
+from traube.training.measure import NetworkAtStep, mean_score
+from traube.training.recipe import Recipe
+
+METRIC = "v_measure/noise_as_cluster"
+# As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing
+# reduced.
+WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(42,))
+
+R = TypeVar("R", bound=Recipe)
+LearnsFrom = Literal["texts", "splits", "pairs"]
+Ranges = Mapping[str, tuple[float, float] | list[int]]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a training left.
+
+    Attributes
+    ----------
+    last, best : folders in sentence-transformers' layout; `best` has the highest watched score.
+        Where that is of the task's test splits (trainers without labels), it flatters
+    curve : one entry for each evaluation, the first before any step: step, epoch, seconds (of
+        training so far, without the evaluations), loss (mean since the entry before; None at first)
+        and the watched score
+    watched : the name of that score in the curve
+    """
+
+    last: Path
+    best: Path
+    curve: list[Entry]
+    watched: str
+
+    @property
+    def scores(self) -> list[float]:
+        """The watched score along the curve."""
+        return [float(entry[self.watched] or 0) for entry in self.curve]
+
+
+class Trainer(ABC, Generic[R]):
+    """Trains an encoder on a task.
+
+    What is defined here serves trainers on texts; those that learn from something else say so, and
+    override it.
+
+    Parameters
+    ----------
+    recipe : by default the paper's
+
+    Attributes
+    ----------
+    name : of the trainer, in commands and in the names of checkpoints
+    section : where the paper describes it
+    version : raise it when the same recipe leaves another model
+    learns_from : `texts`, without labels; `splits`, the labels of train and validation splits; or
+        `pairs` of texts
+    searched : what a study searches: by value of the recipe, the least and the greatest, or all
+        there are; empty for a trainer without studies
+    watched : name of the score in the learning curve
+    defaults : the paper's recipe
+    in_name : values of the recipe that stand in a checkpoint's name by themselves
+    """
+
+    name: ClassVar[str]
+    section: ClassVar[str]
+    version: ClassVar[str] = "1"
+    learns_from: ClassVar[LearnsFrom]
+    searched: ClassVar[Ranges] = {}
+    watched: ClassVar[str] = "v_measure"
+    in_name: ClassVar[tuple[str, ...]] = ("seed",)
+    defaults: R
+
+    def __init__(self, recipe: R | None = None) -> None:
+        self.recipe: R = recipe or self.defaults
+
+    @classmethod
+    def with_changes(cls, changes: Mapping[str, Any]) -> Self:
+        """The trainer with the paper's recipe but for some values.
+
+        Raises
+        ------
+        TraubeError
+            If a name or a value cannot be; says which.
+        """
+        try:
+            return cls(type(cls.defaults).model_validate({**cls.defaults.model_dump(), **changes}))
+        except ValidationError as error:
+            first = error.errors()[0]
+            known = ", ".join(type(cls.defaults).model_fields)
+            raise TraubeError(
+                f"recipe: {'.'.join(map(str, first['loc']))}: {first['msg']} (there are: {known})"
+            ) from None
+
+    @classmethod
+    def unsuited(cls, source: Source) -> str | None:
+        """Why the trainer cannot learn from a source's task; None if it can."""
+        if cls.learns_from == "texts" or (cls.learns_from == "splits" and source.has_training_splits):
+            return None
+        needed = {"splits": "labelled splits for training and for validation", "pairs": "pairs of texts"}
+        return f"{source.name} has no {needed[cls.learns_from]}, which {cls.name} learns from"
+
+    @property
+    def variant(self) -> str:
+        """What tells the checkpoints of variants of a recipe apart; part of their names."""
+        return ""
+
+    def names(self, task: str, base: str, extra: bool = False) -> str:
+        """What its checkpoints are called, before `-last` and `-best`.
+
+        A recipe that is not the paper's has a digest in the name, so that no training takes the
+        place of another.
+
+        Parameters
+        ----------
+        extra : whether it is trained on more texts than the task's
+        """
+        usual = self.defaults.model_dump(mode="json")
+        changed = {
+            key: value
+            for key, value in self.recipe.model_dump(mode="json").items()
+            if key not in self.in_name and value != usual[key]
+        }
+        mark = f".x{digest([changed, extra])[:6]}" if changed or extra else ""
+        return f"{self.name}__{task}__{base}{self.variant}{mark}.s{self.recipe.seed}"
+
+    def left(self, task: str, base: str, out: Path, extra: bool = False) -> Checkpoint:
+        """What a finished training left in the folder of checkpoints.
+
+        Raises
+        ------
+        FileNotFoundError
+            If it is not finished.
+        """
+        last, best = (out / f"{self.names(task, base, extra)}-{kind}" for kind in ("last", "best"))
+        about = json.loads((last / "checkpoint.json").read_text(encoding="utf-8"))
+        return Checkpoint(last, best, about["curve"], about["watched"])
+
+    def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
+        """What is trained on: all the task's texts and more."""
+        return list(dict.fromkeys([*task.texts, *extra]))
+
+    def parts(self, task: Task) -> list[str]:
+        """Of which parts of the task the training sees texts."""
+        return sorted(task.splits["part"].unique())
+
+    def network(self, base: Transformer) -> Any:
+        """The base model in fp32, to be changed. It carries its prompt, and saves it where
+        sentence-transformers looks.
+        """
+        network = Transformer(base.card.model_copy(update={"precision": "fp32"}), base.device).network
+        if self.recipe.max_length:
+            network.max_seq_length = self.recipe.max_length
+        return network
+
+    @abstractmethod
+    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> Examples:
+        """The training examples."""
+
+    @abstractmethod
+    def learner(self, network: Any, examples: Any) -> Any:
+        """A torch module that shares the network's encoder: batch (from `examples`) in, loss out."""
+
+    def prepare(self, learner: Any, examples: Any, progress: Progress) -> None:
+        """What is done before the first step, and not again when a training goes on."""
+
+    def report(self, learner: Any) -> dict[str, float]:
+        """What else goes into the learning curve, of the steps since the last time."""
+        return {}
+
+    def measure(self, task: Task, base: Transformer, network: Any, learner: Any, step: int) -> float:
+        """The watched score of the network as it is: V-measure, the unweighted mean over the task's
+        test splits.
+        """
+        return mean_score(task, NetworkAtStep(base, network, step), WATCHED, METRIC)
+
+    def fit(
+        self,
+        task: Task,
+        base: Transformer,
+        out: Path,
+        extra: Sequence[str] = (),
+        progress: Progress = SILENT,
+        watch: Callable[[Entry], None] = lambda entry: None,
+    ) -> Checkpoint:
+        """Train, or go on with a training that was stopped.
+
+        Parameters
+        ----------
+        task : what is trained on, and scored on the way: without labels, the texts of all parts and
+            its test splits; with labels, its train and its validation splits
+        base : the model to start from
+        out : folder of checkpoints; `<name>-last` and `<name>-best` are written there, whole or not
+            at all
+        extra : more texts to train on
+        watch : told of each entry of the curve
+
+        Raises
+        ------
+        TraubeError
+            If the loss is not finite, or there is nothing to train on.
+        """
+        texts = self.texts(task, extra)
+        name = self.names(task.name, base.name, bool(extra))
+        folders = {kind: out / f"{name}-{kind}" for kind in ("last", "best")}
+        identity = self._identity(task, base, texts)
+        with locked(out / f".{name}"):
+            finished = [_finished(folder, identity) for folder in folders.values()]
+            if all(finished) and finished[0]:
+                return Checkpoint(folders["last"], folders["best"], finished[0]["curve"], self.watched)
+            work = out / f".{name}.{digest(identity)}"
+            curve = Loop(self.learning(task, base, texts, progress), work, progress, watch).train()
+            about = {
+                **identity,
+                "trainer": self.name,
+                "section": self.section,
+                "task": task.name,
+                "parts": self.parts(task),
+                "base": base.name,
+                "precision": base.card.precision,  # in which it is evaluated, as its base is
+                "watched": self.watched,
+                "curve": curve,
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+            for kind, folder in folders.items():
+                _publish(work / kind, folder, {**about, "kind": kind})
+            shutil.rmtree(work, ignore_errors=True)
+        return Checkpoint(folders["last"], folders["best"], curve, self.watched)
+
+    def learning(self, task: Task, base: Transformer, texts: Sequence[str], progress: Progress) -> Learning:
+        """What is trained and how it is watched, put together.
+
+        Raises
+        ------
+        TraubeError
+            If there are no texts.
+        """
+        if not texts:
+            raise TraubeError(f"{task.name}: there are no texts to train on")
+        network = self.network(base)
+        examples = self.examples(network, task, texts)
+        learner = self.learner(network, examples)
+        return Learning(
+            recipe=self.recipe,
+            network=network,
+            learner=learner,
+            examples=examples,
+            device=base.device,
+            watched=self.watched,
+            measure=lambda step: self.measure(task, base, network, learner, step),
+            report=lambda: self.report(learner),
+            prepare=lambda: self.prepare(learner, examples, progress),
+        )
+
+    def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
+        """What the result follows from."""
+        return {
+            **({"prompt": base.card.prompt} if base.card.prompt is not None else {}),
+            "version": self.version,
+            "config": self.recipe.model_dump(mode="json"),
+            "base_fingerprint": base.fingerprint,
+            "data_version": task.data_version,
+            "texts": digest(list(texts)),
+            "library_versions": versions(("torch", "transformers", "sentence-transformers")),
+        }
+
+
+def _finished(folder: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
+    about = read_json(folder / "checkpoint.json")
+    return about if all(about.get(key) == value for key, value in identity.items()) else None
+
+
+def _publish(made: Path, folder: Path, about: dict[str, Any]) -> None:
+    """Put a folder in its place in one step."""
+    write_json(made / "checkpoint.json", about)
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    made.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
