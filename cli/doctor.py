@@ -1,4 +1,4 @@
-"""What `traube doctor` looks at."""
+"""`traube doctor`: what it looks at, one function a check."""
 
 import os
 import shutil
@@ -8,8 +8,23 @@ from importlib.metadata import version
 from tempfile import TemporaryFile
 from typing import Literal
 
+import typer
+
+from cli.options import Json
+from cli.printing import print_rows
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
+
+app = typer.Typer()
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Check this installation, and say how to mend what is wrong. Exit code 1 if something is."""
+    findings = examine()
+    print_rows([{"check": f.check, "status": f.status, "finding": f.finding} for f in findings], as_json)
+    if any(f.status == "wrong" for f in findings):
+        raise typer.Exit(1)
 
 
 @dataclass(frozen=True)

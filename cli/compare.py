@@ -1,0 +1,79 @@
+"""`traube compare`: is one model really better than another?"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.options import Json, ProtocolName, Tasks
+from cli.printing import err, escape, out
+
+if TYPE_CHECKING:
+    from traube.report.comparison import Comparison
+
+app = typer.Typer()
+
+
+@app.command()
+def compare(
+    a: Annotated[str, typer.Argument(help="Model, or model:reducer/clusterer.", show_default=False)],
+    b: Annotated[str, typer.Argument(help="The same, to compare with.", show_default=False)],
+    task: Tasks = None,
+    protocol: ProtocolName = None,
+    metric: Annotated[str | None, typer.Option(help="Another metric than each task's main one.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say whether A is really better than B: paired tests, Holm-corrected over tasks.
+
+    Without a method, each model's best one on the task is taken. The test knows which texts the splits share. On a task with one
+    split it needs a protocol of two seeds or more (`seeds` in params.yaml) to know how far a seed matters.
+    """
+    import json
+
+    from traube.benchmark.params import load_params
+    from traube.foundation import paths
+    from traube.report.comparison import compare_on
+    from traube.store import Store
+
+    params = load_params()
+    name = protocol or params.protocol
+    store = Store(paths.home() / "store")
+    comparisons, left_out = compare_on(store, task or params.tasks, name, params.chosen(name), a, b, metric)
+    for task_name, reason in left_out.items():
+        err.print(f"[yellow]left out:[/] {escape(task_name)}: {escape(reason)}")
+    level = params.promotion.level
+    if as_json:
+        print(json.dumps([_comparison_row(c, level) for c in comparisons], indent=1))  # noqa: T201
+        return
+    for comparison in comparisons:
+        _print_comparison(comparison, level)
+    over = f", Holm-corrected over {len(comparisons)} tasks" if len(comparisons) > 1 else ""
+    out.print(f"[dim]scores x100; p two-sided{over}; level {level:g}; protocol {name}[/]")
+
+
+def _comparison_row(comparison: "Comparison", level: float) -> dict[str, Any]:
+    import math
+    from dataclasses import asdict
+
+    sides = {
+        side: {"model": c.model, "method": c.method, "fingerprint": c.fingerprint, "mean": c.mean, "cells": c.cells}
+        for side, c in (("a", comparison.a), ("b", comparison.b))
+    }
+    test = asdict(comparison.test) if comparison.test else None
+    if test:  # JSON knows no infinity
+        test = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in test.items()}
+    decided = test and not comparison.reason
+    verdict = {"verdict": comparison.verdict(level), "p_holm": comparison.corrected if decided else None}
+    return {"task": comparison.a.task, "metric": comparison.a.metric, **verdict, "test": test, **sides}
+
+
+def _print_comparison(comparison: "Comparison", level: float) -> None:
+    c, test = comparison, comparison.test
+    out.print(f"[bold]{c.a.task}[/], {c.a.metric}: [bold]{escape(c.verdict(level))}[/]")
+    width = max(len(c.a.name), len(c.b.name))
+    for side, candidate in (("A", c.a), ("B", c.b)):
+        out.print(f"  {side}      {candidate.name:<{width}}  {100 * candidate.mean:6.2f}", highlight=False)
+    if test is not None:
+        interval = f"95 % interval {100 * test.low:+.2f} to {100 * test.high:+.2f}"
+        decided = f", p = {c.corrected:.3g}, effect {test.effect:.2f}" if not c.reason else " by the texts alone"
+        out.print(f"  A - B  {100 * test.difference:+.2f}, {interval}{decided}")
+        out.print(f"         [dim]{test.name}, n = {test.n}[/]")

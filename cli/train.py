@@ -1,0 +1,106 @@
+"""`traube train` and `traube tune`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.printing import bars, escape, fail_on, out
+from cli.run import fetch
+from traube.foundation.errors import TraubeError, unknown
+
+if TYPE_CHECKING:
+    from cli.launch import Launcher
+
+app = typer.Typer()
+
+
+@app.command()
+def train(
+    trainer: Annotated[
+        str,
+        typer.Argument(
+            help="Without labels: wwm (whole-word masking), tsdae (denoising). On gold clusterings: cob, triplet, untrained.",
+            show_default=False,
+        ),
+    ],
+    task: Annotated[str, typer.Argument(help="What is trained on.", show_default=False)],
+    model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
+    recipe: Annotated[
+        list[str] | None, typer.Option("--set", help="A value of the recipe, like epochs=3. Default: the paper's.")
+    ] = None,
+    unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also train on texts that have no labels.")] = False,
+) -> None:
+    """Train a model on a task; what is left in checkpoints/ is a model like any other.
+
+    wwm and tsdae continue its pre-training on the task's texts. cob and triplet learn from the labels of its train splits, and are
+    validated on its validation splits. A training that was stopped goes on from its last saved step, with the same result.
+    """
+    from traube.foundation import paths
+    from traube.tasks import get_source
+    from traube.training import TRAINERS
+
+    if trainer not in TRAINERS:
+        raise unknown("trainer", trainer, TRAINERS)
+    chosen = TRAINERS[trainer].with_changes(_values(recipe))
+    _on_task(task, model, lambda launcher, name: launcher.train(trainer, name, model, _values(recipe), unlabelled))
+    left = chosen.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).unlabelled()))
+    out.print(
+        f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
+    )
+    out.print(f"{escape(str(left.last))} and {escape(left.best.name)}", soft_wrap=True)
+    out.print("`traube run` evaluates what lies in checkpoints/; so does the sensor of `traube dev`.")
+
+
+@app.command()
+def tune(
+    trainer: Annotated[str, typer.Argument(help="cob.", show_default=False)],
+    task: Annotated[str, typer.Argument(help="What is trained on.", show_default=False)],
+    model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
+    trials: Annotated[
+        int, typer.Option(min=1, help="Finished trials that the study shall have, earlier ones counted.")
+    ] = 20,
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A value that is not searched, like epochs=2. Default: the paper's."),
+    ] = None,
+) -> None:
+    """Search for a trainer's best recipe on a task by Optuna; validation splits judge, and poor trials are stopped early.
+
+    The study is kept: it goes on where it was stopped. `traube train` takes what it finds by --set.
+    """
+    from traube.foundation import paths
+    from traube.training import TRAINERS
+    from traube.training.study import SEARCHED, known, open_study, study_file
+
+    if trainer not in SEARCHED:
+        raise unknown("trainer with a study", trainer, SEARCHED)
+    _on_task(task, model, lambda launcher, name: launcher.tune(trainer, name, model, trials, _values(recipe)))
+    found = known(open_study(study_file(paths.home() / "studies", trainer, task, model, _values(recipe)), trainer))
+    best = {name: value for name, value in found.best.items() if name != "value"}
+    options = " ".join(f"--set {name}={value:.4g}" for name, value in best.items())
+    out.print(
+        f"{found.trials} trials; {TRAINERS[trainer].watched} {found.best.get('value', float('nan')):.4f} with {options}"
+    )
+
+
+def _values(recipe: list[str] | None) -> dict[str, str]:
+    return dict(value.partition("=")[::2] for value in recipe or ())
+
+
+def _on_task(task: str, model: str, work: Callable[["Launcher", str], list[str]]) -> None:
+    """Do some work on a task, which is read first if it was not, and a model."""
+    from cli.launch import Launcher
+    from traube.benchmark.plan import unread
+    from traube.foundation import paths
+    from traube.store import Store
+    from traube.tasks import get_source
+
+    name = get_source(task).name
+    fetch([name], [model])
+    new, unavailable = unread([name], Store(paths.home() / "store"))
+    if unavailable:
+        raise TraubeError(f"{name} is unavailable: {unavailable[name]}")
+    with bars() as (progress, _), Launcher(progress) as launcher:
+        errors = (launcher.datasets(new) if new else []) or work(launcher, name)
+    fail_on(errors)
