@@ -17,7 +17,7 @@ from traube.foundation.files import explained, write_text
 
 
 def prepare() -> None:
-    """Make the home folder ready, so that the command line, `dagster dev` and MLflow all meet the same history."""
+    """Make the home and checkpoints/, so that the command line, `dagster dev` and MLflow all meet the same history."""
     home, project = paths.home(), paths.PROJECT
     instance = home / "dagster"
     with explained(home):
@@ -26,6 +26,8 @@ def prepare() -> None:
         if not link.exists():
             link.unlink(missing_ok=True)
             link.symlink_to(project / "dagster.yaml")
+    with explained(paths.checkpoints()):
+        paths.checkpoints().mkdir(parents=True, exist_ok=True)
     os.environ["DAGSTER_HOME"] = str(instance)
     os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}")
     environment = f"DAGSTER_HOME={instance}\nMLFLOW_TRACKING_URI={os.environ['MLFLOW_TRACKING_URI']}\n"
