@@ -25,11 +25,17 @@ app = typer.Typer()
 @app.command()
 def init() -> None:
     """Make the home folder ready: the Dagster instance, the MLflow store and .env. `make setup` calls it."""
-    from cli.launch import prepare
+    import dagster as dg
+
+    from cli.launch import align, prepare
     from resources.tracking import connect, default_uri
+    from traube.methods.estimators.compiled import compile_umap
 
     prepare()
     connect(default_uri())
+    with dg.DagsterInstance.get() as instance:
+        align(instance)
+    compile_umap()
 
 
 @app.command()

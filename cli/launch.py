@@ -1,19 +1,22 @@
 """Runs of the Dagster graph, started from the command line: in this process, on the instance that the UI shows."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import dagster as dg
 
-from assets.common import MODELS, data_keys, model_keys
+from assets.common import MODELS, OF_TASKS, data_keys, model_keys
+from assets.registry import registry
 from definitions import build_defs
 from sensors.lost_runs import end_lost_runs, own_process
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, wanted_models
+from traube.engine import workers
 from traube.engine.progress import Progress
 from traube.foundation import paths
 from traube.foundation.files import explained, write_text
+from traube.methods import get_reducer
 
 
 def prepare() -> None:
@@ -71,6 +74,11 @@ class Launcher:
     def __exit__(self, *_: object) -> None:
         self.instance.dispose()
 
+    def warm_up(self, request: Request) -> None:
+        """Have the workers start, and import what the request's reducers need, while this process does something else."""
+        methods = request.methods or request.protocol.methods()
+        workers.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
+
     def datasets(self, tasks: Sequence[str]) -> list[str]:
         """Read tasks. Returns the errors, one line each."""
         return self._execute("datasets", data_keys(tasks))
@@ -99,9 +107,21 @@ class Launcher:
         asked = {"model": model, "trials": trials, "recipe": recipe}
         return self._execute("tune", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
 
-    def publish(self) -> list[str]:
-        """Rebuild leaderboard and report. Returns the errors, one line each."""
-        return self._execute("publish", None)
+    def publish(self, tasks: Collection[str] | None = None) -> list[str]:
+        """Rebuild leaderboard and report, and the registry and the papers' tables. Returns the errors, one line each.
+
+        Parameters
+        ----------
+        tasks : all that has changed: what is made of other tasks alone stays as it is. By default everything is rebuilt
+        """
+        if tasks is None:
+            return self._execute("publish", None)
+        graph = self.definitions.resolve_asset_graph()
+        keys = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
+        made_of = {key: graph.get(key).metadata.get(OF_TASKS, tasks) for key in keys}
+        made_of[registry.key] = load_params().tasks
+        untouched = {key for key, of in made_of.items() if of is not tasks and not set(of) & set(tasks)}
+        return self._execute("publish", [key for key in keys if key not in untouched])
 
     def _execute(
         self, name: str, selection: list[dg.AssetKey] | None, config: dict[str, Any] | None = None, **options: Any

@@ -1,6 +1,6 @@
 """`traube run` computes what is missing of the benchmark; `traube reproduce` computes a stored cell again."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +10,7 @@ from cli.printing import bars, err, escape, out, print_errors, print_outdated, p
 from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:
+    from cli.launch import Launcher
     from traube.benchmark.plan import Plan, Request
     from traube.store import Store
 
@@ -64,31 +65,48 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     ----------
     before : the plan of the request as it is now
     """
-    from cli.launch import Launcher
-    from traube.benchmark.plan import plan
     from traube.report.tables import tables_are_current
 
-    if not (before.unread or before.count) and tables_are_current(store):
-        print_unavailable(before.unavailable)
+    print_unavailable(before.unavailable)
+    current = tables_are_current(store)
+    if current and not before.unread and not before.count:
         out.print(f"Nothing is missing: {before.total} cells are up to date.")
         return True
-    errors: list[str] = []
+    # of tables that show all that is stored, only those of the tasks that this run touches are rebuilt
+    narrow = current or store.cells().empty
+    from cli.launch import Launcher  # only now: Dagster takes a second to import
+
     with bars() as (progress, set_total), Launcher(progress, verbose) as launcher:
         for lost in launcher.lost:
             err.print(f"the run {lost} was lost (its process is gone); its finished cells are kept")
-        if before.unread:
-            out.print(f"Reading {', '.join(before.unread)}")
-            errors += launcher.datasets(before.unread)
-        todo = plan(request, store)
-        print_unavailable(todo.unavailable)
-        print_outdated()
-        set_total(todo.count)
-        for name, by_task in todo.missing.items():
-            out.print(f"Evaluating {name}: {sum(map(len, by_task.values()))} cells on {', '.join(by_task)}")
-            errors += launcher.evaluate(name, list(by_task), request)
-        errors += launcher.publish()
+        errors, touched = _evaluate(launcher, request, store, before, set_total)
+        errors += launcher.publish(touched if narrow else None)
     print_errors(errors)
     return not errors
+
+
+def _evaluate(
+    launcher: "Launcher", request: "Request", store: "Store", before: "Plan", set_total: Callable[[int], None]
+) -> tuple[list[str], set[str]]:
+    """Read what is unread and evaluate what is missing; the errors, and the tasks that were touched."""
+    from traube.benchmark.plan import plan
+
+    if before.unread or before.count:
+        launcher.warm_up(request)
+    errors = []
+    if before.unread:
+        out.print(f"Reading {', '.join(before.unread)}")
+        errors = launcher.datasets(before.unread)
+    todo = plan(request, store)
+    print_unavailable({name: why for name, why in todo.unavailable.items() if name not in before.unavailable})
+    print_outdated()
+    set_total(todo.count)
+    touched = set(before.unread)
+    for name, by_task in todo.missing.items():
+        touched.update(by_task)
+        out.print(f"Evaluating {name}: {sum(map(len, by_task.values()))} cells on {', '.join(by_task)}")
+        errors += launcher.evaluate(name, list(by_task), request)
+    return errors, touched
 
 
 def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:

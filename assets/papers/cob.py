@@ -3,7 +3,7 @@
 import dagster as dg
 import pandas as pd
 
-from assets.papers.common import Make, folder, table_asset, write_table
+from assets.papers.common import Make, folder, of_tasks, table_asset, write_table
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import markdown
@@ -19,7 +19,7 @@ SHOWN_TASKS = ("trec_car_coarse", "car_test200_coarse", "newsgroups")  # the fir
 
 
 def cob_assets() -> list[dg.AssetsDefinition]:
-    return [
+    made = [
         table_asset(
             "cob", "table_2", "The data sets: documents, instances and their sizes.", lambda s, b: cob.table_2(s.store)
         ),
@@ -32,6 +32,7 @@ def cob_assets() -> list[dg.AssetsDefinition]:
         figure_3,
         figure_4,
     ]
+    return of_tasks(made, [task for tasks in cob.TASKS.values() for task in tasks])
 
 
 def _table_3(storage: StorageResource, benchmark: BenchmarkResource) -> pd.DataFrame:

@@ -1,11 +1,12 @@
 """What the papers' assets share: where a table lies, and a table asset."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import dagster as dg
 import pandas as pd
 
+from assets.common import OF_TASKS
 from resources.benchmark import BenchmarkResource
 from resources.quality import markdown
 from resources.storage import StorageResource
@@ -29,6 +30,13 @@ def write_table(storage: StorageResource, paper: str, name: str, table: pd.DataF
 def side_by_side(table: pd.DataFrame) -> dict[str, dg.MetadataValue]:
     """A table as it is."""
     return {"published and measured": dg.MetadataValue.md(markdown(table.round(4)))}
+
+
+def of_tasks(made: list[dg.AssetsDefinition], tasks: Iterable[str]) -> list[dg.AssetsDefinition]:
+    """The same assets, which say that they are made of these tasks alone."""
+    return [
+        asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata={OF_TASKS: list(tasks)})) for asset in made
+    ]
 
 
 def table_asset(

@@ -3,7 +3,7 @@
 import dagster as dg
 import pandas as pd
 
-from assets.papers.common import folder, table_asset, write_table
+from assets.papers.common import folder, of_tasks, table_asset, write_table
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import markdown
@@ -22,7 +22,7 @@ from traube.store import Store
 
 
 def german_assets() -> list[dg.AssetsDefinition]:
-    return [
+    made = [
         table_asset(
             "german", "table_1", "The data sets: samples, splits, sizes, classes and characters.", _table_1, _wide
         ),
@@ -34,6 +34,7 @@ def german_assets() -> list[dg.AssetsDefinition]:
         wins,
         embedding_spread,
     ]
+    return of_tasks(made, german.TASKS)
 
 
 @dg.asset(

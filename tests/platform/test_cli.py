@@ -58,6 +58,15 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     assert {"fingerprint", "data_version", "code_version", "library_versions", "run_id"} <= set(origin[0])
 
 
+def test_tables_of_tasks_that_a_run_did_not_touch_are_left_alone(traube: Traube, cards: Path, home: Path) -> None:
+    assert traube("run", "--method", "none/agglomerative").exit_code == 0
+    assert (home / "report" / "index.html").exists()
+    assert not (home / "papers").exists()  # made of the papers' own tasks
+    (cards.parent / "params.yaml").write_text(PARAMS + "    seeds: [7]\n")  # whatever this changes: all is rebuilt
+    assert traube("run", "--method", "none/agglomerative").exit_code == 0
+    assert (home / "papers" / "german" / "table_2.csv").exists()
+
+
 def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards: Path) -> None:
     traube("run", "--method", "none/agglomerative")
     write_task(cards, "words", word_rows()[:50])
