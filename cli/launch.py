@@ -58,7 +58,7 @@ class Launcher:
     Parameters
     ----------
     progress : who is told of the work done inside the steps
-    verbose : show Dagster's own log
+    verbose : show Dagster's log
     """
 
     def __init__(self, progress: Progress, verbose: bool = False) -> None:
@@ -66,7 +66,7 @@ class Launcher:
         self.instance = dg.DagsterInstance.get()
         self.lost = align(self.instance)
         self.definitions = build_defs(progress=progress)
-        self.level = "INFO" if verbose else "CRITICAL"
+        self.level = "DEBUG" if verbose else "CRITICAL"  # Dagster's own events are of level DEBUG
 
     def __enter__(self) -> "Launcher":
         return self

@@ -19,4 +19,5 @@ Seeds = Annotated[
 ProtocolName = Annotated[
     str | None, typer.Option("--protocol", "-p", help="Protocol of params.yaml. Default: the one chosen there.")
 ]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Dagster's log instead of progress bars.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

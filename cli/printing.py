@@ -47,7 +47,7 @@ def print_outdated() -> int:
 
 
 @contextmanager
-def bars() -> Iterator[tuple[Any, Any]]:
+def bars(hidden: bool = False) -> Iterator[tuple[Any, Any]]:
     """Live progress: all cells, and the stage at work. Yields what the engine reports to, and how to set the number of cells."""
     from rich.progress import (
         BarColumn,
@@ -71,7 +71,7 @@ def bars() -> Iterator[tuple[Any, Any]]:
         TextColumn("{task.description:>11}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeElapsedColumn(), TextColumn("left"),
         TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=err, transient=True) as bars:
+    with Progress(*columns, console=err, transient=True, disable=hidden or not err.is_terminal) as bars:
         cells = bars.add_task("cells", total=None)
         stage = bars.add_task("", total=None, visible=False)
         current = {"stage": ""}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Methods, Models, ProtocolName, Seeds, Tasks
+from cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
 from cli.printing import bars, err, escape, out, print_errors, print_outdated, print_unavailable
 from traube.foundation.errors import TraubeError
 
@@ -25,7 +25,7 @@ def run(
     seed: Seeds = None,
     protocol: ProtocolName = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be computed, and stop.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show Dagster's log.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Compute what is missing of the benchmark, and publish leaderboard and report.
 
@@ -76,7 +76,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     narrow = current or store.cells().empty
     from cli.launch import Launcher  # only now: Dagster takes a second to import
 
-    with bars() as (progress, set_total), Launcher(progress, verbose) as launcher:
+    with bars(hidden=verbose) as (progress, set_total), Launcher(progress, verbose) as launcher:
         for lost in launcher.lost:
             err.print(f"the run {lost} was lost (its process is gone); its finished cells are kept")
         errors, touched = _evaluate(launcher, request, store, before, set_total)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.options import Verbose
 from cli.printing import bars, escape, fail_on, out
 from cli.run import fetch
 from traube.foundation.errors import TraubeError, unknown
@@ -30,6 +31,7 @@ def train(
         list[str] | None, typer.Option("--set", help="A value of the recipe, like epochs=3. Default: the paper's.")
     ] = None,
     unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also train on texts that have no labels.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Train a model on a task; what is left in checkpoints/ is a model like any other.
 
@@ -43,7 +45,9 @@ def train(
     if trainer not in TRAINERS:
         raise unknown("trainer", trainer, TRAINERS)
     chosen = TRAINERS[trainer].with_changes(_values(recipe))
-    _on_task(task, model, lambda launcher, name: launcher.train(trainer, name, model, _values(recipe), unlabelled))
+    _on_task(
+        task, model, verbose, lambda launcher, name: launcher.train(trainer, name, model, _values(recipe), unlabelled)
+    )
     left = chosen.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).unlabelled()))
     out.print(
         f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
@@ -64,6 +68,7 @@ def tune(
         list[str] | None,
         typer.Option("--set", help="A value that is not searched, like epochs=2. Default: the paper's."),
     ] = None,
+    verbose: Verbose = False,
 ) -> None:
     """Search for a trainer's best recipe on a task by Optuna; validation splits judge, and poor trials are stopped early.
 
@@ -75,7 +80,7 @@ def tune(
 
     if trainer not in SEARCHED:
         raise unknown("trainer with a study", trainer, SEARCHED)
-    _on_task(task, model, lambda launcher, name: launcher.tune(trainer, name, model, trials, _values(recipe)))
+    _on_task(task, model, verbose, lambda launcher, name: launcher.tune(trainer, name, model, trials, _values(recipe)))
     found = known(open_study(study_file(paths.home() / "studies", trainer, task, model, _values(recipe)), trainer))
     best = {name: value for name, value in found.best.items() if name != "value"}
     options = " ".join(f"--set {name}={value:.4g}" for name, value in best.items())
@@ -88,7 +93,7 @@ def _values(recipe: list[str] | None) -> dict[str, str]:
     return dict(value.partition("=")[::2] for value in recipe or ())
 
 
-def _on_task(task: str, model: str, work: Callable[["Launcher", str], list[str]]) -> None:
+def _on_task(task: str, model: str, verbose: bool, work: Callable[["Launcher", str], list[str]]) -> None:
     """Do some work on a task, which is read first if it was not, and a model."""
     from cli.launch import Launcher
     from traube.benchmark.plan import unread
@@ -101,6 +106,6 @@ def _on_task(task: str, model: str, work: Callable[["Launcher", str], list[str]]
     new, unavailable = unread([name], Store(paths.home() / "store"))
     if unavailable:
         raise TraubeError(f"{name} is unavailable: {unavailable[name]}")
-    with bars() as (progress, _), Launcher(progress) as launcher:
+    with bars(hidden=verbose) as (progress, _), Launcher(progress, verbose) as launcher:
         errors = (launcher.datasets(new) if new else []) or work(launcher, name)
     fail_on(errors)

@@ -195,6 +195,23 @@ def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(traube: 
 
 
 @pytest.mark.e2e
+def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(cards: Path, home: Path) -> None:
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "cli", *arguments], capture_output=True, text=True, check=True)
+
+    notes = cards.parent / "notes.txt"
+    notes.write_text("\n".join(text for text, _ in word_rows()))
+    made = command("init")
+    assert (made.stdout, made.stderr) == ("", "")
+    assert (home / "checkpoints").is_dir()
+    for arguments in (["run"], ["leaderboard"], ["cluster", str(notes), "-m", "minilm"]):
+        assert command(*arguments).stderr == ""
+    log = command("run", "--method", "none/kmeans", "--verbose").stderr
+    assert "STEP_START" in log
+    assert "words__scores" in log
+
+
+@pytest.mark.e2e
 def test_ctrl_c_loses_only_what_is_in_flight_and_is_no_failure(cards: Path, home: Path) -> None:
     (cards.parent / "params.yaml").write_text(PARAMS.replace("[none, pca]", "[none, pca, umap]"))
     command = [sys.executable, "-m", "cli", "run"]
