@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.options import Json, ProtocolName, Tasks
-from cli.printing import err, escape, out
+from cli.printing import err, escape, out, print_json
 
 if TYPE_CHECKING:
     from traube.report.comparison import Comparison
@@ -27,22 +27,23 @@ def compare(
     Without a method, each model's best one on the task is taken. The test knows which texts the splits share. On a task with one
     split it needs a protocol of two seeds or more (`seeds` in params.yaml) to know how far a seed matters.
     """
-    import json
-
     from traube.benchmark.params import load_params
     from traube.foundation import paths
+    from traube.metrics import full_name
     from traube.report.comparison import compare_on
     from traube.store import Store
 
     params = load_params()
     name = protocol or params.protocol
     store = Store(paths.home() / "store")
-    comparisons, left_out = compare_on(store, task or params.tasks, name, params.chosen(name), a, b, metric)
+    comparisons, left_out = compare_on(
+        store, task or params.tasks, name, params.chosen(name), a, b, metric and full_name(metric)
+    )
     for task_name, reason in left_out.items():
         err.print(f"[yellow]left out:[/] {escape(task_name)}: {escape(reason)}")
     level = params.promotion.level
     if as_json:
-        print(json.dumps([_comparison_row(c, level) for c in comparisons], indent=1))  # noqa: T201
+        print_json([_comparison_row(c, level) for c in comparisons])
         return
     for comparison in comparisons:
         _print_comparison(comparison, level)

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from tempfile import TemporaryFile
 from typing import Literal
@@ -11,7 +11,7 @@ from typing import Literal
 import typer
 
 from cli.options import Json
-from cli.printing import print_rows
+from cli.printing import print_json, print_table
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 
@@ -22,7 +22,8 @@ app = typer.Typer()
 def doctor(as_json: Json = False) -> None:
     """Check this installation, and say how to mend what is wrong. Exit code 1 if something is."""
     findings = examine()
-    print_rows([{"check": f.check, "status": f.status, "finding": f.finding} for f in findings], as_json)
+    rows = [asdict(finding) for finding in findings]
+    print_json(rows) if as_json else print_table(rows, fold={"finding": 30})
     if any(f.status == "wrong" for f in findings):
         raise typer.Exit(1)
 

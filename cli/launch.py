@@ -15,6 +15,7 @@ from traube.benchmark.plan import Request, wanted_models
 from traube.engine import workers
 from traube.engine.progress import Progress
 from traube.foundation import paths
+from traube.foundation.errors import TraubeError
 from traube.foundation.files import explained, write_text
 from traube.methods import get_reducer
 
@@ -97,13 +98,13 @@ class Launcher:
 
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
         """Train a model on a task. Returns the errors, one line each."""
-        key = dg.AssetKey(["checkpoints", trainer, task])
+        key = self._asset("checkpoints", trainer, task)
         asked = {"model": model, "recipe": recipe, "unlabelled": unlabelled}
         return self._execute("train", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
 
     def tune(self, trainer: str, task: str, model: str, trials: int, recipe: dict[str, str]) -> list[str]:
         """Search for a trainer's recipe on a task. Returns the errors, one line each."""
-        key = dg.AssetKey(["studies", trainer, task])
+        key = self._asset("studies", trainer, task)
         asked = {"model": model, "trials": trials, "recipe": recipe}
         return self._execute("tune", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
 
@@ -122,6 +123,12 @@ class Launcher:
         made_of[registry.key] = load_params().tasks
         untouched = {key for key, of in made_of.items() if of is not tasks and not set(of) & set(tasks)}
         return self._execute("publish", [key for key in keys if key not in untouched])
+
+    def _asset(self, kind: str, trainer: str, task: str) -> dg.AssetKey:
+        key = dg.AssetKey([kind, trainer, task])
+        if not self.definitions.resolve_asset_graph().has(key):
+            raise TraubeError(f"{trainer} learns from gold clusterings in train splits, and {task} has no train splits")
+        return key
 
     def _execute(
         self, name: str, selection: list[dg.AssetKey] | None, config: dict[str, Any] | None = None, **options: Any

@@ -1,16 +1,21 @@
 """What the commands print with: the two consoles, tables of rows, progress bars, and lines that several commands say."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import typer
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 out = Console(soft_wrap=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
+GAP = 2  # between columns
 
 __all__ = [
     "bars",
@@ -19,8 +24,9 @@ __all__ = [
     "fail_on",
     "out",
     "print_errors",
+    "print_json",
     "print_outdated",
-    "print_rows",
+    "print_table",
     "print_unavailable",
 ]
 
@@ -89,18 +95,46 @@ def bars(hidden: bool = False) -> Iterator[tuple[Any, Any]]:
         yield progress.Progress(total, done), lambda n: bars.update(cells, total=n)
 
 
-def print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
-    import json
+def print_json(value: Any) -> None:
+    """A value for programs, on standard output."""
+    print(json.dumps(value, indent=1, default=str))  # noqa: T201
 
-    if as_json:
-        print(json.dumps(rows, indent=1))  # noqa: T201
+
+def print_table(
+    rows: Sequence[Mapping[str, Any]],
+    fold: Mapping[str, int] = MappingProxyType({}),
+    optional: Sequence[str] = (),
+    title: str = "",
+) -> None:
+    """A table that fits the terminal: names are never cut.
+
+    Parameters
+    ----------
+    rows : cells by column; all rows have the same columns
+    fold : columns that may take several lines, and the width that each needs at least
+    optional : columns that are left out where there is no room, the least needed first; a line says so
+    """
+    if title:
+        out.print(f"[italic]{escape(title)}[/]")
+    if not rows:
         return
-    shown = Table()
-    for i, name in enumerate(rows[0] if rows else ()):
-        shown.add_column(name, no_wrap=i == 0, overflow="fold")  # what is cut off cannot be copied
-    for row in rows:
-        shown.add_row(*(escape(str(value)) for value in row.values()))
+    cells = [{name: escape(str(value)) for name, value in row.items()} for row in rows]
+    widths = {name: max(map(cell_len, (name, *(str(row[name]) for row in rows)))) for name in cells[0]}
+    least = {name: min(width, max(fold.get(name, width), cell_len(name))) for name, width in widths.items()}
+    left_out = []
+    for name in optional:
+        if sum(least.values()) + GAP * (len(least) - 1) <= out.width:
+            break
+        del least[name]
+        left_out.append(name)
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+    for name in least:
+        shown.add_column(name, no_wrap=name not in fold, overflow="fold")
+    for row in cells:
+        shown.add_row(*(row[name] for name in least))
     out.print(shown)
+    if left_out:
+        out.print(f"[dim]no room for: {', '.join(left_out)} (a wider terminal or --json shows all)[/]")
 
 
 def print_errors(errors: Iterable[str]) -> None:

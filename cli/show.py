@@ -1,14 +1,17 @@
 """What is there: the leaderboard, tasks, models, methods, and where a number comes from."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from cli.options import Json
-from cli.printing import escape, out, print_outdated, print_rows
+from cli.printing import escape, out, print_json, print_outdated, print_table
 from traube.foundation.errors import TraubeError
+
+if TYPE_CHECKING:
+    from traube.store import Store
 
 app = typer.Typer()
 
@@ -44,8 +47,7 @@ def leaderboard(
     from traube.report.tables import leaderboard as build
     from traube.store import Store
 
-    if metric:
-        full_name(metric)
+    metric = full_name(metric) if metric else None
     store, params = Store(paths.home() / "store"), load_params()
     todo = plan(Request(params.tasks, wanted_models(params), params.protocol, params.chosen()), store)
     table = build(store, todo.unavailable, metric, params.protocols)
@@ -72,55 +74,64 @@ def leaderboard(
 
 
 def _print_leaderboard(table: Any, every: bool) -> None:
-    import pandas as pd
-
-    from traube.report.tables import places, shown_name
-
     done = table[table["status"] == "done"]
     if not print_outdated() and done.empty:
         out.print("Nothing has been evaluated yet: traube run")
     for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"]):
         first = rows.iloc[0]
-        title = f"{task}, {escape(level)}: {first['metric']} x100, {int(first['splits'])} split(s), protocol {protocol}"
-        shown = Table(
-            "#",
-            "model",
-            "method" if every else "best method",
-            "score",
-            "sd",
-            "95 % interval",
-            "seeds",
-            title=title,
-            title_justify="left",
+        splits = "1 split" if first["splits"] == 1 else f"{int(first['splits'])} splits"
+        print_table(
+            [_scored(row, "method" if every else "best method") for row in rows.itertuples(index=False)],
+            fold={"model": 14},
+            optional=["seeds", "sd", "95 % interval"],
+            title=f"{task}, {level}: {first['metric']} x100, {splits}, protocol {protocol}",
         )
-        for row in rows.itertuples(index=False):
-            interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}" if pd.notna(row.low) else "-"
-            shown.add_row(
-                places(row),
-                shown_name(row),
-                row.method,
-                f"{100 * row.mean:.2f}",
-                f"{100 * row.sd:.2f}" if pd.notna(row.sd) else "-",
-                interval,
-                str(int(row.seeds)),
-            )
-        out.print(shown)
         for note in sorted(set(rows["note"]) - {""}):
             out.print(f"[dim]interval and places: {escape(note)}[/]")
+        out.print()
     if len(done):
         out.print("[dim]#: the places that the data allow; models whose places overlap are ties[/]")
     if done["seen"].any():
         out.print("[dim]\N{DAGGER}: trained on the task's texts, without labels[/]")
-    others = table[table["status"] != "done"].astype(object).fillna("")
-    for (status, reason), rows in others.groupby(["status", "reason"]):
-        columns = ("method",) if status == "unsupported" else ("task", "model", "method")
-        what = sorted({" ".join(filter(None, row)) for row in rows[list(columns)].itertuples(index=False)})
+    _print_absent(table[table["status"] != "done"].astype(object).fillna(""), every)
+
+
+def _scored(row: Any, method: str) -> dict[str, str]:
+    """A row of the leaderboard, in words."""
+    import pandas as pd
+
+    from traube.report.tables import places, shown_name
+
+    return {
+        "#": places(row),
+        "model": shown_name(row),
+        method: row.method,
+        "score": f"{100 * row.mean:.2f}",
+        "sd": f"{100 * row.sd:.2f}" if pd.notna(row.sd) else "-",
+        "95 % interval": f"{100 * row.low:.2f} to {100 * row.high:.2f}" if pd.notna(row.low) else "-",
+        "seeds": str(int(row.seeds)),
+    }
+
+
+def _print_absent(rows: Any, every: bool) -> None:
+    """What has no score and why: unsupported pairs in one line, or a line each if `every` row is shown."""
+    unsupported = rows["status"] == "unsupported"
+    pairs = sorted(set(rows.loc[unsupported, "method"]))
+    if pairs and not every:
+        said = "1 method makes" if len(pairs) == 1 else f"{len(pairs)} methods make"
+        out.print(
+            f"[yellow]unsupported:[/] {said} no sense and {'has' if len(pairs) == 1 else 'have'} no score; "
+            "`traube leaderboard --all` says why"
+        )
+    for (status, reason), group in rows[~unsupported | every].groupby(["status", "reason"]):
+        columns = ["method"] if status == "unsupported" else ["task", "model", "method"]
+        what = sorted({" ".join(filter(None, row)) for row in group[columns].itertuples(index=False)})
         names = ", ".join(what[:4]) + (f" and {len(what) - 4} more" if len(what) > 4 else "")
-        out.print(f"[yellow]{status}[/] {escape(names)}: {escape(reason)}")
+        out.print(f"[yellow]{status}:[/] {escape(names)}: {escape(reason)}")
 
 
-def _print_imported(store: Any, tasks: list[str] | None) -> None:
-    """Published results, of the tasks asked for by our name or MTEB's."""
+def _print_imported(store: "Store", tasks: list[str] | None) -> None:
+    """Imported results, of the tasks asked for by our name or MTEB's."""
     from traube.report.exchange import imported_results
 
     rows = imported_results(store)
@@ -128,15 +139,22 @@ def _print_imported(store: Any, tasks: list[str] | None) -> None:
         cards = filter(None, map(store.card, tasks))
         rows = rows[rows["task"].isin({*tasks, *(card.mteb for card in cards)})]
     for task, group in rows.groupby("task"):
-        shown = Table(
-            "model", "score", "sd", "splits", "source", title=f"{task}, published: V-measure x100", title_justify="left"
+        shown = [
+            {
+                "model": row.model,
+                "score": f"{100 * row.mean:.2f}",
+                "sd": f"{100 * row.sd:.2f}" if row.sd == row.sd else "-",
+                "splits": str(len(row.splits) or "-"),
+                "source": row.source,
+            }
+            for row in group.sort_values("mean", ascending=False).itertuples(index=False)
+        ]
+        print_table(
+            shown,
+            fold={"model": 24, "source": 24},
+            optional=["source", "splits", "sd"],
+            title=f"{task}, published: V-measure x100",
         )
-        for row in group.sort_values("mean", ascending=False).itertuples(index=False):
-            sd = f"{100 * row.sd:.2f}" if row.sd == row.sd else "-"
-            shown.add_row(
-                escape(row.model), f"{100 * row.mean:.2f}", sd, str(len(row.splits) or "-"), escape(row.source)
-            )
-        out.print(shown)
 
 
 @app.command()
@@ -158,7 +176,10 @@ def tasks(as_json: Json = False) -> None:
         {"task": Path(path).stem, "family": "own", "language": "", "licence": "", "status": str(e)}
         for path, e in card_errors().items()
     ]
-    print_rows(rows, as_json)
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, fold={"licence": 14, "status": 31}, optional=["licence", "language", "family"])
 
 
 @app.command()
@@ -182,12 +203,18 @@ def models(as_json: Json = False) -> None:
         rows.append(
             {"model": name, "kind": card.kind, "source": source, "revision": card.revision or "", "status": status}
         )
-    print_rows(rows, as_json)
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, fold={"model": 30, "source": 30, "status": 16}, optional=["revision", "source", "kind"])
 
 
 @app.command()
-def methods(as_json: Json = False) -> None:
-    """List reducers and clusterers with their parameters, and which pairs make no sense, and why."""
+def methods(
+    every: Annotated[bool, typer.Option("--all", help="Also list the pairs that make no sense, and why.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List the reducers and clusterers with their parameters. A method is a pair of them, like umap/hdbscan."""
     from traube.methods import CLUSTERERS, REDUCERS, grid
 
     parts: list[dict[str, Any]] = [
@@ -195,12 +222,22 @@ def methods(as_json: Json = False) -> None:
         for kind, registry in (("reducer", REDUCERS), ("clusterer", CLUSTERERS))
         for name, part in registry.items()
     ]
-    pairs = [
-        {"part": "unsupported", "name": m.name, "parameters": m.unsupported()}
-        for m in grid(list(REDUCERS), list(CLUSTERERS))
-        if m.unsupported()
-    ]
-    print_rows(parts + pairs, as_json)
+    pairs: dict[str, str] = {
+        m.name: reason for m in grid(list(REDUCERS), list(CLUSTERERS)) if (reason := m.unsupported())
+    }
+    if as_json:
+        unsupported = [{"part": "unsupported", "name": n, "parameters": reason} for n, reason in pairs.items()]
+        print_json([*parts, *unsupported])
+        return
+    print_table(parts, fold={"parameters": 31})
+    if every:
+        out.print()
+        print_table(
+            [{"pair": name, "why it makes no sense": reason} for name, reason in pairs.items()],
+            fold={"why it makes no sense": 31},
+        )
+    else:
+        out.print(f"{len(pairs)} pairs make no sense: `traube methods --all` says which and why")
 
 
 @app.command()
@@ -214,8 +251,6 @@ def explain(
 
     Data, weights, parameters, seed, code, libraries and run of every cell that counts today; if none does, of the last ones that did.
     """
-    import json
-
     from traube.benchmark.params import load_params
     from traube.foundation import paths
     from traube.report.explain import explanations
@@ -223,13 +258,24 @@ def explain(
 
     rows = explanations(Store(paths.home() / "store"), load_params().protocols, task, model, method)
     if as_json:
-        print(json.dumps(rows, indent=1, default=str))  # noqa: T201
+        print_json(rows)
         return
     for row in rows:
         seed = "" if row["seed"] is None else f", seed {row['seed']}"
         out.rule(f"{row['reducer']}/{row['clusterer']}{seed}", align="left")
-        for key, value in row.items():
-            text = json.dumps(value) if isinstance(value, dict) else value
-            if key == "changed_since":
-                text = "; ".join(value) or "nothing: computed again today, it would be the same cell"
-            out.print(f"[bold]{key:>28}[/]  {escape(str(text))}", soft_wrap=True)
+        changes = "; ".join(row["changed_since"]) or "nothing: computed again today, it would be the same cell"
+        shown = Table.grid(padding=(0, 2, 0, 0))
+        shown.add_column(no_wrap=True, style="bold")
+        shown.add_column(overflow="fold")
+        for key, value in {**row, "changed_since": changes}.items():
+            shown.add_row(key, escape(_in_words(value)))
+        out.print(shown)
+
+
+def _in_words(value: Any) -> str:
+    """A value of a cell's record, as a person reads it."""
+    if not isinstance(value, dict):
+        return "-" if value in (None, "") else str(value)
+    if any(isinstance(part, dict) for part in value.values()):
+        return "\n".join(f"{name}: {_in_words(part)}" for name, part in value.items())
+    return ", ".join(f"{name}={_in_words(part)}" for name, part in value.items())

@@ -80,6 +80,7 @@ def tune(
 
     if trainer not in SEARCHED:
         raise unknown("trainer with a study", trainer, SEARCHED)
+    TRAINERS[trainer].with_changes(_values(recipe))  # a misspelt value is said at once
     _on_task(task, model, verbose, lambda launcher, name: launcher.tune(trainer, name, model, trials, _values(recipe)))
     found = known(open_study(study_file(paths.home() / "studies", trainer, task, model, _values(recipe)), trainer))
     best = {name: value for name, value in found.best.items() if name != "value"}
@@ -90,7 +91,11 @@ def tune(
 
 
 def _values(recipe: list[str] | None) -> dict[str, str]:
-    return dict(value.partition("=")[::2] for value in recipe or ())
+    values = [value.partition("=") for value in recipe or ()]
+    for name, sign, _ in values:
+        if not sign:
+            raise TraubeError(f"--set {name}: write a name and a value, like epochs=3")
+    return {name: value for name, _, value in values}
 
 
 def _on_task(task: str, model: str, verbose: bool, work: Callable[["Launcher", str], list[str]]) -> None:

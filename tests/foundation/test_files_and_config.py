@@ -175,13 +175,13 @@ class Outer(Strict):
         ("- a\n- b", "line 1: expected `key: value` lines"),
         ("", "line 1: expected `key: value` lines"),
         ("inner: {}", "line 1: name: Field required"),
-        ("name: a\nnaem: b", "line 2: naem: Extra inputs are not permitted (keys here: inner, name)"),
-        ("naem: b", "line 1: naem: Extra inputs are not permitted (keys here: inner, name)"),
+        ("name: a\nnaem: b", "line 2: naem: unknown key 'naem': did you mean name?"),
+        ("naem: b", "line 1: naem: unknown key 'naem': did you mean name?"),
         (
             "name: a\ninner:\n  x: {}\n  y:\n    seeds:\n    - 1\n    - two",
             "line 7: inner.y.seeds.1: Input should be a valid integer, unable to parse string as an integer",
         ),
-        ("name: a\ninner:\n  x:\n    sed: [1]", "line 4: inner.x.sed: Extra inputs are not permitted"),
+        ("name: a\ninner:\n  x:\n    sed: [1]", "line 4: inner.x.sed: unknown key 'sed': did you mean seeds?"),
     ],
 )
 def test_a_fault_in_yaml_is_named_by_file_line_and_key(tmp_path: Path, text: str, message: str) -> None:

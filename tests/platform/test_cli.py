@@ -90,6 +90,17 @@ def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards:
         (["leaderboard", "--task", "words"], "unknown scored task 'words'"),
         (["explain", "words", "bow"], "unknown scored task 'words'"),
         (["cluster", "no-such-file.txt"], "there is no such file"),
+        (["compare", "bow", "tfidf", "--task", "wordz"], "unknown task 'wordz': did you mean words"),
+        (["compare", "bow", "tfidf", "--metric", "nmii"], "unknown metric 'nmii': did you mean nmi"),
+        (["export", "--format", "mtebb"], "unknown format 'mtebb': did you mean mteb"),
+        (["promote", "words"], "unknown task with a registered model 'words': there are: none"),
+        (["rollback", "words"], "unknown task with a registered model 'words'"),
+        (["reproduce", "abc"], "`traube explain` shows the ids of cells"),
+        (["retry", "wwm-last"], "unknown checkpoint 'wwm-last'"),
+        (["train", "wwmm", "words"], "unknown trainer 'wwmm': did you mean wwm"),
+        (["train", "wwm", "words", "--set", "epoch=3"], "unknown value of wwm's recipe 'epoch': did you mean epochs"),
+        (["train", "wwm", "words", "--set", "epochs"], "--set epochs: write a name and a value, like epochs=3"),
+        (["tune", "cob", "words", "--set", "epoch=3"], "unknown value of cob's recipe 'epoch': did you mean epochs"),
     ],
 )
 def test_what_a_person_gets_wrong_is_one_clear_line(
@@ -106,7 +117,10 @@ def test_what_a_person_gets_wrong_is_one_clear_line(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (PARAMS.replace("reducers:", "reducer:"), "line 7: protocols.tiny.reducer"),
+        (
+            PARAMS.replace("reducers:", "reducer:"),
+            "line 7: protocols.tiny.reducer: unknown key 'reducer': did you mean reducers",
+        ),
         (PARAMS.replace("pca]", "pcaa]"), "line 7: protocols.tiny.reducers: unknown reducer 'pcaa': did you mean pca"),
         (PARAMS.replace("protocol: tiny", "protocol: large"), "line 2: protocol: unknown protocol 'large'"),
         ("tasks: [", "line 1"),
@@ -130,6 +144,13 @@ def test_a_malformed_card_names_the_line_and_the_key_and_stops_no_other_task(tra
     assert result.exit_code == 1
     assert "broken.yaml: line 3: label" in result.stderr
     assert "broken.yaml" in traube("tasks", "--json").stdout
+
+
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_a_trainer_that_needs_train_splits_says_so(traube: Traube, command: str) -> None:
+    result = traube(command, "cob", "words")
+    assert result.exit_code == 1
+    assert "cob learns from gold clusterings in train splits, and words has no train splits" in result.stderr
 
 
 def test_a_faulty_task_fails_with_its_check_and_exit_code(traube: Traube, cards: Path) -> None:
@@ -182,6 +203,28 @@ def test_lists_say_what_there_is(traube: Traube) -> None:
     assert models["minilm"] == "ready"
     assert models["sentence_t5_xxl"] == "to be downloaded"
     assert "none/hdbscan" in traube("methods", "--json").stdout
+
+
+def test_tables_fit_eighty_columns_and_cut_no_name(traube: Traube, cards: Path) -> None:
+    methods = ["none/hdbscan", "pca+umap/agglomerative", "none/agglomerative_cosine"]
+    assert traube("run", *(word for method in methods for word in ("--method", method))).exit_code == 0
+    shown = {
+        "leaderboard": ["bow", "best method"],
+        "leaderboard --all": ["bow", *methods],
+        "methods": ["agglomerative_average", "cluster_selection_method=eom", "`traube methods --all`"],
+        "methods --all": ["pca+umap/agglomerative_cosine"],
+        "models": ["paraphrase_multilingual_mpnet_base_v2", "to be downloaded"],
+        "tasks": ["words", "slvnwhrl/tenkgnad-clustering-s2s"],
+        "explain words bow": methods,
+        "run --dry-run": ["none/agglomerative"],
+        "doctor": ["params.yaml"],
+    }
+    for command, names in shown.items():
+        text = traube(*command.split()).stdout
+        assert max(map(len, text.splitlines())) <= 80, command
+        assert [name for name in names if name not in text] == []
+    assert "1 method makes no sense" in traube("leaderboard").stdout
+    assert "no room for: revision, source" in traube("models").stdout
 
 
 def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(traube: Traube, cards: Path) -> None:

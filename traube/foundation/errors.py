@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+LISTED = 30  # names that an error lists at most
+
 
 class TraubeError(Exception):
     """Something the user can mend. Shown as one line, without a traceback."""
@@ -21,8 +23,9 @@ class DoesNotFit(Unavailable):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> TraubeError:
-    """The error for a name that does not exist, with the names that are near it."""
+    """The error for a name that does not exist, with the names that are near it, or else the first of those that there are."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names) or 'none'}"
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names[:LISTED]) or 'none'}{more}"
     return TraubeError(f"unknown {kind} '{name}': {hint}")

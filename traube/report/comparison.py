@@ -11,6 +11,7 @@ from traube.foundation.errors import TraubeError, unknown
 from traube.metrics.significance import Sample, Test, difference, holm
 from traube.models import CORPUS_BOUND, model_cards
 from traube.store import Store
+from traube.tasks import get_source
 from traube.tasks.task import Task, TaskCard
 
 Decision = Literal["first", "promote", "keep", "hold"]
@@ -163,6 +164,7 @@ def _task_with_candidates(
     """A stored task and its candidates of today's cells."""
     card = store.card(task_name)
     if card is None or store.manifest(task_name) is None:
+        get_source(task_name)  # which names near ones, if there is no such task
         raise TraubeError("nothing is scored yet")
     task = store.task(card)
     if not task.labelled:
