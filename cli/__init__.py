@@ -30,7 +30,7 @@ class _Group(TyperGroup):
             err.print(f"[bold red]error:[/] {escape(in_words(error))}")
             sys.exit(1)
         except KeyboardInterrupt:
-            err.print("stopped; what is finished is kept, the same command goes on from there")
+            err.print("stopped: finished work is kept, and the same command continues from there")
             sys.exit(130)
 
 
@@ -39,8 +39,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
     rich_markup_mode="rich",
-    help="Which text embedding groups these texts best?\n\nStart with [bold]traube run[/], then [bold]traube leaderboard[/]. "
-    "Everything written lies below TRAUBE_HOME (default .traube/), raw data below TRAUBE_RAW (default data/raw/).",
+    help="Find out which text embedding groups your texts best.\n\nStart with [bold]traube run[/], then "
+    "[bold]traube leaderboard[/]. Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW "
+    "(default data/raw/).",
 )
 for _family in (run, show, compare, cluster, train, registry, exchange, release, doctor, dev):  # as `--help` lists them
     app.add_typer(_family.app)

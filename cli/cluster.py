@@ -1,4 +1,4 @@
-"""`traube cluster`: a person's own texts, grouped."""
+"""`traube cluster`: group one's own texts."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,20 +15,25 @@ app = typer.Typer()
 @app.command()
 def cluster(
     file: Annotated[
-        Path, typer.Argument(help="Texts: .txt (one a line), .csv, .tsv, .jsonl or .parquet.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A file of texts: .txt (one text a line), .csv, .tsv, .jsonl or .parquet.", show_default=False
+        ),
     ],
-    column: Annotated[str, typer.Option("--text", help="Column that holds the texts.")] = "text",
-    model: Annotated[str, typer.Option("--model", "-m", help="Any model of `traube models`.")] = "minilm",
-    method: Annotated[str, typer.Option(help="Reducer/clusterer, see `traube methods`.")] = "none/kmeans",
+    column: Annotated[str, typer.Option("--text", help="The column that holds the texts.")] = "text",
+    model: Annotated[str, typer.Option("--model", "-m", help="A model; `traube models` lists them.")] = "minilm",
+    method: Annotated[
+        str, typer.Option(help="A method: reducer/clusterer; `traube methods` lists them.")
+    ] = "none/kmeans",
     k: Annotated[
-        int | None, typer.Option("-k", help="Number of clusters. Default: the one with the best silhouette.")
+        int | None, typer.Option("-k", help="The number of clusters. Default: the one with the best silhouette.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 42,
+    seed: Annotated[int, typer.Option(help="The seed of everything random.")] = 42,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="CSV to write. Default: FILE with .clusters.csv.")
+        Path | None, typer.Option("--output", "-o", help="The CSV file to write. Default: FILE.clusters.csv.")
     ] = None,
 ) -> None:
-    """Group your own texts: writes text, cluster and distance, and prints what each cluster is about."""
+    """Group your own texts. Writes each text's cluster to a file and prints what each cluster is about."""
     import pandas as pd
 
     from traube.benchmark.params import load_params
@@ -62,7 +67,7 @@ def cluster(
         shown.add_row(str(c), str(sizes[c]), escape(", ".join(result.words[c])), examples)
     out.print(shown)
     if -1 in sizes:
-        out.print(f"{sizes[-1]} texts are noise (cluster -1)")
+        out.print(f"{sizes[-1]} texts belong to no cluster (noise, cluster -1)")
     if result.k_table is not None:
         out.print(
             "k was chosen by silhouette: "

@@ -15,17 +15,23 @@ app = typer.Typer()
 
 @app.command()
 def compare(
-    a: Annotated[str, typer.Argument(help="Model, or model:reducer/clusterer.", show_default=False)],
-    b: Annotated[str, typer.Argument(help="The same, to compare with.", show_default=False)],
+    a: Annotated[
+        str, typer.Argument(help="A model, or a model and a method: minilm:umap/hdbscan.", show_default=False)
+    ],
+    b: Annotated[str, typer.Argument(help="The model to compare it with, in the same form.", show_default=False)],
     task: Tasks = None,
     protocol: ProtocolName = None,
-    metric: Annotated[str | None, typer.Option(help="Another metric than each task's main one.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="A metric, like ari or acc/noise_dropped. Default: each task's main one.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say whether A is really better than B: paired tests, Holm-corrected over tasks.
+    """Test whether model A is better than model B: one paired test per task, Holm-corrected over the tasks.
 
-    Without a method, each model's best one on the task is taken. The test knows which texts the splits share. On a task with one
-    split it needs a protocol of two seeds or more (`seeds` in params.yaml) to know how far a seed matters.
+    Without a method, each model's best one on the task is used. The test
+    takes into account that splits share texts. On a task with a single split,
+    the protocol needs two seeds or more (`seeds` in params.yaml), or the test
+    cannot decide.
     """
     from traube.benchmark.params import load_params
     from traube.foundation import paths

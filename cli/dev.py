@@ -1,4 +1,4 @@
-"""`traube init` makes the home ready; `traube dev` runs the Dagster UI with its daemon, and the MLflow UI."""
+"""`traube init` prepares the home; `traube dev` runs the Dagster UI with its daemon, and the MLflow UI."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ app = typer.Typer()
 
 @app.command()
 def init() -> None:
-    """Make the home folder ready: the Dagster instance, the MLflow store and .env. `make setup` calls it."""
+    """Prepare TRAUBE_HOME and checkpoints/. `make setup` calls it; to call it again does no harm."""
     import dagster as dg
 
     from cli.launch import align, prepare
@@ -40,10 +40,10 @@ def init() -> None:
 
 @app.command()
 def dev(
-    port: Annotated[int, typer.Option(help="Port of the Dagster UI.")] = 3000,
-    mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI.")] = 5000,
+    port: Annotated[int, typer.Option(help="The port of the Dagster UI.")] = 3000,
+    mlflow_port: Annotated[int, typer.Option(help="The port of the MLflow UI.")] = 5000,
 ) -> None:
-    """Start the Dagster UI with its daemon, and MLflow, on 127.0.0.1. One Ctrl-C stops both."""
+    """Start Dagster (UI and daemon) and MLflow on 127.0.0.1. Ctrl-C stops both."""
     serve(port, mlflow_port)
 
 
@@ -59,10 +59,10 @@ def free_port(wanted: int, name: str, taken: int = 0) -> int:
             except OSError:
                 continue
         if port != wanted:
-            out.print(f"port {wanted} is taken; {name} goes to {port}")
+            out.print(f"port {wanted} is in use; {name} uses {port} instead")
         return port
     raise TraubeError(
-        f"no free port for {name} from {wanted} to {wanted + 19}; choose another one (`traube dev --help`)"
+        f"no port from {wanted} to {wanted + 19} is free for {name}; choose another one (`traube dev --help`)"
     )
 
 
@@ -108,7 +108,7 @@ def serve(port: int, mlflow_port: int) -> None:
         while all(child.poll() is None for child in children):
             time.sleep(0.5)
         name, code = next((n, c.returncode) for n, c in zip(names, children, strict=True) if c.poll() is not None)
-        raise TraubeError(f"{name} ended by itself with code {code}; its messages are above")
+        raise TraubeError(f"{name} stopped unexpectedly with exit code {code}; its messages are above")
     except KeyboardInterrupt:
         out.print("stopping")
     finally:

@@ -1,4 +1,4 @@
-"""Results in the form of MTEB, written and read: `export`, `import`."""
+"""Results in MTEB's format: `export` writes them, `import` reads them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +12,13 @@ app = typer.Typer()
 
 @app.command("export")
 def export_results(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path("results"),
-    kind: Annotated[str, typer.Option("--format", help="Only mteb so far.")] = "mteb",
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("results"),
+    kind: Annotated[str, typer.Option("--format", help="The format; only mteb so far.")] = "mteb",
     method: Annotated[
-        str, typer.Option(help="MTEB has one method a task; its own is the default.")
+        str, typer.Option(help="A method: MTEB's files hold one. Default: MTEB's own.")
     ] = "none/minibatch_kmeans",
 ) -> None:
-    """Write scores as MTEB's result files: OUTPUT/<org>__<model>/<revision>/<Task>.json."""
+    """Write scores in MTEB's format: OUTPUT/<org>__<model>/<revision>/<Task>.json."""
     from traube.benchmark.params import load_params
     from traube.foundation import paths
     from traube.foundation.errors import unknown
@@ -34,13 +34,16 @@ def export_results(
 @app.command("import")
 def import_results(
     path: Annotated[
-        Path, typer.Argument(help="Result file, folder of them, or .jsonl(.gz) of rows.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A result file, a folder of result files, or a .jsonl(.gz) with one result a line.", show_default=False
+        ),
     ],
 ) -> None:
-    """Read MTEB results as published rows, which `traube leaderboard --imported` shows beside the measured ones."""
+    """Read results in MTEB's format. `traube leaderboard --imported` shows them beside your own."""
     from traube.foundation import paths
     from traube.report.exchange import import_mteb
     from traube.store import Store
 
     rows = import_mteb(Store(paths.home() / "store"), path)
-    out.print(f"{len(rows)} published results of {rows['model'].nunique()} models on {rows['task'].nunique()} tasks")
+    out.print(f"imported {len(rows)} results of {rows['model'].nunique()} models on {rows['task'].nunique()} tasks")

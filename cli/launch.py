@@ -145,7 +145,7 @@ class Launcher:
         )
         if _interrupted(result):
             # Dagster calls an interrupted run in this process a failure; it is a cancellation, and raises no alarm
-            self.instance.report_run_canceled(result.dagster_run, "stopped by Ctrl-C")
+            self.instance.report_run_canceled(result.dagster_run, "stopped with Ctrl-C")
             raise KeyboardInterrupt
         return [] if result.success else _errors(result)
 

@@ -38,7 +38,7 @@ def print_unavailable(reasons: Mapping[str, str]) -> None:
 
 
 def print_outdated() -> int:
-    """Say that stored cells no longer count because the code or a library that computes them is another now; how many."""
+    """Print how many stored cells no longer count because the code or a library has changed since; return the number."""
     from traube.benchmark.current import outdated
     from traube.foundation import paths
     from traube.store import Store
@@ -46,8 +46,8 @@ def print_outdated() -> int:
     number = outdated(Store(paths.home() / "store").cells())
     if number:
         err.print(
-            f"{number} stored cells were computed by other versions of Traube or its libraries. They are kept, and not shown "
-            "beside today's; `traube run` computes what it is asked for again (`traube explain` names the versions)."
+            f"{number} stored cells were computed with other versions of Traube or its libraries. They are kept but not shown; "
+            "`traube run` computes them again with today's versions, and `traube explain` names both."
         )
     return number
 

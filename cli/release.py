@@ -20,8 +20,10 @@ class Stage(StrEnum):
 
 
 @app.command()
-def release(stage: Annotated[Stage, typer.Argument(help="One stage; `dvc repro` runs those that are needed.")]) -> None:
-    """One stage of the release pipeline, which writes to release/. `make demo` and `dvc repro` call it."""
+def release(
+    stage: Annotated[Stage, typer.Argument(help="The stage; `dvc repro` runs the stages that are needed.")],
+) -> None:
+    """Run one stage of the release pipeline, which writes to release/. `make demo` and `dvc repro` call it."""
     stages = {Stage.datasets: _datasets, Stage.validate: _validate, Stage.benchmark: _benchmark, Stage.report: _report}
     stages[stage]()
 

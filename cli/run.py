@@ -24,12 +24,13 @@ def run(
     method: Methods = None,
     seed: Seeds = None,
     protocol: ProtocolName = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be computed, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be computed.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Compute what is missing of the benchmark, and publish leaderboard and report.
+    """Compute the missing cells of the benchmark, then update the leaderboard and the report.
 
-    What is stored is never computed again; a stopped run goes on where it was. Runs show up in the Dagster UI (`make dev`).
+    Stored cells are never computed again, and a stopped run continues where
+    it stopped. The Dagster UI (`traube dev`) shows every run.
     """
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, plan, wanted_models
@@ -78,7 +79,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
 
     with bars(hidden=verbose) as (progress, set_total), Launcher(progress, verbose) as launcher:
         for lost in launcher.lost:
-            err.print(f"the run {lost} was lost (its process is gone); its finished cells are kept")
+            err.print(f"run {lost} was lost: its process no longer exists. Its finished cells are kept")
         errors, touched = _evaluate(launcher, request, store, before, set_total)
         errors += launcher.publish(touched if narrow else None)
     print_errors(errors)
@@ -124,7 +125,7 @@ def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
 
 def _print_plan(plan: "Plan") -> None:
     for name in plan.unread:
-        out.print(f"read     {name} (its cells are known then)")
+        out.print(f"read     {name} (which of its cells are missing is known afterwards)")
     for model, by_task in plan.missing.items():
         for task, cells in by_task.items():
             out.print(f"evaluate {model} on {task}: {len(cells)} cells")
@@ -139,9 +140,9 @@ def _print_plan(plan: "Plan") -> None:
 
 @app.command()
 def reproduce(
-    cell: Annotated[str, typer.Argument(help="Id of a cell, or its beginning; `traube explain` shows ids.")],
+    cell: Annotated[str, typer.Argument(help="The id of a cell, or the start of one; `traube explain` shows ids.")],
 ) -> None:
-    """Compute a cell again from scratch, and say whether it is equal. Exit code 1 if it is not."""
+    """Compute a stored cell again and check that the result is the same. Exit code 1 if it is not."""
     from traube.benchmark.params import load_params
     from traube.foundation import paths
     from traube.models import EmbeddingCache
@@ -152,8 +153,8 @@ def reproduce(
         cache = EmbeddingCache(paths.home() / "embeddings")
         found = again(Store(paths.home() / "store"), cache, load_params().protocols, cell, progress)
     for change in found.changed:
-        out.print(f"changed since: {escape(change)}")
-    clusters = "every cluster is the same" if found.clusters_equal else "clusters differ"
+        out.print(f"changed since then: {escape(change)}")
+    clusters = "the clusters are the same" if found.clusters_equal else "the clusters differ"
     scores = f"{len(found.scores)} scores differ by at most {found.difference:.2g}"
     verdict = "[green]equal[/]" if found.equal else "[red]not equal[/]"
     out.print(

@@ -18,26 +18,23 @@ app = typer.Typer()
 
 @app.command()
 def leaderboard(
-    task: Annotated[
-        list[str] | None, typer.Option("--task", "-t", help="Only this task; may be given several times.")
-    ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option("--model", "-m", help="Only this model; may be given several times.")
-    ] = None,
+    task: Annotated[list[str] | None, typer.Option("--task", "-t", help="Only this task; repeat for more.")] = None,
+    model: Annotated[list[str] | None, typer.Option("--model", "-m", help="Only this model; repeat for more.")] = None,
     protocol: Annotated[str | None, typer.Option("--protocol", "-p", help="Only this protocol.")] = None,
     metric: Annotated[
-        str | None, typer.Option(help="Another metric than each task's main one, like acc/noise_as_cluster.")
+        str | None, typer.Option(help="A metric, like ari or acc/noise_dropped. Default: each task's main one.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best one.")] = False,
     as_json: Json = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     show_imported: Annotated[
-        bool, typer.Option("--imported", help="Show what was imported (`traube import`) as tables of its own.")
+        bool, typer.Option("--imported", help="Also show imported results (`traube import`), in tables of their own.")
     ] = False,
 ) -> None:
-    """Show each model's best method, with its 95 % interval over splits, by task and level.
+    """Show how well each model's best method groups the texts of each task, with a 95 % confidence interval.
 
-    Methods and seeds that were asked for beside a protocol's own are shown under "<protocol>, own choice".
+    Results of methods and seeds that are not part of a protocol appear under
+    "<protocol>, own choice".
     """
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, plan, wanted_models
@@ -53,7 +50,7 @@ def leaderboard(
     table = build(store, todo.unavailable, metric, params.protocols)
     if metric and not (table["status"] == "done").any():
         raise TraubeError(
-            f"there is no score by {metric}: silhouette is of tasks without labels, all others of tasks with labels"
+            f"no task is scored by {metric}: silhouette is for tasks without labels, all other metrics for tasks with labels"
         )
     for column, wanted in (("task", task), ("model", model), ("protocol", [protocol] if protocol else None)):
         scored = sorted({name for name in table[column].dropna() if name})
@@ -76,7 +73,7 @@ def leaderboard(
 def _print_leaderboard(table: Any, every: bool) -> None:
     done = table[table["status"] == "done"]
     if not print_outdated() and done.empty:
-        out.print("Nothing has been evaluated yet: traube run")
+        out.print("Nothing has been evaluated yet. Start with `traube run`.")
     for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"]):
         first = rows.iloc[0]
         splits = "1 split" if first["splits"] == 1 else f"{int(first['splits'])} splits"
@@ -90,7 +87,7 @@ def _print_leaderboard(table: Any, every: bool) -> None:
             out.print(f"[dim]interval and places: {escape(note)}[/]")
         out.print()
     if len(done):
-        out.print("[dim]#: the places that the data allow; models whose places overlap are ties[/]")
+        out.print("[dim]#: the places that a model may have, given the data; models whose places overlap are tied[/]")
     if done["seen"].any():
         out.print("[dim]\N{DAGGER}: trained on the task's texts, without labels[/]")
     _print_absent(table[table["status"] != "done"].astype(object).fillna(""), every)
@@ -159,7 +156,7 @@ def _print_imported(store: "Store", tasks: list[str] | None) -> None:
 
 @app.command()
 def tasks(as_json: Json = False) -> None:
-    """List the tasks, and whether their raw data is there."""
+    """List the tasks and whether their raw data is on this machine."""
     from traube.tasks import card_errors, sources
 
     rows: list[dict[str, Any]] = [
@@ -184,7 +181,7 @@ def tasks(as_json: Json = False) -> None:
 
 @app.command()
 def models(as_json: Json = False) -> None:
-    """List the models, and whether their weights are on this machine."""
+    """List the models and whether their weights are on this machine."""
     from traube.foundation.errors import Unavailable
     from traube.models import model_cards
     from traube.models.transformer import check_folder, locate
@@ -211,7 +208,9 @@ def models(as_json: Json = False) -> None:
 
 @app.command()
 def methods(
-    every: Annotated[bool, typer.Option("--all", help="Also list the pairs that make no sense, and why.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also list the pairs that make no sense, with the reason.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List the reducers and clusterers with their parameters. A method is a pair of them, like umap/hdbscan."""
@@ -237,19 +236,20 @@ def methods(
             fold={"why it makes no sense": 31},
         )
     else:
-        out.print(f"{len(pairs)} pairs make no sense: `traube methods --all` says which and why")
+        out.print(f"{len(pairs)} pairs make no sense; `traube methods --all` lists them with the reason")
 
 
 @app.command()
 def explain(
-    task: str,
-    model: str,
-    method: Annotated[str | None, typer.Argument(help="Like umap/hdbscan.")] = None,
+    task: Annotated[str, typer.Argument(help="A task.", show_default=False)],
+    model: Annotated[str, typer.Argument(help="A model.", show_default=False)],
+    method: Annotated[str | None, typer.Argument(help="A method, like umap/hdbscan. Default: all.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say where the numbers of a task and a model come from, and what has changed since they were computed.
+    """Show where the scores of a model on a task come from, and what has changed since they were computed.
 
-    Data, weights, parameters, seed, code, libraries and run of every cell that counts today; if none does, of the last ones that did.
+    For each cell: data, weights, parameters, seed, code, libraries and run.
+    If no cell counts today, the last ones that did.
     """
     from traube.benchmark.params import load_params
     from traube.foundation import paths
@@ -263,7 +263,7 @@ def explain(
     for row in rows:
         seed = "" if row["seed"] is None else f", seed {row['seed']}"
         out.rule(f"{row['reducer']}/{row['clusterer']}{seed}", align="left")
-        changes = "; ".join(row["changed_since"]) or "nothing: computed again today, it would be the same cell"
+        changes = "; ".join(row["changed_since"]) or "nothing: today the same cell would be computed"
         shown = Table.grid(padding=(0, 2, 0, 0))
         shown.add_column(no_wrap=True, style="bold")
         shown.add_column(overflow="fold")

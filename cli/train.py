@@ -21,22 +21,25 @@ def train(
     trainer: Annotated[
         str,
         typer.Argument(
-            help="Without labels: wwm (whole-word masking), tsdae (denoising). On gold clusterings: cob, triplet, untrained.",
+            help="Without labels: wwm (whole-word masking) or tsdae (denoising). With labels: cob, triplet or untrained.",
             show_default=False,
         ),
     ],
-    task: Annotated[str, typer.Argument(help="What is trained on.", show_default=False)],
+    task: Annotated[str, typer.Argument(help="The task to train on.", show_default=False)],
     model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
     recipe: Annotated[
-        list[str] | None, typer.Option("--set", help="A value of the recipe, like epochs=3. Default: the paper's.")
+        list[str] | None,
+        typer.Option("--set", help="A value of the recipe, like epochs=3; repeat for more. Default: the paper's."),
     ] = None,
-    unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also train on texts that have no labels.")] = False,
+    unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also use the task's texts without labels.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Train a model on a task; what is left in checkpoints/ is a model like any other.
+    """Train a model on a task. The result is a checkpoint in checkpoints/, which is a model like any other.
 
-    wwm and tsdae continue its pre-training on the task's texts. cob and triplet learn from the labels of its train splits, and are
-    validated on its validation splits. A training that was stopped goes on from its last saved step, with the same result.
+    wwm and tsdae continue the model's pre-training on the texts of the task.
+    cob and triplet learn from the labels of its train splits and are
+    validated on its validation splits. A stopped training continues from its
+    last saved step, with the same result.
     """
     from traube.foundation import paths
     from traube.tasks import get_source
@@ -53,26 +56,28 @@ def train(
         f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
     )
     out.print(f"{escape(str(left.last))} and {escape(left.best.name)}", soft_wrap=True)
-    out.print("`traube run` evaluates what lies in checkpoints/; so does the sensor of `traube dev`.")
+    out.print("`traube run` evaluates the models in checkpoints/; while `traube dev` runs, that happens by itself.")
 
 
 @app.command()
 def tune(
-    trainer: Annotated[str, typer.Argument(help="cob.", show_default=False)],
-    task: Annotated[str, typer.Argument(help="What is trained on.", show_default=False)],
+    trainer: Annotated[str, typer.Argument(help="The trainer: cob.", show_default=False)],
+    task: Annotated[str, typer.Argument(help="The task to train on.", show_default=False)],
     model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
     trials: Annotated[
-        int, typer.Option(min=1, help="Finished trials that the study shall have, earlier ones counted.")
+        int,
+        typer.Option(min=1, help="The number of finished trials that the study is to reach, counting earlier ones."),
     ] = 20,
     recipe: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A value that is not searched, like epochs=2. Default: the paper's."),
+        typer.Option("--set", help="A fixed value, like epochs=2; repeat for more. Default: the paper's."),
     ] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Search for a trainer's best recipe on a task by Optuna; validation splits judge, and poor trials are stopped early.
+    """Search for a trainer's best recipe on a task with Optuna, judged by the validation splits.
 
-    The study is kept: it goes on where it was stopped. `traube train` takes what it finds by --set.
+    Poor trials are stopped early. The study is kept and can be continued.
+    Pass what it finds to `traube train` with --set.
     """
     from traube.foundation import paths
     from traube.training import TRAINERS

@@ -61,7 +61,7 @@ def test_a_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a device that is always full")
 def test_a_full_disk_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "scores.parquet"
-    message = f"^{path}: the disk is full: free some space and run again; what is finished is kept$"
+    message = f"^{path}: the disk is full: delete something and run the command again; finished work is kept$"
     with pytest.raises(TraubeError, match=message), atomic(path), Path("/dev/full").open("wb") as file:
         file.write(b"scores")
     assert names(tmp_path) == []
@@ -70,9 +70,9 @@ def test_a_full_disk_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (errno.EROFS, "the file system is read-only: point TRAUBE_HOME at a folder that can be written"),
-        (errno.EACCES, "no permission to write: point TRAUBE_HOME at a folder that can be written"),
-        (errno.EDQUOT, "the disk quota is used up: free some space and run again; what is finished is kept"),
+        (errno.EROFS, "the file system is read-only: set TRAUBE_HOME to a folder that can be written to"),
+        (errno.EACCES, "no permission to write: set TRAUBE_HOME to a folder that can be written to"),
+        (errno.EDQUOT, "the disk quota is used up: delete something and run the command again; finished work is kept"),
     ],
 )
 def test_a_folder_that_cannot_be_written_is_one_line(

@@ -165,7 +165,7 @@ def test_a_home_that_cannot_be_written_is_said_so(traube: Traube, monkeypatch: p
     result = traube("run")
     assert result.exit_code == 1
     assert "/dev/null/traube" in result.stderr
-    assert "point TRAUBE_HOME at a folder that can be written" in result.stderr
+    assert "set TRAUBE_HOME to a folder that can be written to" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
 
 
@@ -267,7 +267,7 @@ def test_ctrl_c_loses_only_what_is_in_flight_and_is_no_failure(cards: Path, home
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command goes on from there" in " ".join(errors.split())
+    assert "the same command continues from there" in " ".join(errors.split())
     kept = {path: path.stat().st_mtime_ns for path in results.glob("*.assignments.parquet")}
     assert 4 <= len(kept) < 8
 

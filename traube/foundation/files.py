@@ -1,4 +1,4 @@
-"""Files that are whole or absent, locks that die with their process, and content hashes."""
+"""Files that are written whole or not at all, locks that end with their process, and content hashes."""
 
 import errno
 import hashlib
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _EXPLAINED = {
-    errno.ENOSPC: "the disk is full: free some space and run again; what is finished is kept",
-    errno.EROFS: "the file system is read-only: point TRAUBE_HOME at a folder that can be written",
-    errno.EACCES: "no permission to write: point TRAUBE_HOME at a folder that can be written",
-    errno.ENOTDIR: "a part of it is no folder: point TRAUBE_HOME at a folder that can be written",
-    errno.ENOENT: "it cannot be made there: point TRAUBE_HOME at a folder that can be written",
-    errno.EDQUOT: "the disk quota is used up: free some space and run again; what is finished is kept",
+    errno.ENOSPC: "the disk is full: delete something and run the command again; finished work is kept",
+    errno.EROFS: "the file system is read-only: set TRAUBE_HOME to a folder that can be written to",
+    errno.EACCES: "no permission to write: set TRAUBE_HOME to a folder that can be written to",
+    errno.ENOTDIR: "a part of this path is not a folder: set TRAUBE_HOME to a folder that can be written to",
+    errno.ENOENT: "it cannot be created there: set TRAUBE_HOME to a folder that can be written to",
+    errno.EDQUOT: "the disk quota is used up: delete something and run the command again; finished work is kept",
 }
 
 

@@ -56,7 +56,9 @@ def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, fo
     cells = cells[cells["status"] == "done"]
     methods = cells["reducer"] + "/" + cells["clusterer"]
     if len(cells) and method not in set(methods):
-        raise unknown("scored method", method, set(methods))
+        raise TraubeError(
+            f"{unknown('scored method', method, set(methods))} (`traube run --method {method}` scores it)"
+        )
     cells = cells[methods == method]
     scores = store.scores(cells, [V_MEASURE, "ami/noise_as_cluster"]).merge(cells, on="cell_id")
     written = []
@@ -71,7 +73,7 @@ def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, fo
         write_json(path, _result(card, rows))
         written.append(path)
     if not written:
-        raise TraubeError("nothing is scored yet: `traube run`")
+        raise TraubeError(f"nothing is scored by {method} yet: `traube run --method {method}`")
     return written
 
 
