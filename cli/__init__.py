@@ -1,8 +1,9 @@
 """The command `traube`: run the benchmark and read its results without a UI.
 
-One file per family of commands. A command reads its arguments, asks the library, and prints the answer; what it asks is
-answered in `traube/`, and runs of the Dagster graph are started in `cli/launch.py`. Heavy imports (dagster, mlflow, pandas,
-torch) are inside the commands, so that `--help` is quick.
+One file per family of commands. A command reads its arguments, asks the library, and prints the
+answer; what it asks is answered in `traube/`, and runs of the Dagster graph are started in
+`cli/launch.py`. Heavy imports (dagster, mlflow, pandas, torch) are inside the commands, so that
+`--help` is quick.
 """
 
 import sys

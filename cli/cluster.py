@@ -33,7 +33,9 @@ def cluster(
         Path | None, typer.Option("--output", "-o", help="The CSV file to write. Default: FILE.clusters.csv.")
     ] = None,
 ) -> None:
-    """Group your own texts. Writes each text's cluster to a file and prints what each cluster is about."""
+    """Group your own texts. Writes each text's cluster to a file and prints what each cluster is
+    about.
+    """
     import pandas as pd
 
     from traube.benchmark.params import load_params

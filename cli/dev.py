@@ -1,4 +1,6 @@
-"""`traube init` prepares the home; `traube dev` runs the Dagster UI with its daemon, and the MLflow UI."""
+"""`traube init` prepares the home; `traube dev` runs the Dagster UI with its daemon, and the MLflow
+UI.
+"""
 
 import os
 import signal
@@ -93,11 +95,13 @@ def serve(port: int, mlflow_port: int) -> None:
         "DAGSTER_DISABLE_TELEMETRY": "true",
         "PYTHONWARNINGS": "ignore",
     }
-    # all mean: stop (a closed terminal hangs up; a shell that starts this in the background has told it to ignore Ctrl-C)
+    # all mean: stop (a closed terminal hangs up; a shell that starts this in the background has
+    # told it to ignore Ctrl-C)
     for stopping in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stopping, signal.default_int_handler)
-    # in the home, since dagster lets a .env of the folder it starts in overrule the environment: that of the project may name
-    # another home. A session of their own, so that Ctrl-C reaches this process alone, and each child's children are stopped with it
+    # in the home, since dagster lets a .env of the folder it starts in overrule the environment:
+    # that of the project may name another home. A session of their own, so that Ctrl-C reaches this
+    # process alone, and each child's children are stopped with it
     names = ("Dagster", "MLflow")
     children = [
         subprocess.Popen(c, env=environment, cwd=paths.home(), start_new_session=True)  # noqa: S603

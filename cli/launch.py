@@ -1,4 +1,6 @@
-"""Runs of the Dagster graph, started from the command line: in this process, on the instance that the UI shows."""
+"""Runs of the Dagster graph, started from the command line: in this process, on the instance that
+the UI shows.
+"""
 
 import os
 from collections.abc import Collection, Sequence
@@ -21,7 +23,9 @@ from traube.methods import get_reducer
 
 
 def prepare() -> None:
-    """Make the home and checkpoints/, so that the command line, `dagster dev` and MLflow all meet the same history."""
+    """Make the home and checkpoints/, so that the command line, `dagster dev` and MLflow all meet
+    the same history.
+    """
     home, project = paths.home(), paths.PROJECT
     instance = home / "dagster"
     with explained(home):
@@ -76,7 +80,9 @@ class Launcher:
         self.instance.dispose()
 
     def warm_up(self, request: Request) -> None:
-        """Have the workers start, and import what the request's reducers need, while this process does something else."""
+        """Have the workers start, and import what the request's reducers need, while this process
+        does something else.
+        """
         methods = request.methods or request.protocol.methods()
         workers.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
 
@@ -109,11 +115,13 @@ class Launcher:
         return self._execute("tune", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
-        """Rebuild leaderboard and report, and the registry and the papers' tables. Returns the errors, one line each.
+        """Rebuild leaderboard and report, and the registry and the papers' tables. Returns the
+        errors, one line each.
 
         Parameters
         ----------
-        tasks : all that has changed: what is made of other tasks alone stays as it is. By default everything is rebuilt
+        tasks : all that has changed: what is made of other tasks alone stays as it is. By default
+            everything is rebuilt
         """
         if tasks is None:
             return self._execute("publish", None)
@@ -144,7 +152,8 @@ class Launcher:
             **options,
         )
         if _interrupted(result):
-            # Dagster calls an interrupted run in this process a failure; it is a cancellation, and raises no alarm
+            # Dagster calls an interrupted run in this process a failure; it is a cancellation, and
+            # raises no alarm
             self.instance.report_run_canceled(result.dagster_run, "stopped with Ctrl-C")
             raise KeyboardInterrupt
         return [] if result.success else _errors(result)

@@ -1,4 +1,6 @@
-"""What the commands print with: the two consoles, tables of rows, progress bars, and lines that several commands say."""
+"""What the commands print with: the two consoles, tables of rows, progress bars, and lines that
+several commands say.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +40,9 @@ def print_unavailable(reasons: Mapping[str, str]) -> None:
 
 
 def print_outdated() -> int:
-    """Print how many stored cells no longer count because the code or a library has changed since; return the number."""
+    """Print how many stored cells no longer count because the code or a library has changed since;
+    return the number.
+    """
     from traube.benchmark.current import outdated
     from traube.foundation import paths
     from traube.store import Store
@@ -54,7 +58,9 @@ def print_outdated() -> int:
 
 @contextmanager
 def bars(hidden: bool = False) -> Iterator[tuple[Any, Any]]:
-    """Live progress: all cells, and the stage at work. Yields what the engine reports to, and how to set the number of cells."""
+    """Live progress: all cells, and the stage at work. Yields what the engine reports to, and how
+    to set the number of cells.
+    """
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -112,7 +118,8 @@ def print_table(
     ----------
     rows : cells by column; all rows have the same columns
     fold : columns that may take several lines, and the width that each needs at least
-    optional : columns that are left out where there is no room, the least needed first; a line says so
+    optional : columns that are left out where there is no room, the least needed first; a line says
+        so
     """
     if title:
         out.print(f"[italic]{escape(title)}[/]")

@@ -1,4 +1,6 @@
-"""Which clustering is served (`promote`, `rollback`), and a checkpoint that is to be evaluated again (`retry`)."""
+"""Which clustering is served (`promote`, `rollback`), and a checkpoint that is to be evaluated
+again (`retry`).
+"""
 
 from typing import Annotated
 

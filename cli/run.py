@@ -1,4 +1,6 @@
-"""`traube run` computes what is missing of the benchmark; `traube reproduce` computes a stored cell again."""
+"""`traube run` computes what is missing of the benchmark; `traube reproduce` computes a stored cell
+again.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated
@@ -60,7 +62,8 @@ def run(
 
 
 def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = False) -> bool:
-    """Run datasets, evaluate and publish as far as they are needed, and say so; whether all went well.
+    """Run datasets, evaluate and publish as far as they are needed, and say so; whether all went
+    well.
 
     Parameters
     ----------
@@ -73,7 +76,8 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     if current and not before.unread and not before.count:
         out.print(f"Nothing is missing: {before.total} cells are up to date.")
         return True
-    # of tables that show all that is stored, only those of the tasks that this run touches are rebuilt
+    # of tables that show all that is stored, only those of the tasks that this run touches are
+    # rebuilt
     narrow = current or store.cells().empty
     from cli.launch import Launcher  # only now: Dagster takes a second to import
 
@@ -89,7 +93,9 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
 def _evaluate(
     launcher: "Launcher", request: "Request", store: "Store", before: "Plan", set_total: Callable[[int], None]
 ) -> tuple[list[str], set[str]]:
-    """Read what is unread and evaluate what is missing; the errors, and the tasks that were touched."""
+    """Read what is unread and evaluate what is missing; the errors, and the tasks that were
+    touched.
+    """
     from traube.benchmark.plan import plan
 
     if before.unread or before.count:
@@ -111,7 +117,9 @@ def _evaluate(
 
 
 def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
-    """Download the tasks and models that were named on the command line and are not on this machine."""
+    """Download the tasks and models that were named on the command line and are not on this
+    machine.
+    """
     from traube.models import load_model
     from traube.models.transformer import Transformer
     from traube.tasks import get_source

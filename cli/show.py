@@ -31,7 +31,8 @@ def leaderboard(
         bool, typer.Option("--imported", help="Also show imported results (`traube import`), in tables of their own.")
     ] = False,
 ) -> None:
-    """Show how well each model's best method groups the texts of each task, with a 95 % confidence interval.
+    """Show how well each model's best method groups the texts of each task, with a 95 % confidence
+    interval.
 
     Results of methods and seeds that are not part of a protocol appear under
     "<protocol>, own choice".
@@ -111,7 +112,9 @@ def _scored(row: Any, method: str) -> dict[str, str]:
 
 
 def _print_absent(rows: Any, every: bool) -> None:
-    """What has no score and why: unsupported pairs in one line, or a line each if `every` row is shown."""
+    """What has no score and why: unsupported pairs in one line, or a line each if `every` row is
+    shown.
+    """
     unsupported = rows["status"] == "unsupported"
     pairs = sorted(set(rows.loc[unsupported, "method"]))
     if pairs and not every:
@@ -213,7 +216,9 @@ def methods(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the reducers and clusterers with their parameters. A method is a pair of them, like umap/hdbscan."""
+    """List the reducers and clusterers with their parameters. A method is a pair of them, like
+    umap/hdbscan.
+    """
     from traube.methods import CLUSTERERS, REDUCERS, grid
 
     parts: list[dict[str, Any]] = [
@@ -246,7 +251,8 @@ def explain(
     method: Annotated[str | None, typer.Argument(help="A method, like umap/hdbscan. Default: all.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show where the scores of a model on a task come from, and what has changed since they were computed.
+    """Show where the scores of a model on a task come from, and what has changed since they were
+    computed.
 
     For each cell: data, weights, parameters, seed, code, libraries and run.
     If no cell counts today, the last ones that did.

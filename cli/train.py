@@ -34,7 +34,8 @@ def train(
     unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also use the task's texts without labels.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Train a model on a task. The result is a checkpoint in checkpoints/, which is a model like any other.
+    """Train a model on a task. The result is a checkpoint in checkpoints/, which is a model like
+    any other.
 
     wwm and tsdae continue the model's pre-training on the texts of the task.
     cob and triplet learn from the labels of its train splits and are

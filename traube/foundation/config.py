@@ -60,7 +60,9 @@ def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> list[tuple[tuple[An
 
 
 def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], int]) -> M:
-    """Validate `value` as `model`; the error names the file, the line and the key of the first problem."""
+    """Validate `value` as `model`; the error names the file, the line and the key of the first
+    problem.
+    """
     try:
         return model.model_validate(value)
     except ValidationError as error:

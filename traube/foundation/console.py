@@ -1,4 +1,6 @@
-"""The console script `traube`. The command itself (`cli/`) lies beside this package in a checkout, and in no wheel."""
+"""The console script `traube`. The command itself (`cli/`) lies beside this package in a checkout,
+and in no wheel.
+"""
 
 import sys
 from importlib import import_module

@@ -11,7 +11,9 @@ class TraubeError(Exception):
 
 
 class Unavailable(TraubeError):
-    """A task or model that exists but cannot be used on this machine: its raw data or weights are missing."""
+    """A task or model that exists but cannot be used on this machine: its raw data or weights are
+    missing.
+    """
 
 
 class Unsupported(TraubeError):
@@ -23,7 +25,9 @@ class DoesNotFit(Unavailable):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> TraubeError:
-    """The error for a name that does not exist, with the names that are near it, or else the first of those that there are."""
+    """The error for a name that does not exist, with the names that are near it, or else the first
+    of those that there are.
+    """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""

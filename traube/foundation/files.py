@@ -1,4 +1,6 @@
-"""Files that are written whole or not at all, locks that end with their process, and content hashes."""
+"""Files that are written whole or not at all, locks that end with their process, and content
+hashes.
+"""
 
 import errno
 import hashlib
@@ -12,7 +14,8 @@ from uuid import uuid4
 
 from traube.foundation.errors import TraubeError
 
-# pandas takes a third of a second to import, and this module is part of every command, `--help` included
+# pandas takes a third of a second to import, and this module is part of every command, `--help`
+# included
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -44,7 +47,8 @@ def explained(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Give a temporary name to write to; on success it becomes `path` at once, on failure nothing is left.
+    """Give a temporary name to write to; on success it becomes `path` at once, on failure nothing
+    is left.
 
     Raises
     ------

@@ -1,5 +1,6 @@
-"""Where things are. In a checkout, paths are relative to it and never to the working directory, since Dagster's processes
-have several. Installed from a wheel, there is no checkout: everything lies below `~/.traube`, never in site-packages.
+"""Where things are. In a checkout, paths are relative to it and never to the working directory,
+since Dagster's processes have several. Installed from a wheel, there is no checkout: everything
+lies below `~/.traube`, never in site-packages.
 """
 
 import os
@@ -11,7 +12,9 @@ PROJECT = _BESIDE if IN_CHECKOUT else Path.home() / ".traube"
 
 
 def _from_environment(variable: str, default: Path) -> Path:
-    """The path that a variable names; a relative one is meant from the checkout or, without one, from the working directory."""
+    """The path that a variable names; a relative one is meant from the checkout or, without one,
+    from the working directory.
+    """
     value = os.environ.get(variable)
     if not value:
         return default
@@ -19,7 +22,9 @@ def _from_environment(variable: str, default: Path) -> Path:
 
 
 def home() -> Path:
-    """Everything written at run time: `TRAUBE_HOME`, by default `.traube/` in the project; without a checkout `~/.traube`."""
+    """Everything written at run time: `TRAUBE_HOME`, by default `.traube/` in the project; without
+    a checkout `~/.traube`.
+    """
     return _from_environment("TRAUBE_HOME", PROJECT / ".traube" if IN_CHECKOUT else PROJECT)
 
 
@@ -29,7 +34,9 @@ def raw() -> Path:
 
 
 def checkpoints() -> Path:
-    """Models that training wrote or people put here: `TRAUBE_CHECKPOINTS`, by default `checkpoints/` in the project."""
+    """Models that training wrote or people put here: `TRAUBE_CHECKPOINTS`, by default
+    `checkpoints/` in the project.
+    """
     return _from_environment("TRAUBE_CHECKPOINTS", PROJECT / "checkpoints")
 
 

@@ -1,7 +1,8 @@
-"""UMAP's machine code, kept on disk: numba compiles it anew in each process otherwise, for four CPU seconds.
+"""UMAP's machine code, kept on disk: numba compiles it anew in each process otherwise, for four CPU
+seconds.
 
-The code is the same, so are the coordinates, to the last bit. It lies below TRAUBE_HOME by the versions of umap-learn and
-numba; numba itself tells processors and signatures apart.
+The code is the same, so are the coordinates, to the last bit. It lies below TRAUBE_HOME by the
+versions of umap-learn and numba; numba itself tells processors and signatures apart.
 """
 
 from contextlib import suppress
@@ -14,7 +15,9 @@ from traube.foundation.versions import installed
 
 @lru_cache(maxsize=1)
 def keep_machine_code() -> None:
-    """From now on, this process reads UMAP's machine code from disk, or writes it there once it is compiled."""
+    """From now on, this process reads UMAP's machine code from disk, or writes it there once it is
+    compiled.
+    """
     import numba
     from umap import layouts, umap_
 
@@ -28,7 +31,8 @@ def keep_machine_code() -> None:
     config.CACHE_DIR = str(paths.home() / "compiled" / f"umap-{installed('umap-learn')}-numba-{installed('numba')}")
     try:
         for module, name in slow:
-            # no folder can be written to, or another umap-learn has no such function: it is compiled in memory
+            # no folder can be written to, or another umap-learn has no such function: it is
+            # compiled in memory
             with suppress(RuntimeError, AttributeError):
                 getattr(module, name).enable_caching()
     finally:
