@@ -11,6 +11,8 @@ RESERVED = ("papers", "checkpoints", "leaderboard", "report", "registry")
 
 NIGHT = "traube/night"  # tag of a run that is part of a night: the night's date
 
+OF_TASKS = "traube/tasks"  # metadata of a table that is made of these tasks alone: no other one changes it
+
 MODELS = dg.DynamicPartitionsDefinition(name="models")
 
 # what every night makes anew is late after a day and a bit, and amiss after a day and a half

@@ -2,11 +2,13 @@
 what a paper has is said there.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
 import pandas as pd
 
+from assets.common import OF_TASKS
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
@@ -23,15 +25,19 @@ def paper_assets() -> list[dg.AssetsDefinition]:
     return [
         asset
         for name, paper in papers().items()
-        for asset in (*(_table(name, t) for t in paper.tables), *(_figure(name, f) for f in paper.figures))
+        for asset in (
+            *(_table(name, t, paper.tasks) for t in paper.tables),
+            *(_figure(name, f, paper.tasks) for f in paper.figures),
+        )
     ]
 
 
-def _table(paper: str, table: Table) -> dg.AssetsDefinition:
+def _table(paper: str, table: Table, tasks: Sequence[str]) -> dg.AssetsDefinition:
     @dg.asset(
         key=["papers", paper, table.name],
         deps=["leaderboard"],
         group_name="papers",
+        metadata={OF_TASKS: list(tasks)} if tasks else {},
         kinds={"csv"},
         description=f"{table.description} {BESIDE}" if table.published else table.description,
     )
@@ -68,11 +74,12 @@ def _beside(rows: pd.DataFrame) -> dict[str, int | dg.MetadataValue]:
     }
 
 
-def _figure(paper: str, figure: Figure) -> dg.AssetsDefinition:
+def _figure(paper: str, figure: Figure, tasks: Sequence[str]) -> dg.AssetsDefinition:
     @dg.asset(
         key=["papers", paper, figure.name],
         deps=["leaderboard"],
         group_name="papers",
+        metadata={OF_TASKS: list(tasks)} if tasks else {},
         kinds={figure.kind},
         description=figure.description,
     )

@@ -1,4 +1,6 @@
-"""The Dagster UI with its daemon and the MLflow UI, as children of one command."""
+"""`traube init` prepares the home; `traube dev` runs the Dagster UI with its daemon, and the MLflow
+UI.
+"""
 
 import os
 import signal
@@ -8,20 +10,46 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
-import dagster as dg
-from rich.console import Console
+import typer
 
-from cli.launch import align, prepare
-from resources.tracking import connect, default_uri
+from cli.printing import out
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 
 HOST = "127.0.0.1"
 SECONDS_TO_STOP = 20
 
+app = typer.Typer()
 
-def free_port(wanted: int, name: str, console: Console, taken: int = 0) -> int:
+
+@app.command()
+def init() -> None:
+    """Prepare TRAUBE_HOME and checkpoints/. `make setup` calls it; to call it again does no harm."""
+    import dagster as dg
+
+    from cli.launch import align, prepare
+    from resources.tracking import connect, default_uri
+    from traube.methods.estimators.compiled import compile_umap
+
+    prepare()
+    connect(default_uri())
+    with dg.DagsterInstance.get() as instance:
+        align(instance)
+    compile_umap()
+
+
+@app.command()
+def dev(
+    port: Annotated[int, typer.Option(help="The port of the Dagster UI.")] = 3000,
+    mlflow_port: Annotated[int, typer.Option(help="The port of the MLflow UI.")] = 5000,
+) -> None:
+    """Start Dagster (UI and daemon) and MLflow on 127.0.0.1. Ctrl-C stops both."""
+    serve(port, mlflow_port)
+
+
+def free_port(wanted: int, name: str, taken: int = 0) -> int:
     """The port, or the next free one that is not `taken`; says so."""
     for port in range(wanted, wanted + 20):
         if port == taken:
@@ -33,21 +61,26 @@ def free_port(wanted: int, name: str, console: Console, taken: int = 0) -> int:
             except OSError:
                 continue
         if port != wanted:
-            console.print(f"port {wanted} is taken; {name} goes to {port}")
+            out.print(f"port {wanted} is in use; {name} uses {port} instead")
         return port
     raise TraubeError(
-        f"no free port for {name} from {wanted} to {wanted + 19}; choose another one (`traube dev --help`)"
+        f"no port from {wanted} to {wanted + 19} is free for {name}; choose another one (`traube dev --help`)"
     )
 
 
-def serve(port: int, mlflow_port: int, console: Console) -> None:
+def serve(port: int, mlflow_port: int) -> None:
     """Run both servers until Ctrl-C, or until one of them ends."""
+    import dagster as dg
+
+    from cli.launch import align, prepare
+    from resources.tracking import connect, default_uri
+
     prepare()
     connect(default_uri())
     with dg.DagsterInstance.get() as instance:
         align(instance)
-    port = free_port(port, "Dagster", console)
-    mlflow_port = free_port(mlflow_port, "MLflow", console, taken=port)
+    port = free_port(port, "Dagster")
+    mlflow_port = free_port(mlflow_port, "MLflow", taken=port)
     bin_ = Path(sys.executable).parent
     dagster = [str(bin_ / "dagster"), "dev", "-w", str(paths.PROJECT / "workspace.yaml"), "-h", HOST, "-p", str(port)]
     mlflow = [
@@ -62,24 +95,26 @@ def serve(port: int, mlflow_port: int, console: Console) -> None:
         "DAGSTER_DISABLE_TELEMETRY": "true",
         "PYTHONWARNINGS": "ignore",
     }
-    # all mean: stop (a closed terminal hangs up; a shell that starts this in the background has told it to ignore Ctrl-C)
+    # all mean: stop (a closed terminal hangs up; a shell that starts this in the background has
+    # told it to ignore Ctrl-C)
     for stopping in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stopping, signal.default_int_handler)
-    # in the home, since dagster lets a .env of the folder it starts in overrule the environment: that of the project may name
-    # another home. A session of their own, so that Ctrl-C reaches this process alone, and each child's children are stopped with it
+    # in the home, since dagster lets a .env of the folder it starts in overrule the environment:
+    # that of the project may name another home. A session of their own, so that Ctrl-C reaches this
+    # process alone, and each child's children are stopped with it
     names = ("Dagster", "MLflow")
     children = [
         subprocess.Popen(c, env=environment, cwd=paths.home(), start_new_session=True)  # noqa: S603
         for c in (dagster, mlflow)
     ]
-    console.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
+    out.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
     try:
         while all(child.poll() is None for child in children):
             time.sleep(0.5)
         name, code = next((n, c.returncode) for n, c in zip(names, children, strict=True) if c.poll() is not None)
-        raise TraubeError(f"{name} ended by itself with code {code}; its messages are above")
+        raise TraubeError(f"{name} stopped unexpectedly with exit code {code}; its messages are above")
     except KeyboardInterrupt:
-        console.print("stopping")
+        out.print("stopping")
     finally:
         _stop(children)
 

@@ -1,15 +1,31 @@
-"""What `traube doctor` looks at."""
+"""`traube doctor`: one function for each check."""
 
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from tempfile import TemporaryFile
 from typing import Literal
 
+import typer
+
+from cli.options import Json
+from cli.printing import print_json, print_table
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
+
+app = typer.Typer()
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Check this installation and say how to repair it. Exit code 1 if something is wrong."""
+    findings = examine()
+    rows = [asdict(finding) for finding in findings]
+    print_json(rows) if as_json else print_table(rows, fold={"finding": 30})
+    if any(f.status == "wrong" for f in findings):
+        raise typer.Exit(1)
 
 
 @dataclass(frozen=True)
@@ -33,9 +49,9 @@ def examine() -> list[Finding]:
 def _antlr() -> Iterator[Finding]:
     found = version("antlr4-python3-runtime")
     if found.startswith("4.13"):
-        yield Finding("antlr", "ok", f"{found}: dagster's selections work; of dvc only `dvc exp run -S` does not")
+        yield Finding("antlr", "ok", f"{found}: works for Dagster and for DVC, except `dvc exp run -S`")
     else:
-        yield Finding("antlr", "wrong", f"{found}: dagster's string selections crash; run `make setup`")
+        yield Finding("antlr", "wrong", f"{found}: Dagster's asset selections crash with it; run `make setup`")
 
 
 def _home() -> Iterator[Finding]:
@@ -45,20 +61,20 @@ def _home() -> Iterator[Finding]:
         with TemporaryFile(dir=home):
             pass
     except OSError:
-        yield Finding("home", "wrong", f"{home} cannot be written; point TRAUBE_HOME elsewhere")
+        yield Finding("home", "wrong", f"{home} cannot be written to; set TRAUBE_HOME to another folder")
         return
     yield Finding("home", "ok", str(home))
     wanted = str(home / "dagster")
     given = os.environ.get("DAGSTER_HOME")
     if given and given != wanted:
-        yield Finding("DAGSTER_HOME", "note", f"is {given}; `traube` uses {wanted}")
+        yield Finding("DAGSTER_HOME", "note", f"is set to {given}; Traube uses {wanted} instead")
 
 
 def _disk() -> Iterator[Finding]:
     home = paths.home()
     free = shutil.disk_usage(home if home.exists() else paths.PROJECT).free / 2**30
     yield Finding(
-        "disk", "ok" if free > 2 else "wrong", f"{free:.1f} GiB free" + ("" if free > 2 else "; free some space")
+        "disk", "ok" if free > 2 else "wrong", f"{free:.1f} GiB free" + ("" if free > 2 else "; delete something")
     )
 
 
@@ -78,11 +94,10 @@ def _tasks() -> Iterator[Finding]:
     for path, error in {**tasks.card_errors(), **models.card_errors()}.items():
         yield Finding(f"card {path.name}", "wrong", str(error))
     absent = [name for name, source in sources().items() if source.missing()]
-    yield Finding(
-        "tasks",
-        "note" if absent else "ok",
-        f"no raw data for {', '.join(absent)} (`traube tasks`)" if absent else "all have their raw data",
-    )
+    if absent:
+        yield Finding("tasks", "note", f"without raw data: {', '.join(absent)}; `traube tasks` says where to get it")
+    else:
+        yield Finding("tasks", "ok", "the raw data of all is on this machine")
 
 
 def _weights() -> Iterator[Finding]:
@@ -100,11 +115,11 @@ def _weights() -> Iterator[Finding]:
             absent.append(name)
         except TraubeError as error:
             yield Finding(f"model {name}", "wrong", str(error))
-    yield Finding(
-        "models",
-        "note" if absent else "ok",
-        f"{len(absent)} are downloaded when they are first run (`traube models`)" if absent else "all there",
-    )
+    if absent:
+        said = f"{len(absent)} are downloaded when they are first used; `traube models` lists them"
+        yield Finding("models", "note", said)
+    else:
+        yield Finding("models", "ok", "the weights of all are on this machine")
 
 
 def _checkpoints() -> Iterator[Finding]:
@@ -114,14 +129,14 @@ def _checkpoints() -> Iterator[Finding]:
     for path, error in errors.items():
         yield Finding(f"checkpoint {path.name}", "wrong", str(error))
     sound = len(checkpoints.folders()) - len(errors)
-    yield Finding("checkpoints", "ok", f"{sound} can be evaluated, in {paths.checkpoints()}")
+    yield Finding("checkpoints", "ok", f"{sound} usable in {paths.checkpoints()}")
 
 
 def _device() -> Iterator[Finding]:
     from traube.models.transformer import best_device
 
     device = best_device()
-    yield Finding("device", "ok", device + ("; no GPU was found" if device == "cpu" else ""))
+    yield Finding("device", "ok", device + (" (no GPU found)" if device == "cpu" else ""))
 
 
 def _runs() -> Iterator[Finding]:
@@ -133,7 +148,10 @@ def _runs() -> Iterator[Finding]:
     prepare()
     with dg.DagsterInstance.get() as instance:
         lost = end_lost_runs(instance)
-    yield Finding("runs", "note" if lost else "ok", f"{len(lost)} lost runs were ended" if lost else "none is lost")
+    if lost:
+        yield Finding("runs", "note", f"marked {len(lost)} runs as failed: their processes no longer exist")
+    else:
+        yield Finding("runs", "ok", "none is lost")
 
 
 def _mlflow() -> Iterator[Finding]:

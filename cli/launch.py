@@ -1,23 +1,30 @@
-"""Runs of the Dagster graph, started from the command line: in this process, on the instance that the UI shows."""
+"""Runs of the Dagster graph, started from the command line: in this process, on the instance that
+the UI shows.
+"""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import dagster as dg
 
-from assets.common import MODELS, data_keys, model_keys
+from assets.common import MODELS, OF_TASKS, data_keys, model_keys
+from assets.registry import registry
 from definitions import build_defs
 from sensors.lost_runs import end_lost_runs, own_process
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, wanted_models
+from traube.engine import workers
 from traube.engine.progress import Progress
 from traube.foundation import paths
 from traube.foundation.files import explained, write_text
+from traube.methods import get_reducer
 
 
 def prepare() -> None:
-    """Make the home folder ready, so that the command line, `dagster dev` and MLflow all meet the same history."""
+    """Make the home and checkpoints/, so that the command line, `dagster dev` and MLflow all meet
+    the same history.
+    """
     home, project = paths.home(), paths.PROJECT
     instance = home / "dagster"
     with explained(home):
@@ -26,6 +33,8 @@ def prepare() -> None:
         if not link.exists():
             link.unlink(missing_ok=True)
             link.symlink_to(project / "dagster.yaml")
+    with explained(paths.checkpoints()):
+        paths.checkpoints().mkdir(parents=True, exist_ok=True)
     os.environ["DAGSTER_HOME"] = str(instance)
     os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}")
     environment = f"DAGSTER_HOME={instance}\nMLFLOW_TRACKING_URI={os.environ['MLFLOW_TRACKING_URI']}\n"
@@ -53,7 +62,7 @@ class Launcher:
     Parameters
     ----------
     progress : who is told of the work done inside the steps
-    verbose : show Dagster's own log
+    verbose : show Dagster's log
     """
 
     def __init__(self, progress: Progress, verbose: bool = False) -> None:
@@ -61,13 +70,20 @@ class Launcher:
         self.instance = dg.DagsterInstance.get()
         self.lost = align(self.instance)
         self.definitions = build_defs(progress=progress)
-        self.level = "INFO" if verbose else "CRITICAL"
+        self.level = "DEBUG" if verbose else "CRITICAL"  # Dagster's own events are of level DEBUG
 
     def __enter__(self) -> "Launcher":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.instance.dispose()
+
+    def warm_up(self, request: Request) -> None:
+        """Have the workers start, and import what the request's reducers need, while this process
+        does something else.
+        """
+        methods = request.methods or request.protocol.methods()
+        workers.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
         """Read tasks. Returns the errors, one line each."""
@@ -97,9 +113,22 @@ class Launcher:
         asked = {"model": model, "trials": trials, "recipe": recipe}
         return self._execute("tune", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
 
-    def publish(self) -> list[str]:
-        """Rebuild leaderboard and report. Returns the errors, one line each."""
-        return self._execute("publish", None)
+    def publish(self, tasks: Collection[str] | None = None) -> list[str]:
+        """Rebuild leaderboard and report, and the registry and the papers' tables. Returns the
+        errors, one line each.
+
+        Parameters
+        ----------
+        tasks : all that has changed: what is made of other tasks alone stays as it is. By default
+            everything is rebuilt
+        """
+        if tasks is None:
+            return self._execute("publish", None)
+        graph = self.definitions.resolve_asset_graph()
+        keys = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
+        made_of = {key: graph.get(key).metadata.get(OF_TASKS) for key in keys}
+        made_of[registry.key] = load_params().tasks
+        return self._execute("publish", [key for key, of in made_of.items() if of is None or set(of) & set(tasks)])
 
     def _execute(
         self, name: str, selection: list[dg.AssetKey] | None, config: dict[str, Any] | None = None, **options: Any
@@ -115,8 +144,9 @@ class Launcher:
             **options,
         )
         if _interrupted(result):
-            # Dagster calls an interrupted run in this process a failure; it is a cancellation, and raises no alarm
-            self.instance.report_run_canceled(result.dagster_run, "stopped by Ctrl-C")
+            # Dagster calls an interrupted run in this process a failure; it is a cancellation, and
+            # raises no alarm
+            self.instance.report_run_canceled(result.dagster_run, "stopped with Ctrl-C")
             raise KeyboardInterrupt
         return [] if result.success else _errors(result)
 

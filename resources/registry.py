@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from resources.tracking import connect, default_uri
-from traube.foundation.errors import TraubeError
+from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import digest
 from traube.models.checkpoints import pin
 
@@ -129,10 +129,12 @@ class RegistryResource(dg.ConfigurableResource):
         TraubeError
             If there is no such version.
         """
+        self._known(task)
         version = version or self._version_of(task, CHALLENGER)
         client, name = self.client(), registered_name(task)
-        if version not in {str(v.version) for v in client.search_model_versions(f"name = '{name}'")}:
-            raise TraubeError(f"{name} has no version {version}; see the registry in the MLflow UI (`make dev`)")
+        versions = [str(v.version) for v in client.search_model_versions(f"name = '{name}'")]
+        if version not in versions:
+            raise unknown(f"version of {name}", version, versions)
         history = self._history(task)
         if history[-1:] != [version]:
             client.set_registered_model_tag(name, HISTORY, json.dumps([*history, version]))
@@ -157,6 +159,7 @@ class RegistryResource(dg.ConfigurableResource):
         TraubeError
             If there was none.
         """
+        self._known(task)
         history = self._history(task)
         if len(history) < 2:
             raise TraubeError(f"{registered_name(task)} has had no other champion to go back to")
@@ -172,6 +175,13 @@ class RegistryResource(dg.ConfigurableResource):
             f"name = '{registered_name(task)}' and tag.`{REJECTED}` = 'rolled back'"
         )
         return [_tags(version) for version in found]
+
+    def _known(self, task: str) -> None:
+        """Refuse a task without a registered model; the error names near ones."""
+        prefix = registered_name("")
+        tasks = [m.name.removeprefix(prefix) for m in self.client().search_registered_models(f"name LIKE '{prefix}%'")]
+        if task not in tasks:
+            raise unknown("task with a registered model", task, tasks)
 
     def _version_of(self, task: str, alias: str) -> str:
         held = self.held(task, alias)

@@ -194,11 +194,8 @@ def connect(uri: str) -> tuple[Any, str]:
 
     A new SQLite store that several processes open at once fails in all of them, so the first contact holds a lock.
     """
-    import logging
-
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    for name in ("alembic", "mlflow"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")  # a new store is no news; read when mlflow is imported
     from mlflow import MlflowClient
 
     home = paths.home()

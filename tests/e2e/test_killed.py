@@ -109,7 +109,7 @@ def test_a_command_that_was_killed_is_begun_again_and_loses_nothing(tmp_path: Pa
 
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 0
-    assert "was lost (its process is gone); its finished cells are kept" in again.stderr
+    assert "was lost: its process no longer exists. Its finished cells are kept" in again.stderr
     params = load_params()
     assert plan(Request(params.tasks, params.models, params.protocol, params.chosen()), store).count == 0
     assert not store.cells().duplicated(["task", "model", "reducer", "clusterer", "seed"]).any()

@@ -61,7 +61,7 @@ def test_a_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a device that is always full")
 def test_a_full_disk_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "scores.parquet"
-    message = f"^{path}: the disk is full: free some space and run again; what is finished is kept$"
+    message = f"^{path}: the disk is full: delete something and run the command again; finished work is kept$"
     with pytest.raises(TraubeError, match=message), atomic(path), Path("/dev/full").open("wb") as file:
         file.write(b"scores")
     assert names(tmp_path) == []
@@ -70,9 +70,9 @@ def test_a_full_disk_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (errno.EROFS, "the file system is read-only: point TRAUBE_HOME at a folder that can be written"),
-        (errno.EACCES, "no permission to write: point TRAUBE_HOME at a folder that can be written"),
-        (errno.EDQUOT, "the disk quota is used up: free some space and run again; what is finished is kept"),
+        (errno.EROFS, "the file system is read-only: set TRAUBE_HOME to a folder that can be written to"),
+        (errno.EACCES, "no permission to write: set TRAUBE_HOME to a folder that can be written to"),
+        (errno.EDQUOT, "the disk quota is used up: delete something and run the command again; finished work is kept"),
     ],
 )
 def test_a_folder_that_cannot_be_written_is_one_line(
@@ -175,13 +175,13 @@ class Outer(Strict):
         ("- a\n- b", "line 1: expected `key: value` lines"),
         ("", "line 1: expected `key: value` lines"),
         ("inner: {}", "line 1: name: Field required"),
-        ("name: a\nnaem: b", "line 2: naem: Extra inputs are not permitted (keys here: inner, name)"),
-        ("naem: b", "line 1: naem: Extra inputs are not permitted (keys here: inner, name)"),
+        ("name: a\nnaem: b", "line 2: naem: unknown key 'naem': did you mean name?"),
+        ("naem: b", "line 1: naem: unknown key 'naem': did you mean name?"),
         (
             "name: a\ninner:\n  x: {}\n  y:\n    seeds:\n    - 1\n    - two",
             "line 7: inner.y.seeds.1: Input should be a valid integer, unable to parse string as an integer",
         ),
-        ("name: a\ninner:\n  x:\n    sed: [1]", "line 4: inner.x.sed: Extra inputs are not permitted"),
+        ("name: a\ninner:\n  x:\n    sed: [1]", "line 4: inner.x.sed: unknown key 'sed': did you mean seeds?"),
     ],
 )
 def test_a_fault_in_yaml_is_named_by_file_line_and_key(tmp_path: Path, text: str, message: str) -> None:

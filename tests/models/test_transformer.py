@@ -317,7 +317,7 @@ def test_a_folder_that_is_not_there_is_unavailable(cards: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("model: ./x\npromt: hello", "line 2: promt: Extra inputs are not permitted (keys here: "),
+        ("model: ./x\npromt: hello", "line 2: promt: unknown key 'promt': did you mean prompt"),
         ("model: ./x\nmax_length: long", "line 2: max_length: Input should be a valid integer"),
         ("\nmodel: ./x\npooling: sum", "line 3: pooling: Input should be 'mean', 'cls', 'max', "),
         ("model: a/b\nrevision: main", "line 2: revision: String should match pattern"),

@@ -58,6 +58,15 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     assert {"fingerprint", "data_version", "code_version", "library_versions", "run_id"} <= set(origin[0])
 
 
+def test_tables_of_tasks_that_a_run_did_not_touch_are_left_alone(traube: Traube, cards: Path, home: Path) -> None:
+    assert traube("run", "--method", "none/agglomerative").exit_code == 0
+    assert (home / "report" / "index.html").exists()
+    assert not (home / "papers").exists()  # made of the papers' own tasks
+    (cards.parent / "params.yaml").write_text(PARAMS + "    seeds: [7]\n")  # whatever this changes: all is rebuilt
+    assert traube("run", "--method", "none/agglomerative").exit_code == 0
+    assert (home / "papers" / "german" / "table_2.csv").exists()
+
+
 def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards: Path) -> None:
     traube("run", "--method", "none/agglomerative")
     write_task(cards, "words", word_rows()[:50])
@@ -81,6 +90,17 @@ def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards:
         (["leaderboard", "--task", "words"], "unknown scored task 'words'"),
         (["explain", "words", "bow"], "unknown scored task 'words'"),
         (["cluster", "no-such-file.txt"], "there is no such file"),
+        (["compare", "bow", "tfidf", "--task", "wordz"], "unknown task 'wordz': did you mean words"),
+        (["compare", "bow", "tfidf", "--metric", "nmii"], "unknown metric 'nmii': did you mean nmi"),
+        (["export", "--format", "mtebb"], "unknown format 'mtebb': did you mean mteb"),
+        (["promote", "words"], "unknown task with a registered model 'words': there are: none"),
+        (["rollback", "words"], "unknown task with a registered model 'words'"),
+        (["reproduce", "abc"], "`traube explain` shows the ids of cells"),
+        (["retry", "wwm-last"], "unknown checkpoint 'wwm-last'"),
+        (["train", "wwmm", "words"], "unknown trainer 'wwmm': did you mean wwm"),
+        (["train", "wwm", "words", "--set", "epoch=3"], "unknown value of wwm's recipe 'epoch': did you mean epochs"),
+        (["train", "wwm", "words", "--set", "epochs"], "--set epochs: write a name and a value, like epochs=3"),
+        (["tune", "cob", "words", "--set", "epoch=3"], "unknown value of cob's recipe 'epoch': did you mean epochs"),
     ],
 )
 def test_what_a_person_gets_wrong_is_one_clear_line(
@@ -97,7 +117,10 @@ def test_what_a_person_gets_wrong_is_one_clear_line(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (PARAMS.replace("reducers:", "reducer:"), "line 7: protocols.tiny.reducer"),
+        (
+            PARAMS.replace("reducers:", "reducer:"),
+            "line 7: protocols.tiny.reducer: unknown key 'reducer': did you mean reducers",
+        ),
         (PARAMS.replace("pca]", "pcaa]"), "line 7: protocols.tiny.reducers: unknown reducer 'pcaa': did you mean pca"),
         (PARAMS.replace("protocol: tiny", "protocol: large"), "line 2: protocol: unknown protocol 'large'"),
         ("tasks: [", "line 1"),
@@ -123,6 +146,13 @@ def test_a_malformed_card_names_the_line_and_the_key_and_stops_no_other_task(tra
     assert "broken.yaml" in traube("tasks", "--json").stdout
 
 
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_a_trainer_that_needs_train_splits_says_so(traube: Traube, command: str) -> None:
+    result = traube(command, "cob", "words")
+    assert result.exit_code == 1
+    assert "cob learns from gold clusterings in train splits, and words has no train splits" in result.stderr
+
+
 def test_a_faulty_task_fails_with_its_check_and_exit_code(traube: Traube, cards: Path) -> None:
     write_task(cards, "words", [(text, "one") for text, _ in word_rows()])
     result = traube("run")
@@ -135,7 +165,7 @@ def test_a_home_that_cannot_be_written_is_said_so(traube: Traube, monkeypatch: p
     result = traube("run")
     assert result.exit_code == 1
     assert "/dev/null/traube" in result.stderr
-    assert "point TRAUBE_HOME at a folder that can be written" in result.stderr
+    assert "set TRAUBE_HOME to a folder that can be written to" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
 
 
@@ -175,6 +205,28 @@ def test_lists_say_what_there_is(traube: Traube) -> None:
     assert "none/hdbscan" in traube("methods", "--json").stdout
 
 
+def test_tables_fit_eighty_columns_and_cut_no_name(traube: Traube, cards: Path) -> None:
+    methods = ["none/hdbscan", "pca+umap/agglomerative", "none/agglomerative_cosine"]
+    assert traube("run", *(word for method in methods for word in ("--method", method))).exit_code == 0
+    shown = {
+        "leaderboard": ["bow", "best method"],
+        "leaderboard --all": ["bow", *methods],
+        "methods": ["agglomerative_average", "cluster_selection_method=eom", "`traube methods --all`"],
+        "methods --all": ["pca+umap/agglomerative_cosine"],
+        "models": ["paraphrase_multilingual_mpnet_base_v2", "to be downloaded"],
+        "tasks": ["words", "slvnwhrl/tenkgnad-clustering-s2s"],
+        "explain words bow": methods,
+        "run --dry-run": ["none/agglomerative"],
+        "doctor": ["params.yaml"],
+    }
+    for command, names in shown.items():
+        text = traube(*command.split()).stdout
+        assert max(map(len, text.splitlines())) <= 80, command
+        assert [name for name in names if name not in text] == []
+    assert "1 method makes no sense" in traube("leaderboard").stdout
+    assert "no room for: revision, source" in traube("models").stdout
+
+
 def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(traube: Traube, cards: Path) -> None:
     healthy = traube("doctor", "--json")
     assert healthy.exit_code == 0, healthy.output
@@ -183,6 +235,23 @@ def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(traube: 
     ill = traube("doctor", "--json")
     assert ill.exit_code == 1
     assert "broken.yaml" in ill.stdout
+
+
+@pytest.mark.e2e
+def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(cards: Path, home: Path) -> None:
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "cli", *arguments], capture_output=True, text=True, check=True)
+
+    notes = cards.parent / "notes.txt"
+    notes.write_text("\n".join(text for text, _ in word_rows()))
+    made = command("init")
+    assert (made.stdout, made.stderr) == ("", "")
+    assert (home / "checkpoints").is_dir()
+    for arguments in (["run"], ["leaderboard"], ["cluster", str(notes), "-m", "minilm"]):
+        assert command(*arguments).stderr == ""
+    log = command("run", "--method", "none/kmeans", "--verbose").stderr
+    assert "STEP_START" in log
+    assert "words__scores" in log
 
 
 @pytest.mark.e2e
@@ -198,7 +267,7 @@ def test_ctrl_c_loses_only_what_is_in_flight_and_is_no_failure(cards: Path, home
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command goes on from there" in " ".join(errors.split())
+    assert "the same command continues from there" in " ".join(errors.split())
     kept = {path: path.stat().st_mtime_ns for path in results.glob("*.assignments.parquet")}
     assert 4 <= len(kept) < 8
 

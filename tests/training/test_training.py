@@ -208,7 +208,7 @@ def test_a_loss_that_is_not_finite_stops_the_training(base: Transformer, tmp_pat
 
 
 def test_a_wrong_recipe_is_named() -> None:
-    with pytest.raises(TraubeError, match=r"recipe: epoch: Extra inputs are not permitted \(there are: epochs, "):
+    with pytest.raises(TraubeError, match=r"unknown value of wwm.s recipe .epoch.: did you mean epochs"):
         Wwm.with_changes({"epoch": 3})
     with pytest.raises(TraubeError, match="recipe: epochs: Input should be a finite number"):
         Wwm.with_changes({"epochs": "inf"})

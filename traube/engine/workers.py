@@ -6,8 +6,9 @@ They live long, because numba compiles UMAP once in each; and each keeps to one 
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -45,6 +46,23 @@ def pool() -> Executor:
     from joblib.externals.loky import get_reusable_executor
 
     return get_reusable_executor(max_workers=count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
+
+
+def warm_up(reducers: Iterable[Part]) -> None:
+    """Start the workers, and have each import what these reducers need, while this process does something else.
+
+    Returns at once.
+    """
+    parts, executor = tuple(reducers), pool()
+    for _ in range(count()):
+        executor.submit(_try, parts)
+
+
+def _try(reducers: tuple[Part, ...]) -> None:
+    points = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    for reducer in reducers:
+        with suppress(Exception):  # whatever is wrong with it is said when it is used
+            reducer.build(**reducer.params, **({"random_state": 0} if reducer.seeded else {})).fit_transform(points)
 
 
 def stop() -> None:

@@ -1,3 +1,5 @@
-"""What every room stands on: errors, paths, files, configuration, cards. Imports nothing else of Traube.
+"""What every room stands on: errors, paths, files, configuration, cards. Imports nothing else of
+Traube.
 
-Here belongs what knows nothing of texts, vectors or clusters."""
+Here belongs what knows nothing of texts, vectors or clusters.
+"""

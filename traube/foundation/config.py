@@ -1,12 +1,12 @@
 """YAML read into pydantic models, with errors that name the file, the line and the key."""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from traube.foundation.errors import TraubeError
+from traube.foundation.errors import TraubeError, unknown
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -60,7 +60,9 @@ def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> list[tuple[tuple[An
 
 
 def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], int]) -> M:
-    """Validate `value` as `model`; the error names the file, the line and the key of the first problem."""
+    """Validate `value` as `model`; the error names the file, the line and the key of the first
+    problem.
+    """
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -69,7 +71,22 @@ def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], i
         where = tuple(first["loc"])
         line = next((lines[where[:n]] for n in range(len(where), 0, -1) if where[:n] in lines), 1)
         key = ".".join(map(str, where)) or "(whole file)"
-        known = sorted(model.model_fields)
-        hint = f" (keys here: {', '.join(known)})" if first["type"] == "extra_forbidden" and len(where) == 1 else ""
-        said = "expected a list, like [a, b]" if first["type"] == "tuple_type" else first["msg"]
-        raise TraubeError(f"{path}: line {line}: {key}: {said}{hint}") from None
+        raise TraubeError(f"{path}: line {line}: {key}: {_fault(model, first, where)}") from None
+
+
+def _fault(model: type[BaseModel], error: Any, where: tuple[Any, ...]) -> str:
+    """What is wrong, in words."""
+    if error["type"] == "extra_forbidden":
+        return str(unknown("key", str(where[-1]), _keys(model, where[:-1])))
+    return "expected a list, like [a, b]" if error["type"] == "tuple_type" else str(error["msg"])
+
+
+def _keys(annotation: Any, where: tuple[Any, ...]) -> list[str]:
+    """The keys that there may be at a place of a model."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        fields = annotation.model_fields
+        if not where:
+            return list(fields)
+        return _keys(fields[where[0]].annotation, where[1:]) if where[0] in fields else []
+    inside = where[1:] if get_origin(annotation) in (dict, list, tuple) else where  # past the key or the position
+    return next((keys for part in get_args(annotation) if (keys := _keys(part, inside))), [])

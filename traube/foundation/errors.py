@@ -3,26 +3,33 @@
 import difflib
 from collections.abc import Iterable
 
+LISTED = 30  # names that an error lists at most
+
 
 class TraubeError(Exception):
-    """Something the user can mend. Shown as one line, without a traceback."""
+    """Something the user can put right. Shown as one line, without a traceback."""
 
 
 class Unavailable(TraubeError):
-    """A task or model that is known but cannot be had here (raw data or weights are absent)."""
+    """A task or model that exists but cannot be used on this machine: its raw data or weights are
+    missing.
+    """
 
 
 class Unsupported(TraubeError):
-    """A combination that makes no sense."""
+    """A reducer and a clusterer that make no sense together."""
 
 
 class DoesNotFit(Unavailable):
-    """Work that the memory there is now does not suffice for."""
+    """Work that needs more memory than is free now."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> TraubeError:
-    """The error for a name that does not exist, with the names that are near it."""
+    """The error for a name that does not exist, with the names that are near it, or else the first
+    of those that there are.
+    """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names) or 'none'}"
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names[:LISTED]) or 'none'}{more}"
     return TraubeError(f"unknown {kind} '{name}': {hint}")

@@ -1,4 +1,6 @@
-"""Files that are whole or absent, locks that die with their process, and content hashes."""
+"""Files that are written whole or not at all, locks that end with their process, and content
+hashes.
+"""
 
 import errno
 import hashlib
@@ -7,21 +9,23 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
-
-import pandas as pd
-from filelock import FileLock
 
 from traube.foundation.errors import TraubeError
 
+# pandas takes a third of a second to import, and this module is part of every command, `--help`
+# included
+if TYPE_CHECKING:
+    import pandas as pd
+
 _EXPLAINED = {
-    errno.ENOSPC: "the disk is full: free some space and run again; what is finished is kept",
-    errno.EROFS: "the file system is read-only: point TRAUBE_HOME at a folder that can be written",
-    errno.EACCES: "no permission to write: point TRAUBE_HOME at a folder that can be written",
-    errno.ENOTDIR: "a part of it is no folder: point TRAUBE_HOME at a folder that can be written",
-    errno.ENOENT: "it cannot be made there: point TRAUBE_HOME at a folder that can be written",
-    errno.EDQUOT: "the disk quota is used up: free some space and run again; what is finished is kept",
+    errno.ENOSPC: "the disk is full: delete something and run the command again; finished work is kept",
+    errno.EROFS: "the file system is read-only: set TRAUBE_HOME to a folder that can be written to",
+    errno.EACCES: "no permission to write: set TRAUBE_HOME to a folder that can be written to",
+    errno.ENOTDIR: "a part of this path is not a folder: set TRAUBE_HOME to a folder that can be written to",
+    errno.ENOENT: "it cannot be created there: set TRAUBE_HOME to a folder that can be written to",
+    errno.EDQUOT: "the disk quota is used up: delete something and run the command again; finished work is kept",
 }
 
 
@@ -43,7 +47,8 @@ def explained(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Give a temporary name to write to; on success it becomes `path` at once, on failure nothing is left.
+    """Give a temporary name to write to; on success it becomes `path` at once, on failure nothing
+    is left.
 
     Raises
     ------
@@ -81,7 +86,7 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True, default=str) + "\n")
 
 
-def write_parquet(path: Path, frame: pd.DataFrame) -> None:
+def write_parquet(path: Path, frame: "pd.DataFrame") -> None:
     with atomic(path) as temporary:
         frame.to_parquet(temporary, index=False, write_page_checksum=True)
 
@@ -89,6 +94,8 @@ def write_parquet(path: Path, frame: pd.DataFrame) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the file lock `<path>.lock`. The system frees it when the process dies."""
+    from filelock import FileLock
+
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(f"{path}.lock")
@@ -116,15 +123,19 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def frame_digest(frame: pd.DataFrame) -> str:
+def frame_digest(frame: "pd.DataFrame") -> str:
     """A 16-character hash of a table's column names and values, in order."""
+    import pandas as pd
+
     rows = pd.util.hash_pandas_object(frame.apply(_hashable), index=False, categorize=False)
     names = "\0".join(map(str, frame.columns)).encode()
     return hashlib.blake2b(names + rows.to_numpy().tobytes(), digest_size=8).hexdigest()
 
 
-def _hashable(column: pd.Series) -> pd.Series:
+def _hashable(column: "pd.Series") -> "pd.Series":
     """The same values in the same form, whatever the form they were read in."""
+    import pandas as pd
+
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return column
     absent = b"\xff"  # no text's encoding; None would count as the text "None"

@@ -1,19 +1,31 @@
-"""Where things are. Every path is resolved against the project root or TRAUBE_HOME, never the working directory."""
+"""Where things are. In a checkout, paths are relative to it and never to the working directory,
+since Dagster's processes have several. Installed from a wheel, there is no checkout: everything
+lies below `~/.traube`, never in site-packages.
+"""
 
 import os
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
+_BESIDE = Path(__file__).resolve().parents[2]  # what the package `traube` lies in
+IN_CHECKOUT = (_BESIDE / "cli").is_dir() and (_BESIDE / "definitions.py").is_file()
+PROJECT = _BESIDE if IN_CHECKOUT else Path.home() / ".traube"
 
 
 def _from_environment(variable: str, default: Path) -> Path:
+    """The path that a variable names; a relative one is meant from the checkout or, without one,
+    from the working directory.
+    """
     value = os.environ.get(variable)
-    return (PROJECT / value).resolve() if value else default
+    if not value:
+        return default
+    return ((PROJECT if IN_CHECKOUT else Path.cwd()) / value).resolve()
 
 
 def home() -> Path:
-    """Everything written at run time: `TRAUBE_HOME`, by default `.traube/` in the project."""
-    return _from_environment("TRAUBE_HOME", PROJECT / ".traube")
+    """Everything written at run time: `TRAUBE_HOME`, by default `.traube/` in the project; without
+    a checkout `~/.traube`.
+    """
+    return _from_environment("TRAUBE_HOME", PROJECT / ".traube" if IN_CHECKOUT else PROJECT)
 
 
 def raw() -> Path:
@@ -22,7 +34,9 @@ def raw() -> Path:
 
 
 def checkpoints() -> Path:
-    """Models that training wrote or people put here: `TRAUBE_CHECKPOINTS`, by default `checkpoints/` in the project."""
+    """Models that training wrote or people put here: `TRAUBE_CHECKPOINTS`, by default
+    `checkpoints/` in the project.
+    """
     return _from_environment("TRAUBE_CHECKPOINTS", PROJECT / "checkpoints")
 
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from traube.benchmark.current import of_present_data, of_present_methods
+from traube.benchmark.current import current_cells, of_present_data, of_present_methods
 from traube.benchmark.params import Promotion, Protocol
 from traube.foundation.errors import TraubeError, unknown
 from traube.metrics.significance import Sample, Test, difference, holm
 from traube.models import CORPUS_BOUND, model_cards
 from traube.store import Store
+from traube.tasks import get_source
 from traube.tasks.task import Task, TaskCard
 
 Decision = Literal["first", "promote", "keep", "hold"]
@@ -121,6 +122,59 @@ def candidates(store: Store, task: str, name: str, protocol: Protocol, metric: s
         .groupby(["model", "fingerprint", "method"])
     ]
     return sorted(found, key=lambda c: (-c.mean, c.key))
+
+
+def compare_on(
+    store: Store, tasks: Sequence[str], name: str, protocol: Protocol, a: str, b: str, metric: str | None = None
+) -> tuple[list[Comparison], dict[str, str]]:
+    """Compare two models on several tasks, as a person names them.
+
+    Parameters
+    ----------
+    name : the protocol's
+    a, b : `model` (its best method on each task) or `model:reducer/clusterer`
+    metric : instead of each task's main one
+
+    Returns
+    -------
+    The comparisons, Holm-corrected over the tasks; and the tasks that cannot be compared on, with the reason
+
+    Raises
+    ------
+    TraubeError
+        If no task can be compared on; the message says why.
+    """
+    comparisons, left_out = [], {}
+    for task_name in tasks:
+        try:
+            task, options = _task_with_candidates(store, task_name, name, protocol, metric)
+            comparisons.append(compare(store, task, find(options, a), find(options, b)))
+        except TraubeError as error:
+            left_out[task_name] = str(error)
+    if not comparisons:
+        raise TraubeError(
+            "nothing to compare: " + "; ".join(f"{task_name}: {reason}" for task_name, reason in left_out.items())
+        )
+    return corrected(comparisons), left_out
+
+
+def _task_with_candidates(
+    store: Store, task_name: str, name: str, protocol: Protocol, metric: str | None
+) -> tuple[Task, list[Candidate]]:
+    """A stored task and its candidates of today's cells."""
+    card = store.card(task_name)
+    if card is None or store.manifest(task_name) is None:
+        get_source(task_name)  # which names near ones, if there is no such task
+        raise TraubeError("nothing is scored yet")
+    task = store.task(card)
+    if not task.labelled:
+        raise TraubeError("it has no labels, so there is nothing to compare by")
+    options = candidates(store, task_name, name, protocol, metric or main_metric(card, protocol.main_metric))
+    present = set(current_cells(store.cells(task_name), store, {name: protocol})["cell_id"])
+    options = [c for c in options if present.issuperset(c.cells)]
+    if not options:
+        raise TraubeError("nothing is scored yet")
+    return task, options
 
 
 def compare(store: Store, task: Task, a: Candidate, b: Candidate) -> Comparison:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
-from traube.foundation.errors import TraubeError
+from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import locked, write_json, write_parquet
 from traube.models import model_cards
 from traube.store import Store
@@ -53,7 +53,13 @@ def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, fo
         If nothing is scored by that method.
     """
     cells = current_cells(store.cells(), store, protocols)
-    cells = cells[(cells["reducer"] + "/" + cells["clusterer"] == method) & (cells["status"] == "done")]
+    cells = cells[cells["status"] == "done"]
+    methods = cells["reducer"] + "/" + cells["clusterer"]
+    if len(cells) and method not in set(methods):
+        raise TraubeError(
+            f"{unknown('scored method', method, set(methods))} (`traube run --method {method}` scores it)"
+        )
+    cells = cells[methods == method]
     scores = store.scores(cells, [V_MEASURE, "ami/noise_as_cluster"]).merge(cells, on="cell_id")
     written = []
     for (task, model, protocol), rows in scores.groupby(["task", "model", "protocol"]):
@@ -67,7 +73,7 @@ def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, fo
         write_json(path, _result(card, rows))
         written.append(path)
     if not written:
-        raise TraubeError(f"nothing is scored by {method}; `traube run --method {method}` does it")
+        raise TraubeError(f"nothing is scored by {method} yet: `traube run --method {method}`")
     return written
 
 

@@ -75,7 +75,7 @@ def reproduce(
     found = cells[cells["cell_id"].str.startswith(cell_id)]
     if len(found) != 1:
         if found.empty:
-            raise unknown("cell", cell_id, cells["cell_id"])
+            raise TraubeError(f"{unknown('cell', cell_id, cells['cell_id'])} (`traube explain` shows the ids of cells)")
         raise TraubeError(f"{len(found)} cells begin with '{cell_id}': {', '.join(found['cell_id'].head(5))}")
     record = found.iloc[0].to_dict()
     if record["status"] != "done":

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from traube.benchmark.params import Protocol
 from traube.engine.progress import SILENT, Progress
-from traube.foundation.errors import TraubeError
+from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import digest, locked, read_json, write_json
 from traube.foundation.versions import versions
 from traube.models.transformer import Transformer
@@ -113,10 +113,10 @@ class Trainer(ABC, Generic[R]):
             return cls(type(cls.defaults).model_validate({**cls.defaults.model_dump(), **changes}))
         except ValidationError as error:
             first = error.errors()[0]
-            known = ", ".join(type(cls.defaults).model_fields)
-            raise TraubeError(
-                f"recipe: {'.'.join(map(str, first['loc']))}: {first['msg']} (there are: {known})"
-            ) from None
+            name = ".".join(map(str, first["loc"]))
+            if first["type"] == "extra_forbidden":
+                raise unknown(f"value of {cls.name}'s recipe", name, type(cls.defaults).model_fields) from None
+            raise TraubeError(f"recipe: {name}: {first['msg']}") from None
 
     @classmethod
     def unsuited(cls, source: Source) -> str | None:

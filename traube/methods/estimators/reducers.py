@@ -10,6 +10,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from traube.methods.estimators.compiled import keep_machine_code
+
 Array: TypeAlias = NDArray[np.float32]
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 FLOATS = [np.float64, np.float32]  # either is left as it is
@@ -172,6 +174,7 @@ class Umap(_Reducer):
             from umap import UMAP
             from umap.umap_ import find_ab_params
 
+        keep_machine_code()
         n = X.shape[0]
         exact = self.knn == "exact"
         too_few = self.init == "spectral" and n <= self.n_components + 1

@@ -1,0 +1,78 @@
+"""`traube cluster`: group one's own texts."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from cli.printing import err, escape, out
+from traube.foundation.errors import TraubeError
+
+app = typer.Typer()
+
+
+@app.command()
+def cluster(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A file of texts: .txt (one text a line), .csv, .tsv, .jsonl or .parquet.", show_default=False
+        ),
+    ],
+    column: Annotated[str, typer.Option("--text", help="The column that holds the texts.")] = "text",
+    model: Annotated[str, typer.Option("--model", "-m", help="A model; `traube models` lists them.")] = "minilm",
+    method: Annotated[
+        str, typer.Option(help="A method: reducer/clusterer; `traube methods` lists them.")
+    ] = "none/kmeans",
+    k: Annotated[
+        int | None, typer.Option("-k", help="The number of clusters. Default: the one with the best silhouette.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The seed of everything random.")] = 42,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The CSV file to write. Default: FILE.clusters.csv.")
+    ] = None,
+) -> None:
+    """Group your own texts. Writes each text's cluster to a file and prints what each cluster is
+    about.
+    """
+    import pandas as pd
+
+    from traube.benchmark.params import load_params
+    from traube.foundation.files import atomic
+    from traube.methods import CLUSTERERS
+    from traube.serving.cluster_texts import cluster_texts
+    from traube.tasks.readers.table import read_texts
+
+    texts = read_texts(file, column)
+    protocol = load_params().chosen()
+    if k is not None and not CLUSTERERS[protocol.method(method).clusterer].takes_k:
+        raise TraubeError(f"{method} finds the number of clusters by itself: leave out -k, or use none/kmeans")
+    with err.status(f"encoding and clustering {len(texts)} texts"):
+        result = cluster_texts(texts, model=model, method=protocol.method(method), k=k, seed=seed)
+    target = output or file.with_name(file.name + ".clusters.csv")
+    with atomic(target) as temporary:
+        pd.DataFrame({"text": texts, "cluster": result.labels, "distance": result.distances}).to_csv(
+            temporary, index=False
+        )
+    shown = Table(
+        "cluster",
+        "texts",
+        "key words",
+        "typical text",
+        title=f"{len(result.words)} clusters by {model}, {method}",
+        title_justify="left",
+    )
+    sizes = pd.Series(result.labels).value_counts()
+    for c in sorted(result.words, key=lambda c: -sizes[c]):
+        examples = "\n".join(escape(texts[i][:90].replace("\n", " ")) for i in result.typical[c])
+        shown.add_row(str(c), str(sizes[c]), escape(", ".join(result.words[c])), examples)
+    out.print(shown)
+    if -1 in sizes:
+        out.print(f"{sizes[-1]} texts belong to no cluster (noise, cluster -1)")
+    if result.k_table is not None:
+        out.print(
+            "k was chosen by silhouette: "
+            + ", ".join(f"{row.k}: {row.silhouette:.3f}" for row in result.k_table.itertuples())
+        )
+    out.print(f"written to {escape(str(target))}")

@@ -1,0 +1,87 @@
+"""`traube compare`: is one model really better than another?"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.options import Json, ProtocolName, Tasks
+from cli.printing import err, escape, out, print_json
+
+if TYPE_CHECKING:
+    from traube.report.comparison import Comparison
+
+app = typer.Typer()
+
+
+@app.command()
+def compare(
+    a: Annotated[
+        str, typer.Argument(help="A model, or a model and a method: minilm:umap/hdbscan.", show_default=False)
+    ],
+    b: Annotated[str, typer.Argument(help="The model to compare it with, in the same form.", show_default=False)],
+    task: Tasks = None,
+    protocol: ProtocolName = None,
+    metric: Annotated[
+        str | None, typer.Option(help="A metric, like ari or acc/noise_dropped. Default: each task's main one.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Test whether model A is better than model B: one paired test per task, Holm-corrected over
+    the tasks.
+
+    Without a method, each model's best one on the task is used. The test
+    takes into account that splits share texts. On a task with a single split,
+    the protocol needs two seeds or more (`seeds` in params.yaml), or the test
+    cannot decide.
+    """
+    from traube.benchmark.params import load_params
+    from traube.foundation import paths
+    from traube.metrics import full_name
+    from traube.report.comparison import compare_on
+    from traube.store import Store
+
+    params = load_params()
+    name = protocol or params.protocol
+    store = Store(paths.home() / "store")
+    comparisons, left_out = compare_on(
+        store, task or params.tasks, name, params.chosen(name), a, b, metric and full_name(metric)
+    )
+    for task_name, reason in left_out.items():
+        err.print(f"[yellow]left out:[/] {escape(task_name)}: {escape(reason)}")
+    level = params.promotion.level
+    if as_json:
+        print_json([_comparison_row(c, level) for c in comparisons])
+        return
+    for comparison in comparisons:
+        _print_comparison(comparison, level)
+    over = f", Holm-corrected over {len(comparisons)} tasks" if len(comparisons) > 1 else ""
+    out.print(f"[dim]scores x100; p two-sided{over}; level {level:g}; protocol {name}[/]")
+
+
+def _comparison_row(comparison: "Comparison", level: float) -> dict[str, Any]:
+    import math
+    from dataclasses import asdict
+
+    sides = {
+        side: {"model": c.model, "method": c.method, "fingerprint": c.fingerprint, "mean": c.mean, "cells": c.cells}
+        for side, c in (("a", comparison.a), ("b", comparison.b))
+    }
+    test = asdict(comparison.test) if comparison.test else None
+    if test:  # JSON knows no infinity
+        test = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in test.items()}
+    decided = test and not comparison.reason
+    verdict = {"verdict": comparison.verdict(level), "p_holm": comparison.corrected if decided else None}
+    return {"task": comparison.a.task, "metric": comparison.a.metric, **verdict, "test": test, **sides}
+
+
+def _print_comparison(comparison: "Comparison", level: float) -> None:
+    c, test = comparison, comparison.test
+    out.print(f"[bold]{c.a.task}[/], {c.a.metric}: [bold]{escape(c.verdict(level))}[/]")
+    width = max(len(c.a.name), len(c.b.name))
+    for side, candidate in (("A", c.a), ("B", c.b)):
+        out.print(f"  {side}      {candidate.name:<{width}}  {100 * candidate.mean:6.2f}", highlight=False)
+    if test is not None:
+        interval = f"95 % interval {100 * test.low:+.2f} to {100 * test.high:+.2f}"
+        decided = f", p = {c.corrected:.3g}, effect {test.effect:.2f}" if not c.reason else " by the texts alone"
+        out.print(f"  A - B  {100 * test.difference:+.2f}, {interval}{decided}")
+        out.print(f"         [dim]{test.name}, n = {test.n}[/]")

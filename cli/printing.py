@@ -1,0 +1,157 @@
+"""What the commands print with: the two consoles, tables of rows, progress bars, and lines that
+several commands say.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+import typer
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+out = Console(soft_wrap=False)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
+GAP = 2  # between columns
+
+__all__ = [
+    "bars",
+    "err",
+    "escape",
+    "fail_on",
+    "out",
+    "print_errors",
+    "print_json",
+    "print_outdated",
+    "print_table",
+    "print_unavailable",
+]
+
+
+def print_unavailable(reasons: Mapping[str, str]) -> None:
+    """What cannot be had here, and why."""
+    for name, reason in reasons.items():
+        err.print(f"[yellow]unavailable:[/] {escape(name)}: {escape(reason)}")
+
+
+def print_outdated() -> int:
+    """Print how many stored cells no longer count because the code or a library has changed since;
+    return the number.
+    """
+    from traube.benchmark.current import outdated
+    from traube.foundation import paths
+    from traube.store import Store
+
+    number = outdated(Store(paths.home() / "store").cells())
+    if number:
+        err.print(
+            f"{number} stored cells were computed with other versions of Traube or its libraries. They are kept but not shown; "
+            "`traube run` computes them again with today's versions, and `traube explain` names both."
+        )
+    return number
+
+
+@contextmanager
+def bars(hidden: bool = False) -> Iterator[tuple[Any, Any]]:
+    """Live progress: all cells, and the stage at work. Yields what the engine reports to, and how
+    to set the number of cells.
+    """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    from traube.engine import progress
+
+    class Rate(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text(f"{speed:.1f}/s" if speed else "", style="dim")
+
+    columns = (
+        TextColumn("{task.description:>11}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeElapsedColumn(), TextColumn("left"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=err, transient=True, disable=hidden or not err.is_terminal) as bars:
+        cells = bars.add_task("cells", total=None)
+        stage = bars.add_task("", total=None, visible=False)
+        current = {"stage": ""}
+
+        def total(name: str, amount: int) -> None:
+            current["stage"] = name
+            bars.reset(stage, description=name, total=amount, visible=True)
+
+        def done(name: str, amount: int) -> None:
+            if name == "cells":
+                bars.advance(cells, amount)
+            elif name == current["stage"]:
+                bars.advance(stage, amount)
+
+        yield progress.Progress(total, done), lambda n: bars.update(cells, total=n)
+
+
+def print_json(value: Any) -> None:
+    """A value for programs, on standard output."""
+    print(json.dumps(value, indent=1, default=str))  # noqa: T201
+
+
+def print_table(
+    rows: Sequence[Mapping[str, Any]],
+    fold: Mapping[str, int] = MappingProxyType({}),
+    optional: Sequence[str] = (),
+    title: str = "",
+) -> None:
+    """A table that fits the terminal: names are never cut.
+
+    Parameters
+    ----------
+    rows : cells by column; all rows have the same columns
+    fold : columns that may take several lines, and the width that each needs at least
+    optional : columns that are left out where there is no room, the least needed first; a line says
+        so
+    """
+    if title:
+        out.print(f"[italic]{escape(title)}[/]")
+    if not rows:
+        return
+    cells = [{name: escape(str(value)) for name, value in row.items()} for row in rows]
+    widths = {name: max(map(cell_len, (name, *(str(row[name]) for row in rows)))) for name in cells[0]}
+    least = {name: min(width, max(fold.get(name, width), cell_len(name))) for name, width in widths.items()}
+    left_out = []
+    for name in optional:
+        if sum(least.values()) + GAP * (len(least) - 1) <= out.width:
+            break
+        del least[name]
+        left_out.append(name)
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+    for name in least:
+        shown.add_column(name, no_wrap=name not in fold, overflow="fold")
+    for row in cells:
+        shown.add_row(*(row[name] for name in least))
+    out.print(shown)
+    if left_out:
+        out.print(f"[dim]no room for: {', '.join(left_out)} (a wider terminal or --json shows all)[/]")
+
+
+def print_errors(errors: Iterable[str]) -> None:
+    """What failed, a line each."""
+    for error in errors:
+        err.print(f"[bold red]failed:[/] {escape(error)}")
+
+
+def fail_on(errors: list[str]) -> None:
+    """Print the errors, if there are any, and end with exit code 1."""
+    print_errors(errors)
+    if errors:
+        raise typer.Exit(1)

@@ -1,0 +1,170 @@
+"""`traube run` computes what is missing of the benchmark; `traube reproduce` computes a stored cell
+again.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
+from cli.printing import bars, err, escape, out, print_errors, print_outdated, print_unavailable
+from traube.foundation.errors import TraubeError
+
+if TYPE_CHECKING:
+    from cli.launch import Launcher
+    from traube.benchmark.plan import Plan, Request
+    from traube.store import Store
+
+app = typer.Typer()
+
+
+@app.command()
+def run(
+    task: Tasks = None,
+    model: Models = None,
+    method: Methods = None,
+    seed: Seeds = None,
+    protocol: ProtocolName = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be computed.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Compute the missing cells of the benchmark, then update the leaderboard and the report.
+
+    Stored cells are never computed again, and a stopped run continues where
+    it stopped. The Dagster UI (`traube dev`) shows every run.
+    """
+    from traube.benchmark.params import load_params
+    from traube.benchmark.plan import Request, plan, wanted_models
+    from traube.foundation import paths
+    from traube.store import Store
+
+    params = load_params()
+    chosen = params.chosen(protocol)
+    request = Request(
+        tasks=task or params.tasks,
+        models=model or wanted_models(params),
+        protocol_name=protocol or params.protocol,
+        protocol=chosen,
+        methods=[chosen.method(m) for m in method] if method else None,
+        seeds=seed,
+    )
+    store = Store(paths.home() / "store")
+    if not dry_run:
+        fetch(task or (), model or ())
+    before = plan(request, store)
+    for name in {*(task or ()), *(model or ())} & set(before.unavailable):
+        raise TraubeError(f"{name} is unavailable: {before.unavailable[name]}")
+    if dry_run:
+        _print_plan(before)
+    elif not compute(request, store, before, verbose):
+        raise typer.Exit(1)
+
+
+def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = False) -> bool:
+    """Run datasets, evaluate and publish as far as they are needed, and say so; whether all went
+    well.
+
+    Parameters
+    ----------
+    before : the plan of the request as it is now
+    """
+    from traube.report.tables import tables_are_current
+
+    print_unavailable(before.unavailable)
+    current = tables_are_current(store)
+    if current and not before.unread and not before.count:
+        out.print(f"Nothing is missing: {before.total} cells are up to date.")
+        return True
+    # of tables that show all that is stored, only those of the tasks that this run touches are
+    # rebuilt
+    narrow = current or store.cells().empty
+    from cli.launch import Launcher  # only now: Dagster takes a second to import
+
+    with bars(hidden=verbose) as (progress, set_total), Launcher(progress, verbose) as launcher:
+        for lost in launcher.lost:
+            err.print(f"run {lost} was lost: its process no longer exists. Its finished cells are kept")
+        errors, touched = _evaluate(launcher, request, store, before, set_total)
+        errors += launcher.publish(touched if narrow else None)
+    print_errors(errors)
+    return not errors
+
+
+def _evaluate(
+    launcher: "Launcher", request: "Request", store: "Store", before: "Plan", set_total: Callable[[int], None]
+) -> tuple[list[str], set[str]]:
+    """Read what is unread and evaluate what is missing; the errors, and the tasks that were
+    touched.
+    """
+    from traube.benchmark.plan import plan
+
+    if before.unread or before.count:
+        launcher.warm_up(request)
+    errors = []
+    if before.unread:
+        out.print(f"Reading {', '.join(before.unread)}")
+        errors = launcher.datasets(before.unread)
+    todo = plan(request, store)
+    print_unavailable({name: why for name, why in todo.unavailable.items() if name not in before.unavailable})
+    print_outdated()
+    set_total(todo.count)
+    touched = set(before.unread)
+    for name, by_task in todo.missing.items():
+        touched.update(by_task)
+        out.print(f"Evaluating {name}: {sum(map(len, by_task.values()))} cells on {', '.join(by_task)}")
+        errors += launcher.evaluate(name, list(by_task), request)
+    return errors, touched
+
+
+def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
+    """Download the tasks and models that were named on the command line and are not on this
+    machine.
+    """
+    from traube.models import load_model
+    from traube.tasks import get_source
+
+    for task in tasks:
+        get_source(task).fetch()
+    for model in map(load_model, models):
+        model.fetch()
+
+
+def _print_plan(plan: "Plan") -> None:
+    for name in plan.unread:
+        out.print(f"read     {name} (which of its cells are missing is known afterwards)")
+    for model, by_task in plan.missing.items():
+        for task, cells in by_task.items():
+            out.print(f"evaluate {model} on {task}: {len(cells)} cells")
+            for cell in cells:
+                seed = "" if cell.seed is None else f" seed {cell.seed}"
+                out.print(f"           {cell.method.name}{seed}  [dim]{cell.cell_id}[/]")
+    print_unavailable(plan.unavailable)
+    more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
+    out.print(f"{plan.count} of {plan.total} cells are missing{more}")
+    print_outdated()
+
+
+@app.command()
+def reproduce(
+    cell: Annotated[str, typer.Argument(help="The id of a cell, or the start of one; `traube explain` shows ids.")],
+) -> None:
+    """Compute a stored cell again and check that the result is the same. Exit code 1 if it is not."""
+    from traube.benchmark.params import load_params
+    from traube.foundation import paths
+    from traube.models import EmbeddingCache
+    from traube.report.reproduce import reproduce as again
+    from traube.store import Store
+
+    with bars() as (progress, _):
+        cache = EmbeddingCache(paths.home() / "embeddings")
+        found = again(Store(paths.home() / "store"), cache, load_params().protocols, cell, progress)
+    for change in found.changed:
+        out.print(f"changed since then: {escape(change)}")
+    clusters = "the clusters are the same" if found.clusters_equal else "the clusters differ"
+    scores = f"{len(found.scores)} scores differ by at most {found.difference:.2g}"
+    verdict = "[green]equal[/]" if found.equal else "[red]not equal[/]"
+    out.print(
+        f"{verdict}: cell {found.cell_id}: {clusters}; {scores}; vectors by at most {found.vectors:.2g} (1 - cosine)"
+    )
+    if not found.equal:
+        raise typer.Exit(1)

@@ -1,0 +1,287 @@
+"""What is there: the leaderboard, tasks, models, methods, and where a number comes from."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cli.options import Json
+from cli.printing import escape, out, print_json, print_outdated, print_table
+from traube.foundation.errors import TraubeError
+
+if TYPE_CHECKING:
+    from traube.store import Store
+
+app = typer.Typer()
+
+
+@app.command()
+def leaderboard(
+    task: Annotated[list[str] | None, typer.Option("--task", "-t", help="Only this task; repeat for more.")] = None,
+    model: Annotated[list[str] | None, typer.Option("--model", "-m", help="Only this model; repeat for more.")] = None,
+    protocol: Annotated[str | None, typer.Option("--protocol", "-p", help="Only this protocol.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="A metric, like ari or acc/noise_dropped. Default: each task's main one.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best one.")] = False,
+    as_json: Json = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
+    show_imported: Annotated[
+        bool, typer.Option("--imported", help="Also show imported results (`traube import`), in tables of their own.")
+    ] = False,
+) -> None:
+    """Show how well each model's best method groups the texts of each task, with a 95 % confidence
+    interval.
+
+    Results of methods and seeds that are not part of a protocol appear under
+    "<protocol>, own choice".
+    """
+    from traube.benchmark.params import load_params
+    from traube.benchmark.plan import Request, plan, wanted_models
+    from traube.foundation import paths
+    from traube.foundation.errors import unknown
+    from traube.metrics import full_name
+    from traube.report.tables import leaderboard as build
+    from traube.store import Store
+
+    metric = full_name(metric) if metric else None
+    store, params = Store(paths.home() / "store"), load_params()
+    todo = plan(Request(params.tasks, wanted_models(params), params.protocol, params.chosen()), store)
+    table = build(store, todo.unavailable, metric, params.protocols)
+    if metric and not (table["status"] == "done").any():
+        raise TraubeError(
+            f"no task is scored by {metric}: silhouette is for tasks without labels, all other metrics for tasks with labels"
+        )
+    for column, wanted in (("task", task), ("model", model), ("protocol", [protocol] if protocol else None)):
+        scored = sorted({name for name in table[column].dropna() if name})
+        for name in wanted or ():
+            if name not in scored:
+                raise unknown(f"scored {column}", name, scored)
+        table = table[table[column].isin(wanted)] if wanted else table
+    if not every:
+        table = table[table["best"].astype(bool) | (table["status"] != "done")]
+    if as_json:
+        print(table.to_json(orient="records", indent=1))  # noqa: T201
+    elif as_csv:
+        print(table.to_csv(index=False), end="")  # noqa: T201
+    else:
+        _print_leaderboard(table, every)
+        if show_imported:
+            _print_imported(store, task)
+
+
+def _print_leaderboard(table: Any, every: bool) -> None:
+    done = table[table["status"] == "done"]
+    if not print_outdated() and done.empty:
+        out.print("Nothing has been evaluated yet. Start with `traube run`.")
+    for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"]):
+        first = rows.iloc[0]
+        splits = "1 split" if first["splits"] == 1 else f"{int(first['splits'])} splits"
+        print_table(
+            [_scored(row, "method" if every else "best method") for row in rows.itertuples(index=False)],
+            fold={"model": 14},
+            optional=["seeds", "sd", "95 % interval"],
+            title=f"{task}, {level}: {first['metric']} x100, {splits}, protocol {protocol}",
+        )
+        for note in sorted(set(rows["note"]) - {""}):
+            out.print(f"[dim]interval and places: {escape(note)}[/]")
+        out.print()
+    if len(done):
+        out.print("[dim]#: the places that a model may have, given the data; models whose places overlap are tied[/]")
+    if done["seen"].any():
+        out.print("[dim]\N{DAGGER}: trained on the task's texts, without labels[/]")
+    _print_absent(table[table["status"] != "done"].astype(object).fillna(""), every)
+
+
+def _scored(row: Any, method: str) -> dict[str, str]:
+    """A row of the leaderboard, in words."""
+    import pandas as pd
+
+    from traube.report.tables import places, shown_name
+
+    return {
+        "#": places(row),
+        "model": shown_name(row),
+        method: row.method,
+        "score": f"{100 * row.mean:.2f}",
+        "sd": f"{100 * row.sd:.2f}" if pd.notna(row.sd) else "-",
+        "95 % interval": f"{100 * row.low:.2f} to {100 * row.high:.2f}" if pd.notna(row.low) else "-",
+        "seeds": str(int(row.seeds)),
+    }
+
+
+def _print_absent(rows: Any, every: bool) -> None:
+    """What has no score and why: unsupported pairs in one line, or a line each if `every` row is
+    shown.
+    """
+    unsupported = rows["status"] == "unsupported"
+    pairs = sorted(set(rows.loc[unsupported, "method"]))
+    if pairs and not every:
+        said = "1 method makes" if len(pairs) == 1 else f"{len(pairs)} methods make"
+        out.print(
+            f"[yellow]unsupported:[/] {said} no sense and {'has' if len(pairs) == 1 else 'have'} no score; "
+            "`traube leaderboard --all` says why"
+        )
+    for (status, reason), group in rows[~unsupported | every].groupby(["status", "reason"]):
+        columns = ["method"] if status == "unsupported" else ["task", "model", "method"]
+        what = sorted({" ".join(filter(None, row)) for row in group[columns].itertuples(index=False)})
+        names = ", ".join(what[:4]) + (f" and {len(what) - 4} more" if len(what) > 4 else "")
+        out.print(f"[yellow]{status}:[/] {escape(names)}: {escape(reason)}")
+
+
+def _print_imported(store: "Store", tasks: list[str] | None) -> None:
+    """Imported results, of the tasks asked for by our name or MTEB's."""
+    from traube.report.exchange import imported_results
+
+    rows = imported_results(store)
+    if tasks:
+        cards = filter(None, map(store.card, tasks))
+        rows = rows[rows["task"].isin({*tasks, *(card.mteb for card in cards)})]
+    for task, group in rows.groupby("task"):
+        shown = [
+            {
+                "model": row.model,
+                "score": f"{100 * row.mean:.2f}",
+                "sd": f"{100 * row.sd:.2f}" if row.sd == row.sd else "-",
+                "splits": str(len(row.splits) or "-"),
+                "source": row.source,
+            }
+            for row in group.sort_values("mean", ascending=False).itertuples(index=False)
+        ]
+        print_table(
+            shown,
+            fold={"model": 24, "source": 24},
+            optional=["source", "splits", "sd"],
+            title=f"{task}, published: V-measure x100",
+        )
+
+
+@app.command()
+def tasks(as_json: Json = False) -> None:
+    """List the tasks and whether their raw data is on this machine."""
+    from traube.tasks import card_errors, sources
+
+    rows: list[dict[str, Any]] = [
+        {
+            "task": name,
+            "family": s.card.family,
+            "language": s.card.language,
+            "licence": s.card.licence,
+            "status": s.missing() or "ready",
+        }
+        for name, s in sources().items()
+    ]
+    rows += [
+        {"task": Path(path).stem, "family": "own", "language": "", "licence": "", "status": str(e)}
+        for path, e in card_errors().items()
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, fold={"licence": 14, "status": 31}, optional=["licence", "language", "family"])
+
+
+@app.command()
+def models(as_json: Json = False) -> None:
+    """List the models and whether their weights are on this machine."""
+    from traube.foundation.errors import Unavailable
+    from traube.models import model_cards
+    from traube.models.transformer import check_folder, locate
+
+    rows = []
+    for name, card in model_cards().items():
+        status = "ready"
+        try:
+            if card.kind in ("packaged", "transformer"):
+                check_folder(locate(card), card)
+        except Unavailable:
+            status = "to be downloaded"
+        except TraubeError as error:
+            status = str(error)
+        source = card.package or card.model or f"fitted on each task's texts, {card.features} terms"
+        rows.append(
+            {"model": name, "kind": card.kind, "source": source, "revision": card.revision or "", "status": status}
+        )
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, fold={"model": 30, "source": 30, "status": 16}, optional=["revision", "source", "kind"])
+
+
+@app.command()
+def methods(
+    every: Annotated[
+        bool, typer.Option("--all", help="Also list the pairs that make no sense, with the reason.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List the reducers and clusterers with their parameters. A method is a pair of them, like
+    umap/hdbscan.
+    """
+    from traube.methods import CLUSTERERS, REDUCERS, grid
+
+    parts: list[dict[str, Any]] = [
+        {"part": kind, "name": name, "parameters": ", ".join(f"{k}={v}" for k, v in part.params.items())}
+        for kind, registry in (("reducer", REDUCERS), ("clusterer", CLUSTERERS))
+        for name, part in registry.items()
+    ]
+    pairs: dict[str, str] = {
+        m.name: reason for m in grid(list(REDUCERS), list(CLUSTERERS)) if (reason := m.unsupported())
+    }
+    if as_json:
+        unsupported = [{"part": "unsupported", "name": n, "parameters": reason} for n, reason in pairs.items()]
+        print_json([*parts, *unsupported])
+        return
+    print_table(parts, fold={"parameters": 31})
+    if every:
+        out.print()
+        print_table(
+            [{"pair": name, "why it makes no sense": reason} for name, reason in pairs.items()],
+            fold={"why it makes no sense": 31},
+        )
+    else:
+        out.print(f"{len(pairs)} pairs make no sense; `traube methods --all` lists them with the reason")
+
+
+@app.command()
+def explain(
+    task: Annotated[str, typer.Argument(help="A task.", show_default=False)],
+    model: Annotated[str, typer.Argument(help="A model.", show_default=False)],
+    method: Annotated[str | None, typer.Argument(help="A method, like umap/hdbscan. Default: all.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show where the scores of a model on a task come from, and what has changed since they were
+    computed.
+
+    For each cell: data, weights, parameters, seed, code, libraries and run.
+    If no cell counts today, the last ones that did.
+    """
+    from traube.benchmark.params import load_params
+    from traube.foundation import paths
+    from traube.report.explain import explanations
+    from traube.store import Store
+
+    rows = explanations(Store(paths.home() / "store"), load_params().protocols, task, model, method)
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        seed = "" if row["seed"] is None else f", seed {row['seed']}"
+        out.rule(f"{row['reducer']}/{row['clusterer']}{seed}", align="left")
+        changes = "; ".join(row["changed_since"]) or "nothing: today the same cell would be computed"
+        shown = Table.grid(padding=(0, 2, 0, 0))
+        shown.add_column(no_wrap=True, style="bold")
+        shown.add_column(overflow="fold")
+        for key, value in {**row, "changed_since": changes}.items():
+            shown.add_row(key, escape(_in_words(value)))
+        out.print(shown)
+
+
+def _in_words(value: Any) -> str:
+    """A value of a cell's record, as a person reads it."""
+    if not isinstance(value, dict):
+        return "-" if value in (None, "") else str(value)
+    if any(isinstance(part, dict) for part in value.values()):
+        return "\n".join(f"{name}: {_in_words(part)}" for name, part in value.items())
+    return ", ".join(f"{name}={_in_words(part)}" for name, part in value.items())

@@ -1,0 +1,70 @@
+"""What is in a wheel: the library, and a command that says where the rest is."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from traube.foundation import paths
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=paths.PROJECT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def in_unpacked(wheel: Path, folder: Path, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run some code with the unpacked wheel, and nothing of the checkout, to import Traube from."""
+    site = folder / "site-packages"
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(site)
+    ours = {key: value for key, value in os.environ.items() if not key.startswith("TRAUBE_")}
+    environment = {**ours, "PYTHONPATH": str(site), "HOME": str(folder), **variables}
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def test_a_wheel_holds_the_library_alone(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        tops = {name.split("/")[0] for name in packed.namelist()}
+        scripts = next(packed.read(name).decode() for name in packed.namelist() if name.endswith("entry_points.txt"))
+        assert "traube/models/catalogue.yaml" in packed.namelist()
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"traube"}
+    assert "traube = traube.foundation.console:main" in scripts
+
+
+def test_the_command_of_a_wheel_says_in_one_line_where_the_platform_runs(wheel: Path, tmp_path: Path) -> None:
+    done = in_unpacked(wheel, tmp_path, "from traube.foundation.console import main; main()")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "`git clone` it, then `make demo`" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_wheel_writes_below_the_persons_home_and_never_into_site_packages(wheel: Path, tmp_path: Path) -> None:
+    code = "from traube.foundation import paths as p; print(p.home(), p.raw(), p.cards(), p.params(), p.checkpoints(), sep='\\n')"
+    places = in_unpacked(wheel, tmp_path, code).stdout.splitlines()
+    assert places[0] == str(tmp_path / ".traube")
+    assert all(Path(place).is_relative_to(tmp_path / ".traube") for place in places)
+    given = in_unpacked(wheel, tmp_path, "from traube.foundation import paths as p; print(p.raw())", TRAUBE_RAW="data")
+    assert given.stdout.strip() == str(tmp_path / "data")  # as a notebook means it
+
+
+def test_the_command_of_a_checkout_runs_from_whatever_folder(tmp_path: Path) -> None:
+    (tmp_path / "cli.py").write_text("raise SystemExit('another package that is called cli')")
+    code = "import sys; sys.argv = ['traube', '--help']; from traube.foundation.console import main; main()"
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{paths.PROJECT}"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "leaderboard" in done.stdout

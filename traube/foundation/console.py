@@ -1,0 +1,21 @@
+"""The console script `traube`. The command itself (`cli/`) lies beside this package in a checkout,
+and in no wheel.
+"""
+
+import sys
+from importlib import import_module
+
+from traube.foundation import paths
+
+LIBRARY_ALONE = "traube: this is the library alone; the command runs from a checkout of the repository: `git clone` it, then `make demo`"
+
+
+def main() -> None:
+    """Run the command line of the checkout that this package lies in.
+
+    From a wheel there is none: one line says so, and the exit code is 1.
+    """
+    if not paths.IN_CHECKOUT:
+        sys.exit(LIBRARY_ALONE)
+    sys.path.insert(0, str(paths.PROJECT))  # another package may be called `cli` too
+    import_module("cli").app()
