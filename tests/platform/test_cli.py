@@ -100,7 +100,7 @@ def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards:
         (["train", "wwmm", "words"], "unknown trainer 'wwmm': did you mean wwm"),
         (["train", "wwm", "words", "--set", "epoch=3"], "unknown value of wwm's recipe 'epoch': did you mean epochs"),
         (["train", "wwm", "words", "--set", "epochs"], "--set epochs: write a name and a value, like epochs=3"),
-        (["tune", "cob", "words", "--set", "epoch=3"], "unknown value of cob's recipe 'epoch': did you mean epochs"),
+        (["train", "wwm", "words", "--set", "epoch=3"], "unknown value of wwm's recipe 'epoch': did you mean epochs"),
     ],
 )
 def test_what_a_person_gets_wrong_is_one_clear_line(
@@ -150,7 +150,7 @@ def test_a_malformed_card_names_the_line_and_the_key_and_stops_no_other_task(tra
 def test_a_trainer_that_needs_train_splits_says_so(traube: Traube, command: str) -> None:
     result = traube(command, "cob", "words")
     assert result.exit_code == 1
-    assert "cob learns from gold clusterings in train splits, and words has no train splits" in result.stderr
+    assert "words has no labelled splits for training and for validation, which cob learns from" in result.stderr
 
 
 def test_a_faulty_task_fails_with_its_check_and_exit_code(traube: Traube, cards: Path) -> None:
