@@ -187,7 +187,7 @@ def models(as_json: Json = False) -> None:
     """List the models and whether their weights are on this machine."""
     from traube.foundation.errors import Unavailable
     from traube.models import model_cards
-    from traube.models.transformer import check_folder, locate
+    from traube.models.weights import check_folder, locate
 
     rows = []
     for name, card in model_cards().items():
