@@ -26,13 +26,12 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Test whether model A is better than model B: one paired test per task, Holm-corrected over
-    the tasks.
+    """Test whether model A is better than model B.
 
-    Without a method, each model's best one on the task is used. The test
-    takes into account that splits share texts. On a task with a single split,
-    the protocol needs two seeds or more (`seeds` in params.yaml), or the test
-    cannot decide.
+    One paired test per task, Holm-corrected over the tasks. Without a method,
+    each model's best one on the task is used. The test takes into account
+    that splits share texts. On a task with a single split, the protocol needs
+    two seeds or more (`seeds` in params.yaml), or the test cannot decide.
     """
     from traube.benchmark.params import load_params
     from traube.foundation import paths
