@@ -33,7 +33,7 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
             write_text(store.table("leaderboard.csv"), table.to_csv(index=False))
             write_json(store.table(MADE_OF), {"state": made_of})
         best = table[table["best"].astype(bool)][
-            ["task", "level", "protocol", "model", "method", "metric", "mean", "low", "high"]
+            ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]
         ]
         counts = table["status"].value_counts()
         return dg.MaterializeResult(

@@ -265,7 +265,7 @@ def leaderboard(
 ) -> None:
     """Show each model's best method, with its 95 % interval over splits, by task and level.
 
-    Methods and seeds that were asked for beside a protocol's own are shown under "<protocol>, own choice".
+    Methods and seeds that were asked for beside a protocol's own are shown in tables of their own, marked "own choice".
     """
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, plan, wanted_models
@@ -310,8 +310,9 @@ def _print_leaderboard(table: Any, every: bool) -> None:
     done = table[table["status"] == "done"]
     if not _print_outdated() and done.empty:
         out.print("Nothing has been evaluated yet: traube run")
-    for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"]):
+    for (task, level, protocol, own_choice), rows in done.groupby(["task", "level", "protocol", "own_choice"]):
         first = rows.iloc[0]
+        protocol = f"{protocol}, own choice" if own_choice else protocol
         title = (
             f"{task}, {_escape(level)}: {first['metric']} x100, {int(first['splits'])} split(s), protocol {protocol}"
         )
@@ -548,12 +549,17 @@ def compare(
     task: Tasks = None,
     protocol: ProtocolName = None,
     metric: Annotated[str | None, typer.Option(help="Another metric than each task's main one.")] = None,
+    own_choice: Annotated[
+        bool,
+        typer.Option("--own-choice", help="Also take methods and seeds that were asked for beside the protocol's own."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Say whether A is really better than B: paired tests, Holm-corrected over tasks.
 
     Without a method, each model's best one on the task is taken. The test knows which texts the splits share. On a task with one
-    split it needs a protocol of two seeds or more (`seeds` in params.yaml) to know how far a seed matters.
+    split it needs two seeds or more to know how far a seed matters: in the protocol (`seeds` in params.yaml), or by `traube run --seed`
+    for both models, and --own-choice here.
     """
     import json
 
@@ -570,9 +576,9 @@ def compare(
     found, absent = [], []
     for t in task or params.tasks:
         card = store.card(t)
-        options = candidates(store, t, name, chosen, metric or main_metric(card, chosen.main_metric)) if card else []
-        present = set(current_cells(store.cells(t), store, {name: chosen})["cell_id"])
-        options = [c for c in options if present.issuperset(c.cells)]
+        cells = current_cells(store, {name: chosen}, [t], own_choice=own_choice)
+        wanted = metric or main_metric(card, chosen.main_metric) if card else ""
+        options = candidates(store, t, name, chosen, wanted, cells) if card else []
         try:
             if card is None or store.manifest(t) is None:
                 raise TraubeError("nothing is scored yet")

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from traube.benchmark.current import of_present_data, of_present_methods
+import pandas as pd
+
+from traube.benchmark.current import cells_of_any_weights
 from traube.benchmark.params import Promotion, Protocol
 from traube.foundation.errors import TraubeError, unknown
 from traube.metrics.significance import Sample, Test, difference, holm
@@ -101,12 +103,21 @@ def main_metric(card: TaskCard, protocol_metric: str | None) -> str:
     return protocol_metric or card.main_metric
 
 
-def candidates(store: Store, task: str, name: str, protocol: Protocol, metric: str) -> list[Candidate]:
-    """All that is scored of a task's present data under a protocol, of whichever fingerprint, the best first."""
-    manifest, cells = store.manifest(task), store.cells(task)
+def candidates(
+    store: Store, task: str, name: str, protocol: Protocol, metric: str, cells: pd.DataFrame | None = None
+) -> list[Candidate]:
+    """All that is scored of a task's present data under a protocol, the best first.
+
+    Parameters
+    ----------
+    cells : of `traube.benchmark.current`; by default the protocol's own, of whichever fingerprint
+    """
+    manifest = store.manifest(task)
     if manifest is None:
         return []
-    cells = of_present_methods(of_present_data(cells, store), {name: protocol})
+    if cells is None:
+        cells = cells_of_any_weights(store, {name: protocol}, [task])
+        cells = cells[~cells["own_choice"]]
     cells = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
     means = store.scores(cells, [metric]).groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False))
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"], mean=cells["cell_id"].map(means))

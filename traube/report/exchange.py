@@ -52,7 +52,7 @@ def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, fo
     TraubeError
         If nothing is scored by that method.
     """
-    cells = current_cells(store.cells(), store, protocols)
+    cells = current_cells(store, protocols)
     cells = cells[(cells["reducer"] + "/" + cells["clusterer"] == method) & (cells["status"] == "done")]
     scores = store.scores(cells, [V_MEASURE, "ami/noise_as_cluster"]).merge(cells, on="cell_id")
     written = []

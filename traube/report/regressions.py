@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from traube.benchmark.current import current_cells, within
+from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_parquet
@@ -29,11 +29,12 @@ CAUSES = {
 }
 COLUMNS = (*KEYS, "metric", "before", "after", "difference", "p", "verdict", "cause")
 LEVEL = 0.05
+OWN_CHOICE = ", own choice"  # how earlier versions marked the protocol of cells that are left out now
 
 
 def present(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     """The cells that count now, and what may explain a change of their scores."""
-    cells = current_cells(store.cells(), store, protocols)
+    cells = current_cells(store, protocols)
     cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()
@@ -69,7 +70,7 @@ def regressions(store: Store, protocols: Mapping[str, Protocol], today: str) -> 
     earlier = sorted(p.stem for p in _folder(store).glob("*.parquet") if p.stem < today)
     if not earlier:
         return "", pd.DataFrame(columns=list(COLUMNS))
-    before, after = _groups(pd.read_parquet(_path(store, earlier[-1]))), _groups(present(store, protocols))
+    before, after = _groups(_read(_path(store, earlier[-1]))), _groups(present(store, protocols))
     rows = []
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)
@@ -87,6 +88,11 @@ def _path(store: Store, night: str) -> Path:
     return _folder(store) / f"{night}.parquet"
 
 
+def _read(path: Path) -> pd.DataFrame:
+    cells = pd.read_parquet(path)
+    return cells[~cells["protocol"].str.endswith(OWN_CHOICE)]
+
+
 def _groups(cells: pd.DataFrame) -> dict[tuple[Any, ...], pd.DataFrame]:
     return {tuple(key): rows for key, rows in cells.groupby(KEYS)}
 
@@ -100,7 +106,7 @@ def _change(
 ) -> dict[str, Any]:
     from traube.metrics.significance import Sample, difference
 
-    task, protocol = key[0], protocols.get(within(key[1]))
+    task, protocol = key[0], protocols.get(key[1])
     values: dict[str, Sample] = {}
     metric = ""
     for name, cells in (("before", old), ("after", new)):

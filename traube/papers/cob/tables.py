@@ -246,7 +246,7 @@ def _of_store(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.
 
 def _scored(store: Store, protocols: Mapping[str, Protocol], name: str) -> pd.DataFrame:
     """The cells of this paper's method, with what their models' names say."""
-    cells = current_cells(store.cells(name), store, protocols)
+    cells = current_cells(store, protocols, [name])
     cells = cells[(cells["protocol"] == PROTOCOL) & (cells["status"] == "done")]
     cells = cells[cells["reducer"] + "/" + cells["clusterer"] == METHOD]
     about = [_parsed(model, name) for model in cells["model"]]
