@@ -268,7 +268,7 @@ def leaderboard(
     Methods and seeds that were asked for beside a protocol's own are shown in tables of their own, marked "own choice".
     """
     from traube.benchmark.params import load_params
-    from traube.benchmark.plan import Request, plan, wanted_models
+    from traube.benchmark.plan import Request, unavailable, wanted_models
     from traube.foundation import paths
     from traube.foundation.errors import unknown
     from traube.metrics import full_name
@@ -278,8 +278,8 @@ def leaderboard(
     if metric:
         full_name(metric)
     store, params = Store(paths.home() / "store"), load_params()
-    todo = plan(Request(params.tasks, wanted_models(params), params.protocol, params.chosen()), store)
-    table = build(store, todo.unavailable, metric, params.protocols)
+    request = Request(params.tasks, wanted_models(params), params.protocol, params.chosen())
+    table = build(store, unavailable(request, store), metric, params.protocols)
     if metric and not (table["status"] == "done").any():
         raise TraubeError(
             f"there is no score by {metric}: silhouette is of tasks without labels, all others of tasks with labels"

@@ -8,7 +8,7 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import markdown
 from resources.storage import StorageResource
-from traube.benchmark.plan import Request, plan
+from traube.benchmark.plan import Request, unavailable
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_text
@@ -166,7 +166,7 @@ def _unavailable(store: Store, benchmark: BenchmarkResource) -> dict[str, str]:
     """Why a task or a model of the paper cannot be had here."""
     asked = benchmark.request()
     models = list(german.published("table2")["model"])
-    return plan(Request(german.TASKS, models, asked.protocol_name, asked.protocol), store).unavailable
+    return unavailable(Request(german.TASKS, models, asked.protocol_name, asked.protocol), store)
 
 
 def _wide(found: pd.DataFrame) -> dict[str, dg.MetadataValue]:
