@@ -18,6 +18,8 @@ from traube.foundation.files import in_words
 if TYPE_CHECKING:
     from cli.launch import Launcher
 
+SHOWN = 30  # models of a table, unless all are asked for
+
 # Heavy imports (dagster, mlflow, scikit-learn, torch) are inside the commands, so that `--help` is quick.
 
 out = Console(soft_wrap=False)
@@ -327,7 +329,7 @@ def _print_leaderboard(table: Any, every: bool) -> None:
             title=title,
             title_justify="left",
         )
-        for row in rows.itertuples(index=False):
+        for row in rows.head(len(rows) if every else SHOWN).itertuples(index=False):
             interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}" if pd.notna(row.low) else "-"
             shown.add_row(
                 places(row),
@@ -339,6 +341,8 @@ def _print_leaderboard(table: Any, every: bool) -> None:
                 str(int(row.seeds)),
             )
         out.print(shown)
+        if len(rows) > SHOWN and not every:
+            out.print(f"[dim]and {len(rows) - SHOWN} more models: --all shows them, --model one of them[/]")
         for note in sorted(set(rows["note"]) - {""}):
             out.print(f"[dim]interval and places: {_escape(note)}[/]")
     if len(done):

@@ -6,7 +6,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader
 
 from traube.foundation.versions import installed
-from traube.report.figures import heatmap
+from traube.report.figures import SHOWN, heatmap
 from traube.report.tables import places, shown_name
 
 KEYS = ["task", "level", "protocol", "own_choice"]
@@ -38,6 +38,7 @@ def page(table: pd.DataFrame, changes: pd.DataFrame | None = None) -> str:
     others = table[table["status"] != "done"].drop_duplicates(["task", "model", "method", "reason"])
     return TEMPLATES.get_template("report.html").render(
         sections=sections,
+        shown=SHOWN,
         places=places,
         shown_name=shown_name,
         changes=[] if changes is None else list(changes.itertuples(index=False)),
