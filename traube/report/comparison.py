@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from traube.benchmark.current import cells_of_any_weights
@@ -119,19 +122,25 @@ def candidates(
         cells = cells_of_any_weights(store, {name: protocol}, [task])
         cells = cells[~cells["own_choice"]]
     cells = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
-    means = store.scores(cells, [metric]).groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False))
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"], mean=cells["cell_id"].map(means))
-    found = [
-        Candidate(
-            *(task, name, metric, model, fingerprint, method, manifest.data_version),
-            cells=tuple(rows["cell_id"]),
-            mean=float(rows["mean"].mean()),
+    means = _means(store.scores(cells, [metric]))
+    cells = cells[cells["cell_id"].isin([cell for cell, mean in means.items() if pd.notna(mean)])]
+    rows = zip(
+        cells["model"], cells["fingerprint"], cells["reducer"] + "/" + cells["clusterer"], cells["cell_id"], strict=True
+    )
+    found = []
+    for (model, fingerprint, method), group in groupby(sorted(rows), key=itemgetter(0, 1, 2)):
+        ids = tuple(cell_id for *_, cell_id in group)
+        mean = float(np.mean([means[cell_id] for cell_id in ids]))
+        found.append(
+            Candidate(task, name, metric, model, fingerprint, method, manifest.data_version, cells=ids, mean=mean)
         )
-        for (model, fingerprint, method), rows in cells.dropna(subset="mean")
-        .sort_values("cell_id")
-        .groupby(["model", "fingerprint", "method"])
-    ]
     return sorted(found, key=lambda c: (-c.mean, c.key))
+
+
+def _means(scores: pd.DataFrame) -> dict[str, float]:
+    """The mean over splits and levels of each cell; nan where one of them has no score."""
+    rows = zip(scores["cell_id"], scores["value"], strict=True)
+    return {cell: float(np.mean([value for _, value in group])) for cell, group in groupby(rows, key=itemgetter(0))}
 
 
 def compare(store: Store, task: Task, a: Candidate, b: Candidate) -> Comparison:

@@ -113,7 +113,7 @@ def _scored(
 def _wanted(scores: pd.DataFrame, cards: Mapping[str, TaskCard], protocols: Mapping[str, Protocol]) -> pd.Series:
     """The metric by which each row's group is ranked: see `main_metric`."""
     keys = scores[["task", "protocol"]].drop_duplicates().itertuples(index=False)
-    chosen = {(task, name): _first_choice(cards.get(task), protocols.get(name)) for task, name in keys}
+    chosen = {(task, name): first_choice(cards.get(task), protocols.get(name)) for task, name in keys}
     wanted = pd.Series(
         [chosen[key] for key in zip(scores["task"], scores["protocol"], strict=True)], index=scores.index, dtype=object
     )
@@ -145,11 +145,12 @@ def _chosen(samples: Sequence[Sample]) -> Sample:
 
 def main_metric(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Series) -> str:
     """The protocol's main metric, or the card's, or the silhouette where there are no labels."""
-    wanted = _first_choice(card, protocol)
+    wanted = first_choice(card, protocol)
     return wanted if (metrics == wanted).any() else WITHOUT_LABELS
 
 
-def _first_choice(card: TaskCard | None, protocol: Protocol | None) -> str:
+def first_choice(card: TaskCard | None, protocol: Protocol | None) -> str:
+    """The metric by which a task is ranked where it has labels."""
     return (protocol and protocol.main_metric) or (card.main_metric if card else DEFAULT_METRIC)
 
 

@@ -79,8 +79,8 @@ def scores(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     -------
     DataFrame task, model, method, measured
     """
-    cells = current_cells(store, protocols)
-    cells = cells[(cells["protocol"] == PROTOCOL) & cells["task"].isin(TASKS) & (cells["status"] == "done")]
+    cells = current_cells(store, protocols, TASKS)
+    cells = cells[(cells["protocol"] == PROTOCOL) & (cells["status"] == "done")]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     values = store.scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method"]])
     keys = ["task", "model", "method"]
