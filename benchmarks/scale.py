@@ -213,12 +213,13 @@ def measure(folder: Path, rounds: int) -> Iterator[dict[str, object]]:
     """What each command costs, round by round."""
     home = folder / "home"
     shutil.rmtree(home / "store" / "index", ignore_errors=True)
-    (home / "hashes.json").unlink(missing_ok=True)
+    (home / "hashes.jsonl").unlink(missing_ok=True)
     for number in range(1, rounds + 1):
         for name, command in (("leaderboard", "leaderboard"), ("run --dry-run", "run --dry-run"), ("publish", "run")):
             (home / "store" / "tables" / "published.json").unlink(missing_ok=True)
-            print(f"round {number}: {name}", file=sys.stderr)
-            yield {"round": number, "command": name, **cost(command.split(), folder / f"{name.split()[0]}.txt")}
+            row = {"round": number, "command": name, **cost(command.split(), folder / f"{name.split()[0]}.txt")}
+            print(row, file=sys.stderr, flush=True)
+            yield row
 
 
 def cost(command: list[str], log: Path) -> dict[str, float]:

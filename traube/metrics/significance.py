@@ -218,7 +218,10 @@ def p_values(samples: Sequence[Sample]) -> Array:
     together = noise[:, None] + noise[None, :]
     with np.errstate(invalid="ignore", divide="ignore"):
         df = np.where(together > 0, together**2 / (squares[:, None] + squares[None, :]), 1.0)
-    return _p(spread.mean, *_error(spread, together, df))
+    error, df = _error(spread, together, df)
+    p, pairs = np.ones(df.shape), np.triu_indices(len(samples), k=1)
+    p[pairs] = _p(spread.mean[pairs], error[pairs], df[pairs])
+    return np.minimum(p, p.T)
 
 
 @dataclass(frozen=True)
@@ -308,8 +311,8 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
 
 
 def _squared(x: Any) -> Any:
-    """x ** 2, the same of one number and of many: of an array NumPy takes the product, which can differ in the last digit."""
-    return x**2 if np.ndim(x) == 0 else np.array([v**2 for v in np.ravel(x).tolist()]).reshape(np.shape(x))
+    """x ** 2, the same of one sample and of many: of an array NumPy takes the product, which can differ in the last digit."""
+    return np.array([v**2 for v in x.tolist()]) if np.ndim(x) == 1 else x**2
 
 
 def _p(difference: Any, error: Any, df: Any) -> Any:

@@ -123,7 +123,7 @@ def _scored(
     seeded = (cells.groupby("group")["seed"].count() > 0).tolist()
     found = samples_of(scores, scores["group"].to_numpy(), seeded)
     metrics = scores.groupby("group")["metric"].first()
-    return {key: (metrics[i], found.samples[i]) for i, key in enumerate(groups)}
+    return {key: (metrics[i], found[i].sample) for i, key in enumerate(groups)}
 
 
 def _change(

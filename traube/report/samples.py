@@ -1,6 +1,6 @@
 """The samples of a whole table, made at once: `Sample.of` for each group of thousands would take most of a leaderboard's time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,30 +11,32 @@ from traube.metrics import GROUPS
 from traube.metrics.significance import Array, Sample
 
 Codes = NDArray[np.int64]
+Shape = tuple[int, int]  # cells, splits
 
 
 @dataclass(frozen=True)
-class Samples:
-    """One sample a group, and what a table says besides.
+class Row:
+    """A group's sample, and what a table says of it.
 
     Attributes
     ----------
-    samples : as `Sample.of` makes them
-    sd : float64 [groups], population standard deviation over splits, or over cells where there is one split; nan of one number
-    cells : int64 [groups], number of cells
+    mean : over splits
+    sd : population standard deviation over splits, or over cells where there is one split; nan of one number
+    cells : how many
     """
 
-    samples: list[Sample]
-    sd: Array
-    cells: Codes
+    sample: Sample
+    mean: float
+    sd: float
+    cells: int
 
 
-def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> Samples:
-    """The samples of many groups of scores.
+def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> list[Row]:
+    """The samples of many groups of scores, each as `Sample.of` makes it.
 
     Parameters
     ----------
-    scores : cell_id, split, level, value, replicates; a group holds one metric at one level
+    scores : cell_id, split, level, value, replicates of one metric a group
     groups : int64 [rows], the group of each row: 0, 1, 2, ..., each at least once
     seeded : by group, whether its method draws random numbers
     """
@@ -43,25 +45,44 @@ def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> S
     values = _values(scores)[order]
     cells = np.unique(scores["cell_id"].to_numpy(dtype=object)[order], return_inverse=True)[1]
     splits, names = pd.factorize(scores["split"].to_numpy(dtype=object)[order])
-    shapes = _shapes(starts, cells, splits)
-    samples: list[Sample | None] = [None] * len(seeded)
-    sd, number = np.full(len(seeded), np.nan), np.zeros(len(seeded), dtype=np.int64)
-    for shape in dict.fromkeys(shapes):
-        members = [i for i, own in enumerate(shapes) if own == shape]
+    members: dict[Shape | None, list[int]] = {}
+    for i, shape in enumerate(_shapes(starts, cells, splits)):
+        members.setdefault(shape, []).append(i)
+    rows: dict[int, Row] = {}
+    for shape, own in members.items():
         if shape is None:
-            for i in members:
-                rows = scores.iloc[order[starts[i] : starts[i + 1]]]
-                samples[i] = sample = Sample.of(rows, seeded[i])
-                sd[i], number[i] = _spread(rows, sample), rows["cell_id"].nunique()
+            rows |= {i: _row(scores.iloc[order[starts[i] : starts[i + 1]]], seeded[i]) for i in own}
             continue
-        place = starts[members][:, None] + np.arange(shape[0] * shape[1])
-        block = values[place].reshape(len(members), *shape, 1 + GROUPS)
-        made, sd[members] = _of_block(block, cells[place[:, :: shape[1]]], np.array(seeded)[members])
-        number[members] = shape[0]
-        for i, (mean, noise) in zip(members, made, strict=True):
-            own = tuple(map(str, names[splits[starts[i] : starts[i] + shape[1]]]))
-            samples[i] = Sample(own, mean, float(noise), max(shape[0] - 1.0, 1.0))
-    return Samples([sample for sample in samples if sample is not None], sd, number)
+        place = starts[own][:, None] + np.arange(shape[0] * shape[1])
+        block = values[place].reshape(len(own), *shape, 1 + GROUPS)
+        of_split = [tuple(map(str, row)) for row in names[splits[place[:, : shape[1]]]]]
+        made = _rows(block, of_split, cells[place[:, :: shape[1]]], np.array(seeded)[own])
+        rows |= dict(zip(own, made, strict=True))
+    return [rows[i] for i in range(len(seeded))]
+
+
+def _row(scores: pd.DataFrame, seeded: bool) -> Row:
+    """Of a group whose scores are no grid, or of several levels."""
+    sample = Sample.of(scores, seeded)
+    by_cell = scores.groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False)).to_numpy()
+    spread = by_cell if len(sample.values) == 1 else sample.values[:, 0]
+    return Row(sample, sample.mean, float(spread.std()) if len(spread) > 1 else float("nan"), len(by_cell))
+
+
+def _rows(block: Array, splits: Sequence[tuple[str, ...]], cells: Codes, seeded: NDArray[np.bool_]) -> Iterator[Row]:
+    """Of groups that are grids of one shape, from [groups, seeds, splits, 1 + GROUPS].
+
+    Each reduction runs along the axis, and in the order, in which `_row` runs it: results are equal to the last digit.
+    """
+    _, seeds, n, _ = block.shape
+    values = block.mean(axis=1)
+    scores, first = np.ascontiguousarray(values[:, :, 0]), np.ascontiguousarray(block[:, :, 0, 0])
+    noise = first.var(axis=1, ddof=1) / seeds if seeds > 1 else np.where(seeded, np.nan, 0.0)
+    spread = np.take_along_axis(first, np.argsort(cells, axis=1), axis=1) if n == 1 else scores
+    sd = spread.std(axis=1) if spread.shape[1] > 1 else np.full(len(block), np.nan)
+    columns = splits, values, noise.tolist(), scores.mean(axis=1).tolist(), sd.tolist()
+    for names, own, own_noise, mean, own_sd in zip(*columns, strict=True):
+        yield Row(Sample(names, own, own_noise, max(seeds - 1.0, 1.0)), mean, own_sd, seeds)
 
 
 def _values(scores: pd.DataFrame) -> Array:
@@ -73,9 +94,9 @@ def _values(scores: pd.DataFrame) -> Array:
     return values
 
 
-def _shapes(starts: Codes, cells: Codes, splits: Codes) -> list[tuple[int, int] | None]:
+def _shapes(starts: Codes, cells: Codes, splits: Codes) -> list[Shape | None]:
     """(cells, splits) of each group whose rows are a grid: cell after cell, each with the same splits in the same order."""
-    shapes: list[tuple[int, int] | None] = []
+    shapes: list[Shape | None] = []
     for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         own, of_split = cells[first:end], splits[first:end]
         ends = np.flatnonzero(own[1:] != own[:-1])
@@ -85,25 +106,3 @@ def _shapes(starts: Codes, cells: Codes, splits: Codes) -> list[tuple[int, int] 
         names = of_split[:n].tolist()
         shapes.append((seeds, n) if grid and of_split.tolist() == names * seeds and len(set(names)) == n else None)
     return shapes
-
-
-def _of_block(block: Array, cells: Codes, seeded: NDArray[np.bool_]) -> tuple[list[tuple[Array, float]], Array]:
-    """Means over seeds and variances of the mean, and standard deviations, from [groups, seeds, splits, 1 + GROUPS].
-
-    Each reduction runs along the axis, and in the order, in which `Sample.of` runs it: sums are equal to the last digit.
-    """
-    _, seeds, n, _ = block.shape
-    means = block.mean(axis=1)
-    first = np.ascontiguousarray(block[:, :, 0, 0])
-    noise = first.var(axis=1, ddof=1) / seeds if seeds > 1 else np.where(seeded, np.nan, 0.0)
-    by_cell = np.take_along_axis(first, np.argsort(cells, axis=1), axis=1)
-    spread = np.ascontiguousarray(by_cell if n == 1 else means[:, :, 0])
-    sd = spread.std(axis=1) if spread.shape[1] > 1 else np.full(len(block), np.nan)
-    return list(zip(means, noise, strict=True)), sd
-
-
-def _spread(rows: pd.DataFrame, sample: Sample) -> float:
-    if len(sample.values) > 1:
-        return float(sample.values[:, 0].std())
-    by_cell = rows.groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False)).to_numpy()
-    return float(by_cell.std()) if len(by_cell) > 1 else float("nan")

@@ -92,34 +92,34 @@ def _scored(
     protocols: Mapping[str, Protocol],
 ) -> tuple[pd.DataFrame, list[Sample]]:
     """A row for each group of cells that are done, without ranks, and each row's sample."""
-    done = cells.loc[cells["status"] == "done", ["cell_id", "seed", "created", *KEYS]].merge(scores, on="cell_id")
-    done = done[done["metric"] == (metric or _wanted(done, cards, protocols))]
-    groups = done.groupby([*KEYS, "level"], sort=False, dropna=False)
-    codes = groups.ngroup().to_numpy()
-    rows = done.drop_duplicates([*KEYS, "level"])[[*KEYS, "level", "metric"]].reset_index(drop=True)
-    seeded = groups["seed"].count().to_numpy() > 0
-    found = samples_of(done, codes, seeded.tolist())
-    low, high = intervals(found.samples).T
-    notes = ["" if sample.complete else ONE_SEED for sample in found.samples]
-    table = rows.assign(
-        **{"status": "done", "reason": "", "note": notes, "sample": range(len(rows))},
-        **{"created": groups["created"].max().to_numpy(), "mean": [sample.mean for sample in found.samples]},
-        **{"sd": found.sd, "low": low, "high": high, "seeds": found.cells},
-        splits=[len(sample.values) for sample in found.samples],
+    done = cells[cells["status"] == "done"]
+    heads = done.drop_duplicates(KEYS)[KEYS]
+    rows = done[["cell_id", "seed", "created"]].assign(head=done.groupby(KEYS, sort=False, dropna=False).ngroup())
+    rows = rows.merge(scores, on="cell_id")
+    levels, names = pd.factorize(rows["level"])
+    row_keys = rows["head"].to_numpy() * len(names) + levels
+    wanted = [
+        metric or first_choice(cards.get(t), protocols.get(p))
+        for t, p in zip(heads["task"], heads["protocol"], strict=True)
+    ]
+    is_wanted = (rows["metric"] == rows["head"].map(dict(enumerate(wanted)))).to_numpy()
+    if not metric:  # as `main_metric`
+        without = (rows["metric"] == WITHOUT_LABELS).to_numpy() & ~np.isin(row_keys, row_keys[is_wanted])
+        is_wanted = is_wanted | without
+    rows = rows[is_wanted]
+    codes, found_keys = pd.factorize(row_keys[is_wanted])
+    groups = rows.groupby(codes)
+    found = samples_of(rows, codes, (groups["seed"].count() > 0).tolist())
+    samples = [row.sample for row in found]
+    low, high = intervals(samples).T
+    table = heads.iloc[found_keys // max(len(names), 1)].assign(
+        **{"level": names[found_keys % max(len(names), 1)], "metric": groups["metric"].first().to_numpy()},
+        **{"status": "done", "reason": "", "note": ["" if sample.complete else ONE_SEED for sample in samples]},
+        **{"mean": [row.mean for row in found], "sd": [row.sd for row in found], "low": low, "high": high},
+        **{"seeds": [row.cells for row in found], "splits": [len(sample.values) for sample in samples]},
+        **{"sample": range(len(found)), "created": groups["created"].max().to_numpy()},
     )
-    return table, found.samples
-
-
-def _wanted(scores: pd.DataFrame, cards: Mapping[str, TaskCard], protocols: Mapping[str, Protocol]) -> pd.Series:
-    """The metric by which each row's group is ranked: see `main_metric`."""
-    keys = scores[["task", "protocol"]].drop_duplicates().itertuples(index=False)
-    chosen = {(task, name): first_choice(cards.get(task), protocols.get(name)) for task, name in keys}
-    wanted = pd.Series(
-        [chosen[key] for key in zip(scores["task"], scores["protocol"], strict=True)], index=scores.index, dtype=object
-    )
-    groups = [scores[key] for key in (*KEYS, "level")]
-    is_there = (scores["metric"] == wanted).groupby(groups, dropna=False).transform("any")
-    return wanted.where(is_there, WITHOUT_LABELS)
+    return table, samples
 
 
 def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -> None:
