@@ -56,6 +56,12 @@ def has_snapshot(store: Store, night: str) -> bool:
     return _path(store, night).exists()
 
 
+def remembered_cells(store: Store, nights: int = 2) -> set[str]:
+    """The ids of the cells that the last nights keep, for the next comparison."""
+    paths = sorted(_folder(store).glob("*.parquet"))[-nights:]
+    return {cell_id for path in paths for cell_id in pd.read_parquet(path, columns=["cell_id"])["cell_id"]}
+
+
 def today(timezone: str) -> str:
     """The date of a night, in the benchmark's time zone."""
     return datetime.now(ZoneInfo(timezone)).date().isoformat()
