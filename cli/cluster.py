@@ -33,8 +33,9 @@ def cluster(
         Path | None, typer.Option("--output", "-o", help="The CSV file to write. Default: FILE.clusters.csv.")
     ] = None,
 ) -> None:
-    """Group your own texts. Writes each text's cluster to a file and prints what each cluster is
-    about.
+    """Group your own texts, and print what each cluster is about.
+
+    Writes the cluster of each text to a CSV file.
     """
     import pandas as pd
 

@@ -29,13 +29,13 @@ def compare(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Test whether model A is better than model B: one paired test per task, Holm-corrected over
-    the tasks.
+    """Test whether model A is better than model B.
 
-    Without a method, each model's best one on the task is used. The test
-    takes into account that splits share texts. On a task with a single split,
-    the test needs two seeds or more: in the protocol (`seeds` in params.yaml),
-    or from `traube run --seed` for both models, and --own-choice here.
+    One paired test per task, Holm-corrected over the tasks. Without a method,
+    each model's best one on the task is used. The test takes into account
+    that splits share texts. On a task with a single split, the test needs two
+    seeds or more: in the protocol (`seeds` in params.yaml), or from
+    `traube run --seed` for both models, and --own-choice here.
     """
     from traube.benchmark.params import load_params
     from traube.foundation import paths

@@ -26,7 +26,10 @@ app = typer.Typer()
 
 @app.command()
 def init() -> None:
-    """Prepare TRAUBE_HOME and checkpoints/. `make setup` calls it; to call it again does no harm."""
+    """Prepare TRAUBE_HOME and checkpoints/.
+
+    `make setup` calls it; calling it again does no harm.
+    """
     import dagster as dg
 
     from cli.launch import align, prepare
@@ -45,7 +48,10 @@ def dev(
     port: Annotated[int, typer.Option(help="The port of the Dagster UI.")] = 3000,
     mlflow_port: Annotated[int, typer.Option(help="The port of the MLflow UI.")] = 5000,
 ) -> None:
-    """Start Dagster (UI and daemon) and MLflow on 127.0.0.1. Ctrl-C stops both."""
+    """Start Dagster and MLflow on 127.0.0.1; Ctrl-C stops both.
+
+    Dagster runs with its daemon, so that sensors and schedules work.
+    """
     serve(port, mlflow_port)
 
 

@@ -20,7 +20,10 @@ app = typer.Typer()
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Check this installation and say how to repair it. Exit code 1 if something is wrong."""
+    """Check this installation, and say how to repair it.
+
+    The exit code is 1 if something is wrong.
+    """
     findings = examine()
     rows = [asdict(finding) for finding in findings]
     print_json(rows) if as_json else print_table(rows, fold={"finding": 30})

@@ -18,7 +18,10 @@ def export_results(
         str, typer.Option(help="A method: MTEB's files hold one. Default: MTEB's own.")
     ] = "none/minibatch_kmeans",
 ) -> None:
-    """Write scores in MTEB's format: OUTPUT/<org>__<model>/<revision>/<Task>.json."""
+    """Write scores in MTEB's format.
+
+    The files are OUTPUT/<org>__<model>/<revision>/<Task>.json.
+    """
     from traube.benchmark.params import load_params
     from traube.foundation import paths
     from traube.foundation.errors import unknown
@@ -40,7 +43,10 @@ def import_results(
         ),
     ],
 ) -> None:
-    """Read results in MTEB's format. `traube leaderboard --imported` shows them beside your own."""
+    """Read results in MTEB's format.
+
+    `traube leaderboard --imported` shows them beside your own.
+    """
     from traube.foundation import paths
     from traube.report.exchange import import_mteb
     from traube.store import Store

@@ -18,7 +18,10 @@ def promote(
         str | None, typer.Argument(help="A version of the model traube-TASK. Default: the challenger.")
     ] = None,
 ) -> None:
-    """Make a version of a task's registered model the champion, whatever the tests decided."""
+    """Make a version of a task's registered model the champion.
+
+    This overrules the tests.
+    """
     from cli.launch import prepare
     from resources.registry import RegistryResource, registered_name
 
@@ -40,7 +43,10 @@ def rollback(task: Annotated[str, typer.Argument(help="A task.", show_default=Fa
 def retry(
     checkpoint: Annotated[str, typer.Argument(help="The name of a folder in checkpoints/.", show_default=False)],
 ) -> None:
-    """Evaluate a checkpoint again after a failure. The sensor of `traube dev` does the work."""
+    """Evaluate a checkpoint again after a failure.
+
+    The sensor of `traube dev` does the work.
+    """
     from traube.models.checkpoints import ask_again
 
     out.print(f"{checkpoint} is evaluated again (attempt {ask_again(checkpoint)}) as soon as `traube dev` runs")

@@ -23,8 +23,9 @@ class Stage(StrEnum):
 def release(
     stage: Annotated[Stage, typer.Argument(help="The stage; `dvc repro` runs the stages that are needed.")],
 ) -> None:
-    """Run one stage of the release pipeline, which writes to release/. `make demo` and `dvc repro`
-    call it.
+    """Run one stage of the release pipeline, which writes to release/.
+
+    `make demo` and `dvc repro` call it.
     """
     stages = {Stage.datasets: _datasets, Stage.validate: _validate, Stage.benchmark: _benchmark, Stage.report: _report}
     stages[stage]()

@@ -29,7 +29,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be computed.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Compute the missing cells of the benchmark, then update the leaderboard and the report.
+    """Compute the missing cells, then update the leaderboard and the report.
 
     Stored cells are never computed again, and a stopped run continues where
     it stopped. The Dagster UI (`traube dev`) shows every run.
@@ -148,7 +148,10 @@ def _print_plan(plan: "Plan") -> None:
 def reproduce(
     cell: Annotated[str, typer.Argument(help="The id of a cell, or the start of one; `traube explain` shows ids.")],
 ) -> None:
-    """Compute a stored cell again and check that the result is the same. Exit code 1 if it is not."""
+    """Compute a stored cell again and compare.
+
+    The exit code is 1 if the result differs.
+    """
     from traube.benchmark.params import load_params
     from traube.foundation import paths
     from traube.models import EmbeddingCache

@@ -33,8 +33,7 @@ def leaderboard(
         bool, typer.Option("--imported", help="Also show imported results (`traube import`), in tables of their own.")
     ] = False,
 ) -> None:
-    """Show how well each model's best method groups the texts of each task, with a 95 % confidence
-    interval.
+    """Show each model's best method on each task, with a 95 % interval.
 
     Results of methods and seeds that are not part of a protocol appear in
     tables of their own, marked "own choice".
@@ -221,9 +220,7 @@ def methods(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the reducers and clusterers with their parameters. A method is a pair of them, like
-    umap/hdbscan.
-    """
+    """List reducers and clusterers. A method is a pair, like umap/hdbscan."""
     from traube.methods import CLUSTERERS, REDUCERS, grid
 
     parts: list[dict[str, Any]] = [
@@ -256,8 +253,7 @@ def explain(
     method: Annotated[str | None, typer.Argument(help="A method, like umap/hdbscan. Default: all.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show where the scores of a model on a task come from, and what has changed since they were
-    computed.
+    """Show where scores come from, and what has changed since.
 
     For each cell: data, weights, parameters, seed, code, libraries and run.
     If no cell counts today, the last ones that did.

@@ -29,13 +29,13 @@ def train(
     unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also use the task's texts without labels.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Train a model on a task. The result is a checkpoint in checkpoints/, which is a model like
-    any other.
+    """Train a model on a task.
 
-    Trainers without labels continue the model's pre-training on the texts of
-    the task. Those on gold clusterings learn from the labels of its train
-    splits and are validated on its validation splits. A stopped training
-    continues from its last saved step, with the same result.
+    The result is a checkpoint in checkpoints/, which is a model like any
+    other. Trainers without labels continue the model's pre-training on the
+    texts of the task. Those on gold clusterings learn from the labels of its
+    train splits and are validated on its validation splits. A stopped
+    training continues from its last saved step, with the same result.
     """
     from traube.foundation import paths
     from traube.tasks import get_source
@@ -67,10 +67,11 @@ def tune(
     ] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Search for a trainer's best recipe on a task with Optuna, judged by the validation splits.
+    """Search for a trainer's best recipe on a task with Optuna.
 
-    Poor trials are stopped early. The study is kept and can be continued.
-    Pass what it finds to `traube train` with --set.
+    The validation splits judge, and poor trials are stopped early. The study
+    is kept and can be continued. Pass what it finds to `traube train` with
+    --set.
     """
     from traube.foundation import paths
     from traube.training.study import known, open_study, study_file

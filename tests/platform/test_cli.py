@@ -100,6 +100,10 @@ def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards:
         (["train", "wwmm", "words"], "unknown trainer 'wwmm': did you mean wwm"),
         (["train", "wwm", "words", "--set", "epoch=3"], "unknown value of wwm's recipe 'epoch': did you mean epochs"),
         (["train", "wwm", "words", "--set", "epochs"], "--set epochs: write a name and a value, like epochs=3"),
+        (
+            ["tune", "cob", "newsgroups", "--set", "epoch=3"],
+            "unknown value of cob's recipe 'epoch': did you mean epochs",
+        ),
     ],
 )
 def test_what_a_person_gets_wrong_is_one_clear_line(
