@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
@@ -79,8 +80,9 @@ def summary(
         "method": True,
     }
     table = table.sort_values(list(ascending), ascending=list(ascending.values()), ignore_index=True)
-    for _, group in table[table["mean"].notna()].groupby(["task", "level", "protocol", "own_choice"]):
-        _rank(table, group, samples)
+    with threadpool_limits(1, "blas"):  # for matrices this small, threads wait for each other; and sums keep their order
+        for _, group in table[table["mean"].notna()].groupby(["task", "level", "protocol", "own_choice"]):
+            _rank(table, group, samples)
     return table[list(COLUMNS)]
 
 
