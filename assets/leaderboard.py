@@ -5,7 +5,7 @@ import dagster as dg
 from assets.common import NIGHTLY, REBUILD, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
-from traube.benchmark.plan import plan
+from traube.benchmark.plan import unavailable
 from traube.foundation.files import frame_digest, locked, write_json, write_parquet, write_text
 from traube.report.tables import leaderboard, state
 
@@ -28,12 +28,12 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
         with locked(store.table(NAME)):
             made_of = state(store)
             request = benchmark.request()
-            table = leaderboard(store, plan(request, store).unavailable, protocols=benchmark.protocols())
+            table = leaderboard(store, unavailable(request, store), protocols=benchmark.protocols())
             write_parquet(store.table(NAME), table)
             write_text(store.table("leaderboard.csv"), table.to_csv(index=False))
             write_json(store.table(MADE_OF), {"state": made_of})
         best = table[table["best"].astype(bool)][
-            ["task", "level", "protocol", "model", "method", "metric", "mean", "low", "high"]
+            ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]
         ]
         counts = table["status"].value_counts()
         return dg.MaterializeResult(

@@ -96,9 +96,11 @@ def _sides(
     newcomers: dict[str, int] = {}
     challengers: dict[str, Candidate] = {}
     champions: dict[str, Candidate | None] = {}
+    names = {c.model for options in candidates.values() for c in options}
+    usable = {name: model for name in names if (model := _usable(encoder, name, precision))}
     for task, options in candidates.items():
         held, version = models.held(task, CHAMPION), workbench.manifest(task).corpus_version
-        present = {name: _present(encoder, name, precision, version) for name in {c.model for c in options}}
+        present = {name: _present(usable.get(name), version) for name in {c.model for c in options}}
         weights = {c.key: w for c in options for w, fingerprint in [present[c.model]] if c.fingerprint == fingerprint}
         if held:
             champions[task] = next((c for c in options if is_candidate(held, c, weights.get(c.key))), None)
@@ -112,15 +114,19 @@ def _sides(
     return challengers, champions, newcomers
 
 
-def _present(
-    encoder: EncoderResource, name: str, precision: Precision | None, corpus_version: str
-) -> tuple[str | None, str | None]:
-    """A model's fingerprints now, by itself and on the task's corpus; None if it is gone."""
+def _usable(encoder: EncoderResource, name: str, precision: Precision | None) -> Model | None:
+    """A model that can be served; None if it is gone."""
     try:
         model = encoder.model(name, precision)
-        return model.fingerprint, fingerprint_on(model, corpus_version)
+        _ = model.fingerprint
     except TraubeError:
-        return None, None
+        return None
+    return model
+
+
+def _present(model: Model | None, corpus_version: str) -> tuple[str | None, str | None]:
+    """The fingerprints of a model as it is now, by itself and on the task's corpus; None if it is gone."""
+    return (None, None) if model is None else (model.fingerprint, fingerprint_on(model, corpus_version))
 
 
 def _renew(

@@ -9,7 +9,7 @@ from resources.storage import StorageResource
 from traube.benchmark.params import load_params
 from traube.foundation.files import locked, write_parquet
 from traube.report.markdown import markdown
-from traube.report.regressions import has_snapshot, snapshot, today
+from traube.report.regressions import has_snapshot, present, snapshot, today
 from traube.report.regressions import regressions as compare
 
 NAME = "regressions.parquet"
@@ -30,9 +30,10 @@ def regressions(
     date = night or today(load_params().nightly.timezone)
     with locked(store.table(NAME)):
         # a day is remembered as its night left it; without a night, as the day's first publication did
+        counting = present(store, protocols)
         if night or not has_snapshot(store, date):
-            snapshot(store, protocols, date)
-        since, changes = compare(store, protocols, date)
+            snapshot(store, counting, date)
+        since, changes = compare(store, protocols, counting, date)
         write_parquet(store.table(NAME), changes.assign(since=since))
     shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
     worse = int((changes["verdict"] == "worse").sum())

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from cli import cluster, compare, dev, doctor, exchange, registry, release, run, show, train
+from cli import clean, cluster, compare, dev, doctor, exchange, registry, release, run, show, train
 from cli.printing import err, escape
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import in_words
@@ -44,5 +44,17 @@ app = typer.Typer(
     "[bold]traube leaderboard[/]. Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW "
     "(default data/raw/).",
 )
-for _family in (run, show, compare, cluster, train, registry, exchange, release, doctor, dev):  # as `--help` lists them
+for _family in (
+    run,
+    show,
+    compare,
+    cluster,
+    train,
+    registry,
+    exchange,
+    release,
+    clean,
+    doctor,
+    dev,
+):  # as `--help` lists them
     app.add_typer(_family.app)

@@ -24,14 +24,18 @@ def compare(
     metric: Annotated[
         str | None, typer.Option(help="A metric, like ari or acc/noise_dropped. Default: each task's main one.")
     ] = None,
+    own_choice: Annotated[
+        bool, typer.Option("--own-choice", help="Also use methods and seeds that are not part of the protocol.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Test whether model A is better than model B.
 
     One paired test per task, Holm-corrected over the tasks. Without a method,
     each model's best one on the task is used. The test takes into account
-    that splits share texts. On a task with a single split, the protocol needs
-    two seeds or more (`seeds` in params.yaml), or the test cannot decide.
+    that splits share texts. On a task with a single split, the test needs two
+    seeds or more: in the protocol (`seeds` in params.yaml), or from
+    `traube run --seed` for both models, and --own-choice here.
     """
     from traube.benchmark.params import load_params
     from traube.foundation import paths
@@ -43,7 +47,7 @@ def compare(
     name = protocol or params.protocol
     store = Store(paths.home() / "store")
     comparisons, left_out = compare_on(
-        store, task or params.tasks, name, params.chosen(name), a, b, metric and full_name(metric)
+        store, task or params.tasks, name, params.chosen(name), a, b, metric and full_name(metric), own_choice
     )
     for task_name, reason in left_out.items():
         err.print(f"[yellow]left out:[/] {escape(task_name)}: {escape(reason)}")

@@ -13,6 +13,8 @@ from traube.foundation.errors import TraubeError
 if TYPE_CHECKING:
     from traube.store import Store
 
+SHOWN = 30  # models of a table, unless all are asked for
+
 app = typer.Typer()
 
 
@@ -33,11 +35,11 @@ def leaderboard(
 ) -> None:
     """Show each model's best method on each task, with a 95 % interval.
 
-    Results of methods and seeds that are not part of a protocol appear under
-    "<protocol>, own choice".
+    Results of methods and seeds that are not part of a protocol appear in
+    tables of their own, marked "own choice".
     """
     from traube.benchmark.params import load_params
-    from traube.benchmark.plan import Request, plan, wanted_models
+    from traube.benchmark.plan import Request, unavailable, wanted_models
     from traube.foundation import paths
     from traube.foundation.errors import unknown
     from traube.metrics import full_name
@@ -46,8 +48,8 @@ def leaderboard(
 
     metric = full_name(metric) if metric else None
     store, params = Store(paths.home() / "store"), load_params()
-    todo = plan(Request(params.tasks, wanted_models(params), params.protocol, params.chosen()), store)
-    table = build(store, todo.unavailable, metric, params.protocols)
+    request = Request(params.tasks, wanted_models(params), params.protocol, params.chosen())
+    table = build(store, unavailable(request, store), metric, params.protocols)
     if metric and not (table["status"] == "done").any():
         raise TraubeError(
             f"no task is scored by {metric}: silhouette is for tasks without labels, all other metrics for tasks with labels"
@@ -74,15 +76,18 @@ def _print_leaderboard(table: Any, every: bool) -> None:
     done = table[table["status"] == "done"]
     if not print_outdated() and done.empty:
         out.print("Nothing has been evaluated yet. Start with `traube run`.")
-    for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"]):
-        first = rows.iloc[0]
+    for (task, level, protocol, own_choice), rows in done.groupby(["task", "level", "protocol", "own_choice"]):
+        first, shown = rows.iloc[0], rows if every else rows.head(SHOWN)
         splits = "1 split" if first["splits"] == 1 else f"{int(first['splits'])} splits"
         print_table(
-            [_scored(row, "method" if every else "best method") for row in rows.itertuples(index=False)],
+            [_scored(row, "method" if every else "best method") for row in shown.itertuples(index=False)],
             fold={"model": 14},
             optional=["seeds", "sd", "95 % interval"],
-            title=f"{task}, {level}: {first['metric']} x100, {splits}, protocol {protocol}",
+            title=f"{task}, {level}: {first['metric']} x100, {splits}, protocol {protocol}"
+            f"{', own choice' if own_choice else ''}",
         )
+        if len(rows) > len(shown):
+            out.print(f"[dim]and {len(rows) - len(shown)} more models: --all shows them, --model one of them[/]")
         for note in sorted(set(rows["note"]) - {""}):
             out.print(f"[dim]interval and places: {escape(note)}[/]")
         out.print()

@@ -19,11 +19,11 @@ TEXTS = ["a goal", "a goal in the match", "the match", "the moon", "the moon and
 LABELS = ["sport", "sport", "sport", "space", "space", "space"]
 
 
-def test_importing_traube_is_quick_and_loads_nothing_heavy() -> None:
+def test_importing_traube_loads_nothing_heavy() -> None:
     code = (
-        "import sys, time; began = time.perf_counter(); import traube; took = time.perf_counter() - began\n"
+        "import sys, traube\n"
         "heavy = {'numpy', 'pandas', 'sklearn', 'scipy', 'torch', 'transformers', 'dagster', 'mlflow'} & set(sys.modules)\n"
-        "assert not heavy, heavy\nassert took < 0.1, took\nassert set(traube.__all__) <= set(dir(traube))\n"
+        "assert not heavy, heavy\nassert set(traube.__all__) <= set(dir(traube))\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=paths.PROJECT)
 

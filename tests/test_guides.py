@@ -93,6 +93,21 @@ def test_a_method_is_one_file(copy: Copy) -> None:
     assert "none/birch" in said and "rounded/" in said
 
 
+def test_a_trainer_is_one_file(copy: Copy) -> None:
+    said = copy.follow("adding_a_trainer.md")
+    assert "tsdae_cls" in said
+    assert list((copy.folder / "checkpoints").glob("tsdae_cls__pydocs_s2s__minilm*-last/checkpoint.json"))
+
+
+def test_a_paper_is_one_folder(copy: Copy) -> None:
+    copy.follow("adding_a_paper.md")
+    (table,) = (copy.folder / ".traube" / "papers").glob("toy/table_1.csv") or [None]
+    assert table is not None
+    rows = table.read_text(encoding="utf-8").splitlines()
+    assert rows[0].startswith("model,task,published,measured")
+    assert rows[2].endswith("not evaluated here")  # minilm, which was not run
+
+
 def test_a_metric_is_a_function_in_one_file(copy: Copy) -> None:
     copy.follow("adding_a_metric.md")
     scored = copy.python(

@@ -70,29 +70,31 @@ def add(store: Store, tiny_task: Task) -> Add:
 
 def test_the_protocols_own_cells_count(store: Store, add: Add) -> None:
     ids = {add(seed=1), add(seed=2)}
-    counted = current_cells(store.cells(), store, {"paper": PAPER})
+    counted = current_cells(store, {"paper": PAPER})
     assert set(counted["cell_id"]) == ids
     assert set(counted["protocol"]) == {"paper"}
 
 
 def test_what_was_asked_for_besides_does_not_change_the_protocols_numbers(store: Store, add: Add) -> None:
-    add(seed=1)
-    add(seed=7)
-    add(method="none/agglomerative", seed=None)
-    counted = current_cells(store.cells(), store, {"paper": PAPER})
-    assert counted["protocol"].value_counts().to_dict() == {"paper, own choice": 2, "paper": 1}
+    own = add(seed=1)
+    besides = {add(seed=7), add(method="none/agglomerative", seed=None)}
+    assert current_cells(store, {"paper": PAPER})["cell_id"].tolist() == [own]
+    counted = current_cells(store, {"paper": PAPER}, own_choice=True)
+    assert set(counted["protocol"]) == {"paper"}
+    assert set(counted.loc[counted["own_choice"], "cell_id"]) == besides
+    assert set(counted.loc[~counted["own_choice"], "cell_id"]) == {own}
 
 
 def test_other_parameters_are_no_seeds(store: Store, add: Add) -> None:
     add()
     now = add(parameters={"kmeans": {"n_init": 20}}, created="2026-01-02")
     changed = PAPER.model_copy(update={"parameters": {"kmeans": {"n_init": 20}}})
-    assert current_cells(store.cells(), store, {"paper": changed})["cell_id"].tolist() == [now]
+    assert current_cells(store, {"paper": changed})["cell_id"].tolist() == [now]
 
 
 def test_cells_of_older_code_do_not_count(store: Store, add: Add) -> None:
     add(code_version="0")
-    assert current_cells(store.cells(), store, {"paper": PAPER}).empty
+    assert current_cells(store, {"paper": PAPER}).empty
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_cells_of_other_libraries_or_of_none_that_are_known_do_not_count(
     record = store.cell("tiny", present)
     assert record is not None
     add(seed=2, numerics={**record["numerics"], **numerics} if numerics else {})  # type: ignore[arg-type]
-    assert current_cells(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [present]
+    assert current_cells(store, {"paper": PAPER})["cell_id"].tolist() == [present]
     assert outdated(store.cells()) == 1
 
 
@@ -122,7 +124,7 @@ def test_a_home_of_before_is_recognised(store: Store, add: Add) -> None:
     path.write_text(json.dumps({k: v for k, v in record.items() if k not in ("numerics", "clusters")}))
     assert len(store.cells()) == 1
     assert outdated(store.cells()) == 1
-    assert current_cells(store.cells(), store, {"paper": PAPER}).empty
+    assert current_cells(store, {"paper": PAPER}).empty
 
 
 def test_cells_of_another_number_of_clusters_do_not_count(store: Store, tiny_task: Task, add: Add) -> None:
@@ -132,22 +134,22 @@ def test_cells_of_another_number_of_clusters_do_not_count(store: Store, tiny_tas
     assert manifest is not None
     store.complete(card, manifest)
     now = add(seed=2, clusters=9)  # type: ignore[arg-type]
-    assert current_cells(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [now]
+    assert current_cells(store, {"paper": PAPER})["cell_id"].tolist() == [now]
     store.complete(tiny_task.card, manifest)
-    assert current_cells(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [before]
+    assert current_cells(store, {"paper": PAPER})["cell_id"].tolist() == [before]
 
 
 def test_going_back_to_an_earlier_setting_shows_its_number_again(store: Store, add: Add) -> None:
     present = add(created="2026-01-01")
     add(fingerprint="another prompt", created="2026-01-02")
-    assert current_cells(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [present]
+    assert current_cells(store, {"paper": PAPER})["cell_id"].tolist() == [present]
 
 
 def test_after_a_failed_reading_the_last_data_counts_and_not_the_best(store: Store, add: Add) -> None:
     add(data_version="older", created="2026-01-01")
     last = add(created="2026-01-02")
     (store.folder / "tasks" / "tiny" / "manifest.json").unlink()
-    assert current_cells(store.cells(), store, {"paper": PAPER})["cell_id"].tolist() == [last]
+    assert current_cells(store, {"paper": PAPER})["cell_id"].tolist() == [last]
 
 
 class Raw:

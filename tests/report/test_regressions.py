@@ -12,7 +12,7 @@ from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell
 from traube.benchmark.record import record
 from traube.methods import parse_method
-from traube.report.regressions import regressions, snapshot
+from traube.report.regressions import present, regressions, snapshot
 from traube.store import Store
 from traube.tasks.task import TaskCard, text_id
 
@@ -63,25 +63,25 @@ def add(store: Store) -> Add:
         frame = {"split": [f"s{i}" for i in range(8)], "level": "coarse", "metric": METRIC, "value": values}
         store.save_scores("tiny", made.cell_id, with_replicates(pd.DataFrame(frame)))
         store.save_cell({**record(made, "done"), "created": day, **changes})
-        snapshot(store, {"own": OWN}, day)
+        snapshot(store, present(store, {"own": OWN}), day)
 
     return cell
 
 
 def changes(store: Store, day: str = "2026-01-02") -> pd.DataFrame:
-    return regressions(store, {"own": OWN}, day)[1]
+    return regressions(store, {"own": OWN}, present(store, {"own": OWN}), day)[1]
 
 
 def test_without_an_earlier_night_there_is_nothing_to_compare(store: Store, add: Add) -> None:
     add(0.5, "2026-01-02")
-    since, found = regressions(store, {"own": OWN}, "2026-01-02")
+    since, found = regressions(store, {"own": OWN}, present(store, {"own": OWN}), "2026-01-02")
     assert since == ""
     assert found.empty
 
 
 def test_a_night_in_which_nothing_changed_reports_nothing(store: Store, add: Add) -> None:
     add(0.5, "2026-01-01")
-    snapshot(store, {"own": OWN}, "2026-01-02")
+    snapshot(store, present(store, {"own": OWN}), "2026-01-02")
     assert changes(store).empty
 
 

@@ -1,7 +1,10 @@
-"""Which of the stored cells count today: everything ever computed is kept, but a table shows what the benchmark asks for now."""
+"""Which of the stored cells count today: everything ever computed is kept, but a table shows what the benchmark asks for now.
 
-from collections.abc import Mapping
-from typing import Any
+The question is asked here and nowhere else. What is missing is the plan's question (`traube.benchmark.plan`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -10,18 +13,38 @@ from traube.benchmark.params import Protocol
 from traube.benchmark.plan import CLUSTERING_VERSION
 from traube.foundation.errors import TraubeError
 from traube.methods import get_clusterer, get_reducer
-from traube.models import fingerprint_on, load_model, present_version
+from traube.models import Model, fingerprint_on, load_model, present_version
+from traube.models.base import Precision
 from traube.store import Manifest, Store
 
+Answer = TypeVar("Answer")
+CHOICE = "own_choice"
 
-def current_cells(cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
-    """The cells of each task's present data, each model's present weights and settings, and each protocol's present parameters.
 
-    The protocol of a method or seed that was asked for beside the protocol's own becomes `<protocol>, own choice`, so that the
-    protocol's numbers are the same for everybody.
+def current_cells(
+    store: Store, protocols: Mapping[str, Protocol], tasks: Iterable[str] = (), *, own_choice: bool = False
+) -> pd.DataFrame:
+    """The cells that count today: of each task's present data, each model's present weights and settings, and each protocol's
+    present parameters, computed by today's code and libraries.
+
+    Parameters
+    ----------
+    protocols : by name; cells of other protocols count whatever their parameters
+    tasks : by default all
+    own_choice : also give the cells of a method or seed that somebody asked for beside the protocol's own. A protocol's
+        numbers are the same for everybody without them
+
+    Returns
+    -------
+    DataFrame with CELL_COLUMNS and `own_choice` (bool), by time of creation
     """
-    cells = of_present_methods(of_present_data(cells, store), protocols)
-    return of_present_models(cells, store, protocols)
+    cells = of_present_models(cells_of_any_weights(store, protocols, tasks), store, protocols)
+    return cells if own_choice else cells[~cells[CHOICE]]
+
+
+def cells_of_any_weights(store: Store, protocols: Mapping[str, Protocol], tasks: Iterable[str] = ()) -> pd.DataFrame:
+    """As `current_cells` with own choices, but whatever fingerprint the models have now: the registry knows former ones."""
+    return of_present_methods(of_present_data(store.cells(*tasks), store), protocols)
 
 
 def of_present_data(cells: pd.DataFrame, store: Store) -> pd.DataFrame:
@@ -42,20 +65,40 @@ def _same(k: int | None, other: float | None) -> bool:
 
 
 def of_present_methods(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
-    """The cells computed by today's code and libraries with their protocol's present parameters, and their card's number of clusters.
-
-    Protocols that are not given stay as they are.
+    """The cells computed by today's code and libraries with their protocol's present parameters; `own_choice` says which of
+    them the protocol itself does not ask for.
     """
-    names = [_protocol_of(cell, protocols.get(cell["protocol"])) for cell in cells.to_dict("records")]
-    return cells.assign(protocol=pd.Series(names, index=cells.index, dtype=object)).dropna(subset="protocol")
+    columns = ["protocol", "reducer", "clusterer", "params", "seed", "code_version", "numerics"]
+    choices = _for_each(cells, columns, lambda cell: _is_own_choice(cell, protocols.get(cell["protocol"])))
+    counts = np.array([choice is not None for choice in choices], dtype=bool)
+    return cells[counts].assign(**{CHOICE: [choice for choice in choices if choice is not None]}).astype({CHOICE: bool})
 
 
-def _protocol_of(cell: Mapping[str, Any], protocol: Protocol | None) -> str | None:
-    name = str(cell["protocol"])
+def _for_each(cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
+    """The answer for each cell, found once for cells that are alike in the columns. Cells share their dictionaries."""
+    keys = zip(*(_comparable(cells[c]) for c in columns), strict=True)
+    rows = zip(*(cells[c] for c in columns), strict=True)
+    known: dict[tuple[Any, ...], Answer] = {}
+    answers = []
+    for key, row in zip(keys, rows, strict=True):
+        if key not in known:
+            known[key] = answer(dict(zip(columns, row, strict=True)))
+        answers.append(known[key])
+    return answers
+
+
+def _comparable(column: pd.Series) -> Iterable[Any]:
+    if column.name in ("params", "numerics"):
+        return map(id, column)
+    return column.astype(object).where(column.notna(), None)  # nan would be unlike itself
+
+
+def _is_own_choice(cell: Mapping[str, Any], protocol: Protocol | None) -> bool | None:
+    """Whether a cell's method or seed is another than its protocol's; None for a cell that does not count."""
     if not is_current(cell):
         return None
     if protocol is None:
-        return name
+        return False
     try:
         method = protocol.method(f"{cell['reducer']}/{cell['clusterer']}")
     except TraubeError:  # a parameter that is no longer there
@@ -64,7 +107,7 @@ def _protocol_of(cell: Mapping[str, Any], protocol: Protocol | None) -> str | No
         return None
     in_grid = method.reducer in protocol.reducers and method.clusterer in protocol.clusterers
     in_seeds = pd.isna(cell["seed"]) or int(cell["seed"]) in protocol.seeds
-    return name if in_grid and in_seeds else own_choice(name)
+    return not (in_grid and in_seeds)
 
 
 def is_current(cell: Mapping[str, Any]) -> bool:
@@ -99,20 +142,10 @@ def outdated(cells: pd.DataFrame) -> int:
     """How many cells were computed by earlier code or libraries, and not again since."""
     if cells.empty:
         return 0
-    today = np.array([is_current(cell) for cell in cells.to_dict("records")])
+    today = _for_each(cells, ["reducer", "clusterer", "code_version", "numerics"], is_current)
     keys = [tuple(key) for key in cells[SAME].astype(object).where(cells[SAME].notna(), None).to_numpy()]
     again = {key for key, is_today in zip(keys, today, strict=True) if is_today}
     return len({key for key, is_today in zip(keys, today, strict=True) if not is_today} - again)
-
-
-def own_choice(protocol: str) -> str:
-    """The name under which methods and seeds beside a protocol's own are shown."""
-    return f"{protocol}, own choice"
-
-
-def within(name: str) -> str:
-    """The protocol that a shown name belongs to: itself, or the one beside which the choice was made."""
-    return name.removesuffix(own_choice(""))
 
 
 def of_present_models(cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
@@ -120,22 +153,41 @@ def of_present_models(cells: pd.DataFrame, store: Store, protocols: Mapping[str,
     if cells.empty:
         return cells
     cells = cells.sort_values("created", kind="stable")
+    present = _fingerprints(cells, store, protocols)
+    keys = ["task", "model", "protocol"]
+    same = cells["fingerprint"].to_numpy() == np.array(
+        [present[key] for key in zip(*map(cells.get, keys), strict=True)], dtype=object
+    )
+    groups = [cells[key] for key in (*keys, CHOICE)]
+    is_there = pd.Series(same, index=cells.index).groupby(groups).transform("any").to_numpy()
+    last = cells["fingerprint"].groupby(groups).transform("last")
+    return cells[np.where(is_there, same, cells["fingerprint"] == last)]
+
+
+def _fingerprints(
+    cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]
+) -> dict[tuple[str, str, str], str | None]:
+    """The fingerprint that each model has now, by task, model and protocol. Each model is looked up once."""
     manifests = {task: store.manifest(task) for task in cells["task"].unique()}
-    kept = []
-    for (task, model, name), rows in cells.groupby(["task", "model", "protocol"], sort=False):
-        protocol = protocols.get(within(name))
-        present = _fingerprint(model, protocol, manifests[task])
-        if present not in set(rows["fingerprint"]):
-            present = rows["fingerprint"].iloc[-1]
-        kept.append(rows[rows["fingerprint"] == present])
-    return pd.concat(kept)
+    models: dict[tuple[str, Precision | None], Model | None] = {}
+    found = {}
+    for task, name, protocol in cells[["task", "model", "protocol"]].drop_duplicates().itertuples(index=False):
+        precision = protocols[protocol].precision if protocol in protocols else None
+        key = name, precision
+        if key not in models:
+            models[key] = _usable(name, precision)
+        found[task, name, protocol] = _on(models[key], manifests[task])
+    return found
 
 
-def _fingerprint(model: str, protocol: Protocol | None, manifest: Manifest | None) -> str | None:
-    if manifest is None:
-        return None
-    precision = protocol.precision if protocol else None
+def _usable(name: str, precision: Precision | None) -> Model | None:
     try:
-        return fingerprint_on(load_model(model, precision=precision), manifest.corpus_version)
+        model = load_model(name, precision=precision)
+        _ = model.fingerprint
     except TraubeError:  # it is gone, or cannot be had here
         return None
+    return model
+
+
+def _on(model: Model | None, manifest: Manifest | None) -> str | None:
+    return None if model is None or manifest is None else fingerprint_on(model, manifest.corpus_version)

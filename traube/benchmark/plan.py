@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import pandas as pd
+
 from traube.benchmark.params import Params, Protocol
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import digest, frame_digest
@@ -106,6 +108,7 @@ def _cells(
 ) -> list[Cell]:
     fingerprint = fingerprint_on(model, manifest.corpus_version)
     version = data_version(manifest.corpus_version, manifest.splits_version)
+    numerics = tuple(sorted(model.numerics.items()))
     made = [
         Cell(
             task=card.name,
@@ -117,7 +120,7 @@ def _cells(
             protocol=protocol_name,
             split_set=protocol.split_set,
             data_version=version,
-            model_numerics=tuple(sorted(model.numerics.items())),
+            model_numerics=numerics,
             clusters=card.clusters,
         )
         for method in (methods or protocol.methods())
@@ -193,64 +196,75 @@ def plan(request: Request, store: Store) -> Plan:
     """
     tasks = list(dict.fromkeys(request.tasks))  # a name may be given twice
     new, unavailable = unread(tasks, store)
-    result = Plan(unread=new, unavailable=unavailable)
+    models = _usable(dict.fromkeys(request.models), request, unavailable)
+    missing: dict[str, dict[str, list[Cell]]] = {name: {} for name in models}
     total = 0
-    for name in dict.fromkeys(request.models):
-        model = _usable(name, request, unavailable)
-        if model is None:
+    for task in tasks:
+        manifest = store.manifest(task)
+        if task in unavailable or task in new or manifest is None:
             continue
-        missing: dict[str, list[Cell]] = {}
-        for task in tasks:
-            manifest = store.manifest(task)
-            if task in unavailable or task in new or manifest is None:
-                continue
-            asked = cells_of(task, manifest, model, request)
+        card, done = get_source(task).card, _need_no_work(store.cells(task))
+        for name, model in models.items():
+            asked = _asked(card, manifest, model, request)
             total += len(asked)
-            absent = [cell for cell in asked if not stored(cell, store)]
+            absent = [cell for cell in asked if cell.cell_id not in done]
             if absent:
-                missing[task] = absent
-        if missing:
-            result.missing[name] = missing
-    return Plan(result.missing, total, new, unavailable)
+                missing[name][task] = absent
+    return Plan({name: by_task for name, by_task in missing.items() if by_task}, total, new, unavailable)
 
 
-def _usable(name: str, request: Request, unavailable: dict[str, str]) -> Model | None:
-    """A model whose weights are here and sound; if not, the reason is noted: one bad model does not
-    stop the others.
+def unavailable(request: Request, store: Store) -> dict[str, str]:
+    """Reason by name of a task or model that is asked for and cannot be had here; what a plan says, without its cells."""
+    reasons = unread(dict.fromkeys(request.tasks), store)[1]
+    _usable(dict.fromkeys(request.models), request, reasons)
+    return reasons
+
+
+def _usable(names: Iterable[str], request: Request, unavailable: dict[str, str]) -> dict[str, Model]:
+    """The models whose weights are here and sound; of others the reason is noted: one bad model does not stop the others.
 
     Raises
     ------
     TraubeError
-        If there is no model of that name: a misspelt one is no bad one.
+        If there is no model of a name: a misspelt one is no bad one.
     """
-    if name not in {**model_cards(), **{path.stem: None for path in card_errors()}}:
-        raise unknown("model", name, model_cards())
-    try:
-        model = load_model(name, precision=request.protocol.precision)
-        _ = model.fingerprint
-    except TraubeError as error:
-        unavailable[name] = str(error)
-        return None
-    return model
+    cards = model_cards()
+    broken = {path.stem for path in card_errors()}
+    found = {}
+    for name in names:
+        if name not in cards and name not in broken:
+            raise unknown("model", name, cards)
+        try:
+            model = load_model(name, precision=request.protocol.precision)
+            _ = model.fingerprint
+        except TraubeError as error:
+            unavailable[name] = str(error)
+            continue
+        found[name] = model
+    return found
 
 
 def cells_of(task: str, manifest: Manifest, model: Model, request: Request) -> list[Cell]:
     """All cells that a request asks of a stored task and a model."""
-    return _cells(
-        get_source(task).card, manifest, model, request.protocol_name, request.protocol, request.methods, request.seeds
-    )
+    return _asked(get_source(task).card, manifest, model, request)
+
+
+def _asked(card: TaskCard, manifest: Manifest, model: Model, request: Request) -> list[Cell]:
+    return _cells(card, manifest, model, request.protocol_name, request.protocol, request.methods, request.seeds)
 
 
 def stored(cell: Cell, store: Store) -> bool:
-    """Whether a cell needs no work: it is scored by today's metrics, or was found to make no sense.
+    """Whether a cell needs no work."""
+    return cell.cell_id in _need_no_work(store.cells_by_id(cell.task, [cell.cell_id]))
 
-    One that failed is tried again, and so is one that did not fit the memory there was
-    (`unavailable`).
+
+def _need_no_work(cells: pd.DataFrame) -> set[str]:
+    """The ids of the cells that are scored by today's metrics, or were found to make no sense.
+
+    Those that failed are tried again, and so are those that did not fit the memory there was (`unavailable`).
     """
-    record = store.cell(cell.task, cell.cell_id)
-    if record is None or record["status"] in ("failed", "unavailable"):
-        return False
-    return record["status"] == "unsupported" or record["scoring_version"] == SCORING_VERSION
+    done = (cells["scoring_version"] == SCORING_VERSION) & ~cells["status"].isin(("failed", "unavailable"))
+    return set(cells.loc[done | (cells["status"] == "unsupported"), "cell_id"])
 
 
 def missing_cells(task: str, model: Model, request: Request, store: Store) -> list[Cell]:
@@ -258,7 +272,9 @@ def missing_cells(task: str, model: Model, request: Request, store: Store) -> li
     manifest = store.manifest(task)
     if manifest is None:
         raise not_read(task)
-    return [cell for cell in cells_of(task, manifest, model, request) if not stored(cell, store)]
+    asked = cells_of(task, manifest, model, request)
+    done = _need_no_work(store.cells_by_id(task, [cell.cell_id for cell in asked]))
+    return [cell for cell in asked if cell.cell_id not in done]
 
 
 def not_read(task: str) -> TraubeError:

@@ -4,6 +4,7 @@ lies below `~/.traube`, never in site-packages.
 """
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 _BESIDE = Path(__file__).resolve().parents[2]  # what the package `traube` lies in
@@ -18,7 +19,12 @@ def _from_environment(variable: str, default: Path) -> Path:
     value = os.environ.get(variable)
     if not value:
         return default
-    return ((PROJECT if IN_CHECKOUT else Path.cwd()) / value).resolve()
+    return _resolved(PROJECT if IN_CHECKOUT else Path.cwd(), value)
+
+
+@lru_cache(maxsize=64)  # asked for thousands of times when hundreds of models are looked up
+def _resolved(base: Path, value: str) -> Path:
+    return (base / value).resolve()
 
 
 def home() -> Path:

@@ -149,12 +149,22 @@ def interval(sample: Sample) -> tuple[float, float]:
     It is nan where a score or a replicate does not exist, or nothing varies: of a handful of texts, say, that score 1 whichever
     are left out.
     """
-    spread = _Spread.of(sample.values, sample.replicates)
-    error, df = _error(spread, sample.noise, sample.noise_df)
-    if error == 0:
-        return float("nan"), float("nan")
-    margin = stdtrit(df, (1 + CONFIDENCE) / 2) * error
-    return float(spread.mean - margin), float(spread.mean + margin)
+    low, high = intervals([sample])[0]
+    return float(low), float(high)
+
+
+def intervals(samples: Sequence[Sample]) -> Array:
+    """`interval` of many samples at once, float64 [m, 2]."""
+    found = np.full((len(samples), 2), np.nan)
+    sizes = np.array([len(sample.values) for sample in samples])
+    for n in np.unique(sizes):
+        members = np.flatnonzero(sizes == n).tolist()
+        own = [samples[i] for i in members]
+        spread = _Spread.of_many(np.stack([s.values for s in own]), np.stack([s.replicates for s in own]))
+        error, df = _error(spread, np.array([s.noise for s in own]), np.array([s.noise_df for s in own]))
+        margin = np.where(error == 0, np.nan, stdtrit(df, (1 + CONFIDENCE) / 2) * error)
+        found[members] = np.column_stack([spread.mean - margin, spread.mean + margin])
+    return found
 
 
 def difference(a: Sample, b: Sample) -> Test:
@@ -208,7 +218,10 @@ def p_values(samples: Sequence[Sample]) -> Array:
     together = noise[:, None] + noise[None, :]
     with np.errstate(invalid="ignore", divide="ignore"):
         df = np.where(together > 0, together**2 / (squares[:, None] + squares[None, :]), 1.0)
-    return _p(spread.mean, *_error(spread, together, df))
+    error, df = _error(spread, together, df)
+    p, pairs = np.ones(df.shape), np.triu_indices(len(samples), k=1)
+    p[pairs] = _p(spread.mean[pairs], error[pairs], df[pairs])
+    return np.minimum(p, p.T)
 
 
 @dataclass(frozen=True)
@@ -240,6 +253,16 @@ class _Spread:
         texts = _jackknife(left_out.mean(axis=0))
         choice = np.maximum(_jackknife(replicates) - texts, 0)
         return cls(values[:, 0].mean(), between, texts, choice, _jackknife(left_out).mean(), n)
+
+    @classmethod
+    def of_many(cls, values: Array, replicates: Array) -> "_Spread":
+        """Of each sample, from [m, n, 1 + GROUPS] and [m, GROUPS]; what `of` gives, to the last digit."""
+        m, n, _ = values.shape
+        scores, left_out = np.ascontiguousarray(values[:, :, 0]), values[:, :, 1:]
+        between = scores.var(axis=1, ddof=1) if n > 1 else np.zeros(m)
+        texts = _jackknife(left_out.mean(axis=1))
+        choice = np.maximum(_jackknife(replicates) - texts, 0)
+        return cls(scores.mean(axis=1), between, texts, choice, _jackknife(left_out).mean(axis=1), n)
 
     @classmethod
     def of_pairs(cls, values: Array, replicates: Array) -> "_Spread":
@@ -275,16 +298,21 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
         # below 0 it is chance, and there is nothing to respond to
         texts = np.where(covariance > 0, RESPONSE, 1.0) * covariance
         variance = np.maximum(own + texts, spread.texts)
-        squares = own**2 / own_df + np.maximum(texts, 0) ** 2 / (GROUPS - 1)
+        squares = _squared(own) / own_df + _squared(np.maximum(texts, 0)) / (GROUPS - 1)
     else:
         own, own_df = np.nan_to_num(noise), noise_df
         texts = RESPONSE * spread.texts
         variance = own + texts
-        squares = own**2 / own_df + texts**2 / (GROUPS - 1)
+        squares = _squared(own) / own_df + _squared(texts) / (GROUPS - 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        df = np.where(squares > 0, (own + np.maximum(texts, 0)) ** 2 / squares, own_df)
+        df = np.where(squares > 0, _squared(own + np.maximum(texts, 0)) / squares, own_df)
     error = np.sqrt(variance + spread.choice)
     return np.where(error < NOTHING, 0.0, error), np.maximum(df, 1.0)
+
+
+def _squared(x: Any) -> Any:
+    """x ** 2, the same of one sample and of many: of an array NumPy takes the product, which can differ in the last digit."""
+    return np.array([v**2 for v in x.tolist()]) if np.ndim(x) == 1 else x**2
 
 
 def _p(difference: Any, error: Any, df: Any) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from traube.foundation.cards import model_files
+from traube.foundation.cards import model_file, model_files
 from traube.foundation.config import parse, read_yaml
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.versions import installed
@@ -88,14 +88,21 @@ def load_model(name: str, device: str | None = None, precision: Precision | None
     TraubeError
         If there is no such model (the message names near ones), or its card is broken.
     """
-    for path, error in card_errors().items():
-        if path.stem == name and name not in catalogue():
-            raise error
-    cards = model_cards()
-    if name not in cards:
-        raise unknown("model", name, cards)
-    card = cards[name]
+    card = _card(name)
     return model_of(card.model_copy(update={"precision": precision}) if precision else card, device)
+
+
+def _card(name: str) -> ModelCard:
+    """The card of that name. No other card is read, so that hundreds of models are looked up in no time."""
+    if name in catalogue():
+        return catalogue()[name]
+    own = model_file(name)
+    if own:
+        return read_card(own)
+    checkpoint = checkpoints.card_named(name)
+    if checkpoint:
+        return checkpoint
+    raise unknown("model", name, model_cards())
 
 
 def model_of(card: ModelCard, device: str | None = None) -> Model:

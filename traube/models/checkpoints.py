@@ -140,6 +140,15 @@ def cards() -> dict[str, ModelCard]:
     return usable
 
 
+def card_named(name: str) -> ModelCard | None:
+    """The card of the checkpoint of that name, if it may be asked for; no other folder is looked at."""
+    folder = paths.checkpoints() / name
+    try:
+        return card_of(folder) if folder.name == name and folder.is_dir() else None
+    except TraubeError:
+        return None
+
+
 def errors() -> dict[Path, TraubeError]:
     """The checkpoints that cannot be evaluated, and why."""
     faults = {}

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import digest
+from traube.foundation.hashes import remembered_sha256
 from traube.foundation.versions import versions
 from traube.models.base import Dense, ModelCard
 from traube.models.precision import resolve_precision
-from traube.models.weights import Stamp, check_folder, download, file_hash, locate, modules, stamps
+from traube.models.weights import Stamp, check_folder, download, locate, modules, stamps
 
 if TYPE_CHECKING:
     import torch
@@ -113,7 +114,7 @@ class Transformer:
 
     @property
     def _hashes(self) -> dict[Path, str]:
-        return {path: file_hash(path, stamp) for path, stamp in self._stamps.items()}
+        return {path: remembered_sha256(path, stamp) for path, stamp in self._stamps.items()}
 
     def encode(self, texts: Sequence[str]) -> Dense:
         """Vectors, float32 [n, d]. Rows of equal texts are equal."""

@@ -6,7 +6,8 @@ does not belong here.
 """
 
 import json
-from fnmatch import fnmatch
+import re
+from fnmatch import fnmatch, translate
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +27,7 @@ UNREAD = (
     *("onnx/*", "openvino/*", ".*", "*/.*", "*/onnx/*", "*/openvino/*"),
     *("LICENSE*", "NOTICE*", "data_config.json", "model_card.json", "checkpoint.json", "*/checkpoint.json"),
 )
+_UNREAD = re.compile("|".join(map(translate, UNREAD)))
 # One of these in the folder of a network that reads words: without it, transformers makes up a
 # tokenizer that knows no word.
 VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "*.vocab", "*.tiktoken", "spm.*", "bpe.codes")
@@ -183,9 +185,7 @@ def stamps(folder: Path) -> dict[Path, Stamp]:
 def files(folder: Path) -> list[Path]:
     """The files of a model's folder that are read when it is loaded."""
     return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and not any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in UNREAD)
+        path for path in folder.rglob("*") if not _UNREAD.match(path.relative_to(folder).as_posix()) and path.is_file()
     )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
-from traube.benchmark.plan import Request, plan
+from traube.benchmark.plan import Request, unavailable
 from traube.engine.workbench import Workbench
 from traube.foundation.files import read_json
 from traube.models import Model, Precision, Vectors
@@ -55,10 +55,8 @@ class Context:
         """The finished cells of some tasks under a protocol's own methods and seeds; with a column
         `method`.
         """
-        cells = self.store.cells()
-        cells = cells[cells["task"].isin(tasks) & (cells["status"] == "done")]
-        cells = current_cells(cells, self.store, self.protocols)
-        cells = cells[cells["protocol"] == protocol]
+        cells = current_cells(self.store, self.protocols, tasks)
+        cells = cells[(cells["protocol"] == protocol) & (cells["status"] == "done")]
         return cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
 
     def vectors(self, task: Task, model: Model) -> Vectors:
@@ -83,4 +81,4 @@ class Context:
     def unavailable(self, tasks: Sequence[str], models: Sequence[str]) -> dict[str, str]:
         """Why a task or a model cannot be had here, by name."""
         request = Request(tasks, models, self.protocol, self.protocols[self.protocol])
-        return plan(request, self.store).unavailable
+        return unavailable(request, self.store)

@@ -2,10 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Literal
 
-from traube.benchmark.current import current_cells, of_present_data, of_present_methods
+import numpy as np
+import pandas as pd
+
+from traube.benchmark.current import cells_of_any_weights, current_cells
 from traube.benchmark.params import Promotion, Protocol
 from traube.foundation.errors import TraubeError, unknown
 from traube.metrics.significance import Sample, Test, difference, holm
@@ -102,30 +107,52 @@ def main_metric(card: TaskCard, protocol_metric: str | None) -> str:
     return protocol_metric or card.main_metric
 
 
-def candidates(store: Store, task: str, name: str, protocol: Protocol, metric: str) -> list[Candidate]:
-    """All that is scored of a task's present data under a protocol, of whichever fingerprint, the best first."""
-    manifest, cells = store.manifest(task), store.cells(task)
+def candidates(
+    store: Store, task: str, name: str, protocol: Protocol, metric: str, cells: pd.DataFrame | None = None
+) -> list[Candidate]:
+    """All that is scored of a task's present data under a protocol, the best first.
+
+    Parameters
+    ----------
+    cells : of `traube.benchmark.current`; by default the protocol's own, of whichever fingerprint
+    """
+    manifest = store.manifest(task)
     if manifest is None:
         return []
-    cells = of_present_methods(of_present_data(cells, store), {name: protocol})
+    if cells is None:
+        cells = cells_of_any_weights(store, {name: protocol}, [task])
+        cells = cells[~cells["own_choice"]]
     cells = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
-    means = store.scores(cells, [metric]).groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False))
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"], mean=cells["cell_id"].map(means))
-    found = [
-        Candidate(
-            *(task, name, metric, model, fingerprint, method, manifest.data_version),
-            cells=tuple(rows["cell_id"]),
-            mean=float(rows["mean"].mean()),
+    means = _means(store.scores(cells, [metric]))
+    cells = cells[cells["cell_id"].isin([cell for cell, mean in means.items() if pd.notna(mean)])]
+    rows = zip(
+        cells["model"], cells["fingerprint"], cells["reducer"] + "/" + cells["clusterer"], cells["cell_id"], strict=True
+    )
+    found = []
+    for (model, fingerprint, method), group in groupby(sorted(rows), key=itemgetter(0, 1, 2)):
+        ids = tuple(cell_id for *_, cell_id in group)
+        mean = float(np.mean([means[cell_id] for cell_id in ids]))
+        found.append(
+            Candidate(task, name, metric, model, fingerprint, method, manifest.data_version, cells=ids, mean=mean)
         )
-        for (model, fingerprint, method), rows in cells.dropna(subset="mean")
-        .sort_values("cell_id")
-        .groupby(["model", "fingerprint", "method"])
-    ]
     return sorted(found, key=lambda c: (-c.mean, c.key))
 
 
+def _means(scores: pd.DataFrame) -> dict[str, float]:
+    """The mean over splits and levels of each cell; nan where one of them has no score."""
+    rows = zip(scores["cell_id"], scores["value"], strict=True)
+    return {cell: float(np.mean([value for _, value in group])) for cell, group in groupby(rows, key=itemgetter(0))}
+
+
 def compare_on(
-    store: Store, tasks: Sequence[str], name: str, protocol: Protocol, a: str, b: str, metric: str | None = None
+    store: Store,
+    tasks: Sequence[str],
+    name: str,
+    protocol: Protocol,
+    a: str,
+    b: str,
+    metric: str | None = None,
+    own_choice: bool = False,
 ) -> tuple[list[Comparison], dict[str, str]]:
     """Compare two models on several tasks, as a person names them.
 
@@ -134,6 +161,7 @@ def compare_on(
     name : the protocol's
     a, b : `model` (its best method on each task) or `model:reducer/clusterer`
     metric : instead of each task's main one
+    own_choice : also use methods and seeds that were asked for beside the protocol's own
 
     Returns
     -------
@@ -147,7 +175,8 @@ def compare_on(
     comparisons, left_out = [], {}
     for task_name in tasks:
         try:
-            task, options = _task_with_candidates(store, task_name, name, protocol, metric)
+            cells = current_cells(store, {name: protocol}, [task_name], own_choice=own_choice)
+            task, options = _task_with_candidates(store, task_name, name, protocol, metric, cells)
             comparisons.append(compare(store, task, find(options, a), find(options, b)))
         except TraubeError as error:
             left_out[task_name] = str(error)
@@ -159,9 +188,9 @@ def compare_on(
 
 
 def _task_with_candidates(
-    store: Store, task_name: str, name: str, protocol: Protocol, metric: str | None
+    store: Store, task_name: str, name: str, protocol: Protocol, metric: str | None, cells: pd.DataFrame
 ) -> tuple[Task, list[Candidate]]:
-    """A stored task and its candidates of today's cells."""
+    """A stored task, and its candidates among some cells."""
     card = store.card(task_name)
     if card is None or store.manifest(task_name) is None:
         get_source(task_name)  # which names near ones, if there is no such task
@@ -169,9 +198,7 @@ def _task_with_candidates(
     task = store.task(card)
     if not task.labelled:
         raise TraubeError("it has no labels, so there is nothing to compare by")
-    options = candidates(store, task_name, name, protocol, metric or main_metric(card, protocol.main_metric))
-    present = set(current_cells(store.cells(task_name), store, {name: protocol})["cell_id"])
-    options = [c for c in options if present.issuperset(c.cells)]
+    options = candidates(store, task_name, name, protocol, metric or main_metric(card, protocol.main_metric), cells)
     if not options:
         raise TraubeError("nothing is scored yet")
     return task, options

@@ -52,7 +52,7 @@ def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, fo
     TraubeError
         If nothing is scored by that method.
     """
-    cells = current_cells(store.cells(), store, protocols)
+    cells = current_cells(store, protocols)
     cells = cells[cells["status"] == "done"]
     methods = cells["reducer"] + "/" + cells["clusterer"]
     if len(cells) and method not in set(methods):

@@ -42,15 +42,14 @@ def explanations(
     cells = cells[names == method] if method else cells
     if cells.empty:
         raise TraubeError(f"nothing is stored of {task} x {model}; `traube leaderboard --all` shows what is")
-    counted = current_cells(cells, store, protocols)
+    counted = current_cells(store, protocols, [task], own_choice=True)
+    counted = counted[counted["cell_id"].isin(cells["cell_id"])]
     shown = counted if len(counted) else cells[cells["created"] == cells["created"].max()]
     values = store.scores(shown)
     card = store.card(task)
     records = shown.astype(object).where(shown.notna(), None).to_dict("records")
     for record in records:
         record["seed"] = None if record["seed"] is None else int(record["seed"])
-        # the protocol by which it was computed, whatever it is shown under
-        record["protocol"] = every.loc[every["cell_id"] == record["cell_id"], "protocol"].iloc[0]
         own = values[values["cell_id"] == record["cell_id"]]
         metric = main_metric(card, protocols.get(record["protocol"]), own["metric"])
         means = own[own["metric"] == metric].groupby("level")["value"].mean()

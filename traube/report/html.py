@@ -6,9 +6,10 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader
 
 from traube.foundation.versions import installed
-from traube.report.figures import heatmap
+from traube.report.figures import SHOWN, heatmap
 from traube.report.tables import places, shown_name
 
+KEYS = ["task", "level", "protocol", "own_choice"]
 TEMPLATES = Environment(loader=PackageLoader("traube.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
@@ -25,18 +26,19 @@ def page(table: pd.DataFrame, changes: pd.DataFrame | None = None) -> str:
         {
             "task": task,
             "level": level,
-            "protocol": protocol,
+            "protocol": f"{protocol}, own choice" if own_choice else protocol,
             "metric": rows["metric"].iloc[0],
             "splits": int(rows["splits"].max()),
             "notes": sorted(set(rows["note"]) - {""}),
             "rows": list(rows[rows["best"]].itertuples(index=False)),
             "figure": heatmap(rows),
         }
-        for (task, level, protocol), rows in done.groupby(["task", "level", "protocol"], sort=True)
+        for (task, level, protocol, own_choice), rows in done.groupby(KEYS, sort=True)
     ]
     others = table[table["status"] != "done"].drop_duplicates(["task", "model", "method", "reason"])
     return TEMPLATES.get_template("report.html").render(
         sections=sections,
+        shown=SHOWN,
         places=places,
         shown_name=shown_name,
         changes=[] if changes is None else list(changes.itertuples(index=False)),

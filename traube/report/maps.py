@@ -44,7 +44,7 @@ def kept_maps(store: Store, protocols: Mapping[str, Protocol], name: str, protoc
     split = max(task.test_splits(chosen.split_set), key=lambda s: s.size)
     if split.labels is None:
         return []
-    cells = current_cells(store.cells(name), store, protocols)
+    cells = current_cells(store, protocols, [name])
     cells = cells[(cells["protocol"] == protocol) & (cells["reducer"] == "umap") & (cells["status"] == "done")]
     texts, ids = [task.texts[i] for i in split.rows], task.corpus["text_id"].to_numpy()[split.rows]
     found = []

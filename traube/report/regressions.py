@@ -9,13 +9,16 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from traube.benchmark.current import current_cells, within
+from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_parquet
-from traube.report.tables import main_metric
+from traube.metrics.significance import Sample, difference, holm
+from traube.report.samples import samples_of
+from traube.report.tables import WITHOUT_LABELS, first_choice
 from traube.store import Store
 
+Key = tuple[Any, ...]
 KEYS = ["task", "protocol", "model", "method"]
 CAUSES = {
     "data_version": "data",
@@ -29,11 +32,12 @@ CAUSES = {
 }
 COLUMNS = (*KEYS, "metric", "before", "after", "difference", "p", "verdict", "cause")
 LEVEL = 0.05
+OWN_CHOICE = ", own choice"  # how earlier versions marked the protocol of cells that are left out now
 
 
 def present(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     """The cells that count now, and what may explain a change of their scores."""
-    cells = current_cells(store.cells(), store, protocols)
+    cells = current_cells(store, protocols)
     cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()
@@ -42,9 +46,9 @@ def present(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     return kept
 
 
-def snapshot(store: Store, protocols: Mapping[str, Protocol], night: str) -> None:
-    """Keep which cells count, by date. Their scores are in the store."""
-    write_parquet(_path(store, night), present(store, protocols))
+def snapshot(store: Store, counting: pd.DataFrame, night: str) -> None:
+    """Keep which cells count, from `present`, by date. Their scores are in the store."""
+    write_parquet(_path(store, night), counting)
 
 
 def has_snapshot(store: Store, night: str) -> bool:
@@ -52,13 +56,21 @@ def has_snapshot(store: Store, night: str) -> bool:
     return _path(store, night).exists()
 
 
+def remembered_cells(store: Store, nights: int = 2) -> set[str]:
+    """The ids of the cells that the last nights keep, for the next comparison."""
+    paths = sorted(_folder(store).glob("*.parquet"))[-nights:]
+    return {cell_id for path in paths for cell_id in pd.read_parquet(path, columns=["cell_id"])["cell_id"]}
+
+
 def today(timezone: str) -> str:
     """The date of a night, in the benchmark's time zone."""
     return datetime.now(ZoneInfo(timezone)).date().isoformat()
 
 
-def regressions(store: Store, protocols: Mapping[str, Protocol], today: str) -> tuple[str, pd.DataFrame]:
-    """Compare what counts now with the last snapshot before today's.
+def regressions(
+    store: Store, protocols: Mapping[str, Protocol], counting: pd.DataFrame, today: str
+) -> tuple[str, pd.DataFrame]:
+    """Compare what counts now, from `present`, with the last snapshot before today's.
 
     Returns
     -------
@@ -69,13 +81,14 @@ def regressions(store: Store, protocols: Mapping[str, Protocol], today: str) -> 
     earlier = sorted(p.stem for p in _folder(store).glob("*.parquet") if p.stem < today)
     if not earlier:
         return "", pd.DataFrame(columns=list(COLUMNS))
-    before, after = _groups(pd.read_parquet(_path(store, earlier[-1]))), _groups(present(store, protocols))
-    rows = []
-    for key in sorted({*before, *after}):
-        old, new = before.get(key), after.get(key)
-        if old is not None and new is not None and set(old["cell_id"]) == set(new["cell_id"]):
-            continue
-        rows.append({**dict(zip(KEYS, key, strict=True)), **_change(store, protocols, key, old, new)})
+    before, after = _groups(_read(_path(store, earlier[-1]))), _groups(counting)
+    changed = [key for key in sorted({*before, *after}) if _ids(before.get(key)) != _ids(after.get(key))]
+    old = _scored(store, protocols, {key: before[key] for key in changed if key in before})
+    new = _scored(store, protocols, {key: after[key] for key in changed if key in after})
+    rows = [
+        {**dict(zip(KEYS, key, strict=True)), **_change(old.get(key), new.get(key), before.get(key), after.get(key))}
+        for key in changed
+    ]
     return earlier[-1], _judged(pd.DataFrame(rows, columns=[*COLUMNS]))
 
 
@@ -87,40 +100,61 @@ def _path(store: Store, night: str) -> Path:
     return _folder(store) / f"{night}.parquet"
 
 
-def _groups(cells: pd.DataFrame) -> dict[tuple[Any, ...], pd.DataFrame]:
+def _read(path: Path) -> pd.DataFrame:
+    cells = pd.read_parquet(path)
+    return cells[~cells["protocol"].str.endswith(OWN_CHOICE)]
+
+
+def _groups(cells: pd.DataFrame) -> dict[Key, pd.DataFrame]:
     return {tuple(key): rows for key, rows in cells.groupby(KEYS)}
 
 
-def _change(
-    store: Store,
-    protocols: Mapping[str, Protocol],
-    key: tuple[Any, ...],
-    old: pd.DataFrame | None,
-    new: pd.DataFrame | None,
-) -> dict[str, Any]:
-    from traube.metrics.significance import Sample, difference
+def _ids(cells: pd.DataFrame | None) -> set[str]:
+    return set() if cells is None else set(cells["cell_id"])
 
-    task, protocol = key[0], protocols.get(within(key[1]))
-    values: dict[str, Sample] = {}
-    metric = ""
-    for name, cells in (("before", old), ("after", new)):
-        if cells is None:
-            continue
-        scores = store.scores(cells.assign(status="done"), replicates=True)
-        metric = main_metric(store.card(task), protocol, scores["metric"])
-        values[name] = Sample.of(scores[scores["metric"] == metric], seeded=bool(cells["seed"].notna().any()))
-    found: dict[str, Any] = {"metric": metric, **{name: v.mean for name, v in values.items()}}
-    if old is None or new is None:
-        return {**found, "verdict": "new" if old is None else "gone", "cause": ""}
+
+def _scored(
+    store: Store, protocols: Mapping[str, Protocol], groups: Mapping[Key, pd.DataFrame]
+) -> dict[Key, tuple[str, Sample]]:
+    """The main metric of each group of cells, and their scores by it: read and put together all at once."""
+    if not groups:
+        return {}
+    cells = pd.concat([rows.assign(group=i) for i, rows in enumerate(groups.values())], ignore_index=True)
+    chosen = [first_choice(store.card(key[0]), protocols.get(key[1])) for key in groups]
+    scores = store.scores(cells.assign(status="done"), {*chosen, WITHOUT_LABELS}, replicates=True)
+    scores = scores.merge(cells[["cell_id", "group"]], on="cell_id")
+    is_first = scores["metric"] == scores["group"].map(dict(enumerate(chosen)))
+    is_there = is_first.groupby(scores["group"]).transform("any")
+    scores = scores[is_first | (~is_there & (scores["metric"] == WITHOUT_LABELS))]
+    seeded = (cells.groupby("group")["seed"].count() > 0).tolist()
+    found = samples_of(scores, scores["group"].to_numpy(), seeded)
+    metrics = scores.groupby("group")["metric"].first()
+    return {key: (metrics[i], found[i].sample) for i, key in enumerate(groups)}
+
+
+def _change(
+    was: tuple[str, Sample] | None, now: tuple[str, Sample] | None, old: pd.DataFrame | None, new: pd.DataFrame | None
+) -> dict[str, Any]:
+    """What a row says of scores before and now, made of cells `old` and `new`; None where there are none."""
+    if was is None or now is None or old is None or new is None:
+        metric, sample = was or now or ("", None)
+        mean = sample.mean if sample else float("nan")
+        return {
+            "metric": metric,
+            "after" if old is None else "before": mean,
+            "verdict": "new" if old is None else "gone",
+            "cause": "",
+        }
     cause = "; ".join(_differing(old, new)) or "seeds"
-    found |= {"difference": found["after"] - found["before"], "cause": cause}
+    row = {"metric": now[0], "before": was[1].mean, "after": now[1].mean, "cause": cause}
+    row |= {"difference": now[1].mean - was[1].mean}
     if "data" in cause.split("; "):
-        return found  # other texts: nothing to pair
+        return row  # other texts: nothing to pair
     try:
-        test = difference(values["after"], values["before"])
+        test = difference(now[1], was[1])
     except TraubeError:  # a score that is not defined
-        return found
-    return found if test.note else {**found, "p": test.p}
+        return row
+    return row if test.note else {**row, "p": test.p}
 
 
 def _differing(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
@@ -143,8 +177,6 @@ def _differing(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
 
 
 def _judged(changes: pd.DataFrame) -> pd.DataFrame:
-    from traube.metrics.significance import holm
-
     changes = changes.astype({"p": float, "verdict": object})
     tested = changes["p"].notna()
     changes.loc[tested, "p"] = holm(changes.loc[tested, "p"].to_numpy())

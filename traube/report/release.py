@@ -35,7 +35,7 @@ def write_datasets(store: Store, tasks: Iterable[str], folder: Path) -> None:
 def write_scores(store: Store, params: Params, folder: Path) -> None:
     """Every score of the benchmark's own tasks, models and protocol: one row per split, level, method, seed and metric."""
     protocols = {params.protocol: params.chosen()}
-    cells = _own(current_cells(store.cells(), store, protocols), params)
+    cells = _own(current_cells(store, protocols), params)
     scores = store.scores(cells).merge(
         cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])[["cell_id", "task", "model", "method", "seed"]]
     )
@@ -65,5 +65,8 @@ def write_metrics(store: Store, params: Params, folder: Path) -> None:
 def _own(table: pd.DataFrame, params: Params) -> pd.DataFrame:
     """Rows of the tasks, models and protocol that params.yaml names: checkpoints of this machine are no part of a release."""
     return table[
-        table["task"].isin(params.tasks) & table["model"].isin(params.models) & (table["protocol"] == params.protocol)
+        table["task"].isin(params.tasks)
+        & table["model"].isin(params.models)
+        & (table["protocol"] == params.protocol)
+        & ~table["own_choice"].astype(bool)
     ]

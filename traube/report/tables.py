@@ -7,21 +7,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from traube.benchmark.current import current_cells, own_choice
+from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation import paths
 from traube.foundation.files import digest
-from traube.metrics.significance import CONFIDENCE, ONE_SEED, Sample, best, holm, interval, p_values
+from traube.metrics.significance import CONFIDENCE, ONE_SEED, Sample, best, holm, intervals, p_values
 from traube.models.checkpoints import trained_on
+from traube.report.samples import samples_of
 from traube.store import Store
 from traube.tasks.task import TaskCard
 
 COLUMNS = (
-    "task", "family", "level", "protocol", "model", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds", "best",
-    "rank_low", "rank_high", "seen", "note",
-    "status", "reason", "fingerprint", "data_version", "created",
-)  # fmt: skip
+    *("task", "family", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "sd", "low", "high"),
+    *("splits", "seeds", "best", "rank_low", "rank_high", "seen", "note"),
+    *("status", "reason", "fingerprint", "data_version", "created"),
+)
+KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
 WITHOUT_LABELS = "silhouette"
 DEFAULT_METRIC = TaskCard.model_fields["main_metric"].default
 
@@ -33,7 +36,7 @@ def summary(
     metric: str | None = None,
     protocols: Mapping[str, Protocol] | None = None,
 ) -> pd.DataFrame:
-    """One row per task, level, protocol, model and method.
+    """One row per task, level, protocol, own choice or not, model and method.
 
     `mean` is the unweighted mean over splits of the mean over seeds, `sd` the population standard deviation over splits, as in
     the German benchmark (A.3), or over seeds where there is one split. `low` and `high` are the 95 % interval of the mean
@@ -47,7 +50,8 @@ def summary(
 
     Parameters
     ----------
-    cells, scores : as the store gives them, the scores with replicates
+    cells, scores : as the store gives them, the scores with replicates; the cells' column `own_choice`, if there is one, is
+        that of `traube.benchmark.current`
     cards : by task; says the main metric
     metric : instead of the main metrics
     protocols : by name; their main metric goes before the card's
@@ -58,50 +62,77 @@ def summary(
     done have an empty level and a status with its reason. `seen` is for `leaderboard` to fill: whether the model was trained on
     the task's texts.
     """
+    if "own_choice" not in cells:
+        cells = cells.assign(own_choice=False)
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
-    keys = ["task", "family", "protocol", "model", "method", "fingerprint", "data_version"]
-    done = cells[cells["status"] == "done"][["cell_id", "seed", "created", *keys]].merge(scores, on="cell_id")
-    rows: list[dict[str, Any]] = []
-    samples: list[Sample] = []
-    for values, group in done.groupby([*keys, "level"], sort=False):
-        key = dict(zip([*keys, "level"], values, strict=True))
-        wanted = metric or main_metric(cards.get(key["task"]), (protocols or {}).get(key["protocol"]), group["metric"])
-        chosen = group[group["metric"] == wanted]
-        if len(chosen):
-            sample = Sample.of(chosen, seeded=bool(chosen["seed"].notna().any()))
-            rows.append(
-                {
-                    **key,
-                    "metric": wanted,
-                    "status": "done",
-                    "reason": "",
-                    "note": "" if sample.complete else ONE_SEED,
-                    "sample": len(samples),
-                    "created": chosen["created"].max(),
-                    **_statistics(chosen, sample),
-                }
-            )
-            samples.append(sample)
-    others = cells[cells["status"] != "done"].drop_duplicates([*keys, "status"])
-    rows += [
-        {**row, "level": "", "metric": ""} for row in others[[*keys, "status", "reason", "created"]].to_dict("records")
-    ]
-    table = pd.DataFrame(rows, columns=[*COLUMNS, "sample"])
-    table["best"] = False
-    table["seen"] = False
-    order = ["task", "level", "protocol", "mean", "model", "method"]
-    table = table.sort_values(order, ascending=[True, True, True, False, True, True], ignore_index=True)
-    for _, group in table[table["mean"].notna()].groupby(["task", "level", "protocol"]):
-        _rank(table, group, samples)
+    table, samples = _scored(cells, scores, cards, metric, protocols or {})
+    others = cells[cells["status"] != "done"].drop_duplicates([*KEYS, "status"])
+    others = others[[*KEYS, "status", "reason", "created"]].assign(level="", metric="")
+    table = pd.concat([table, others], ignore_index=True) if len(others) else table
+    table = table.reindex(columns=[*COLUMNS, "sample"]).assign(best=False, seen=False)
+    ascending = {
+        "task": True,
+        "level": True,
+        "protocol": True,
+        "own_choice": True,
+        "mean": False,
+        "model": True,
+        "method": True,
+    }
+    table = table.sort_values(list(ascending), ascending=list(ascending.values()), ignore_index=True)
+    with threadpool_limits(1, "blas"):  # for matrices this small, threads wait for each other; and sums keep their order
+        for _, group in table[table["mean"].notna()].groupby(["task", "level", "protocol", "own_choice"]):
+            _rank(table, group, samples)
     return table[list(COLUMNS)]
+
+
+def _scored(
+    cells: pd.DataFrame,
+    scores: pd.DataFrame,
+    cards: Mapping[str, TaskCard],
+    metric: str | None,
+    protocols: Mapping[str, Protocol],
+) -> tuple[pd.DataFrame, list[Sample]]:
+    """A row for each group of cells that are done, without ranks, and each row's sample."""
+    done = cells[cells["status"] == "done"]
+    heads = done.drop_duplicates(KEYS)[KEYS]
+    rows = done[["cell_id", "seed", "created"]].assign(head=done.groupby(KEYS, sort=False, dropna=False).ngroup())
+    rows = rows.merge(scores, on="cell_id")
+    levels, names = pd.factorize(rows["level"])
+    row_keys = rows["head"].to_numpy() * len(names) + levels
+    wanted = [
+        metric or first_choice(cards.get(t), protocols.get(p))
+        for t, p in zip(heads["task"], heads["protocol"], strict=True)
+    ]
+    is_wanted = (rows["metric"] == rows["head"].map(dict(enumerate(wanted)))).to_numpy()
+    if not metric:  # as `main_metric`
+        without = (rows["metric"] == WITHOUT_LABELS).to_numpy() & ~np.isin(row_keys, row_keys[is_wanted])
+        is_wanted = is_wanted | without
+    rows = rows[is_wanted]
+    codes, found_keys = pd.factorize(row_keys[is_wanted])
+    groups = rows.groupby(codes)
+    found = samples_of(rows, codes, (groups["seed"].count() > 0).tolist())
+    samples = [row.sample for row in found]
+    low, high = intervals(samples).T
+    table = heads.iloc[found_keys // max(len(names), 1)].assign(
+        **{"level": names[found_keys % max(len(names), 1)], "metric": groups["metric"].first().to_numpy()},
+        **{"status": "done", "reason": "", "note": ["" if sample.complete else ONE_SEED for sample in samples]},
+        **{"mean": [row.mean for row in found], "sd": [row.sd for row in found], "low": low, "high": high},
+        **{"seeds": [row.cells for row in found], "splits": [len(sample.values) for sample in samples]},
+        **{"sample": range(len(found)), "created": groups["created"].max().to_numpy()},
+    )
+    return table, samples
 
 
 def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -> None:
     """Mark each model's best method, of equal ones the first, and give it an interval and places."""
     first = group.drop_duplicates("model").index
     table.loc[first, "best"] = True
-    chosen = [_chosen([samples[int(i)] for i in rows["sample"]]) for _, rows in group.groupby("model", sort=False)]
-    table.loc[first, ["low", "high"]] = [interval(sample) for sample in chosen]
+    by_model: dict[str, list[Sample]] = {}
+    for model, number in zip(group["model"], group["sample"], strict=True):
+        by_model.setdefault(model, []).append(samples[int(number)])
+    chosen = [_chosen(own) for own in by_model.values()]
+    table.loc[first, ["low", "high"]] = intervals(chosen)
     # each model's silhouette is of its own vectors, in its own space: that does not compare
     if WITHOUT_LABELS in set(group["metric"]):
         return
@@ -116,22 +147,13 @@ def _chosen(samples: Sequence[Sample]) -> Sample:
 
 def main_metric(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Series) -> str:
     """The protocol's main metric, or the card's, or the silhouette where there are no labels."""
-    wanted = (protocol and protocol.main_metric) or (card.main_metric if card else DEFAULT_METRIC)
+    wanted = first_choice(card, protocol)
     return wanted if (metrics == wanted).any() else WITHOUT_LABELS
 
 
-def _statistics(values: pd.DataFrame, sample: Sample) -> dict[str, float | int]:
-    by_seed = values.groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False))
-    spread = by_seed.to_numpy() if len(sample.values) == 1 else sample.values[:, 0]
-    low, high = interval(sample)
-    return {
-        "mean": sample.mean,
-        "sd": float(spread.std()) if len(spread) > 1 else float("nan"),
-        "low": low,
-        "high": high,
-        "splits": len(sample.values),
-        "seeds": len(by_seed),
-    }
+def first_choice(card: TaskCard | None, protocol: Protocol | None) -> str:
+    """The metric by which a task is ranked where it has labels."""
+    return (protocol and protocol.main_metric) or (card.main_metric if card else DEFAULT_METRIC)
 
 
 def _places(samples: Sequence[Sample]) -> NDArray[np.float64]:
@@ -189,15 +211,23 @@ def leaderboard(
     unavailable : reason by task or model that is asked for and cannot be had; shown as rows of that status
     """
     protocols = protocols or {}
-    cells = current_cells(store.cells(), store, protocols)
-    protocols = {**protocols, **{own_choice(name): protocol for name, protocol in protocols.items()}}
+    cells = current_cells(store, protocols, own_choice=True)
     cards = {task: card for task in cells["task"].unique() if (card := store.card(task))}
     own = {p.main_metric for p in protocols.values() if p.main_metric}
     wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}
     table = summary(cells, store.scores(cells, wanted, replicates=True), cards, metric, protocols)
-    table["seen"] = [trained_on(model) == task for model, task in zip(table["model"], table["task"], strict=True)]
+    seen = {model: trained_on(model) for model in table["model"].unique()}
+    table["seen"] = [seen[model] == task for model, task in zip(table["model"], table["task"], strict=True)]
     rows = [
-        {"task": "", "model": name, "status": "unavailable", "reason": reason, "best": False, "seen": False}
+        {
+            "task": "",
+            "model": name,
+            "status": "unavailable",
+            "reason": reason,
+            "own_choice": False,
+            "best": False,
+            "seen": False,
+        }
         for name, reason in (unavailable or {}).items()
     ]
     return pd.concat([table, pd.DataFrame(rows, columns=list(COLUMNS))], ignore_index=True) if rows else table

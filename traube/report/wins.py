@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pandas as pd
 
-from traube.benchmark.current import current_cells, within
+from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.report.tables import main_metric
 from traube.store import Store
@@ -23,12 +23,12 @@ def split_scores(store: Store, protocols: Mapping[str, Protocol], tasks: list[st
     -------
     DataFrame task, protocol, method, model, split, level, value (mean over seeds), size, classes
     """
-    cells = current_cells(store.cells(), store, protocols)
-    cells = cells[cells["task"].isin(tasks) & (cells["status"] == "done")]
+    cells = current_cells(store, protocols, tasks)
+    cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     found = []
     for (task, name), rows in cells.groupby(["task", "protocol"]):
-        card, protocol = store.card(str(task)), protocols.get(within(str(name)))
+        card, protocol = store.card(str(task)), protocols.get(str(name))
         scores = store.scores(rows).merge(rows[["cell_id", "task", "protocol", "method", "model"]])
         scores = scores[scores["metric"] == main_metric(card, protocol, scores["metric"])]
         keys = ["task", "protocol", "method", "model", "split", "level"]

@@ -6,6 +6,7 @@
     results/<task>/<cell>.{assignments,scores}.parquet, .json      a cell: predictions, metrics with replicates, provenance
     reductions/<id>.npy                                            reduced vectors of a split
     matrices/<task>/<fingerprint>.{npy,npz}                        vectors of corpus-bound models
+    index/{cells,scores}/<task>/*.parquet                          what was read of results/, kept together; may be deleted
     tables/                                                        the leaderboard, rebuilt whole
 """
 
@@ -21,26 +22,11 @@ import pyarrow.dataset as ds
 
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import frame_digest, write_json, write_parquet
+from traube.store.cells import CELL_COLUMNS, read_cell, read_cells, table_of
+from traube.store.index import Index
+from traube.store.scores import SCORE_COLUMNS, SCORES, read_scores
 from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, Task, TaskCard, data_version, read_table
 
-CELL_COLUMNS = (
-    "cell_id", "task", "family", "model", "fingerprint", "reducer", "clusterer", "params", "seed", "protocol", "data_version",
-    "clusters", "code_version", "scoring_version", "numerics", "library_versions", "device", "run_id", "seconds", "status",
-    "reason", "created",
-)  # fmt: skip
-# what cells of before do not say: they are kept, and do not count any more
-SINCE: dict[str, Any] = {"clusters": None, "numerics": {}}
-SCORE_COLUMNS = ("cell_id", "split", "level", "metric", "value")
-SCORES = pa.schema(
-    {
-        **dict.fromkeys(("cell_id", "split", "level", "metric"), pa.string()),
-        "value": pa.float64(),
-        "replicates": pa.list_(pa.float32()),  # the value without each group of texts (`traube.metrics.significance`)
-    }
-)
-CHECKED = ds.ParquetFileFormat(
-    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-)
 ASSIGNMENT_COLUMNS = ("cell_id", "split", "level", "item", "cluster")
 
 
@@ -166,27 +152,21 @@ class Store:
         write_json(self._result(record["task"], record["cell_id"], ".json"), record)
 
     def cell(self, task: str, cell_id: str) -> dict[str, Any] | None:
-        path = self._result(task, cell_id, ".json")
-        try:
-            record = json.loads(path.read_text())
-        except (FileNotFoundError, ValueError):
-            return None  # absent or damaged: the cell counts as missing
-        if not isinstance(record, dict):
-            return None
-        record = {**SINCE, **record}
-        return record if set(CELL_COLUMNS) <= set(record) else None
+        """A cell's record; None if it is absent or damaged: the cell counts as missing."""
+        return read_cell(self._result(task, cell_id, ".json"))
 
-    def cells(self, task: str = "*") -> pd.DataFrame:
-        """All cells, or those of one task; one row each."""
-        return self._table((path.parent.name, path.stem) for path in sorted(self.folder.glob(f"results/{task}/*.json")))
+    def scored_tasks(self) -> list[str]:
+        """The tasks that have cells, by name."""
+        return sorted(path.name for path in self.folder.glob("results/*") if path.is_dir())
+
+    def cells(self, *tasks: str) -> pd.DataFrame:
+        """The cells of some tasks, by default of all; one row each, with CELL_COLUMNS."""
+        names = sorted(set(tasks)) if tasks else self.scored_tasks()
+        return read_cells(self.folder / "results", self._index("cells"), names)
 
     def cells_by_id(self, task: str, cell_ids: Iterable[str]) -> pd.DataFrame:
         """Those of the given cells that are stored."""
-        return self._table((task, cell_id) for cell_id in cell_ids)
-
-    def _table(self, names: Iterable[tuple[str, str]]) -> pd.DataFrame:
-        found = [self.cell(task, cell_id) for task, cell_id in names]
-        return pd.DataFrame([record for record in found if record], columns=list(CELL_COLUMNS))
+        return table_of(self.cell(task, cell_id) for cell_id in cell_ids)
 
     def scores(
         self, cells: pd.DataFrame, metrics: Iterable[str] | None = None, replicates: bool = False
@@ -199,22 +179,15 @@ class Store:
             If a file of them is absent or damaged.
         """
         columns = [*SCORE_COLUMNS, "replicates"] if replicates else list(SCORE_COLUMNS)
-        done = cells[cells["status"] == "done"]
-        files = [str(self._result(t, c, ".scores.parquet")) for t, c in zip(done["task"], done["cell_id"], strict=True)]
-        if not files:
-            return pd.DataFrame(columns=columns)
-        wanted = None if metrics is None else ds.field("metric").isin(list(metrics))
-        try:
-            dataset = ds.dataset(files, SCORES, format=CHECKED)
-            return dataset.to_table(columns=columns, filter=wanted).to_pandas()
-        except Exception:  # whatever a damaged file raises; read one by one, it is named
-            for file in map(Path, files):
-                try:
-                    read_table(file, SCORE_COLUMNS)
-                except TraubeError as error:
-                    cell = file.with_name(file.name.replace(".scores.parquet", ".json"))
-                    raise TraubeError(f"{error}; delete {cell} and run again") from None
-            raise
+        metrics = None if metrics is None else list(metrics)
+        tables = []
+        for task, rows in cells[cells["status"] == "done"].groupby("task", sort=False):
+            folder, index = self.folder / "results" / str(task), Index(self._index("scores") / str(task))
+            tables.append(read_scores(folder, index, rows["cell_id"].tolist(), metrics, columns))
+        return pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=columns)
+
+    def _index(self, kind: str) -> Path:
+        return self.folder / "index" / kind
 
     # intermediate results and tables
 

@@ -1,0 +1,95 @@
+"""Statistics of a whole table at once: equal to the last digit to those of each row by itself."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from traube.metrics import GROUPS
+from traube.metrics.significance import Sample, difference, interval, intervals, p_values
+from traube.report.samples import samples_of
+from traube.report.tables import summary
+
+METRIC = "v_measure/noise_as_cluster"
+KEYS = ["task", "family", "protocol", "model", "method", "fingerprint", "data_version"]
+
+
+def table(rng: np.random.Generator, groups: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Cells and scores: methods with one seed or many, tasks with one split or many, one level or two; some without replicates,
+    some with a cell that lacks a split.
+    """
+    cells, scores = [], []
+    for i in range(groups):
+        task, model = f"t{i % 5}", f"m{i // 5 % 7}"
+        about = {"task": task, "family": "f", "protocol": "p", "model": model, "method": f"r/{i // 35}"}
+        seeds = int(rng.choice([1, 1, 2, 3, 5, 9, 12]))
+        splits = (1, 3, 8, 17, 40)[i % 5]
+        for seed in range(seeds):
+            cell = f"{rng.integers(1 << 60):015x}"
+            created = f"2026-01-{1 + int(rng.integers(28)):02d}"
+            cells.append({**about, "cell_id": cell, "seed": None if seeds == 1 and i % 3 else seed, "created": created})
+            for level in ("coarse", "fine")[: 1 + i % 2]:
+                for split in range(splits - (seed > 0 and i % 11 == 0 and splits > 1)):
+                    value = rng.normal(0.5, 0.2)
+                    replicates = None if i % 13 == 0 else np.float32(rng.normal(value, 0.01, GROUPS))
+                    scores.append((cell, f"s{split}", level, METRIC, value, replicates))
+    columns = ["cell_id", "split", "level", "metric", "value", "replicates"]
+    frame = pd.DataFrame(cells).assign(status="done", reason="", fingerprint="f", data_version="d")
+    parts = frame["method"].str.split("/", expand=True)
+    return frame.assign(reducer=parts[0], clusterer=parts[1]), pd.DataFrame(scores, columns=columns)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_table_of_statistics_is_that_of_its_rows(seed: int) -> None:
+    cells, scores = table(np.random.default_rng(seed), 150)
+    found = summary(cells, scores, {}).set_index(["task", "model", "method", "level"])
+    joined = cells.merge(scores, on="cell_id")
+    for (task, model, method, level), rows in joined.groupby(["task", "model", "method", "level"], sort=False):
+        row = found.loc[(task, model, method, level)]
+        sample = Sample.of(rows, seeded=bool(rows["seed"].notna().any()))
+        by_seed = rows.groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False)).to_numpy()
+        spread = by_seed if len(sample.values) == 1 else sample.values[:, 0]
+        assert np.array_equal(row["mean"], sample.mean, equal_nan=True)
+        assert np.array_equal(row["sd"], spread.std() if len(spread) > 1 else np.nan, equal_nan=True)
+        assert (row["splits"], row["seeds"]) == (len(sample.values), len(by_seed))
+        assert row["created"] == rows["created"].max()
+        if not row["best"]:  # the best one's interval has its choice in it
+            assert np.array_equal(row[["low", "high"]].to_numpy(float), interval(sample), equal_nan=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_samples_that_are_made_at_once_are_those_made_one_by_one(seed: int) -> None:
+    cells, scores = table(np.random.default_rng(seed), 60)
+    rows = cells.merge(scores, on="cell_id")
+    groups = rows.groupby(["task", "model", "method", "level"], sort=False)
+    seeded = (groups["seed"].count() > 0).tolist()
+    shuffled = np.random.default_rng(seed).permutation(len(rows))  # no longer a grid: each goes the plain way
+    codes = groups.ngroup().to_numpy()
+    made = samples_of(rows, codes, seeded)
+    assert len(samples_of(rows.iloc[shuffled], codes[shuffled], seeded)) == len(made)
+    for row, (_, own), is_seeded in zip(made, groups, seeded, strict=True):
+        sample = Sample.of(own, is_seeded)
+        assert row.sample.splits == sample.splits
+        assert np.array_equal(row.sample.values, sample.values, equal_nan=True)
+        assert np.array_equal([row.sample.noise, row.sample.noise_df], [sample.noise, sample.noise_df], equal_nan=True)
+
+
+def test_intervals_at_once_are_those_of_each_sample() -> None:
+    rng = np.random.default_rng(0)
+    samples = []
+    for i in range(2_000):
+        n = int(rng.choice([1, 2, 7, 8, 9, 28]))
+        values = rng.normal(0.5, 0.1, (n, 1)) + rng.normal(0, 0.02 * (i % 3), (n, 1 + GROUPS))
+        samples.append(Sample(tuple(map(str, range(n))), values, float(rng.choice([0.0, np.nan, 1e-4])), 2.0))
+    alone = np.array([interval(sample) for sample in samples])
+    assert np.array_equal(intervals(samples), alone, equal_nan=True)
+    assert np.isfinite(alone).any(axis=0).all() and np.isnan(alone).any()
+
+
+def test_tests_at_once_are_those_of_each_pair() -> None:
+    rng = np.random.default_rng(0)
+    samples = [Sample(("a", "b", "c"), rng.normal(0.5, 0.1, (3, 1 + GROUPS)), 1e-4, 2.0) for _ in range(6)]
+    p = p_values(samples)
+    assert np.array_equal(p, p.T) and (np.diag(p) == 1).all()
+    for i in range(6):
+        for j in range(i):
+            assert p[i, j] == pytest.approx(difference(samples[i], samples[j]).p, rel=1e-9)

@@ -1,0 +1,60 @@
+"""SHA-256 of large files, remembered: the weights of hundreds of models are hashed once, not by every command.
+
+A hash is remembered by the file's path and what tells that it was written since: size, times and place. A line is added for each;
+`TRAUBE_HOME/hashes.jsonl` may be deleted.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import append_line, file_sha256
+
+LARGE = 100_000  # bytes; less is hashed in no time
+SETTLED = 2.0  # seconds; a file that was written so lately may be written again without a new time
+
+
+def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
+    """SHA-256 of a file that has been hashed before, by whichever process, unless its stamp is another.
+
+    Parameters
+    ----------
+    stamp : of the file as it is now: size, time of change, and whatever else
+    """
+    if stamp[0] < LARGE:
+        return file_sha256(path)
+    key = (str(path), tuple(stamp))
+    memory = paths.home() / "hashes.jsonl"
+    known = _read(memory, _written(memory)).get(key)
+    if known is not None:
+        return known
+    found = file_sha256(path)
+    if time.time() - stamp[1] / 1e9 > SETTLED:
+        with suppress(TraubeError, OSError):  # where nothing can be written, nothing is remembered
+            append_line(memory, json.dumps([str(path), list(stamp), found]))
+    return found
+
+
+def _written(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=1)
+def _read(path: Path, _written: tuple[int, int] | None) -> dict[tuple[str, tuple[int, ...]], str]:
+    """Hashes by path and stamp; lines that are damaged are passed over."""
+    found = {}
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            with suppress(ValueError, TypeError):
+                name, stamp, value = json.loads(line)
+                found[str(name), tuple(map(int, stamp))] = str(value)
+    return found
