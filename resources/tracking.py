@@ -5,6 +5,7 @@ anything: runs are found again by a tag that hashes what they are about.
 """
 
 import json
+import logging
 import os
 import re
 import time
@@ -195,8 +196,9 @@ def connect(uri: str) -> tuple[Any, str]:
     A new SQLite store that several processes open at once fails in all of them, so the first contact holds a lock.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")  # a new store is no news; read when mlflow is imported
     from mlflow import MlflowClient
+
+    logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # a new store is no news
 
     home = paths.home()
     with locked(home / "mlflow.db"):

@@ -90,7 +90,7 @@ def test_a_model_is_a_card(copy: Copy) -> None:
 
 def test_a_method_is_one_file(copy: Copy) -> None:
     said = copy.follow("adding_a_method.md")
-    assert "none/birch" in said and "rounded/" in said
+    assert "none/birch" in said and "rounded" in said
 
 
 def test_a_trainer_is_one_file(copy: Copy) -> None:

@@ -74,7 +74,7 @@ def test_a_protocol_that_does_not_exist_is_refused_with_the_near_one(params: Par
          "line 12: protocols.paper.parameters.kmeans: unknown parameter of kmeans 'n_inti': did you mean n_init or init?"),
         ("n_init: 10", "n_clusters: 3", "line 12: protocols.paper.parameters.kmeans: kmeans: 'n_clusters' is no parameter"),
         ("n_init: 10", "n_init: .nan", "line 12: protocols.paper.parameters.kmeans: kmeans: parameters must be numbers"),
-        ("seeds: [1, 2]", "seed: [1, 2]", "line 14: protocols.paper.seed: Extra inputs are not permitted"),
+        ("seeds: [1, 2]", "seed: [1, 2]", "line 14: protocols.paper.seed: unknown key 'seed': did you mean seeds"),
         ("seeds: [1, 2]", "seeds: []", "line 14: protocols.paper.seeds: Tuple should have at least 1 item"),
         ("seeds: [1, 2]", "precision: fp8", "line 14: protocols.paper.precision: Input should be 'fp32', 'bf16' or 'auto'"),
         ("models: [bow]\n", "", "line 1: models: Field required"),

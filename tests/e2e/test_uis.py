@@ -102,7 +102,7 @@ def test_mlflow_shows_the_champion_and_compares_runs(running: Running, see: Call
     see(f"{running.mlflow}/#/models/traube-words", "champion", "Version 1", picture="registry")
     client = MlflowClient(f"sqlite:///{running.home / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("traube")
-    runs = client.search_runs([experiment.experiment_id], "tags.`traube.tasks.task` = 'words'")
+    runs = client.search_runs([experiment.experiment_id], "tags.`traube.task` = 'words'")
     parents = [
         run.info.run_id for run in runs if "mlflow.parentRunId" not in run.data.tags and "traube.model" in run.data.tags
     ]

@@ -208,7 +208,7 @@ def test_doctor_names_a_bad_folder(drop: Callable[[str], Path], cards: Path) -> 
     found = {f.check: f for f in examine()}
     assert found["checkpoint bad"].status == "wrong"
     assert "NaN or infinity" in found["checkpoint bad"].finding
-    assert found["checkpoints"].finding.startswith("1 can be evaluated")
+    assert found["checkpoints"].finding.startswith("1 usable")
 
 
 def test_nothing_is_asked_for_before_a_task_has_been_read(launcher: Launcher, drop: Callable[[str], Path]) -> None:

@@ -82,7 +82,7 @@ def test_bad_rows_are_named(local: Callable[..., Task], rows: list[Any], message
         ("rows: a.jsonl\ndataset: a/b", "give either `rows` or `dataset`"),
         ("dataset: a/b\nrevision: main", "line 2: revision: String should match pattern"),
         ("dataset: blurbs", "line 1: dataset: String should match pattern"),
-        ("rows: a.jsonl\ntext: body", "line 2: text: Extra inputs are not permitted"),
+        ("rows: a.jsonl\ntext: body", "line 2: text: unknown key 'text'"),
     ],
 )
 def test_a_bad_card_is_named_with_its_line(cards: Path, card: str, message: str) -> None:

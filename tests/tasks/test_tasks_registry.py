@@ -35,7 +35,7 @@ def test_a_broken_card_does_not_take_the_others_down(cards: Path) -> None:
     assert {path.name for path in card_errors()} == {"bad.yaml", "worse.yml", "neither.yaml"}
     assert get_source("good").name == "good"
     for name, message in {
-        "bad": r"bad.yaml: line 2: txt: Extra inputs are not permitted",
+        "bad": r"bad.yaml: line 2: txt: unknown key 'txt'",
         "worse": r"worse.yml: line 2: not valid YAML",
         "neither": r"neither.yaml: line 1: expected one of the keys `dataset`, `file`, `pydocs`, `rows`",
     }.items():

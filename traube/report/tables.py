@@ -80,7 +80,9 @@ def summary(
         "method": True,
     }
     table = table.sort_values(list(ascending), ascending=list(ascending.values()), ignore_index=True)
-    with threadpool_limits(1, "blas"):  # for matrices this small, threads wait for each other; and sums keep their order
+    with threadpool_limits(
+        1, "blas"
+    ):  # for matrices this small, threads wait for each other; and sums keep their order
         for _, group in table[table["mean"].notna()].groupby(["task", "level", "protocol", "own_choice"]):
             _rank(table, group, samples)
     return table[list(COLUMNS)]
