@@ -11,7 +11,7 @@ from assets.regressions import read
 from resources.storage import StorageResource
 from traube.foundation.files import write_text
 from traube.report.html import page
-from traube.report.tables import PUBLISHED
+from traube.report.tables import REBUILT
 
 
 @dg.asset(
@@ -27,5 +27,5 @@ def report(storage: StorageResource) -> dg.MaterializeResult:
     path = storage.root / "report" / "index.html"
     write_text(path, page(table, read(storage)))
     # last of all: a publication that was cut short is made again
-    shutil.copyfile(storage.store.table(MADE_OF), storage.store.table(PUBLISHED))
+    shutil.copyfile(storage.store.table(MADE_OF), storage.store.table(REBUILT))
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.url(path.as_uri())})

@@ -34,7 +34,7 @@ def init() -> None:
 
     from cli.launch import align, prepare
     from resources.tracking import connect, default_uri
-    from traube.methods.estimators.compiled import compile_umap
+    from traube.methods.registered.umap import compile_umap
 
     prepare()
     connect(default_uri())

@@ -1,12 +1,17 @@
 """Made for tests: scores as the store wants them, and cells."""
 
+import os
+import shutil
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell, cells
+from traube.foundation import paths
 from traube.methods import parse_method
 from traube.metrics import GROUPS
 from traube.models import Model, load_model
@@ -26,3 +31,16 @@ _OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
 def cells_of(task: Task, *methods: str, model: Model | None = None, seeds: Sequence[int] = (1,)) -> list[Cell]:
     """The cells of a task by some methods, by default with bag of words and one seed."""
     return cells(task, model or load_model("bow"), _OWN, methods=[parse_method(m) for m in methods], seeds=seeds)
+
+
+def copy_project(folder: Path, without: tuple[str, ...]) -> dict[str, str]:
+    """Copy the project's files, as git knows them, but for those whose paths begin so; the environment to run it in."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=paths.PROJECT, capture_output=True, text=True, check=True
+    )
+    for name in listed.stdout.splitlines():
+        if not name.startswith(without) and (paths.PROJECT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(paths.PROJECT / name, folder / name)
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(("TRAUBE_", "DAGSTER_HOME", "MLFLOW_"))}
+    return {**ours, "PYTHONPATH": str(folder), "TRAUBE_WORKERS": "1"}

@@ -4,17 +4,15 @@ Blocks whose first line names a file (`# cards/seasons.yaml`) are written there,
 commands of `console` blocks are run.
 """
 
-import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from traube.foundation import paths
+from tests.made import copy_project
 
 pytestmark = pytest.mark.slow
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
@@ -26,19 +24,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        listed = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard"],
-            cwd=paths.PROJECT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        for name in listed.stdout.splitlines():
-            if not name.startswith("tests/") and (paths.PROJECT / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(paths.PROJECT / name, folder / name)
-        ours = {k: v for k, v in os.environ.items() if not k.startswith(("TRAUBE_", "DAGSTER_HOME", "MLFLOW_"))}
-        self.environment = {**ours, "PYTHONPATH": str(folder), "TRAUBE_WORKERS": "1", "COLUMNS": "100"}
+        self.environment = {**copy_project(folder, without=("tests/",)), "COLUMNS": "100"}
 
     def follow(self, guide: str) -> str:
         """Do what a guide says; what its commands print."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-COMPILE = "from traube.methods.estimators.compiled import compile_umap; compile_umap()"
+COMPILE = "from traube.methods.registered.umap import compile_umap; compile_umap()"
 FIT = """
 import numpy as np
 from traube.methods import REDUCERS, reduce

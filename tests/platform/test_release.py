@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.made import copy_project
 from tests.platform.conftest import PARAMS, word_rows, write_task
-from traube.foundation import paths
 
 pytestmark = pytest.mark.slow
 BIN = Path(sys.executable).parent
@@ -21,27 +21,10 @@ class Clone:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        tracked = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard"],
-            cwd=paths.PROJECT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        for name in tracked.stdout.splitlines():
-            if name.startswith(("tests/", "docs/", "dvc.lock", "release/")) or not (paths.PROJECT / name).is_file():
-                continue
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(paths.PROJECT / name, folder / name)
+        copied = copy_project(folder, without=("tests/", "docs/", "dvc.lock", "release/"))
         (folder / "params.yaml").write_text(PARAMS)
         write_task(folder / "cards", "words", word_rows())
-        ours = {k: v for k, v in os.environ.items() if not k.startswith(("TRAUBE_", "DAGSTER_HOME", "MLFLOW_"))}
-        self.environment = {
-            **ours,
-            "PATH": f"{BIN}{os.pathsep}{ours['PATH']}",
-            "PYTHONPATH": str(folder),
-            "TRAUBE_WORKERS": "1",
-        }
+        self.environment = {**copied, "PATH": f"{BIN}{os.pathsep}{copied['PATH']}"}
         for command in (
             ["init", "-q"],
             ["add", "-A"],

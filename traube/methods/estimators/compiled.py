@@ -37,12 +37,3 @@ def keep_machine_code() -> None:
                 getattr(module, name).enable_caching()
     finally:
         config.CACHE_DIR = before
-
-
-def compile_umap() -> None:
-    """Fit UMAP on a few points, so that its machine code is on disk before the first run needs it."""
-    import numpy as np
-
-    from traube.methods.estimators.reducers import Umap
-
-    Umap(random_state=0).fit(np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32))

@@ -32,5 +32,12 @@ def pca_umap(pca_components: int, random_state: int | None = None, **params: Any
     return make_pipeline(Pca(pca_components, random_state), Umap(random_state=random_state, **params))
 
 
+def compile_umap() -> None:
+    """Fit UMAP on a few points, so that its machine code is on disk before the first run needs it."""
+    import numpy as np
+
+    umap(random_state=0).fit(np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32))
+
+
 register_reducer("umap", umap, UMAP, seeded=True, dense=False, libraries=LIBRARIES)
 register_reducer("pca+umap", pca_umap, {"pca_components": 50, **UMAP}, seeded=True, dense=False, libraries=LIBRARIES)
