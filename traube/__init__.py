@@ -47,7 +47,7 @@ __all__ = ["cluster_texts", "evaluate", "load_model", "load_task", "make_task"]
 
 # Imported when they are first asked for: pandas alone takes longer than most commands of the
 # command line should.
-_HOME = {
+_DEFINED_IN = {
     "cluster_texts": "traube.serving.cluster_texts",
     "evaluate": "traube.engine.evaluate",
     "load_model": "traube.models",
@@ -57,9 +57,9 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _DEFINED_IN:
         raise AttributeError(f"module 'traube' has no attribute '{name}'")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(_DEFINED_IN[name]), name)
     globals()[name] = value
     return value
 
