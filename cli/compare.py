@@ -1,5 +1,6 @@
 """`traube compare`: is one model really better than another?"""
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -62,7 +63,6 @@ def compare(
 
 
 def _comparison_row(comparison: "Comparison", level: float) -> dict[str, Any]:
-    import math
     from dataclasses import asdict
 
     sides = {
@@ -85,6 +85,7 @@ def _print_comparison(comparison: "Comparison", level: float) -> None:
         out.print(f"  {side}      {candidate.name:<{width}}  {100 * candidate.mean:6.2f}", highlight=False)
     if test is not None:
         interval = f"95 % interval {100 * test.low:+.2f} to {100 * test.high:+.2f}"
-        decided = f", p = {c.corrected:.3g}, effect {test.effect:.2f}" if not c.reason else " by the texts alone"
+        effect = f", effect {test.effect:.2f}" if math.isfinite(test.effect) else ""
+        decided = f", p = {c.corrected:.3g}{effect}" if not c.reason else " by the texts alone"
         out.print(f"  A - B  {100 * test.difference:+.2f}, {interval}{decided}")
         out.print(f"         [dim]{test.name}, n = {test.n}[/]")

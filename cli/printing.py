@@ -21,6 +21,7 @@ GAP = 2  # between columns
 
 __all__ = [
     "bars",
+    "counted",
     "err",
     "escape",
     "fail_on",
@@ -31,6 +32,11 @@ __all__ = [
     "print_table",
     "print_unavailable",
 ]
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things in words: 1 cell, 2 cells."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def print_unavailable(reasons: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
-from cli.printing import bars, err, escape, out, print_errors, print_outdated, print_unavailable
+from cli.printing import bars, counted, err, escape, out, print_errors, print_outdated, print_unavailable
 from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:
@@ -69,12 +69,13 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     ----------
     before : the plan of the request as it is now
     """
+    from traube.foundation import paths
     from traube.report.tables import tables_are_current
 
     print_unavailable(before.unavailable)
     current = tables_are_current(store)
     if current and not before.unread and not before.count:
-        out.print(f"Nothing is missing: {before.total} cells are up to date.")
+        out.print(f"Nothing is missing: {counted(before.total, 'cell')} up to date.")
         return True
     # of tables that show all that is stored, only those of the tasks that this run touches are
     # rebuilt
@@ -87,6 +88,11 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
         errors, touched = _evaluate(launcher, request, store, before, set_total)
         errors += launcher.publish(touched if narrow else None)
     print_errors(errors)
+    if not errors:
+        report = paths.home() / "report" / "index.html"
+        out.print(
+            "Done. `traube leaderboard` shows the results" + (f"; the report is {report}" if report.exists() else "")
+        )
     return not errors
 
 
@@ -111,7 +117,7 @@ def _evaluate(
     touched = set(before.unread)
     for name, by_task in todo.missing.items():
         touched.update(by_task)
-        out.print(f"Evaluating {name}: {sum(map(len, by_task.values()))} cells on {', '.join(by_task)}")
+        out.print(f"Evaluating {name}: {counted(sum(map(len, by_task.values())), 'cell')} on {', '.join(by_task)}")
         errors += launcher.evaluate(name, list(by_task), request)
     return errors, touched
 
@@ -134,13 +140,13 @@ def _print_plan(plan: "Plan") -> None:
         out.print(f"read     {name} (which of its cells are missing is known afterwards)")
     for model, by_task in plan.missing.items():
         for task, cells in by_task.items():
-            out.print(f"evaluate {model} on {task}: {len(cells)} cells")
+            out.print(f"evaluate {model} on {task}: {counted(len(cells), 'cell')}")
             for cell in cells:
                 seed = "" if cell.seed is None else f" seed {cell.seed}"
                 out.print(f"           {cell.method.name}{seed}  [dim]{cell.cell_id}[/]")
     print_unavailable(plan.unavailable)
     more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
-    out.print(f"{plan.count} of {plan.total} cells are missing{more}")
+    out.print(f"{plan.count} of {counted(plan.total, 'cell')} missing{more}")
     print_outdated()
 
 

@@ -89,7 +89,7 @@ def _print_leaderboard(table: Any, every: bool) -> None:
         if len(rows) > len(shown):
             out.print(f"[dim]and {len(rows) - len(shown)} more models: --all shows them, --model one of them[/]")
         for note in sorted(set(rows["note"]) - {""}):
-            out.print(f"[dim]interval and places: {escape(note)}[/]")
+            out.print(f"[dim]intervals and places: {escape(note)}[/]")
         out.print()
     if len(done):
         out.print("[dim]#: the places that a model may have, given the data; models whose places overlap are tied[/]")
@@ -102,7 +102,7 @@ def _scored(row: Any, method: str) -> dict[str, str]:
     """A row of the leaderboard, in words."""
     import pandas as pd
 
-    from traube.report.tables import places, shown_name
+    from traube.report.tables import places, shown_interval, shown_name
 
     return {
         "#": places(row),
@@ -110,7 +110,7 @@ def _scored(row: Any, method: str) -> dict[str, str]:
         method: row.method,
         "score": f"{100 * row.mean:.2f}",
         "sd": f"{100 * row.sd:.2f}" if pd.notna(row.sd) else "-",
-        "95 % interval": f"{100 * row.low:.2f} to {100 * row.high:.2f}" if pd.notna(row.low) else "-",
+        "95 % interval": shown_interval(row),
         "seeds": str(int(row.seeds)),
     }
 
@@ -157,7 +157,7 @@ def _print_imported(store: "Store", tasks: list[str] | None) -> None:
             shown,
             fold={"model": 24, "source": 24},
             optional=["source", "splits", "sd"],
-            title=f"{task}, published: V-measure x100",
+            title=f"{task}, imported: V-measure x100",
         )
 
 
@@ -170,11 +170,11 @@ def tasks(as_json: Json = False) -> None:
         {
             "task": name,
             "family": s.card.family,
-            "language": s.card.language,
+            "language": "-" if s.card.language == "und" else s.card.language,
             "licence": s.card.licence,
             "status": s.missing() or "ready",
         }
-        for name, s in sources().items()
+        for name, s in sorted(sources().items(), key=lambda entry: entry[1].card.family != "own")
     ]
     rows += [
         {"task": Path(path).stem, "family": "own", "language": "", "licence": "", "status": str(e)}

@@ -39,11 +39,11 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
 
     second = traube("run")
     assert second.exit_code == 0
-    assert "Nothing is missing: 6 cells are up to date." in second.stdout
+    assert "Nothing is missing: 6 cells up to date." in second.stdout
 
     plan = traube("run", "--dry-run", "--seed", "42", "--seed", "7")
     # agglomerative on the vectors as they are has nothing random in it: no second seed
-    assert "4 of 10 cells are missing" in plan.stdout
+    assert "4 of 10 cells missing" in plan.stdout
     assert "pca/hdbscan seed 7" in plan.stdout
 
     board = json.loads(traube("leaderboard", "--json").stdout)
@@ -90,10 +90,11 @@ def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards:
         (["leaderboard", "--task", "words"], "unknown scored task 'words'"),
         (["explain", "words", "bow"], "unknown scored task 'words'"),
         (["cluster", "no-such-file.txt"], "there is no such file"),
+        (["compare", "bow", "tfidff"], "unknown model 'tfidff': did you mean tfidf"),
         (["compare", "bow", "tfidf", "--task", "wordz"], "unknown task 'wordz': did you mean words"),
         (["compare", "bow", "tfidf", "--metric", "nmii"], "unknown metric 'nmii': did you mean nmi"),
         (["export", "--format", "mtebb"], "unknown format 'mtebb': did you mean mteb"),
-        (["promote", "words"], "unknown task with a registered model 'words': there are: none"),
+        (["promote", "words"], "unknown task with a registered model 'words': there are none"),
         (["rollback", "words"], "unknown task with a registered model 'words'"),
         (["reproduce", "abc"], "`traube explain` shows the ids of cells"),
         (["retry", "wwm-last"], "unknown checkpoint 'wwm-last'"),

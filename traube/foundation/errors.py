@@ -30,6 +30,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> TraubeError:
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if near:
+        return TraubeError(f"unknown {kind} '{name}': did you mean {' or '.join(near)}?")
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names[:LISTED]) or 'none'}{more}"
-    return TraubeError(f"unknown {kind} '{name}': {hint}")
+    there = f"there are: {', '.join(names[:LISTED])}{more}" if names else "there are none"
+    return TraubeError(f"unknown {kind} '{name}': {there}")

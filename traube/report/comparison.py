@@ -172,6 +172,7 @@ def compare_on(
     TraubeError
         If no task can be compared on; the message says why.
     """
+    _check_models(store, a, b)
     comparisons, left_out = [], {}
     for task_name in tasks:
         try:
@@ -185,6 +186,15 @@ def compare_on(
             "nothing to compare: " + "; ".join(f"{task_name}: {reason}" for task_name, reason in left_out.items())
         )
     return corrected(comparisons), left_out
+
+
+def _check_models(store: Store, *sides: str) -> None:
+    """Refuse a model that neither exists nor has ever been scored: it is misspelt."""
+    known = {*model_cards(), *store.cells()["model"]}
+    for side in sides:
+        name = side.partition(":")[0]
+        if name not in known:
+            raise unknown("model", name, known)
 
 
 def _task_with_candidates(

@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader
 
 from traube.foundation.versions import installed
 from traube.report.figures import SHOWN, heatmap
-from traube.report.tables import places, shown_name
+from traube.report.tables import places, shown_interval, shown_name
 
 KEYS = ["task", "level", "protocol", "own_choice"]
 TEMPLATES = Environment(loader=PackageLoader("traube.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -40,6 +40,7 @@ def page(table: pd.DataFrame, changes: pd.DataFrame | None = None) -> str:
         sections=sections,
         shown=SHOWN,
         places=places,
+        shown_interval=shown_interval,
         shown_name=shown_name,
         changes=[] if changes is None else list(changes.itertuples(index=False)),
         others=others.astype(object).fillna("").to_dict("records"),

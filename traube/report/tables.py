@@ -26,6 +26,7 @@ COLUMNS = (
 )
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
 WITHOUT_LABELS = "silhouette"
+MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS)
 DEFAULT_METRIC = TaskCard.model_fields["main_metric"].default
 
 
@@ -174,6 +175,14 @@ def _places(samples: Sequence[Sample]) -> NDArray[np.float64]:
 def shown_name(row: Any) -> str:
     """A model's name in a table; with a mark if it was trained on the task's texts."""
     return f"{row.model} \N{DAGGER}" if row.seen else str(row.model)
+
+
+def shown_interval(row: Any) -> str:
+    """A score's 95 % interval x100 in a table, cut at the ends of the metric's scale; a dash where there is none."""
+    if pd.isna(row.low):
+        return "-"
+    least = -1.0 if row.metric.split("/")[0] in MAY_BE_NEGATIVE else 0.0
+    return f"{100 * max(row.low, least):.2f} to {100 * min(row.high, 1.0):.2f}"
 
 
 def places(row: Any) -> str:
