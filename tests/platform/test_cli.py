@@ -72,7 +72,7 @@ def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards:
     write_task(cards, "words", word_rows()[:50])
     again = traube("run", "--method", "none/agglomerative")
     assert "Reading words" in again.stdout
-    assert "Evaluating bow: 1 cells" in again.stdout
+    assert "Evaluating bow: 1 cell on" in again.stdout
     board = json.loads(traube("leaderboard", "--json").stdout)
     assert len(board) == 1  # the old data's row is history
 

@@ -16,7 +16,7 @@ from traube.benchmark.record import record
 from traube.foundation import paths
 from traube.methods import parse_method
 from traube.report.html import page
-from traube.report.tables import COLUMNS, leaderboard, places, shown_name, summary
+from traube.report.tables import COLUMNS, leaderboard, places, shown_interval, shown_name, summary
 from traube.store import Store
 from traube.tasks.task import Task, TaskCard, index_texts
 
@@ -277,15 +277,24 @@ class Page(HTMLParser):
 
 
 def test_the_page_shows_each_models_best_method_with_its_interval(store: Store, add: Add) -> None:
-    add(0.4, 0.6)
+    add(0.49, 0.51)
     add(0.2, 0.3, method="pca/kmeans")
     add(0.7, model="lsa", level="fine")
     found = Page(page(leaderboard(store)))
     text = " ".join(found.text.split())
     assert "tiny, coarse" in text and "tiny, fine" in text and f"{METRIC}, 2 splits, protocol own" in text
-    assert "-bownone/kmeans50.00 10.00 -77.06 to 177.06 1" in text  # 12.7062 * 0.1 either way
+    assert "-bownone/kmeans50.00 1.00 37.29 to 62.71 1" in text  # 12.7062 * 0.01 either way
     assert "pca/kmeans" not in text  # only in the figure, which has all methods
     assert found.tags.count("svg") == 2
+
+
+def test_an_interval_is_shown_within_the_metrics_scale(store: Store, add: Add) -> None:
+    add(0.4, 0.6)
+    row = next(leaderboard(store).itertuples(index=False))
+    assert (row.low, row.high) == pytest.approx((-0.7706, 1.7706), abs=1e-4)  # as the statistics have it
+    assert shown_interval(row) == "0.00 to 100.00"
+    assert shown_interval(row._replace(metric="ari/noise_as_cluster")) == "-77.06 to 100.00"
+    assert shown_interval(row._replace(low=float("nan"))) == "-"
 
 
 def test_whatever_people_write_is_shown_and_never_run(store: Store, add: Add) -> None:
