@@ -1,4 +1,8 @@
-"""What is measured: agreement of a clustering with gold labels, its compactness without, and whether a difference is real."""
+"""What is measured: agreement of a clustering with gold labels, its compactness without, and whether a
+difference is real.
+
+It works on labels and numbers; tasks, models and files are unknown here.
+"""
 
 from traube.metrics.measures import SCORING_VERSION
 from traube.metrics.names import FULL_NAMES, GROUPS, METRICS, NOISE_POLICIES, SILHOUETTE, full_name

@@ -1,4 +1,7 @@
-"""Models: lexical baselines, sentence-transformers, and the cache of their vectors."""
+"""Models: lexical baselines, sentence-transformers, checkpoints, and the cache of their vectors.
+
+What turns texts into vectors belongs here; which texts, and what is done with vectors, does not.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

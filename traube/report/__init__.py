@@ -1,1 +1,6 @@
-"""Tables, figures and pages made from stored scores."""
+"""What is made of stored scores: leaderboard, comparisons, explanations, regressions, figures, MTEB's
+files.
+
+It reads the store and computes statistics. No text is encoded or clustered here; that is
+`traube.engine`.
+"""

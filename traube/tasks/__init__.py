@@ -1,4 +1,8 @@
-"""The registry of tasks: those that come with Traube, and the user's own, described by cards in `cards/`."""
+"""Tasks: the data model (`task`), the registry of those that come with Traube, and the user's own cards.
+
+How raw data becomes texts and splits belongs here; each raw format is a module in `readers/`. What
+is computed of a task does not.
+"""
 
 import re
 from functools import lru_cache
