@@ -183,7 +183,7 @@ def _url(experiment: str, run: str) -> str:
 
 
 def _mark(model: str, task: str) -> Path:
-    return paths.home() / "unlogged" / model / task
+    return paths.home() / "untold" / model / task  # its name in homes that exist
 
 
 def default_uri() -> str:

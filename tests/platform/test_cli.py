@@ -260,12 +260,12 @@ def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(ca
 
 @pytest.mark.e2e
 def test_ctrl_c_loses_only_what_is_in_flight_and_is_no_failure(cards: Path, home: Path) -> None:
-    (cards.parent / "params.yaml").write_text(PARAMS.replace("[none, pca]", "[none, pca, umap]"))
+    long = "    parameters: {umap: {n_epochs: 60000}}\n"  # so that the others are finished and UMAP is not
+    (cards.parent / "params.yaml").write_text(PARAMS.replace("[none, pca]", "[none, pca, umap]") + long)
     command = [sys.executable, "-m", "cli", "run"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     results = home / "store" / "results" / "words"
     deadline = time.monotonic() + 120
-    # UMAP takes seconds to compile, so that the others are finished and it is not
     while len(list(results.glob("*.assignments.parquet"))) < 4 and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
