@@ -38,4 +38,9 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
     )
 
 
-defs = build_defs()
+@dg.definitions
+def defs() -> dg.Definitions:
+    """What Dagster loads. It is built when Dagster asks, not when this module is imported: a command
+    builds its own.
+    """
+    return build_defs()

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from cli import clean, cluster, compare, dev, doctor, exchange, registry, release, run, show, train
 from cli.printing import err, escape
+from traube.foundation.collector import collect_less
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import in_words
 
@@ -22,6 +23,7 @@ class _Group(TyperGroup):
     """Shows an error that the user can mend as one line, with exit code 1; Ctrl-C ends with 130."""
 
     def invoke(self, ctx: Any) -> Any:
+        collect_less()
         try:
             return super().invoke(ctx)
         except TraubeError as error:

@@ -14,11 +14,9 @@ from definitions import build_defs
 from sensors.lost_runs import end_lost_runs, own_process
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, wanted_models
-from traube.engine import workers
 from traube.engine.progress import Progress
 from traube.foundation import paths
 from traube.foundation.files import explained, write_text
-from traube.methods import get_reducer
 
 
 def prepare() -> None:
@@ -77,13 +75,6 @@ class Launcher:
 
     def __exit__(self, *_: object) -> None:
         self.instance.dispose()
-
-    def warm_up(self, request: Request) -> None:
-        """Have the workers start, and import what the request's reducers need, while this process
-        does something else.
-        """
-        methods = request.methods or request.protocol.methods()
-        workers.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
         """Read tasks. Returns the errors, one line each."""

@@ -69,6 +69,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     ----------
     before : the plan of the request as it is now
     """
+    from traube.engine import workers
     from traube.foundation import paths
     from traube.report.tables import tables_are_current
 
@@ -80,12 +81,14 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     # of tables that show all that is stored, only those of the tasks that this run touches are
     # rebuilt
     narrow = current or store.cells().empty
+    _warm_up(request, before)
     from cli.launch import Launcher  # only now: Dagster takes a second to import
 
     with bars(hidden=verbose) as (progress, set_total), Launcher(progress, verbose) as launcher:
         for lost in launcher.lost:
             err.print(f"run {lost} was lost: its process no longer exists. Its finished cells are kept")
         errors, touched = _evaluate(launcher, request, store, before, set_total)
+        workers.dismiss()  # they take a second to end, and do so while this process publishes
         errors += launcher.publish(touched if narrow else None)
     print_errors(errors)
     if not errors:
@@ -96,6 +99,21 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     return not errors
 
 
+def _warm_up(request: "Request", before: "Plan") -> None:
+    """Have other processes import what the checks and the request's reducers need, while this one
+    starts Dagster.
+    """
+    from traube import quality
+    from traube.engine import workers
+    from traube.methods import get_reducer
+
+    if before.unread:
+        quality.warm_up()
+    if before.unread or before.count:
+        methods = request.methods or request.protocol.methods()
+        workers.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
+
+
 def _evaluate(
     launcher: "Launcher", request: "Request", store: "Store", before: "Plan", set_total: Callable[[int], None]
 ) -> tuple[list[str], set[str]]:
@@ -104,8 +122,6 @@ def _evaluate(
     """
     from traube.benchmark.plan import plan
 
-    if before.unread or before.count:
-        launcher.warm_up(request)
     errors = []
     if before.unread:
         out.print(f"Reading {', '.join(before.unread)}")

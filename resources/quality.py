@@ -6,7 +6,17 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from traube.quality import CHECKS, Finding, Table, Validation, blocks, data_docs, validate_corpus, validate_splits
+from traube.quality import (
+    CHECKS,
+    Finding,
+    Table,
+    Validation,
+    blocks,
+    data_docs,
+    in_own_process,
+    validate_corpus,
+    validate_splits,
+)
 from traube.report.markdown import markdown_rows
 from traube.tasks.task import TaskCard
 
@@ -37,13 +47,13 @@ class QualityResource(dg.ConfigurableResource):
 
     def check_corpus(self, card: TaskCard, key: dg.AssetKey, corpus: pd.DataFrame) -> list[dg.AssetCheckResult]:
         """Check a corpus; one result for each of the corpus' `check_specs`."""
-        return _results(key, validate_corpus(card, corpus, self.root))
+        return _results(key, in_own_process(validate_corpus, card, corpus, self.root))
 
     def check_splits(
         self, card: TaskCard, key: dg.AssetKey, splits: pd.DataFrame, corpus: pd.DataFrame
     ) -> list[dg.AssetCheckResult]:
         """Check a splits table; one result for each of the splits' `check_specs`."""
-        return _results(key, validate_splits(card, splits, corpus, self.root))
+        return _results(key, in_own_process(validate_splits, card, splits, corpus, self.root))
 
 
 def _results(key: dg.AssetKey, validation: Validation) -> list[dg.AssetCheckResult]:

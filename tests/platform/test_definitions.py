@@ -136,7 +136,7 @@ def test_every_registered_task_is_in_the_graph(definitions: dg.Definitions) -> N
 
 
 def test_loading_imports_nothing_heavy_from_whatever_folder_it_is_started(tmp_path: Path) -> None:
-    code = "import definitions, sys; print(*sorted(sys.modules)); print(definitions.__file__)"
+    code = "import definitions, sys; definitions.defs(); print(*sorted(sys.modules)); print(definitions.__file__)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     modules, file = done.stdout.splitlines()[-2:]
     assert not HEAVY & set(modules.split())

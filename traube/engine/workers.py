@@ -18,6 +18,7 @@ import psutil
 from numpy.typing import NDArray
 
 from traube import methods
+from traube.foundation.collector import collect_less
 from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported
 from traube.foundation.files import atomic
 from traube.methods import Part
@@ -27,6 +28,7 @@ _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
 IDLE_SECONDS = 600
+_running: dict[str, Any] = {}  # loky's executors, by name
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -45,7 +47,19 @@ def pool() -> Executor:
     """The process pool, started at the first call and kept for the life of this process."""
     from joblib.externals.loky import get_reusable_executor
 
-    return get_reusable_executor(max_workers=count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
+    _running["pool"] = get_reusable_executor(count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
+    return _running["pool"]
+
+
+def process(name: str) -> Executor:
+    """A process beside the pool, for work of another kind; started at the first call with this
+    name.
+    """
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    if name not in _running:
+        _running[name] = ProcessPoolExecutor(1, timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
+    return _running[name]
 
 
 def warm_up(reducers: Iterable[Part]) -> None:
@@ -65,18 +79,24 @@ def _try(reducers: tuple[Part, ...]) -> None:
             reducer.build(**reducer.params, **({"random_state": 0} if reducer.seeded else {})).fit_transform(points)
 
 
-def stop() -> None:
-    """End the workers at once, whatever they are doing."""
-    from joblib.externals.loky import get_reusable_executor
+def dismiss() -> None:
+    """Have these processes end once they are idle. Returns at once; the next call starts others."""
+    while _running:
+        _, executor = _running.popitem()
+        executor.shutdown(wait=False)
 
-    get_reusable_executor(max_workers=count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start).shutdown(
-        kill_workers=True
-    )
+
+def stop() -> None:
+    """End these processes at once, whatever they are doing; the next call starts others."""
+    while _running:
+        _, executor = _running.popitem()
+        executor.shutdown(kill_workers=True)
 
 
 def _start() -> None:
     # Ctrl-C reaches the whole process group; the parent decides what becomes of the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    collect_less()
 
 
 def memory() -> int:

@@ -1,11 +1,12 @@
 """Data quality: what is checked of a task's tables, without an orchestrator.
 
 `rules` says what is checked, `facts` computes what rules speak of, `validate` runs Great
-Expectations, `findings` says what was found, and `page` shows it as Data Docs. Making data right is
+Expectations, `process` where, `findings` says what was found, and `page` shows it as Data Docs. Making data right is
 not done here: a failed check only says so.
 """
 
 from traube.quality.findings import Finding
+from traube.quality.process import in_own_process, warm_up
 from traube.quality.rules import CHECKS, Check, Rule, Table, blocks
 from traube.quality.validate import Validation, data_docs, validate_corpus, validate_splits, validate_tasks
 
@@ -18,7 +19,9 @@ __all__ = [
     "Validation",
     "blocks",
     "data_docs",
+    "in_own_process",
     "validate_corpus",
     "validate_splits",
     "validate_tasks",
+    "warm_up",
 ]

@@ -1,0 +1,43 @@
+"""Checks in a process of their own: Great Expectations takes two seconds to import, which that
+process does while the caller does something else, and much memory, which the caller then need not
+hold.
+
+What is checked, and how, is said elsewhere: this module only says where.
+"""
+
+from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
+from typing import ParamSpec, TypeVar
+
+from traube.engine import workers
+
+NAME = "checks"
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def warm_up() -> None:
+    """Start the process, if it does not run yet, and have it import Great Expectations.
+
+    Returns at once.
+    """
+    workers.process(NAME).submit(_import)
+
+
+def in_own_process(check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What a check returns; it is computed in the process, which is started if it does not run.
+
+    Raises
+    ------
+    TraubeError
+        If the process is killed; the next call starts another. What the check raises is raised here.
+    """
+    try:
+        return workers.process(NAME).submit(check, *args, **kwargs).result()
+    except BrokenProcessPool as error:
+        workers.stop()
+        raise workers.broken(error) from None
+
+
+def _import() -> None:
+    import great_expectations  # noqa: F401
