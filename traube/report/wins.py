@@ -1,15 +1,17 @@
 """Why one model scores higher than another: on which splits each wins, and what these splits are like."""
 
 from collections.abc import Mapping
-from itertools import combinations
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.report.tables import main_metric
 from traube.store import Store
 
+MODELS = 30
 COLUMNS = (
     *("task", "protocol", "method", "a", "b", "level", "splits", "a_wins", "b_wins", "mean_difference"),
     *("size_where_a_wins", "size_where_b_wins", "classes_where_a_wins", "classes_where_b_wins"),
@@ -43,7 +45,8 @@ def split_scores(store: Store, protocols: Mapping[str, Protocol], tasks: list[st
 
 
 def wins(scores: pd.DataFrame) -> pd.DataFrame:
-    """Each pair of models by task, method and level: how many splits each wins, and how large these are.
+    """Each pair of models by task, method and level: how many splits each wins, and how large these
+    are.
 
     Parameters
     ----------
@@ -51,16 +54,42 @@ def wins(scores: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame with COLUMNS; sizes and numbers of classes are medians, empty where a model wins no split. A split that both
-    score alike counts for neither.
+    DataFrame with COLUMNS; sizes and numbers of classes are medians, empty where a model wins no
+    split. A split that both score alike counts for neither. Of more than MODELS models, the best on
+    average are compared: pairs grow with the square.
     """
-    rows = []
-    for (task, protocol, method, level), group in scores.groupby(["task", "protocol", "method", "level"]):
-        grid = group.pivot_table(index="split", columns="model", values="value")
-        shape = group.drop_duplicates("split").set_index("split")[["size", "classes"]]
-        for a, b in combinations(grid.columns, 2):
-            d = (grid[a] - grid[b]).dropna()
-            won = {"a": shape.loc[d.index[d > 0]], "b": shape.loc[d.index[d < 0]]}
-            medians = [won[side][c].median() for c in ("size", "classes") for side in ("a", "b")]
-            rows.append((task, protocol, method, a, b, level, len(d), len(won["a"]), len(won["b"]), d.mean(), *medians))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    keys = ["task", "protocol", "method", "level"]
+    tables = [_pairs(rows).assign(**dict(zip(keys, key, strict=True))) for key, rows in scores.groupby(keys)]
+    return pd.concat(tables, ignore_index=True)[list(COLUMNS)] if tables else pd.DataFrame(columns=list(COLUMNS))
+
+
+def _pairs(scores: pd.DataFrame) -> pd.DataFrame:
+    """The pairs of models on the splits of one task, method and level."""
+    best = scores.groupby("model")["value"].mean().nlargest(MODELS).index
+    grid = scores[scores["model"].isin(best)].pivot_table(index="split", columns="model", values="value")
+    shape = scores.drop_duplicates("split").set_index("split").loc[grid.index]
+    first, second = np.triu_indices(len(grid.columns), 1)
+    values = grid.to_numpy()
+    difference = values[:, first] - values[:, second]  # a row for each split, a column for each pair
+    a_wins, b_wins = difference > 0, difference < 0
+    return pd.DataFrame(
+        {
+            "a": grid.columns[first],
+            "b": grid.columns[second],
+            "splits": (~np.isnan(difference)).sum(axis=0),
+            "a_wins": a_wins.sum(axis=0),
+            "b_wins": b_wins.sum(axis=0),
+            "mean_difference": pd.DataFrame(difference).mean().to_numpy(),
+            **{
+                f"{what}_where_{side}_wins": _median(shape[what], won)
+                for what in ("size", "classes")
+                for side, won in (("a", a_wins), ("b", b_wins))
+            },
+        }
+    )
+
+
+def _median(values: pd.Series, where: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The median of the splits' values for each pair, over the splits that are marked for it."""
+    marked = np.where(where, values.to_numpy(dtype=float)[:, None], np.nan)
+    return pd.DataFrame(marked).median().to_numpy()
