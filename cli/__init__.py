@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from cli import clean, cluster, compare, dev, doctor, exchange, registry, release, run, show, train
 from cli.printing import err, escape
+from traube.foundation import stopping
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import in_words
@@ -25,7 +26,9 @@ class _Group(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         collect_less()
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            stopping.check()  # a library may have kept the interruption to itself
+            return result
         except TraubeError as error:
             err.print(f"[bold red]error:[/] {escape(str(error))}")
             sys.exit(1)
@@ -33,8 +36,8 @@ class _Group(TyperGroup):
             err.print(f"[bold red]error:[/] {escape(in_words(error))}")
             sys.exit(1)
         except KeyboardInterrupt:
-            err.print("stopped: finished work is kept, and the same command continues from there")
-            sys.exit(130)
+            stopping.say()
+            sys.exit(stopping.exit_code())
 
 
 app = typer.Typer(

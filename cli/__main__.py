@@ -1,3 +1,3 @@
-from cli import app
+from traube.foundation.console import main
 
-app()
+main()

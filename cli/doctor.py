@@ -41,11 +41,12 @@ class Finding:
 def examine() -> list[Finding]:
     """All checks, each by itself: one that fails unexpectedly is a finding too."""
     found: list[Finding] = []
-    for check in (_antlr, _home, _disk, _params, _tasks, _weights, _checkpoints, _device, _runs, _mlflow):
+    for check in (_antlr, _home, _disk, _params, _tasks, _weights, _checkpoints, _device, _databases, _runs, _mlflow):
         try:
             found.extend(check())
         except Exception as error:
-            found.append(Finding(check.__name__.strip("_"), "wrong", f"{type(error).__name__}: {error}"))
+            kind = "" if isinstance(error, TraubeError) else f"{type(error).__name__}: "
+            found.append(Finding(check.__name__.strip("_"), "wrong", f"{kind}{error}"))
     return found
 
 
@@ -155,6 +156,20 @@ def _runs() -> Iterator[Finding]:
         yield Finding("runs", "note", f"marked {len(lost)} runs as failed: their processes no longer exist")
     else:
         yield Finding("runs", "ok", "none is lost")
+
+
+def _databases() -> Iterator[Finding]:
+    from resources.databases import dagster_databases, mlflow_database
+
+    home = paths.home()
+    there = [d for d in (*dagster_databases(home / "dagster"), mlflow_database(home / "mlflow.db")) if d.path.exists()]
+    for database in there:
+        try:
+            database.check()
+        except TraubeError as error:
+            yield Finding(f"database {database.path.name}", "wrong", str(error))
+            continue
+        yield Finding(f"database {database.path.name}", "ok", "sound")
 
 
 def _mlflow() -> Iterator[Finding]:

@@ -5,17 +5,19 @@ the UI shows.
 import os
 from collections.abc import Collection, Sequence
 from typing import Any
+from uuid import uuid4
 
 import dagster as dg
 
 from assets.common import MODELS, OF_TASKS, data_keys, model_keys
 from assets.registry import registry
 from definitions import build_defs
+from resources.databases import make_dagster
 from sensors.lost_runs import end_lost_runs, own_process
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, wanted_models
 from traube.engine.progress import Progress
-from traube.foundation import paths
+from traube.foundation import paths, stopping
 from traube.foundation.files import explained, write_text
 
 
@@ -25,12 +27,7 @@ def prepare() -> None:
     """
     home, project = paths.home(), paths.PROJECT
     instance = home / "dagster"
-    with explained(home):
-        instance.mkdir(parents=True, exist_ok=True)
-        link = instance / "dagster.yaml"
-        if not link.exists():
-            link.unlink(missing_ok=True)
-            link.symlink_to(project / "dagster.yaml")
+    make_dagster(instance)
     with explained(paths.checkpoints()):
         paths.checkpoints().mkdir(parents=True, exist_ok=True)
     os.environ["DAGSTER_HOME"] = str(instance)
@@ -68,6 +65,8 @@ class Launcher:
         self.instance = dg.DagsterInstance.get()
         self.lost = align(self.instance)
         self.definitions = build_defs(progress=progress)
+        self.run_id: str | None = None  # of the run at work
+        stopping.at_the_end(self._cancel)
         self.level = "DEBUG" if verbose else "CRITICAL"  # Dagster's own events are of level DEBUG
 
     def __enter__(self) -> "Launcher":
@@ -124,6 +123,8 @@ class Launcher:
     def _execute(
         self, name: str, selection: list[dg.AssetKey] | None, config: dict[str, Any] | None = None, **options: Any
     ) -> list[str]:
+        stopping.check()
+        self.run_id = str(uuid4())
         loggers = {"loggers": {"console": {"config": {"log_level": self.level}}}}
         tags = {**own_process(), "traube/publishes": "yes"}
         result = self.definitions.resolve_job_def(name).execute_in_process(
@@ -132,14 +133,22 @@ class Launcher:
             asset_selection=selection,
             tags=tags,
             raise_on_error=False,
+            run_id=self.run_id,
             **options,
         )
-        if _interrupted(result):
-            # Dagster calls an interrupted run in this process a failure; it is a cancellation, and
-            # raises no alarm
-            self.instance.report_run_canceled(result.dagster_run, "stopped with Ctrl-C")
+        if _interrupted(result) or (stopping.received() and not result.success):
+            self._cancel()
             raise KeyboardInterrupt
+        stopping.check()
         return [] if result.success else _errors(result)
+
+    def _cancel(self) -> None:
+        """Say of the run at work that it was cancelled: Dagster calls an interrupted run in this
+        process a failure, which would raise an alarm.
+        """
+        run = self.instance.get_run_by_id(self.run_id) if self.run_id else None
+        if run and run.status not in (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.CANCELED):
+            self.instance.report_run_canceled(run, "stopped with Ctrl-C")
 
 
 def _interrupted(result: dg.ExecuteInProcessResult) -> bool:

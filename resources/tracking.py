@@ -17,12 +17,12 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
+from resources.databases import EXPERIMENT, make_mlflow
 from traube.benchmark.plan import Request
 from traube.foundation import paths
 from traube.foundation.files import digest, locked
 from traube.tasks.task import TaskCard
 
-EXPERIMENT = "traube"
 KEY = "traube.key"
 # What identifies a run; the same six are its tag.
 IDENTITY = ("task", "model", "protocol", "data_version", "fingerprint", "code_version")
@@ -191,22 +191,19 @@ def default_uri() -> str:
 
 
 def connect(uri: str) -> tuple[Any, str]:
-    """An MlflowClient and the experiment's id; the store is created if need be.
-
-    A new SQLite store that several processes open at once fails in all of them, so the first contact holds a lock.
-    """
+    """An MlflowClient and the experiment's id; the store is made if need be."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     from mlflow import MlflowClient
 
     logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # a new store is no news
-
-    home = paths.home()
-    with locked(home / "mlflow.db"):
-        client = MlflowClient(tracking_uri=uri)
-        experiment = client.get_experiment_by_name(EXPERIMENT)
-        if experiment is None:
-            folder = Path(home / "mlartifacts")
-            return client, str(client.create_experiment(EXPERIMENT, artifact_location=folder.as_uri()))
+    artifacts = paths.home() / "mlartifacts"
+    file = uri.removeprefix("sqlite:///")
+    if file != uri:
+        make_mlflow(Path(file), artifacts)
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    if experiment is None:
+        return client, str(client.create_experiment(EXPERIMENT, artifact_location=artifacts.as_uri()))
     return client, str(experiment.experiment_id)
 
 

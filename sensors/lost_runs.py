@@ -11,7 +11,12 @@ import psutil
 from sensors import Jobs
 
 PID, STARTED = "traube/pid", "traube/process_started"
-ALIVE = (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.CANCELING)
+ALIVE = (
+    dg.DagsterRunStatus.NOT_STARTED,  # killed between making a run and starting it
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.CANCELING,
+)
 GONE = "the process of this run is gone (killed, or the machine was restarted)"
 
 

@@ -5,7 +5,7 @@ and in no wheel.
 import sys
 from importlib import import_module
 
-from traube.foundation import paths
+from traube.foundation import paths, stopping
 
 LIBRARY_ALONE = "traube: this is the library alone; the command runs from a checkout of the repository: `git clone` it, then `make demo`"
 
@@ -17,5 +17,6 @@ def main() -> None:
     """
     if not paths.IN_CHECKOUT:
         sys.exit(LIBRARY_ALONE)
+    stopping.watch()  # first of all: importing the command takes a while
     sys.path.insert(0, str(paths.PROJECT))  # another package may be called `cli` too
     import_module("cli").app()

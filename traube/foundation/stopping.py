@@ -1,0 +1,97 @@
+"""Ctrl-C and SIGTERM: whatever the process is doing, it ends within three seconds.
+
+A signal raises KeyboardInterrupt in the main thread, as always. That may come late (a library is at
+work that Python cannot interrupt) or be lost (Dagster puts handlers of its own in place), so a
+thread is told of every signal too, and ends the process when its time is up. This is safe at any
+moment, since everything is written whole or not at all.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+
+SECONDS = 1.5  # to end in good order
+LAST_WORDS_SECONDS = 0.7
+STOPPED = "stopped: finished work is kept, and the same command continues from there"
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_received: list[int] = []
+_last_words: list[Callable[[], None]] = []
+_said: list[bool] = []
+
+
+def watch() -> None:
+    """From now on, a signal ends this process. To be called once, by the main thread."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in SIGNALS:
+        signal.signal(number, _interrupt)
+    threading.Thread(target=_listen, args=(reader,), daemon=True, name="stopping").start()
+
+
+def received() -> int | None:
+    """The signal that this process was told to end by; None if there is none."""
+    return _received[0] if _received else None
+
+
+def exit_code() -> int:
+    """What a process ends with that was stopped: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + (received() or signal.SIGINT)
+
+
+def say() -> None:
+    """Tell the user, once, that the process was stopped."""
+    if _said:
+        return
+    _said.append(True)
+    show_cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""  # a progress bar hides it
+    with suppress(OSError):
+        os.write(2, f"{show_cursor}{STOPPED}\n".encode())
+
+
+def check() -> None:
+    """Raise KeyboardInterrupt if the process was told to end: whoever begins something new asks."""
+    if _received:
+        raise KeyboardInterrupt
+
+
+def at_the_end(last_word: Callable[[], None]) -> None:
+    """Have something said if the process has to be ended; it has less than a second."""
+    _last_words.append(last_word)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    _received.append(number)
+    raise KeyboardInterrupt
+
+
+def _listen(reader: int) -> None:
+    while True:
+        number = os.read(reader, 1)[0]
+        if number in SIGNALS:
+            _received.append(number)
+            break
+    time.sleep(SECONDS)
+    _end()
+
+
+def _end() -> None:
+    import psutil
+
+    threads = [threading.Thread(target=word, daemon=True) for word in _last_words]
+    for thread in threads:
+        thread.start()
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            child.kill()
+    deadline = time.monotonic() + LAST_WORDS_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    say()
+    os._exit(exit_code())
