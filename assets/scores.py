@@ -49,6 +49,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             unscored = [
                 c for c in missing_cells(source.name, model, request, store) if store.has_assignments(c.task, c.cell_id)
             ]
+            tracking.owe(context.partition_key, source.name)
             vectors = None if task.labelled else workbench.vectors(task, model, progress)
             score_stored(task, unscored, Recorder(store, model.device, context.run.run_id), vectors, progress)
             asked = [cell.cell_id for cell in cells_of(source.name, workbench.manifest(source.name), model, request)]

@@ -14,10 +14,10 @@ from typer.core import TyperGroup
 
 from cli import clean, cluster, compare, dev, doctor, exchange, registry, release, run, show, train
 from cli.printing import err, escape
-from traube.foundation import stopping
+from traube.foundation import paths, stopping
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import in_words
+from traube.foundation.files import blamed_on_disk, in_words
 
 
 class _Group(TyperGroup):
@@ -34,6 +34,12 @@ class _Group(TyperGroup):
             sys.exit(1)
         except OSError as error:
             err.print(f"[bold red]error:[/] {escape(in_words(error))}")
+            sys.exit(1)
+        except Exception as error:
+            line = blamed_on_disk(error)
+            if line is None:
+                raise
+            err.print(f"[bold red]error:[/] {escape(f'{paths.home()}: {line}')}")
             sys.exit(1)
         except KeyboardInterrupt:
             stopping.say()

@@ -14,6 +14,7 @@ from cli.options import Json
 from cli.printing import print_json, print_table
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
+from traube.foundation.files import blamed_on_disk
 
 app = typer.Typer()
 
@@ -45,8 +46,8 @@ def examine() -> list[Finding]:
         try:
             found.extend(check())
         except Exception as error:
-            kind = "" if isinstance(error, TraubeError) else f"{type(error).__name__}: "
-            found.append(Finding(check.__name__.strip("_"), "wrong", f"{kind}{error}"))
+            known = str(error) if isinstance(error, TraubeError) else blamed_on_disk(error)
+            found.append(Finding(check.__name__.strip("_"), "wrong", known or f"{type(error).__name__}: {error}"))
     return found
 
 

@@ -69,13 +69,15 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     ----------
     before : the plan of the request as it is now
     """
+    from resources.unlogged import unlogged
     from traube.engine import workers
     from traube.foundation import paths
     from traube.report.tables import tables_are_current
 
     print_unavailable(before.unavailable)
     current = tables_are_current(store)
-    if current and not before.unread and not before.count:
+    untold = {name: tasks for name, tasks in unlogged(request).items() if name not in before.unavailable}
+    if current and not before.unread and not before.count and not untold:
         out.print(f"Nothing is missing: {counted(before.total, 'cell')} up to date.")
         return True
     # of tables that show all that is stored, only those of the tasks that this run touches are
@@ -88,6 +90,9 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
         for lost in launcher.lost:
             err.print(f"run {lost} was lost: its process no longer exists. Its finished cells are kept")
         errors, touched = _evaluate(launcher, request, store, before, set_total)
+        for name, tasks in unlogged(request).items() if untold else ():  # what an earlier run left
+            out.print(f"Telling MLflow of {name} on {', '.join(tasks)}")
+            errors += launcher.evaluate(name, tasks, request)
         workers.dismiss()  # they take a second to end, and do so while this process publishes
         errors += launcher.publish(touched if narrow else None)
     print_errors(errors)

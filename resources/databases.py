@@ -5,6 +5,7 @@ later start can finish. Here they are made under a temporary name, which becomes
 whole. What is half made, and holds nothing, is made anew; what is damaged is named.
 """
 
+import logging
 import os
 import shutil
 import sqlite3
@@ -56,6 +57,8 @@ class Database:
                     return None
                 rows = len(connection.execute(f'SELECT 1 FROM "{self.table}" LIMIT 1').fetchall())  # noqa: S608
                 stamped = STAMP in made and connection.execute(f"SELECT 1 FROM {STAMP}").fetchone()
+        except sqlite3.OperationalError:  # of the disk or the folder, not of the file
+            raise
         except sqlite3.DatabaseError as error:
             raise self.damaged(str(error)) from None
         if rows and not stamped:
@@ -136,6 +139,7 @@ def make_mlflow(path: Path, artifacts: Path) -> None:
     with locked(path):
         if mlflow_database(path).rows() is not None:
             return
+        logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # it is no news
         from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
         with _building(path) as new:

@@ -18,7 +18,7 @@ import dagster as dg
 import pandas as pd
 
 from resources.databases import EXPERIMENT, make_mlflow
-from traube.benchmark.plan import Request
+from resources.unlogged import mark
 from traube.foundation import paths
 from traube.foundation.files import digest, locked
 from traube.tasks.task import TaskCard
@@ -41,6 +41,14 @@ class TrackingResource(dg.ConfigurableResource):
     def client(self) -> Any:
         """An MlflowClient whose store is initialised, and the experiment's id: (client, experiment id)."""
         return connect(self.uri or default_uri())
+
+    def owe(self, model: str, task: str) -> None:
+        """Note that MLflow is to be told of a model's scores on a task; to be called before they
+        are stored, so that whoever is killed in between leaves the note.
+        """
+        note = mark(model, task)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
 
     def log(
         self,
@@ -66,10 +74,8 @@ class TrackingResource(dg.ConfigurableResource):
         """
         done = cells[cells["status"] == "done"]
         if done.empty:
+            mark(partition, card.name).unlink(missing_ok=True)
             return {}
-        mark = _mark(str(done.iloc[0]["model"]), card.name)
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.touch()  # until everything is told
         client, experiment = self.client()
         first = done.iloc[0]
         identity = {name: str(first[name]) for name in IDENTITY}
@@ -113,7 +119,7 @@ class TrackingResource(dg.ConfigurableResource):
                     **_flat(rows.iloc[0]["params"]),
                 }
                 _log(client, child, params, metrics)
-        mark.unlink(missing_ok=True)
+        mark(partition, card.name).unlink(missing_ok=True)
         return {"mlflow": dg.MetadataValue.url(_url(experiment, parent))}
 
     def log_curve(
@@ -172,18 +178,8 @@ class TrackingResource(dg.ConfigurableResource):
         return {"mlflow": dg.MetadataValue.url(_url(experiment, run))}
 
 
-def unlogged(request: Request) -> dict[str, list[str]]:
-    """What MLflow lacks of what is asked for, because it could not be reached, or the process died: tasks by model."""
-    by_model = {model: [t for t in request.tasks if _mark(model, t).exists()] for model in request.models}
-    return {model: tasks for model, tasks in by_model.items() if tasks}
-
-
 def _url(experiment: str, run: str) -> str:
     return f"http://127.0.0.1:{os.environ.get('TRAUBE_MLFLOW_PORT', '5000')}/#/experiments/{experiment}/runs/{run}"
-
-
-def _mark(model: str, task: str) -> Path:
-    return paths.home() / "untold" / model / task  # its name in homes that exist
 
 
 def default_uri() -> str:
@@ -197,9 +193,9 @@ def connect(uri: str) -> tuple[Any, str]:
 
     logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # a new store is no news
     artifacts = paths.home() / "mlartifacts"
-    file = uri.removeprefix("sqlite:///")
-    if file != uri:
-        make_mlflow(Path(file), artifacts)
+    path = Path(uri.removeprefix("sqlite:///"))
+    if uri.startswith("sqlite:///") and path.parent.is_dir():
+        make_mlflow(path, artifacts)
     client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
     if experiment is None:

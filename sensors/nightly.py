@@ -8,7 +8,7 @@ import dagster as dg
 
 from assets.common import MODELS, NIGHT, model_keys
 from resources.benchmark import BenchmarkResource
-from resources.tracking import unlogged
+from resources.unlogged import unlogged
 from sensors import Jobs
 from sensors.publish import is_waiting
 from traube.benchmark.params import Nightly, load_params

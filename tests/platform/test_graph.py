@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from cli.launch import Launcher
-from sensors.lost_runs import PID, STARTED, end_lost_runs
+from sensors.lost_runs import PID, STARTED, end_lost_runs, own_process
 from tests.platform.conftest import word_rows, write_task
 from traube.benchmark.plan import Plan, Request
 from traube.engine.progress import SILENT
@@ -177,6 +177,14 @@ def test_a_run_whose_process_is_gone_is_ended(launcher: Launcher) -> None:
         )  # fmt: skip
     assert len(end_lost_runs(launcher.instance)) == 1
     assert end_lost_runs(launcher.instance) == []
+
+
+def test_a_run_that_was_made_and_never_started_is_ended_too(launcher: Launcher) -> None:
+    job = launcher.definitions.resolve_job_def("publish")
+    gone = {PID: str(os.getpid()), STARTED: "0.00"}  # another process had this id
+    lost = launcher.instance.create_run_for_job(job, tags=gone)
+    launcher.instance.create_run_for_job(job, tags=own_process())
+    assert end_lost_runs(launcher.instance) == [lost.run_id]
 
 
 def test_every_cell_says_where_it_comes_from(launcher: Launcher, request_for: Asked, store: Store) -> None:

@@ -36,6 +36,29 @@ def in_words(error: OSError, path: Path | None = None) -> str:
     return f"{where}: {what}" if where else what
 
 
+_SAID_BY_SQLITE = {
+    "database or disk is full": errno.ENOSPC,
+    "disk I/O error": errno.ENOSPC,  # what it says when there is no room for its journal
+    "attempt to write a readonly database": errno.EROFS,
+    "unable to open database file": errno.EACCES,
+}
+
+
+def blamed_on_disk(error: BaseException) -> str | None:
+    """What to say of an error that the disk is to blame for, wherever in its chain of causes; None
+    for any other error.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _EXPLAINED:
+            return in_words(cause)
+        for words, number in _SAID_BY_SQLITE.items():
+            if words in str(cause):
+                return in_words(OSError(number, words))
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turn system errors into one line."""

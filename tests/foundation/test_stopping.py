@@ -1,0 +1,105 @@
+"""Ctrl-C and SIGTERM end a process within three seconds, whatever it is doing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+WITHIN = 3.0
+STUBBORN = """
+import signal, time
+from traube.foundation import stopping
+
+stopping.watch()
+stopping.at_the_end(lambda: print("last words", flush=True))
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda *_: None)  # as Dagster does at times
+print("ready", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+WITH_A_CHILD = """
+import subprocess, sys, time
+from traube.foundation import stopping
+
+stopping.watch()
+ignores = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
+print("ready", subprocess.Popen([sys.executable, "-c", ignores]).pid, flush=True)
+while True:
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        pass
+"""
+ORDERLY = """
+import sys, time
+from traube.foundation import stopping
+
+stopping.watch()
+print("ready", flush=True)
+try:
+    time.sleep(600)
+except KeyboardInterrupt:
+    stopping.say()
+    sys.exit(stopping.exit_code())
+"""
+
+
+def started(code: str) -> tuple[subprocess.Popen[str], list[str]]:
+    """A process that has said that it is ready, and what it said."""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, process.stdout.readline().split()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_process_that_keeps_the_signal_to_itself_is_ended(number: signal.Signals, code: int) -> None:
+    process, _ = started(STUBBORN)
+    began = time.monotonic()
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=30)
+    assert time.monotonic() - began < WITHIN
+    assert process.returncode == code
+    assert out == "last words\n"
+    assert errors == "stopped: finished work is kept, and the same command continues from there\n"
+
+
+def test_its_children_end_with_it() -> None:
+    process, (_, pid) = started(WITH_A_CHILD)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert not psutil.pid_exists(int(pid)) or psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_process_that_ends_in_good_order_is_given_the_time(number: signal.Signals, code: int) -> None:
+    process, _ = started(ORDERLY)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert errors.count("stopped") == 1
+
+
+def test_a_process_that_gets_no_signal_is_left_alone() -> None:
+    code = "from traube.foundation import stopping; import time; stopping.watch(); time.sleep(2); stopping.check()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.e2e
+def test_ctrl_c_while_the_command_is_still_being_imported(tmp_path: os.PathLike[str]) -> None:
+    code = "from traube.foundation import console; print('ready', flush=True); console.main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "init"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in errors

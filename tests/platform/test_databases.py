@@ -1,0 +1,120 @@
+"""The databases of the home are whole or not there, however a first start ends."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from mlflow import MlflowClient
+from typer.testing import CliRunner
+
+from cli import app
+from resources.databases import dagster_databases, make_dagster, make_mlflow, mlflow_database
+from traube.foundation.errors import TraubeError
+
+MAKE_BOTH = """
+import sys
+from pathlib import Path
+from resources.databases import make_dagster, make_mlflow
+
+home = Path(sys.argv[1])
+make_dagster(home / "dagster")
+make_mlflow(home / "mlflow.db", home / "mlartifacts")
+"""
+
+
+def making(home: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-c", MAKE_BOTH, str(home)], stderr=subprocess.PIPE)
+
+
+def usable(home: Path) -> bool:
+    """Whether Dagster and MLflow work with the databases, and nothing else is left beside them."""
+    with dg.DagsterInstance.from_config(str(home / "dagster")) as instance:
+        instance.add_dynamic_partitions("models", ["bow"])
+        assert instance.get_dynamic_partitions("models") == ["bow"]
+    assert MlflowClient(f"sqlite:///{home / 'mlflow.db'}").get_experiment_by_name("traube") is not None
+    return not list(home.glob(".*"))
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("half_made", [".dagster.new", ".mlflow.db.new"])
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+def test_a_first_start_that_is_killed_costs_nothing(home: Path, half_made: str, seconds: float) -> None:
+    process = making(home)
+    while not (home / half_made).exists():
+        time.sleep(0.001)
+        assert process.poll() is None
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert making(home).wait() == 0
+    assert usable(home)
+
+
+@pytest.mark.e2e
+def test_four_first_starts_at_once_all_succeed(home: Path) -> None:
+    processes = [making(home) for _ in range(4)]
+    assert [(process.communicate()[1], process.returncode) for process in processes] == [(b"", 0)] * 4
+    assert usable(home)
+
+
+def test_what_an_earlier_version_left_half_made_is_made_anew(home: Path) -> None:
+    for path in ("mlflow.db", "dagster/history/runs.db", "dagster/history/runs/index.db"):
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(home / path)) as database:
+            database.execute("CREATE TABLE runs (id INTEGER)")  # and then the process was killed
+            database.execute("CREATE TABLE trace_info (id INTEGER)")
+    make_dagster(home / "dagster")
+    make_mlflow(home / "mlflow.db", home / "mlartifacts")
+    assert usable(home)
+
+
+def test_a_database_that_is_whole_is_left_as_it_is(home: Path) -> None:
+    def make() -> list[tuple[int, int]]:
+        make_dagster(home / "dagster")
+        make_mlflow(home / "mlflow.db", home / "mlartifacts")
+        files = [d.path for d in (*dagster_databases(home / "dagster"), mlflow_database(home / "mlflow.db"))]
+        return [(file.stat().st_ino, file.stat().st_mtime_ns) for file in files]
+
+    assert make() == make()
+
+
+def test_a_moved_checkout_costs_no_history(home: Path) -> None:
+    make_dagster(home / "dagster")
+    (home / "dagster" / "dagster.yaml").unlink()
+    (home / "dagster" / "dagster.yaml").symlink_to("/no/such/checkout/dagster.yaml")
+    before = (home / "dagster" / "history" / "runs.db").stat().st_ino
+    make_dagster(home / "dagster")
+    assert (home / "dagster" / "dagster.yaml").exists()
+    assert (home / "dagster" / "history" / "runs.db").stat().st_ino == before
+
+
+def test_what_holds_rows_is_never_made_anew(home: Path) -> None:
+    with closing(sqlite3.connect(home / "mlflow.db")) as database, database:
+        database.execute("CREATE TABLE runs (id INTEGER)")
+        database.execute("INSERT INTO runs VALUES (1)")
+    with pytest.raises(TraubeError, match=r"mlflow.db: damaged \(tables are missing\); move .* away"):
+        make_mlflow(home / "mlflow.db", home / "mlartifacts")
+    assert mlflow_database(home / "mlflow.db").path.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["mlflow.db", "dagster/history/runs.db", "dagster/history/runs/index.db", "dagster/schedules/schedules.db"]
+)
+def test_a_damaged_database_is_named_with_the_remedy(home: Path, name: str) -> None:
+    make_dagster(home / "dagster")
+    make_mlflow(home / "mlflow.db", home / "mlartifacts")
+    (home / name).write_bytes(os.urandom(4096))
+    for command in (["init"], ["doctor"]):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 1
+        assert isinstance(result.exception, SystemExit)
+        words = " ".join(result.output.split())
+        assert "damaged" in words
+        assert "away, and the next command makes it anew" in words.replace("- ", "")
