@@ -139,8 +139,9 @@ def make_mlflow(path: Path, artifacts: Path) -> None:
     with locked(path):
         if mlflow_database(path).rows() is not None:
             return
-        logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # it is no news
         from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+        logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # it is no news
 
         with _building(path) as new:
             store = SqlAlchemyStore(f"sqlite:///{new}", artifacts.as_uri())

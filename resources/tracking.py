@@ -20,7 +20,7 @@ import pandas as pd
 from resources.databases import EXPERIMENT, make_mlflow
 from resources.unlogged import mark
 from traube.foundation import paths
-from traube.foundation.files import digest, locked
+from traube.foundation.files import digest
 from traube.tasks.task import TaskCard
 
 KEY = "traube.key"

@@ -42,7 +42,7 @@ from traube.foundation import stopping
 stopping.watch()
 print("ready", flush=True)
 try:
-    time.sleep(600)
+    exec("time.sleep(600)")
 except KeyboardInterrupt:
     stopping.say()
     sys.exit(stopping.exit_code())

@@ -1,6 +1,6 @@
 """Ctrl-C and SIGTERM: whatever the process is doing, it ends within three seconds.
 
-A signal raises KeyboardInterrupt in the main thread, as always. That may come late (a library is at
+A signal raises a KeyboardInterrupt in the main thread, as always. That may come late (a library is at
 work that Python cannot interrupt) or be lost (Dagster puts handlers of its own in place), so a
 thread is told of every signal too, and ends the process when its time is up. This is safe at any
 moment, since everything is written whole or not at all.
@@ -23,6 +23,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _received: list[int] = []
 _last_words: list[Callable[[], None]] = []
 _said: list[bool] = []
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal to end. A class of its own, because Python ends by SIGINT, whatever the exit code,
+    once a plain KeyboardInterrupt has passed through an `exec`.
+    """
 
 
 def watch() -> None:
@@ -56,9 +62,9 @@ def say() -> None:
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt if the process was told to end: whoever begins something new asks."""
+    """Raise `Stopped` if the process was told to end: whoever begins something new asks."""
     if _received:
-        raise KeyboardInterrupt
+        raise Stopped
 
 
 def at_the_end(last_word: Callable[[], None]) -> None:
@@ -68,7 +74,7 @@ def at_the_end(last_word: Callable[[], None]) -> None:
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     _received.append(number)
-    raise KeyboardInterrupt
+    raise Stopped
 
 
 def _listen(reader: int) -> None:
