@@ -56,7 +56,7 @@ class Database:
                 if self.table not in made:
                     return None
                 rows = len(connection.execute(f'SELECT 1 FROM "{self.table}" LIMIT 1').fetchall())  # noqa: S608
-                stamped = STAMP in made and connection.execute(f"SELECT 1 FROM {STAMP}").fetchone()
+                stamped = STAMP in made and connection.execute(f"SELECT 1 FROM {STAMP}").fetchone()  # noqa: S608
         except sqlite3.OperationalError:  # of the disk or the folder, not of the file
             raise
         except sqlite3.DatabaseError as error:

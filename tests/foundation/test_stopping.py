@@ -40,8 +40,8 @@ import sys, time
 from traube.foundation import stopping
 
 stopping.watch()
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     exec("time.sleep(600)")
 except KeyboardInterrupt:
     stopping.say()
