@@ -67,9 +67,9 @@ class RegistryResource(dg.ConfigurableResource):
         client, experiment = connect(self.uri or default_uri())
         name, identity = registered_name(candidate.task), {key: str(getattr(candidate, key)) for key in IDENTITY}
         key = digest(identity)
-        found = client.search_model_versions(f"name = '{name}' and tag.`traube.key` = '{key}'")
-        if found:
-            return str(found[0].version)
+        versions = client.search_model_versions(f"name = '{name}' and tag.`traube.key` = '{key}'")
+        if versions:
+            return str(versions[0].version)
         served = freeze()
         served.card = pin(served.card, served.fingerprint)
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
@@ -171,10 +171,10 @@ class RegistryResource(dg.ConfigurableResource):
 
     def rejected(self, task: str) -> list[dict[str, str]]:
         """The versions that people rolled back: they challenge no more."""
-        found = self.client().search_model_versions(
+        versions = self.client().search_model_versions(
             f"name = '{registered_name(task)}' and tag.`{REJECTED}` = 'rolled back'"
         )
-        return [_tags(version) for version in found]
+        return [_tags(version) for version in versions]
 
     def _known(self, task: str) -> None:
         """Refuse a task without a registered model; the error names near ones."""

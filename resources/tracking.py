@@ -212,10 +212,10 @@ def connect(uri: str) -> tuple[Any, str]:
 
 def _run(client: Any, experiment: str, key: str, name: str, tags: dict[str, str]) -> str:
     """The run with that key, new or found again."""
-    found = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
-    if not found:
+    runs = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
+    if not runs:
         return str(client.create_run(experiment, run_name=name, tags={KEY: key, **tags}).info.run_id)
-    run = str(found[0].info.run_id)
+    run = str(runs[0].info.run_id)
     for tag, value in tags.items():
         client.set_tag(run, tag, value)
     return run

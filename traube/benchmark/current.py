@@ -170,14 +170,14 @@ def _fingerprints(
     """The fingerprint that each model has now, by task, model and protocol. Each model is looked up once."""
     manifests = {task: store.manifest(task) for task in cells["task"].unique()}
     models: dict[tuple[str, Precision | None], Model | None] = {}
-    found = {}
+    fingerprints = {}
     for task, name, protocol in cells[["task", "model", "protocol"]].drop_duplicates().itertuples(index=False):
         precision = protocols[protocol].precision if protocol in protocols else None
         key = name, precision
         if key not in models:
             models[key] = _usable(name, precision)
-        found[task, name, protocol] = _on(models[key], manifests[task])
-    return found
+        fingerprints[task, name, protocol] = _on(models[key], manifests[task])
+    return fingerprints
 
 
 def _usable(name: str, precision: Precision | None) -> Model | None:

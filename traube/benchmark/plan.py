@@ -230,7 +230,7 @@ def _usable(names: Iterable[str], request: Request, unavailable: dict[str, str])
     """
     cards = model_cards()
     broken = {path.stem for path in card_errors()}
-    found = {}
+    models = {}
     for name in names:
         if name not in cards and name not in broken:
             raise unknown("model", name, cards)
@@ -240,8 +240,8 @@ def _usable(names: Iterable[str], request: Request, unavailable: dict[str, str])
         except TraubeError as error:
             unavailable[name] = str(error)
             continue
-        found[name] = model
-    return found
+        models[name] = model
+    return models
 
 
 def cells_of(task: str, manifest: Manifest, model: Model, request: Request) -> list[Cell]:

@@ -33,11 +33,11 @@ def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
     known = _read(memory, _written(memory)).get(key)
     if known is not None:
         return known
-    found = file_sha256(path)
+    sha256 = file_sha256(path)
     if time.time() - stamp[1] / 1e9 > SETTLED:
         with suppress(TraubeError, OSError):  # where nothing can be written, nothing is remembered
-            append_line(memory, json.dumps([str(path), list(stamp), found]))
-    return found
+            append_line(memory, json.dumps([str(path), list(stamp), sha256]))
+    return sha256
 
 
 def _written(path: Path) -> tuple[int, int] | None:
@@ -51,10 +51,10 @@ def _written(path: Path) -> tuple[int, int] | None:
 @lru_cache(maxsize=1)
 def _read(path: Path, _written: tuple[int, int] | None) -> dict[tuple[str, tuple[int, ...]], str]:
     """Hashes by path and stamp; lines that are damaged are passed over."""
-    found = {}
+    hashes = {}
     with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             with suppress(ValueError, TypeError):
                 name, stamp, value = json.loads(line)
-                found[str(name), tuple(map(int, stamp))] = str(value)
-    return found
+                hashes[str(name), tuple(map(int, stamp))] = str(value)
+    return hashes

@@ -138,14 +138,14 @@ def replicates(
     """
     true, predicted = _checked(labels_true, labels_pred)
     noise = predicted == NOISE
-    found: dict[str, Values] = {}
+    scores: dict[str, Values] = {}
     values: dict[str, Values] = {}
     for policy in NOISE_POLICIES:
         if noise.any() or not values:
             kept = groups[~noise] if policy == "noise_dropped" else groups
             values = scores_of(Contingency.without_each(*under(policy, true, predicted), kept, GROUPS), metrics)
-        found |= {f"{metric}/{policy}": value for metric, value in values.items()}
-    return found
+        scores |= {f"{metric}/{policy}": value for metric, value in values.items()}
+    return scores
 
 
 def internal(

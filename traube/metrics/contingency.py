@@ -41,8 +41,8 @@ class Contingency:
     @classmethod
     def without_each(cls, labels_true: Labels, labels_pred: Labels, groups: Codes, number: int) -> "Contingency":
         """A table for each group of items, int64 [n] from 0 to number - 1, of all items but those of the group."""
-        pairs, found, rows, columns = _pairs_of(labels_true, labels_pred)
-        of_group = np.bincount(groups * found + pairs, minlength=number * found).reshape(number, found)
+        pairs, n_pairs, rows, columns = _pairs_of(labels_true, labels_pred)
+        of_group = np.bincount(groups * n_pairs + pairs, minlength=number * n_pairs).reshape(number, n_pairs)
         return cls(of_group.sum(axis=0) - of_group, rows, columns)
 
     @cached_property

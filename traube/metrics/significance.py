@@ -155,7 +155,7 @@ def interval(sample: Sample) -> tuple[float, float]:
 
 def intervals(samples: Sequence[Sample]) -> Array:
     """`interval` of many samples at once, float64 [m, 2]."""
-    found = np.full((len(samples), 2), np.nan)
+    bounds = np.full((len(samples), 2), np.nan)
     sizes = np.array([len(sample.values) for sample in samples])
     for n in np.unique(sizes):
         members = np.flatnonzero(sizes == n).tolist()
@@ -163,8 +163,8 @@ def intervals(samples: Sequence[Sample]) -> Array:
         spread = _Spread.of_many(np.stack([s.values for s in own]), np.stack([s.replicates for s in own]))
         error, df = _error(spread, np.array([s.noise for s in own]), np.array([s.noise_df for s in own]))
         margin = np.where(error == 0, np.nan, stdtrit(df, (1 + CONFIDENCE) / 2) * error)
-        found[members] = np.column_stack([spread.mean - margin, spread.mean + margin])
-    return found
+        bounds[members] = np.column_stack([spread.mean - margin, spread.mean + margin])
+    return bounds
 
 
 def difference(a: Sample, b: Sample) -> Test:

@@ -128,14 +128,14 @@ def candidates(
     rows = zip(
         cells["model"], cells["fingerprint"], cells["reducer"] + "/" + cells["clusterer"], cells["cell_id"], strict=True
     )
-    found = []
+    scored = []
     for (model, fingerprint, method), group in groupby(sorted(rows), key=itemgetter(0, 1, 2)):
         ids = tuple(cell_id for *_, cell_id in group)
         mean = float(np.mean([means[cell_id] for cell_id in ids]))
-        found.append(
+        scored.append(
             Candidate(task, name, metric, model, fingerprint, method, manifest.data_version, cells=ids, mean=mean)
         )
-    return sorted(found, key=lambda c: (-c.mean, c.key))
+    return sorted(scored, key=lambda c: (-c.mean, c.key))
 
 
 def _means(scores: pd.DataFrame) -> dict[str, float]:
@@ -249,7 +249,7 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 def judge(
     store: Store,
     tasks: Mapping[str, Task],
-    found: Mapping[str, Sequence[Candidate]],
+    options: Mapping[str, Sequence[Candidate]],
     challengers: Mapping[str, Candidate],
     champions: Mapping[str, Candidate | None],
     rules: Promotion,
@@ -264,7 +264,7 @@ def judge(
 
     Parameters
     ----------
-    found : all candidates by task
+    options : all candidates by task
     challengers : the best newcomer by task
     champions : by task; None where the champion has no score on the task's present data
     newcomers : by task, among how many the challenger is the best; its p-value is multiplied by that (Bonferroni)
@@ -282,7 +282,7 @@ def judge(
             open_[task] = compare(store, tasks[task], challenger, champion)
     # the challenger is the best of several newcomers, chosen on the splits it is tested on: its p-value pays for each of them
     for comparison in corrected([_for_choice(c, newcomers.get(task, 1)) for task, c in open_.items()]):
-        decision, reason = _decide(store, tasks, found, comparison, rules)
+        decision, reason = _decide(store, tasks, options, comparison, rules)
         a, b = comparison.a, comparison.b
         verdicts.append(Verdict(a.task, decision, reason, a, b, comparison))
     return sorted(verdicts, key=lambda v: v.task)
@@ -296,7 +296,7 @@ def _for_choice(comparison: Comparison, among: int) -> Comparison:
 def _decide(
     store: Store,
     tasks: Mapping[str, Task],
-    found: Mapping[str, Sequence[Candidate]],
+    options: Mapping[str, Sequence[Candidate]],
     comparison: Comparison,
     rules: Promotion,
 ) -> tuple[Decision, str]:
@@ -310,7 +310,7 @@ def _decide(
         return "keep", f"{said}: not significant at {rules.level:g}"
     family = tasks[comparison.a.task].card.family
     others = [t for t in tasks.values() if t.card.family == family and t.name != comparison.a.task]
-    objections = [o for other in others if (o := _objection(store, other, found[other.name], comparison, rules))]
+    objections = [o for other in others if (o := _objection(store, other, options[other.name], comparison, rules))]
     for decision in ("keep", "hold"):  # a proven loss weighs more than one that cannot be ruled out
         for kind, reason in objections:
             if kind == decision:

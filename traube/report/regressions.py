@@ -127,9 +127,9 @@ def _scored(
     is_there = is_first.groupby(scores["group"]).transform("any")
     scores = scores[is_first | (~is_there & (scores["metric"] == WITHOUT_LABELS))]
     seeded = (cells.groupby("group")["seed"].count() > 0).tolist()
-    found = samples_of(scores, scores["group"].to_numpy(), seeded)
+    group_rows = samples_of(scores, scores["group"].to_numpy(), seeded)
     metrics = scores.groupby("group")["metric"].first()
-    return {key: (metrics[i], found[i].sample) for i, key in enumerate(groups)}
+    return {key: (metrics[i], group_rows[i].sample) for i, key in enumerate(groups)}
 
 
 def _change(

@@ -72,12 +72,12 @@ def reproduce(
         If there is no such cell, it has no scores, or its data or weights are not those of then.
     """
     cells = store.cells()
-    found = cells[cells["cell_id"].str.startswith(cell_id)]
-    if len(found) != 1:
-        if found.empty:
+    matching = cells[cells["cell_id"].str.startswith(cell_id)]
+    if len(matching) != 1:
+        if matching.empty:
             raise TraubeError(f"{unknown('cell', cell_id, cells['cell_id'])} (`traube explain` shows the ids of cells)")
-        raise TraubeError(f"{len(found)} cells begin with '{cell_id}': {', '.join(found['cell_id'].head(5))}")
-    record = found.iloc[0].to_dict()
+        raise TraubeError(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
+    record = matching.iloc[0].to_dict()
     if record["status"] != "done":
         raise TraubeError(
             f"cell {record['cell_id']} is {record['status']} ({record['reason']}): there is no score to compare with"
@@ -128,7 +128,7 @@ def reproduce(
         clusters = result.assignments.assign(cell_id=record["cell_id"])
         again = score(task, clusters, None if task.labelled else old, cell.split_set, progress)
     keys = ["split", "level", "metric"]
-    stored = store.scores(found)[[*keys, "value"]].rename(columns={"value": "stored"})
+    stored = store.scores(matching)[[*keys, "value"]].rename(columns={"value": "stored"})
     both = stored.merge(again[[*keys, "value"]].rename(columns={"value": "again"}), on=keys, how="outer")
     before, _ = store.assignments(cell.task, record["cell_id"])
     items = ["split", "level", "item"]

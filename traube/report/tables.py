@@ -114,15 +114,15 @@ def _scored(
     rows = rows[is_wanted]
     codes, found_keys = pd.factorize(row_keys[is_wanted])
     groups = rows.groupby(codes)
-    found = samples_of(rows, codes, (groups["seed"].count() > 0).tolist())
-    samples = [row.sample for row in found]
+    group_rows = samples_of(rows, codes, (groups["seed"].count() > 0).tolist())
+    samples = [row.sample for row in group_rows]
     low, high = intervals(samples).T
     table = heads.iloc[found_keys // max(len(names), 1)].assign(
         **{"level": names[found_keys % max(len(names), 1)], "metric": groups["metric"].first().to_numpy()},
         **{"status": "done", "reason": "", "note": ["" if sample.complete else ONE_SEED for sample in samples]},
-        **{"mean": [row.mean for row in found], "sd": [row.sd for row in found], "low": low, "high": high},
-        **{"seeds": [row.cells for row in found], "splits": [len(sample.values) for sample in samples]},
-        **{"sample": range(len(found)), "created": groups["created"].max().to_numpy()},
+        **{"mean": [row.mean for row in group_rows], "sd": [row.sd for row in group_rows], "low": low, "high": high},
+        **{"seeds": [row.cells for row in group_rows], "splits": [len(sample.values) for sample in samples]},
+        **{"sample": range(len(group_rows)), "created": groups["created"].max().to_numpy()},
     )
     return table, samples
 

@@ -68,7 +68,7 @@ def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
     cells = current_cells(bench.store, params.protocols, own_choice=True)
     todo = plan(Request(params.tasks, wanted_models(params), params.protocol, params.chosen()), bench.store)
     missing = [cell for by_task in todo.missing.values() for group in by_task.values() for cell in group]
-    found = [
+    entries = [
         *_half_written(home),
         *_without_record(bench.store, {cell.cell_id for cell in missing}),
         *_vectors(bench, params),
@@ -79,7 +79,7 @@ def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
     ]
     # a cell's record before its tables: without it, it is none
     return sorted(
-        {entry.path: entry for entry in found}.values(), key=lambda e: (e.path.suffix != ".json", str(e.path))
+        {entry.path: entry for entry in entries}.values(), key=lambda e: (e.path.suffix != ".json", str(e.path))
     )
 
 

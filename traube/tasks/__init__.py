@@ -87,15 +87,15 @@ def _card_readers() -> dict[str, Any]:
 
 def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
     """The sources of the cards, and the errors of those that are broken."""
-    found: dict[str, Source] = {}
+    by_name: dict[str, Source] = {}
     errors: dict[Path, TraubeError] = {}
     taken = set(_built_in())
     for path in task_files():
         try:
-            found[path.stem] = _read_card(path, taken | set(found))
+            by_name[path.stem] = _read_card(path, taken | set(by_name))
         except TraubeError as error:
             errors[path] = error
-    return found, errors
+    return by_name, errors
 
 
 def _read_card(path: Path, taken: set[str]) -> Source:

@@ -108,15 +108,15 @@ def _condensed(X: Matrix, metric: str) -> NDArray[np.float64]:
     from sklearn.metrics import pairwise_distances_chunked
 
     n = X.shape[0]
-    found = np.empty(n * (n - 1) // 2)
+    condensed = np.empty(n * (n - 1) // 2)
     filled = row = 0
     # in double precision equal distances stay equal: word counts have many, and their order decides the merges
     for block in pairwise_distances_chunked(X.astype(np.float64), metric=metric, working_memory=256):
         for distances in block:
             row += 1
-            found[filled : filled + n - row] = distances[row:]
+            condensed[filled : filled + n - row] = distances[row:]
             filled += n - row
-    return found
+    return condensed
 
 
 class AgglomerativeKnn(ClusterMixin, BaseEstimator):

@@ -66,8 +66,8 @@ class Blurbs(Source):
         return [p for p in paths if p.is_file()] or paths
 
     def read(self) -> pd.DataFrame:
-        found = [book for path in self.files() for book in books(path)]
-        return labelled(found).assign(text=lambda rows: rows["title"] if self.kind == "s2s" else rows["whole"])[
+        all_books = [book for path in self.files() for book in books(path)]
+        return labelled(all_books).assign(text=lambda rows: rows["title"] if self.kind == "s2s" else rows["whole"])[
             ["text", "coarse", "fine"]
         ]
 
@@ -99,8 +99,8 @@ def books(path: Path) -> Iterator[Book]:
         If a book has no end, no title or no body; names the file and the line.
     """
     text = read_text(path)
-    begun = [found.start() for found in re.finditer(r"<book\b", text)]
-    whole = {found.start(): found[1] for found in BOOK.finditer(text)}
+    begun = [match.start() for match in re.finditer(r"<book\b", text)]
+    whole = {match.start(): match[1] for match in BOOK.finditer(text)}
     for start in begun:
         if start not in whole or "<book " in whole[start]:
             raise TraubeError(f"{path}:{_line(text, start)}: the book that begins here has no </book>")
@@ -122,10 +122,10 @@ def _book(content: str) -> Book:
 
 
 def _field(content: str, name: str) -> str:
-    found = re.search(rf"<{name}>(.*?)</{name}>", content, re.S)
-    if not found:
+    match = re.search(rf"<{name}>(.*?)</{name}>", content, re.S)
+    if not match:
         raise ValueError(f"has no <{name}>")
-    return _clean(found[1])
+    return _clean(match[1])
 
 
 def _clean(text: str) -> str:
@@ -133,14 +133,14 @@ def _clean(text: str) -> str:
     return " ".join(html.unescape(text).replace("\xad", "").split())
 
 
-def labelled(found: list[Book]) -> pd.DataFrame:
+def labelled(all_books: list[Book]) -> pd.DataFrame:
     """The books with one top genre and one or two second-level genres, of two the one that fewer books have.
 
     Returns
     -------
     DataFrame title, whole (title and blurb), coarse, fine
     """
-    frequency = Counter(genre for book in found for genre in book.second)
+    frequency = Counter(genre for book in all_books for genre in book.second)
     rows = [
         (
             book.title,
@@ -148,7 +148,7 @@ def labelled(found: list[Book]) -> pd.DataFrame:
             book.top[0],
             min(book.second, key=lambda genre: (frequency[genre], genre)),
         )
-        for book in found
+        for book in all_books
         if len(book.top) == 1 and len(book.second) in (1, 2) and book.title
     ]
     return pd.DataFrame(rows, columns=["title", "whole", "coarse", "fine"])

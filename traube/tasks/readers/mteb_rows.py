@@ -85,10 +85,10 @@ class MtebRows(Source):
             raise Unavailable(
                 f"{self.where.dataset} is not on this machine; `traube run --task {self.name}` downloads it"
             )
-        found = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.where.part))
-        if not found:
+        files = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.where.part))
+        if not files:
             raise Unavailable(f"{self.where.dataset} has no file {self.where.part}*.jsonl, .jsonl.gz or .parquet")
-        return found
+        return files
 
     def missing(self) -> str | None:
         try:
@@ -158,15 +158,15 @@ def _sentences_and_labels(path: Path) -> list[tuple[str, list[Any], list[Any]]]:
             raise TraubeError(f"{path}: there is no column '{name}'; expected sentences and labels, found {there}")
     if not len(rows):
         raise TraubeError(f"{path}: there are no rows")
-    found = list(zip(rows.places, rows.columns["sentences"], rows.columns["labels"], strict=True))
-    for place, sentences, labels in found:
+    records = list(zip(rows.places, rows.columns["sentences"], rows.columns["labels"], strict=True))
+    for place, sentences, labels in records:
         if not isinstance(sentences, list) or not isinstance(labels, list):
             raise TraubeError(
                 f"{place}: sentences and labels must be lists; for one text per row use a card with `file`"
             )
         if len(sentences) != len(labels):
             raise TraubeError(f"{place}: {len(sentences)} sentences but {len(labels)} labels")
-    return found
+    return records
 
 
 def _levels(label: Any, depth: int, place: str) -> list[str | None]:

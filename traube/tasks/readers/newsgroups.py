@@ -78,7 +78,7 @@ class Newsgroups(Source):
         count = len(posts) // BLOCK
         if not count:
             raise TraubeError(f"{path}: 20news-bydate-{part} has {len(posts)} posts, fewer than a block of {BLOCK}")
-        found = []
+        blocks = []
         for i in range(count):
             held_out = part == "train" and i >= count - round(VALIDATION * count)
             block = posts[i * BLOCK : (i + 1) * BLOCK]
@@ -86,8 +86,8 @@ class Newsgroups(Source):
             if self.shifted_labels and (held_out or part == "test"):
                 kept = kept.assign(**{LEVEL: block[LEVEL].to_numpy()[: len(kept)]})
             name: Part = "validation" if held_out else part  # type: ignore[assignment]
-            found.append(kept.assign(split=f"{part}_{i:03d}", part=name))
-        return pd.concat(found, ignore_index=True)
+            blocks.append(kept.assign(split=f"{part}_{i:03d}", part=name))
+        return pd.concat(blocks, ignore_index=True)
 
 
 def _posts(path: Path, folder: Path) -> pd.DataFrame:
@@ -97,14 +97,14 @@ def _posts(path: Path, folder: Path) -> pd.DataFrame:
 
     if not folder.is_dir():
         raise TraubeError(f"{path}: there is no folder {folder.name} in it")
-    found: Any = load_files(str(folder), encoding="latin1")
+    bunch: Any = load_files(str(folder), encoding="latin1")
     texts = [
         twenty.strip_newsgroup_quoting(twenty.strip_newsgroup_footer(twenty.strip_newsgroup_header(text)))
-        for text in found.data
+        for text in bunch.data
     ]
     order = np.arange(len(texts))
     np.random.RandomState(SHUFFLE).shuffle(order)
-    posts = pd.DataFrame({"text": texts, LEVEL: [found.target_names[t] for t in found.target]})
+    posts = pd.DataFrame({"text": texts, LEVEL: [bunch.target_names[t] for t in bunch.target]})
     return posts.iloc[order].reset_index(drop=True)
 
 

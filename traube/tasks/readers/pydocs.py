@@ -275,7 +275,7 @@ def summary(docstring: str) -> str:
 def prose(docstring: str) -> str:
     """The whole docstring in one line, without examples, code and rules."""
     for code in CODE:
-        docstring = code.sub(lambda found: found.groupdict().get("kept", "") + "\n", docstring)
+        docstring = code.sub(lambda match: match.groupdict().get("kept", "") + "\n", docstring)
     return " ".join(RULE.sub("", docstring).split())
 
 

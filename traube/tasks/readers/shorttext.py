@@ -52,8 +52,8 @@ class Collection:
         return [tuple(map(plain_or_gzipped, form)) for form in forms if form]
 
     def origin(self) -> str:
-        found = {AECL: self.aecl, RAKIB: self.tabbed, STC2: self.paired}
-        return " or ".join(site for site, name in found.items() if name)
+        names = {AECL: self.aecl, RAKIB: self.tabbed, STC2: self.paired}
+        return " or ".join(site for site, name in names.items() if name)
 
 
 COLLECTIONS = {

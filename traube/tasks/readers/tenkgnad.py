@@ -50,8 +50,8 @@ class TenKGnad(Source):
         if files[0].suffix == ".sqlite3":
             rows = articles(files[0])
             return rows.assign(text=rows["title"] if self.kind == "s2s" else rows["whole"])[["text", "category"]]
-        found = [row for path in files for _, row in csv_rows(path, separator=";", quote="'", width=2)]
-        return pd.DataFrame(found, columns=["category", "text"])[["text", "category"]]
+        records = [row for path in files for _, row in csv_rows(path, separator=";", quote="'", width=2)]
+        return pd.DataFrame(records, columns=["category", "text"])[["text", "category"]]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Ten random samples of at least a tenth of the articles."""
@@ -75,12 +75,12 @@ def articles(path: Path) -> pd.DataFrame:
             rows = database.execute(ARTICLES).fetchall()
     except sqlite3.Error as error:
         raise TraubeError(f"{path}: not the database of the One Million Posts corpus ({error})") from None
-    found = []
+    kept = []
     for place, title, body in rows:
         category, title, text = place.split("/")[1], " ".join((title or "").split()), _text_of(body or "")
         if category in CATEGORIES and title and text:
-            found.append((title, f"{title} {text}", category))
-    return pd.DataFrame(found, columns=["title", "whole", "category"]).drop_duplicates(ignore_index=True)
+            kept.append((title, f"{title} {text}", category))
+    return pd.DataFrame(kept, columns=["title", "whole", "category"]).drop_duplicates(ignore_index=True)
 
 
 class _Text(HTMLParser):

@@ -73,16 +73,16 @@ class TrecCar(Source):
         return {"train": train, "validation": _first(("benchmarkY1-train", "train.pages.cbor"))}
 
     def read(self) -> pd.DataFrame:
-        found = [passages(self.files()[0]).assign(part="test")]
+        tables = [passages(self.files()[0]).assign(part="test")]
         # an article of several files is tested, or else validated: the training files are of the same Wikipedia
         parts: tuple[Part, ...] = ("validation", "train")
         for part in parts:
             path = self._optional()[part]
             if path.is_file():
-                seen = {page for earlier in found for page in earlier["page"].unique()}
+                seen = {page for earlier in tables for page in earlier["page"].unique()}
                 articles = passages(path)
-                found.append(_chosen(articles[~articles["page"].isin(seen)], part, self.level).assign(part=part))
-        return _clusterable(pd.concat(found, ignore_index=True), self.level)
+                tables.append(_chosen(articles[~articles["page"].isin(seen)], part, self.level).assign(part=part))
+        return _clusterable(pd.concat(tables, ignore_index=True), self.level)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """A split for each article."""
@@ -100,13 +100,13 @@ class Test200(TrecCar):
         return [_first(("test200", "train.test200.cbor"))]
 
     def read(self) -> pd.DataFrame:
-        found = _clusterable(passages(self.files()[0]), self.level)
-        pages = found["page"].unique()
+        records = _clusterable(passages(self.files()[0]), self.level)
+        pages = records["page"].unique()
         parts: dict[str, str] = {}
         order = [pages[i] for i in shuffled(len(pages), generator("test200"))]
         for part, share in TEST200_SHARES.items():
             parts |= dict.fromkeys(order[len(parts) : len(parts) + round(share * len(pages))], part)
-        return found.assign(part=found["page"].map(parts).fillna("test"))
+        return records.assign(part=records["page"].map(parts).fillna("test"))
 
 
 def passages(path: Path) -> pd.DataFrame:
@@ -123,10 +123,10 @@ def passages(path: Path) -> pd.DataFrame:
     """
     name = path.name.removesuffix(".gz")
     if name.endswith("paragraphs.cbor") or name.endswith(".paragraphs"):
-        found = _judged(path)
+        all_passages = _judged(path)
     else:
-        found = [passage for page in _objects(path) for passage in _passages(page, path)]
-    rows = [(p.page, *_labels(p.sections), p.text) for p in found if p.text.strip()]
+        all_passages = [passage for page in _objects(path) for passage in _passages(page, path)]
+    rows = [(p.page, *_labels(p.sections), p.text) for p in all_passages if p.text.strip()]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -219,17 +219,17 @@ def _paragraph(paragraph: Any, path: Path) -> tuple[str, str]:
         raise TraubeError(f"{path}: a paragraph is not in the form of TREC CAR ({error})") from None
 
 
-def _chosen(found: pd.DataFrame, part: Part, level: Level) -> pd.DataFrame:
+def _chosen(records: pd.DataFrame, part: Part, level: Level) -> pd.DataFrame:
     if part == "train":  # of both levels the same articles
-        found = _clusterable(found, "coarse")
-        return found[found.groupby("page")["text"].transform("size").isin(SIZES)]
-    pages = _clusterable(found, level)["page"].unique()
+        records = _clusterable(records, "coarse")
+        return records[records.groupby("page")["text"].transform("size").isin(SIZES)]
+    pages = _clusterable(records, level)["page"].unique()
     kept = {pages[i] for i in shuffled(len(pages), generator("benchmarkY1-train"))[:VALIDATION_PAGES]}
-    return found[found["page"].isin(kept)]
+    return records[records["page"].isin(kept)]
 
 
-def _clusterable(found: pd.DataFrame, level: Level) -> pd.DataFrame:
-    return found[found.groupby("page")[level].transform("nunique") >= 2].reset_index(drop=True)
+def _clusterable(records: pd.DataFrame, level: Level) -> pd.DataFrame:
+    return records[records.groupby("page")[level].transform("nunique") >= 2].reset_index(drop=True)
 
 
 def _first(*places: tuple[str, str]) -> Path:
@@ -238,8 +238,8 @@ def _first(*places: tuple[str, str]) -> Path:
 
 def _there(*candidates: Path) -> Path:
     """The first that is there, plain or gzipped; else the first."""
-    found = [plain_or_gzipped(path) for path in candidates]
-    return next((path for path in found if path.is_file()), candidates[0])
+    paths = [plain_or_gzipped(path) for path in candidates]
+    return next((path for path in paths if path.is_file()), candidates[0])
 
 
 def sources() -> list[Source]:
