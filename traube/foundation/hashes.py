@@ -1,7 +1,8 @@
-"""SHA-256 of large files, remembered: the weights of hundreds of models are hashed once, not by every command.
+"""SHA-256 of large files, remembered: the weights of hundreds of models are hashed once,
+not by every command.
 
-A hash is remembered by the file's path and what tells that it was written since: size, times and place. A line is added for each;
-`TRAUBE_HOME/hashes.jsonl` may be deleted.
+A hash is remembered by the file's path and what tells that it was written since: size, times and
+place. A line is added for each; `TRAUBE_HOME/hashes.jsonl` may be deleted.
 """
 
 import json
@@ -20,7 +21,8 @@ SETTLED = 2.0  # seconds; a file that was written so lately may be written again
 
 
 def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
-    """SHA-256 of a file that has been hashed before, by whichever process, unless its stamp is another.
+    """SHA-256 of a file that has been hashed before, by whichever process, unless
+    its stamp is another.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""Maps of a split: its texts as UMAP placed them, one category highlighted; a page that needs no server."""
+"""Maps of a split: its texts as UMAP placed them, one category highlighted; a page
+that needs no server.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

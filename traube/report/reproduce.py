@@ -65,8 +65,9 @@ def reproduce(
 ) -> Reproduction:
     """Encode, reduce, cluster and score a cell again.
 
-    A network's vectors differ in the seventh digit with the texts that share a batch, and UMAP makes other layouts of that. So the
-    vectors that were clustered are clustered again, and must give the same; and the texts are encoded again, and must come near.
+    A network's vectors differ in the seventh digit with the texts that share a batch, and UMAP
+    makes other layouts of that. So the vectors that were clustered are clustered again, and must
+    give the same; and the texts are encoded again, and must come near.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """What lies in a home and is used by nothing any more, and its removal; `traube clean`.
 
-Listed are vectors and matrices of models that are gone or were changed, reductions that no cell asked for needs, files of cells
-without a record, files that a crash left half written, and trainings that nobody went on with. Cells that are stored are never
-listed, unless outdated ones are asked for. Removing is safe while runs are at work: what is young or locked is left alone.
+Listed are vectors and matrices of models that are gone or were changed, reductions that no cell
+asked for needs, files of cells without a record, files that a crash left half written, and
+trainings that nobody went on with. Cells that are stored are never listed, unless outdated ones are
+asked for. Removing is safe while runs are at work: what is young or locked is left alone.
 """
 
 import re
@@ -62,7 +63,8 @@ def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
 
     Parameters
     ----------
-    outdated : also the cells that do not count today; those that the last nights remember stay, for their comparison
+    outdated : also the cells that do not count today; those that the last nights remember stay,
+        for their comparison
     """
     bench = Workbench.at(home)
     cells = current_cells(bench.store, params.protocols, own_choice=True)
@@ -151,7 +153,9 @@ def _half_written(home: Path) -> Iterator[Unused]:
 
 
 def _without_record(store: Store, missing: set[str]) -> Iterator[Unused]:
-    """Tables of cells that neither count nor are missing: a run that was stopped scores what it had clustered."""
+    """Tables of cells that neither count nor are missing: a run that was stopped scores
+    what it had clustered.
+    """
     files = (
         path
         for kind in ("assignments", "scores")

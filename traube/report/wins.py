@@ -1,4 +1,6 @@
-"""Why one model scores higher than another: on which splits each wins, and what these splits are like."""
+"""Why one model scores higher than another: on which splits each wins, and what
+these splits are like.
+"""
 
 from collections.abc import Mapping
 from itertools import combinations
@@ -43,7 +45,8 @@ def split_scores(store: Store, protocols: Mapping[str, Protocol], tasks: list[st
 
 
 def wins(scores: pd.DataFrame) -> pd.DataFrame:
-    """Each pair of models by task, method and level: how many splits each wins, and how large these are.
+    """Each pair of models by task, method and level: how many splits each wins, and
+    how large these are.
 
     Parameters
     ----------
@@ -51,8 +54,8 @@ def wins(scores: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame with COLUMNS; sizes and numbers of classes are medians, empty where a model wins no split. A split that both
-    score alike counts for neither.
+    DataFrame with COLUMNS; sizes and numbers of classes are medians, empty where a model wins no
+    split. A split that both score alike counts for neither.
     """
     rows = []
     for (task, protocol, method, level), group in scores.groupby(["task", "protocol", "method", "level"]):

@@ -1,4 +1,6 @@
-"""The records of cells: where each number comes from. A record that is damaged or lacks a column is absent: its cell is missing."""
+"""The records of cells: where each number comes from. A record that is damaged or lacks a column is
+absent: its cell is missing.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,7 +47,8 @@ def table_of(records: Iterable[dict[str, Any] | None]) -> pd.DataFrame:
 
 
 def read_cells(results: Path, index: Path, tasks: Sequence[str]) -> pd.DataFrame:
-    """All cells of some tasks, by task and id. What a process has read and did not change is not read again.
+    """All cells of some tasks, by task and id. What a process has read and did not
+    change is not read again.
 
     Parameters
     ----------

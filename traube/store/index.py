@@ -1,8 +1,9 @@
 """Many small files, read once: an index that is never the only copy.
 
-It consists of parts, parquet files that are written once and never changed. A part holds the rows of some hundred files and
-says what each file looked like when it was read (its stamp: time, size, place). The rows of a file count as long as it still
-looks the same. Parts that are damaged or hold mostly what no longer counts are removed; without any part, all is read anew.
+It consists of parts, parquet files that are written once and never changed. A part holds the rows
+of some hundred files and says what each file looked like when it was read (its stamp: time, size,
+place). The rows of a file count as long as it still looks the same. Parts that are damaged or hold
+mostly what no longer counts are removed; without any part, all is read anew.
 
 What the rows mean is not known here: see `traube.store.cells` and `traube.store.scores`.
 """
@@ -32,7 +33,9 @@ FEW = 100  # files that are read one by one at every reading, rather than writte
 
 
 def stamps(folder: Path, suffix: str) -> dict[str, Stamp]:
-    """The stamp of every file of a folder that ends with `suffix`, by its name without it; in order of names."""
+    """The stamp of every file of a folder that ends with `suffix`, by its name without
+    it; in order of names.
+    """
     by_name: dict[str, Stamp] = {}
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:

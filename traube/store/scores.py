@@ -1,4 +1,6 @@
-"""The scores of cells: a file each, and an index of them, in which one metric's rows are read without the others."""
+"""The scores of cells: a file each, and an index of them, in which one metric's rows are
+read without the others.
+"""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

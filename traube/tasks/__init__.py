@@ -1,4 +1,5 @@
-"""Tasks: the data model (`task`), the registry of those that come with Traube, and the user's own cards.
+"""Tasks: the data model (`task`), the registry of those that come with Traube, and
+the user's own cards.
 
 How raw data becomes texts and splits belongs here; each raw format is a module in `readers/`. What
 is computed of a task does not.

@@ -1,7 +1,8 @@
-"""Blurbs: German books by genre, from GermEval 2019 Task 1, drawn as the German benchmark draws them (section 2.2).
+"""Blurbs: German books by genre, from GermEval 2019 Task 1, drawn as the German benchmark
+draws them (section 2.2).
 
-`coarse` is a book's top genre, `fine` its second-level genre. A text is a title (`blurbs_s2s`), or a title and its blurb
-(`blurbs_p2p`); both tasks hold the same books in the same splits.
+`coarse` is a book's top genre, `fine` its second-level genre. A text is a title (`blurbs_s2s`), or
+a title and its blurb (`blurbs_p2p`); both tasks hold the same books in the same splits.
 """
 
 import html
@@ -33,7 +34,8 @@ UNLABELLED = "blurbs_test_nolabel.txt"
 DRAWN = 10  # splits by top genre, and as many by second-level genre
 TEXTS: dict[Kind, str] = {"s2s": "titles", "p2p": "titles with blurbs"}
 
-# The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are told by their names.
+# The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are
+# told by their names.
 BOOK = re.compile(r"<book\b[^>]*>(.*?)</book>", re.S)
 TOPIC = re.compile(r'<topic d="(\d)"[^>]*>(.*?)</topic>', re.S)
 
@@ -54,7 +56,9 @@ class Book:
 
 
 class Blurbs(Source):
-    """Titles, or titles and blurbs, of the books that have one top genre and one or two second-level genres."""
+    """Titles, or titles and blurbs, of the books that have one top genre and one or two
+    second-level genres.
+    """
 
     def __init__(self, card: TaskCard, kind: Kind) -> None:
         super().__init__(card)
@@ -79,7 +83,9 @@ class Blurbs(Source):
         return [b.title if self.kind == "s2s" else f"{b.title} {b.blurb}".strip() for b in books(path) if b.title]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Ten random shares by top genre, each top genre by second-level genre, and ten random shares by second-level genre."""
+        """Ten random shares by top genre, each top genre by second-level genre, and ten random
+        shares by second-level genre.
+        """
         coarse = random_fractions(records, DRAWN, "coarse", prefix="coarse")
         fine = random_fractions(records, DRAWN, "fine", prefix="fine")
         genres = records.groupby("coarse")["fine"].nunique()
@@ -134,7 +140,8 @@ def _clean(text: str) -> str:
 
 
 def labelled(all_books: list[Book]) -> pd.DataFrame:
-    """The books with one top genre and one or two second-level genres, of two the one that fewer books have.
+    """The books with one top genre and one or two second-level genres, of two the one
+    that fewer books have.
 
     Returns
     -------
@@ -171,6 +178,7 @@ def _card(kind: Kind) -> TaskCard:
         licence="CC BY-NC 4.0; texts (c) Verlagsgruppe Random House GmbH",
         citation="Wehrli et al. (KONVENS 2023); Remus et al., GermEval 2019 Task 1",
         source="https://www.inf.uni-hamburg.de/en/inst/ab/lt/resources/data/germeval-2019-hmc.html",
-        # Bounds, from a tenth of the smallest part, whose smallest genre has few books, to all parts.
+        # Bounds, from a tenth of the smallest part, whose smallest genre has few
+        # books, to all parts.
         declared=Declared(splits=28, rows=(2, 20_784), classes=(2, 93)),
     )

@@ -7,9 +7,11 @@ A card in `cards/` names a local file,
 or a data set of the Hugging Face hub, which is downloaded when it is first needed:
 
     dataset: slvnwhrl/blurbs-clustering-s2s
-    revision: 0123456789abcdef0123456789abcdef01234567    # optional; by default that of the first download
+    # optional; by default that of the first download
+    revision: 0123456789abcdef0123456789abcdef01234567
 
-Every field of `TaskCard` may be given too. Labels that are lists are levels: `level_0`, `level_1`, ...
+Every field of `TaskCard` may be given too. Labels that are lists are levels:
+`level_0`, `level_1`, ...
 """
 
 import json
@@ -119,7 +121,8 @@ class MtebRows(Source):
         return digest([super().raw_version(), self.where.model_dump()])
 
     def read(self) -> pd.DataFrame:
-        """A record per text: text, split and a column `level:<name>` per level, None where the text has no such level.
+        """A record per text: text, split and a column `level:<name>` per level, None where the
+        text has no such level.
 
         Raises
         ------
@@ -138,7 +141,9 @@ class MtebRows(Source):
         return pd.DataFrame(records, columns=["text", "split", *names], dtype="str")
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """One split per row and level; where labels are lists, without the texts that lack the level."""
+        """One split per row and level; where labels are lists, without the texts
+        that lack the level.
+        """
         names = [name for name in records if str(name).startswith("level:")]
         splits = []
         for split, group in records.groupby("split", sort=False):

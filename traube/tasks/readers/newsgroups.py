@@ -1,7 +1,9 @@
-"""20 Newsgroups by date, in blocks of fifty posts, as COB clusters them (Gupta, Kar & Dietz, RepL4NLP 2022, section 4.1).
+"""20 Newsgroups by date, in blocks of fifty posts, as COB clusters them (Gupta, Kar & Dietz,
+RepL4NLP 2022, section 4.1).
 
-Posts come in the order in which scikit-learn shuffles them; each part is cut into consecutive blocks, and the rest that fills no
-block is dropped. Of the training part the last fifth of the blocks is for validation.
+Posts come in the order in which scikit-learn shuffles them; each part is cut into consecutive
+blocks, and the rest that fills no block is dropped. Of the training part the last fifth of the
+blocks is for validation.
 """
 
 import tarfile
@@ -27,12 +29,14 @@ SHUFFLE = 42  # scikit-learn's, of which the paper speaks as random grouping
 
 
 class Newsgroups(Source):
-    """Posts without headers, footers and quotes; those of which nothing is left are dropped from their block.
+    """Posts without headers, footers and quotes; those of which nothing is left are
+    dropped from their block.
 
     Parameters
     ----------
-    shifted_labels : in validation and test, keep the first labels of a block instead of those of the posts that are left, as the
-        reference code does; from the first empty post on, labels are those of other posts
+    shifted_labels : in validation and test, keep the first labels of a block instead of those of
+        the posts that are left, as the reference code does; from the first empty post on, labels
+        are those of other posts
     """
 
     has_training_splits = True

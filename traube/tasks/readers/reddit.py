@@ -1,12 +1,14 @@
 """Reddit: German submissions by subreddit, as the German benchmark draws them (section 2.2).
 
-The authors published ids, not texts. Everybody fetches the texts with credentials of their own, as Reddit's terms ask, and
-keeps them to themselves: `traube run --task reddit_s2s` does it, with REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET in the
-environment. What was fetched stays, so that a stopped download goes on where it was.
+The authors published ids, not texts. Everybody fetches the texts with credentials of their own, as
+Reddit's terms ask, and keeps them to themselves: `traube run --task reddit_s2s` does it, with
+REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET in the environment. What was fetched stays, so that a
+stopped download goes on where it was.
 
-The tasks called `..._paper` hold the defects of the authors' scripts: a link's pattern that swallows what lies between two
-links of a line, submissions without a text dropped from P2P, and each split's subreddits drawn from the order that the split
-before left. (Their rows were shuffled without a seed: that order cannot be had again.)
+The tasks called `..._paper` hold the defects of the authors' scripts: a link's pattern that
+swallows what lies between two links of a line, submissions without a text dropped from P2P, and
+each split's subreddits drawn from the order that the split before left. (Their rows were shuffled
+without a seed: that order cannot be had again.)
 """
 
 import json

@@ -1,9 +1,11 @@
 """TREC Complex Answer Retrieval: the passages of a Wikipedia article, grouped by its sections.
 
-A split is an article. At level `coarse` a passage's label is its top section, at level `fine` the whole path of sections; passages
-before the first section are a group of their own. Articles with fewer than two groups are no clustering problem and are left out.
+A split is an article. At level `coarse` a passage's label is its top section, at level `fine` the
+whole path of sections; passages before the first section are a group of their own. Articles with
+fewer than two groups are no clustering problem and are left out.
 
-Files are read in both published forms: articles (CBOR, releases 1.4 to 2.x), or paragraphs with their hierarchical qrels.
+Files are read in both published forms: articles (CBOR, releases 1.4 to 2.x), or paragraphs with
+their hierarchical qrels.
 """
 
 import gzip
@@ -52,8 +54,8 @@ class Passage:
 
 
 class TrecCar(Source):
-    """Benchmark Y1 of TREC CAR as COB uses it: articles of train.v2.0 with 30, 35 or 40 passages to train on, 25 of benchmarkY1-train
-    to validate, benchmarkY1-test to score.
+    """Benchmark Y1 of TREC CAR as COB uses it: articles of train.v2.0 with 30, 35 or 40 passages to
+    train on, 25 of benchmarkY1-train to validate, benchmarkY1-test to score.
 
     The training articles are optional: without them the task can be scored, not trained on.
     """
@@ -74,7 +76,8 @@ class TrecCar(Source):
 
     def read(self) -> pd.DataFrame:
         tables = [passages(self.files()[0]).assign(part="test")]
-        # an article of several files is tested, or else validated: the training files are of the same Wikipedia
+        # an article of several files is tested, or else validated: the training files are of
+        # the same Wikipedia
         parts: tuple[Part, ...] = ("validation", "train")
         for part in parts:
             path = self._optional()[part]
@@ -94,7 +97,9 @@ class TrecCar(Source):
 
 
 class Test200(TrecCar):
-    """The 200 articles that TREC CAR published as a sample, with parts drawn at random: half to train on, an eighth to validate."""
+    """The 200 articles that TREC CAR published as a sample, with parts drawn at random: half to
+    train on, an eighth to validate.
+    """
 
     def files(self) -> list[Path]:
         return [_first(("test200", "train.test200.cbor"))]
@@ -110,7 +115,8 @@ class Test200(TrecCar):
 
 
 def passages(path: Path) -> pd.DataFrame:
-    """The passages of a file of articles; or of a file of paragraphs, whose sections the qrels beside it tell.
+    """The passages of a file of articles; or of a file of paragraphs, whose sections the
+    qrels beside it tell.
 
     Returns
     -------
@@ -136,7 +142,8 @@ def _labels(sections: tuple[str, ...]) -> tuple[str, str]:
 
 
 def qrels(path: Path) -> pd.DataFrame:
-    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`), paragraph (its id), sections.
+    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`),
+    paragraph (its id), sections.
 
     Raises
     ------
@@ -171,12 +178,15 @@ def _judged(path: Path) -> list[Passage]:
 
 
 def _objects(path: Path) -> Iterator[Any]:
-    """The articles or paragraphs of a file. Releases from 1.6 on begin with a header, after which comes one open-ended list."""
+    """The articles or paragraphs of a file. Releases from 1.6 on begin with a header, after which
+    comes one open-ended list.
+    """
     import cbor2
 
     with _opened(path) as file:
         try:
-            # what cannot seek is read no further than each object needs: the end of the list can be seen before it is read
+            # what cannot seek is read no further than each object needs: the end of the list can be
+            # seen before it is read
             forward: Any = SimpleNamespace(read=file.read, readable=file.readable, seekable=lambda: False)
             decoder = cbor2.CBORDecoder(forward)
             while file.peek(1)[:1] not in (b"", BREAK):
