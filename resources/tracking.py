@@ -1,7 +1,7 @@
 """MLflow: a run per task, model and version of everything, a nested run per method.
 
-Scores are in the store before MLflow is told of them, so tracking can fail, or be repeated, without losing or doubling
-anything: runs are found again by a tag that hashes what they are about.
+Scores are in the store before MLflow is told of them, so tracking can fail, or be repeated, without
+losing or doubling anything: runs are found again by a tag that hashes what they are about.
 """
 
 import json
@@ -39,7 +39,9 @@ class TrackingResource(dg.ConfigurableResource):
     uri: str = ""
 
     def client(self) -> Any:
-        """An MlflowClient whose store is initialised, and the experiment's id: (client, experiment id)."""
+        """An MlflowClient whose store is initialised, and the experiment's id:
+        (client, experiment id).
+        """
         return connect(self.uri or default_uri())
 
     def log(
@@ -173,7 +175,9 @@ class TrackingResource(dg.ConfigurableResource):
 
 
 def unlogged(request: Request) -> dict[str, list[str]]:
-    """What MLflow lacks of what is asked for, because it could not be reached, or the process died: tasks by model."""
+    """What MLflow lacks of what is asked for, because it could not be reached, or the process
+    died: tasks by model.
+    """
     by_model = {model: [t for t in request.tasks if _mark(model, t).exists()] for model in request.models}
     return {model: tasks for model, tasks in by_model.items() if tasks}
 
@@ -193,7 +197,8 @@ def default_uri() -> str:
 def connect(uri: str) -> tuple[Any, str]:
     """An MlflowClient and the experiment's id; the store is created if need be.
 
-    A new SQLite store that several processes open at once fails in all of them, so the first contact holds a lock.
+    A new SQLite store that several processes open at once fails in all of them, so the first
+    contact holds a lock.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     from mlflow import MlflowClient
@@ -212,10 +217,10 @@ def connect(uri: str) -> tuple[Any, str]:
 
 def _run(client: Any, experiment: str, key: str, name: str, tags: dict[str, str]) -> str:
     """The run with that key, new or found again."""
-    found = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
-    if not found:
+    runs = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
+    if not runs:
         return str(client.create_run(experiment, run_name=name, tags={KEY: key, **tags}).info.run_id)
-    run = str(found[0].info.run_id)
+    run = str(runs[0].info.run_id)
     for tag, value in tags.items():
         client.set_tag(run, tag, value)
     return run

@@ -1,4 +1,6 @@
-"""MTEB's result files, written and read. What was read is kept apart: published rows stand beside measured ones, never among them."""
+"""MTEB's result files, written and read. What was read is kept apart: published rows stand beside
+measured ones, never among them.
+"""
 
 import gzip
 import json
@@ -38,10 +40,11 @@ IMPORTED = "published.parquet"  # its name in homes that exist
 
 
 def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, folder: Path) -> list[Path]:
-    """Write `<org>__<model>/<revision>/<Task>.json` for every model and labelled task scored by a method.
+    """Write `<org>__<model>/<revision>/<Task>.json` for every model and labelled
+    task scored by a method.
 
-    MTEB knows one method; its own is mini-batch k-means on the vectors as they are. A revision that the hub does not know is the
-    model's fingerprint. Seeds are averaged, split by split.
+    MTEB knows one method; its own is mini-batch k-means on the vectors as they are. A revision that
+    the hub does not know is the model's fingerprint. Seeds are averaged, split by split.
 
     Returns
     -------
@@ -113,15 +116,18 @@ def _result(card: TaskCard, rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def import_mteb(store: Store, path: Path) -> pd.DataFrame:
-    """Read results in MTEB's form and keep them as published rows; rows of the same source are replaced.
+    """Read results in MTEB's form and keep them as published rows; rows of the same
+    source are replaced.
 
     Parameters
     ----------
-    path : a result file, a folder of them (`<org>__<model>/<revision>/<Task>.json`), or a `.jsonl` / `.jsonl.gz` of flat rows
+    path : a result file, a folder of them (`<org>__<model>/<revision>/<Task>.json`), or a
+        `.jsonl` / `.jsonl.gz` of flat rows
 
     Returns
     -------
-    DataFrame with IMPORTED_COLUMNS; scores in [0, 1]; `splits` is a list of each split's V-measure, empty where not given
+    DataFrame with IMPORTED_COLUMNS; scores in [0, 1]; `splits` is a list of each split's V-measure,
+    empty where not given
 
     Raises
     ------
