@@ -93,6 +93,8 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     print_errors(errors)
     if not errors:
         report = paths.home() / "report" / "index.html"
+        if not touched:
+            out.print(f"Nothing was missing: {counted(before.total, 'cell')} up to date; the tables were made anew.")
         out.print(
             "Done. `traube leaderboard` shows the results" + (f"; the report is {report}" if report.exists() else "")
         )

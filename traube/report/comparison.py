@@ -178,7 +178,7 @@ def compare_on(
     """
     _check_models(store, a, b)
     comparisons, left_out = [], {}
-    for task_name in tasks:
+    for task_name in dict.fromkeys(tasks):  # a name may be given twice
         try:
             cells = current_cells(store, {name: protocol}, [task_name], own_choice=own_choice)
             task, options = _task_with_candidates(store, task_name, name, protocol, metric, cells)

@@ -13,8 +13,9 @@ import pandas as pd
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
-from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked, write_json, write_parquet
+from traube.methods import parse_method
 from traube.models import model_cards
 from traube.store import Store
 from traube.tasks.task import TaskCard
@@ -59,9 +60,8 @@ def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, fo
     cells = cells[cells["status"] == "done"]
     methods = cells["reducer"] + "/" + cells["clusterer"]
     if len(cells) and method not in set(methods):
-        raise TraubeError(
-            f"{unknown('scored method', method, set(methods))} (`traube run --method {method}` scores it)"
-        )
+        parse_method(method)  # a misspelt one is named as such
+        raise TraubeError(f"nothing is scored by {method}; `traube run --method {method}` scores it")
     cells = cells[methods == method]
     scores = store.scores(cells, [V_MEASURE, "ami/noise_as_cluster"]).merge(cells, on="cell_id")
     written = []
