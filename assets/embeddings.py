@@ -23,20 +23,16 @@ from traube.tasks.source import Source
 ROWS_LOOKED_AT = 4096
 # Mean cosine between texts at which vectors say nothing any more.
 COLLAPSED = 0.9999
+CHECKS = {
+    "shape": "One vector per scored text.",
+    "finite": "No NaN and no infinity.",
+    "not_collapsed": "Different texts have different vectors.",
+}
 
 
 def embeddings_asset(source: Source) -> dg.AssetsDefinition:
     key = asset_key(source.name, "embeddings")
-    upstream = [
-        spec
-        for stage in ("corpus", "splits")
-        for spec in check_specs(asset_key(source.name, stage), source.card, stage)
-    ]
-    checks = {
-        "shape": "One vector per scored text.",
-        "finite": "No NaN and no infinity.",
-        "not_collapsed": "Different texts have different vectors.",
-    }
+    upstream = _data_checks(source)
 
     @dg.asset(
         key=key,
@@ -46,12 +42,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         group_name=source.card.family,
         kinds={"numpy"},
         description="A model's vectors of the unique texts of the test splits.",
-        check_specs=[
-            dg.AssetCheckSpec(
-                name, asset=key, description=text, blocking=name != "not_collapsed", partitions_def=MODELS
-            )
-            for name, text in checks.items()
-        ],
+        check_specs=_check_specs(key),
     )
     def embeddings(
         context: dg.AssetExecutionContext,
@@ -89,6 +80,23 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         )
 
     return embeddings
+
+
+def _data_checks(source: Source) -> list[dg.AssetCheckSpec]:
+    """The checks of the tables that the texts come from."""
+    return [
+        spec
+        for stage in ("corpus", "splits")
+        for spec in check_specs(asset_key(source.name, stage), source.card, stage)
+    ]
+
+
+def _check_specs(key: dg.AssetKey) -> list[dg.AssetCheckSpec]:
+    """The checks of the vectors. Collapsed ones are a warning: they can be clustered, if badly."""
+    return [
+        dg.AssetCheckSpec(name, asset=key, description=text, blocking=name != "not_collapsed", partitions_def=MODELS)
+        for name, text in CHECKS.items()
+    ]
 
 
 def _checks(key: dg.AssetKey, vectors: Vectors, texts: int) -> list[dg.AssetCheckResult]:

@@ -24,7 +24,8 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
     )
     def board(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
         store = storage.store
-        # the lock spans reading and writing: a slower writer that read first would lose the other's rows
+        # the lock spans reading and writing: a slower writer that read first would
+        # lose the other's rows
         with locked(store.table(NAME)):
             made_of = state(store)
             request = benchmark.request()

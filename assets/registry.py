@@ -125,7 +125,9 @@ def _usable(encoder: EncoderResource, name: str, precision: Precision | None) ->
 
 
 def _present(model: Model | None, corpus_version: str) -> tuple[str | None, str | None]:
-    """The fingerprints of a model as it is now, by itself and on the task's corpus; None if it is gone."""
+    """The fingerprints of a model as it is now, by itself and on the task's corpus; None if it is
+    gone.
+    """
     return (None, None) if model is None else (model.fingerprint, fingerprint_on(model, corpus_version))
 
 

@@ -29,7 +29,8 @@ def regressions(
     night = context.run.tags.get(NIGHT)
     date = night or today(load_params().nightly.timezone)
     with locked(store.table(NAME)):
-        # a day is remembered as its night left it; without a night, as the day's first publication did
+        # a day is remembered as its night left it; without a night, as the day's
+        # first publication did
         counting = present(store, protocols)
         if night or not has_snapshot(store, date):
             snapshot(store, counting, date)

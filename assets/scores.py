@@ -8,15 +8,17 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
-from traube.benchmark.plan import cells_of, missing_cells
+from traube.benchmark.plan import Cell, Request, cells_of, missing_cells
 from traube.benchmark.record import Recorder
 from traube.engine.progress import Progress
 from traube.engine.score import score_stored
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.metrics import SCORING_VERSION
+from traube.models import Model
 from traube.report.markdown import markdown
 from traube.report.tables import summary
+from traube.store import Store
 from traube.tasks.source import Source
 
 
@@ -46,9 +48,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             request = benchmark.request()
             model = encoder.model(context.partition_key, request.protocol.precision)
             task = workbench.task(source.name)
-            unscored = [
-                c for c in missing_cells(source.name, model, request, store) if store.has_assignments(c.task, c.cell_id)
-            ]
+            unscored = _unscored(source.name, model, request, store)
             tracking.owe(context.partition_key, source.name)
             vectors = None if task.labelled else workbench.vectors(task, model, progress)
             score_stored(task, unscored, Recorder(store, model.device, context.run.run_id), vectors, progress)
@@ -67,19 +67,31 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
         except Exception as error:  # a result is never lost, nor a run failed, because the tracking server is
             context.log.warning(f"scores are stored, but MLflow could not be told: {error}")
             metadata["mlflow"] = dg.MetadataValue.text(f"not logged: {error}")
-        failed = cells[cells["status"] == "failed"]
-        if len(failed):
-            first = failed.iloc[0]
-            raise dg.Failure(
-                f"{len(failed)} of {len(cells)} cells failed; first: {first['reducer']}/{first['clusterer']}: {first['reason']}",
-                metadata=metadata,
-                allow_retries=False,
-            )
+        _refuse_failed_cells(cells, metadata)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(digest([sorted(asked), SCORING_VERSION])), metadata=metadata
         )
 
     return scores
+
+
+def _unscored(task: str, model: Model, request: Request, store: Store) -> list[Cell]:
+    """The cells that are clustered, but not scored yet."""
+    return [c for c in missing_cells(task, model, request, store) if store.has_assignments(c.task, c.cell_id)]
+
+
+def _refuse_failed_cells(cells: pd.DataFrame, metadata: dict[str, dg.MetadataValue]) -> None:
+    """Fail where a cell failed, and show what was scored of the others."""
+    failed = cells[cells["status"] == "failed"]
+    if failed.empty:
+        return
+    first = failed.iloc[0]
+    method = f"{first['reducer']}/{first['clusterer']}"
+    raise dg.Failure(
+        f"{len(failed)} of {len(cells)} cells failed; first: {method}: {first['reason']}",
+        metadata=metadata,
+        allow_retries=False,
+    )
 
 
 def _metadata(table: pd.DataFrame) -> dict[str, dg.MetadataValue]:

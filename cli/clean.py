@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cli.options import Json
-from cli.printing import out, print_json, print_table
+from cli.printing import counted, out, print_json, print_table
 
 app = typer.Typer()
 SHOWN = 20  # entries, unless all are asked for as JSON
@@ -44,11 +44,13 @@ def clean(
         out.print(f"[dim]and {len(entries) - SHOWN} smaller ones; --json lists all[/]")
     total = _in_words(sum(e.size for e in entries))
     if not entries:
-        out.print("Nothing is unused.")
+        out.print("Nothing that is older than an hour is unused.")
     elif yes:
-        out.print(f"{len(entries)} files and folders were removed: {total}")
+        out.print(f"Removed {counted(len(entries), 'file or folder', 'files and folders')}: {total}")
     else:
-        out.print(f"{len(entries)} files and folders are unused: {total}. `traube clean --yes` removes them.")
+        out.print(
+            f"Unused: {counted(len(entries), 'file or folder', 'files and folders')}, {total}. `traube clean --yes` removes them."
+        )
 
 
 def _in_words(size: float) -> str:

@@ -97,7 +97,8 @@ def serve(port: int, mlflow_port: int) -> None:
         **os.environ,
         "TRAUBE_MLFLOW_PORT": str(mlflow_port),
         "MLFLOW_DISABLE_TELEMETRY": "true",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # queues of its own, which poll without end and serve nothing here
+        # queues of its own, which poll without end and serve nothing here
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "DAGSTER_DISABLE_TELEMETRY": "true",
         "PYTHONWARNINGS": "ignore",
     }

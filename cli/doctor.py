@@ -41,22 +41,22 @@ class Finding:
 
 def examine() -> list[Finding]:
     """All checks, each by itself: one that fails unexpectedly is a finding too."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for check in (_antlr, _home, _disk, _params, _tasks, _weights, _checkpoints, _device, _databases, _runs, _mlflow):
         try:
-            found.extend(check())
+            findings.extend(check())
         except Exception as error:
             known = str(error) if isinstance(error, TraubeError) else blamed_on_disk(error)
-            found.append(Finding(check.__name__.strip("_"), "wrong", known or f"{type(error).__name__}: {error}"))
-    return found
+            findings.append(Finding(check.__name__.strip("_"), "wrong", known or f"{type(error).__name__}: {error}"))
+    return findings
 
 
 def _antlr() -> Iterator[Finding]:
-    found = version("antlr4-python3-runtime")
-    if found.startswith("4.13"):
-        yield Finding("antlr", "ok", f"{found}: works for Dagster and for DVC, except `dvc exp run -S`")
+    installed = version("antlr4-python3-runtime")
+    if installed.startswith("4.13"):
+        yield Finding("antlr", "ok", f"{installed}: works for Dagster and for DVC, except `dvc exp run -S`")
     else:
-        yield Finding("antlr", "wrong", f"{found}: Dagster's asset selections crash with it; run `make setup`")
+        yield Finding("antlr", "wrong", f"{installed}: Dagster's asset selections crash with it; run `make setup`")
 
 
 def _home() -> Iterator[Finding]:

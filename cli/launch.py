@@ -158,12 +158,12 @@ def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
 
 def _errors(result: dg.ExecuteInProcessResult) -> list[str]:
     """What went wrong, one line each: failed blocking checks, and steps that failed by themselves."""
-    found = []
+    errors = []
     for check in result.get_asset_check_evaluations():
         if check.blocking and not check.passed:
             rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
             where = f" ({rows.value} rows; see {page.value})" if rows and page else ""
-            found.append(f"{check.asset_key.to_user_string()}: the blocking check '{check.check_name}' failed{where}")
+            errors.append(f"{check.asset_key.to_user_string()}: the blocking check '{check.check_name}' failed{where}")
     for event in result.all_events:
         if not event.is_step_failure:
             continue
@@ -172,5 +172,5 @@ def _errors(result: dg.ExecuteInProcessResult) -> list[str]:
             continue  # said above
         cause = (raised.cause or raised).message.strip() if raised else "failed"
         text = deliberate.description if deliberate else cause
-        found.append(f"{str(event.step_key).replace('__', '/')}: {text}")
-    return found or ["the run failed; see the Dagster UI (`make dev`)"]
+        errors.append(f"{str(event.step_key).replace('__', '/')}: {text}")
+    return errors or ["the run failed; see the Dagster UI (`make dev`)"]

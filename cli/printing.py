@@ -34,9 +34,9 @@ __all__ = [
 ]
 
 
-def counted(number: int, thing: str) -> str:
+def counted(number: int, thing: str, things: str = "") -> str:
     """A number of things in words: 1 cell, 2 cells."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+    return f"{number} {thing}" if number == 1 else f"{number} {things or thing + 's'}"
 
 
 def print_unavailable(reasons: Mapping[str, str]) -> None:

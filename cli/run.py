@@ -98,6 +98,8 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     print_errors(errors)
     if not errors:
         report = paths.home() / "report" / "index.html"
+        if not touched:
+            out.print(f"Nothing was missing: {counted(before.total, 'cell')} up to date; the tables were made anew.")
         out.print(
             "Done. `traube leaderboard` shows the results" + (f"; the report is {report}" if report.exists() else "")
         )
@@ -187,14 +189,15 @@ def reproduce(
 
     with bars() as (progress, _):
         cache = EmbeddingCache(paths.home() / "embeddings")
-        found = again(Store(paths.home() / "store"), cache, load_params().protocols, cell, progress)
-    for change in found.changed:
+        reproduction = again(Store(paths.home() / "store"), cache, load_params().protocols, cell, progress)
+    for change in reproduction.changed:
         out.print(f"changed since then: {escape(change)}")
-    clusters = "the clusters are the same" if found.clusters_equal else "the clusters differ"
-    scores = f"{len(found.scores)} scores differ by at most {found.difference:.2g}"
-    verdict = "[green]equal[/]" if found.equal else "[red]not equal[/]"
+    clusters = "the clusters are the same" if reproduction.clusters_equal else "the clusters differ"
+    scores = f"{len(reproduction.scores)} scores differ by at most {reproduction.difference:.2g}"
+    verdict = "[green]equal[/]" if reproduction.equal else "[red]not equal[/]"
     out.print(
-        f"{verdict}: cell {found.cell_id}: {clusters}; {scores}; vectors by at most {found.vectors:.2g} (1 - cosine)"
+        f"{verdict}: cell {reproduction.cell_id}: {clusters}; {scores}; "
+        f"vectors by at most {reproduction.vectors:.2g} (1 - cosine)"
     )
-    if not found.equal:
+    if not reproduction.equal:
         raise typer.Exit(1)

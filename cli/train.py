@@ -79,10 +79,10 @@ def tune(
     chosen = trainer_for(trainer, task, searched=True)
     chosen.with_changes(_values(recipe))  # a misspelt value is an error at once
     _on_task(task, model, verbose, lambda launcher, name: launcher.tune(trainer, name, model, trials, _values(recipe)))
-    found = known(open_study(study_file(paths.home() / "studies", trainer, task, model, _values(recipe)), trainer))
-    best = {name: value for name, value in found.best.items() if name != "value"}
+    state = known(open_study(study_file(paths.home() / "studies", trainer, task, model, _values(recipe)), trainer))
+    best = {name: value for name, value in state.best.items() if name != "value"}
     options = " ".join(f"--set {name}={value:.4g}" for name, value in best.items())
-    out.print(f"{found.trials} trials; {chosen.watched} {found.best.get('value', float('nan')):.4f} with {options}")
+    out.print(f"{state.trials} trials; {chosen.watched} {state.best.get('value', float('nan')):.4f} with {options}")
 
 
 def _values(recipe: list[str] | None) -> dict[str, str]:

@@ -34,7 +34,7 @@ def trainers_in_words(searched: bool) -> str:
         return f"A trainer with values to search: {', '.join(searched_trainers())}."
     words = {"texts": "Without labels", "splits": "On gold clusterings", "pairs": "On pairs of texts"}
     names = {kind: [name for name, t in TRAINERS.items() if t.learns_from == kind] for kind in words}
-    return " ".join(f"{words[kind]}: {', '.join(found)}." for kind, found in names.items() if found)
+    return " ".join(f"{words[kind]}: {', '.join(of_kind)}." for kind, of_kind in names.items() if of_kind)
 
 
 def trainer_for(name: str, task: str, searched: bool = False) -> Any:

@@ -1,7 +1,8 @@
-"""The MLflow model registry: a servable clustering per task, with the aliases `champion` and `challenger`.
+"""The MLflow model registry: a servable clustering per task, with the aliases
+`champion` and `challenger`.
 
-A task's registered model is `traube-<task>`. A version is one (model, fingerprint, method) on one version of the task's data;
-its tags say which, with what score, and why it was promoted or not.
+A task's registered model is `traube-<task>`. A version is one (model, fingerprint, method) on one
+version of the task's data; its tags say which, with what score, and why it was promoted or not.
 """
 
 import json
@@ -48,7 +49,9 @@ class RegistryResource(dg.ConfigurableResource):
         return connect(self.uri or default_uri())[0]
 
     def held(self, task: str, alias: str) -> dict[str, str] | None:
-        """Tags of the version that has an alias, and its number as `version`; None if there is none."""
+        """Tags of the version that has an alias, and its number as `version`; None if there is
+        none.
+        """
         from mlflow.exceptions import MlflowException
 
         try:
@@ -58,7 +61,9 @@ class RegistryResource(dg.ConfigurableResource):
         return _tags(version)
 
     def register(self, candidate: "Candidate", freeze: "Callable[[], Served]") -> str:
-        """Make a candidate servable. Returns its version: a new one, or the one that it has already."""
+        """Make a candidate servable. Returns its version: a new one, or the one that it has
+        already.
+        """
         import mlflow
         from mlflow.exceptions import MlflowException
 
@@ -67,9 +72,9 @@ class RegistryResource(dg.ConfigurableResource):
         client, experiment = connect(self.uri or default_uri())
         name, identity = registered_name(candidate.task), {key: str(getattr(candidate, key)) for key in IDENTITY}
         key = digest(identity)
-        found = client.search_model_versions(f"name = '{name}' and tag.`traube.key` = '{key}'")
-        if found:
-            return str(found[0].version)
+        versions = client.search_model_versions(f"name = '{name}' and tag.`traube.key` = '{key}'")
+        if versions:
+            return str(versions[0].version)
         served = freeze()
         served.card = pin(served.card, served.fingerprint)
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
@@ -122,7 +127,8 @@ class RegistryResource(dg.ConfigurableResource):
         self.client().set_registered_model_alias(registered_name(task), CHALLENGER, version)
 
     def promote(self, task: str, version: str | None = None) -> str:
-        """Make a version (by default the challenger) the champion, and remember the one before. Returns the version.
+        """Make a version (by default the challenger) the champion, and remember the one before.
+        Returns the version.
 
         Raises
         ------
@@ -171,10 +177,10 @@ class RegistryResource(dg.ConfigurableResource):
 
     def rejected(self, task: str) -> list[dict[str, str]]:
         """The versions that people rolled back: they challenge no more."""
-        found = self.client().search_model_versions(
+        versions = self.client().search_model_versions(
             f"name = '{registered_name(task)}' and tag.`{REJECTED}` = 'rolled back'"
         )
-        return [_tags(version) for version in found]
+        return [_tags(version) for version in versions]
 
     def _known(self, task: str) -> None:
         """Refuse a task without a registered model; the error names near ones."""
@@ -209,8 +215,9 @@ def is_candidate(held: Mapping[str, str], candidate: "Candidate", weights: str |
 
     Parameters
     ----------
-    weights : the fingerprint of the candidate's model by itself, if the candidate is the model as it is now; the candidate's own
-        fingerprint also hashes the corpus where the model was fitted to it
+    weights : the fingerprint of the candidate's model by itself, if the candidate is the
+        model as it is now; the candidate's own fingerprint also hashes the corpus where the
+        model was fitted to it
     """
     same = held["fingerprint"] == candidate.fingerprint or (weights is not None and held.get("weights") == weights)
     return same and (held["model"], held["method"]) == (candidate.model, candidate.method)

@@ -1,7 +1,7 @@
 """MLflow: a run per task, model and version of everything, a nested run per method.
 
-Scores are in the store before MLflow is told of them, so tracking can fail, or be repeated, without losing or doubling
-anything: runs are found again by a tag that hashes what they are about.
+Scores are in the store before MLflow is told of them, so tracking can fail, or be repeated, without
+losing or doubling anything: runs are found again by a tag that hashes what they are about.
 """
 
 import json
@@ -39,7 +39,9 @@ class TrackingResource(dg.ConfigurableResource):
     uri: str = ""
 
     def client(self) -> Any:
-        """An MlflowClient whose store is initialised, and the experiment's id: (client, experiment id)."""
+        """An MlflowClient whose store is initialised, and the experiment's id:
+        (client, experiment id).
+        """
         return connect(self.uri or default_uri())
 
     def owe(self, model: str, task: str) -> None:
@@ -205,10 +207,10 @@ def connect(uri: str) -> tuple[Any, str]:
 
 def _run(client: Any, experiment: str, key: str, name: str, tags: dict[str, str]) -> str:
     """The run with that key, new or found again."""
-    found = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
-    if not found:
+    runs = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
+    if not runs:
         return str(client.create_run(experiment, run_name=name, tags={KEY: key, **tags}).info.run_id)
-    run = str(found[0].info.run_id)
+    run = str(runs[0].info.run_id)
     for tag, value in tags.items():
         client.set_tag(run, tag, value)
     return run

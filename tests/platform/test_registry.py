@@ -94,6 +94,8 @@ def test_compare_says_who_is_better_or_why_it_cannot(evaluated: Launcher, reques
     assert row["test"]["n"] == 1
     assert row["verdict"].startswith("undecided") == bool(row["test"]["note"])
     assert (row["p_holm"] is None) == bool(row["test"]["note"])
+    twice = CliRunner().invoke(app, ["compare", "bow", "tfidf", "--json", "-t", "words", "-t", "words"])
+    assert json.loads(twice.stdout) == [row]  # and not corrected for two tasks
     wrong = CliRunner().invoke(app, ["compare", "bow", "tfdif"])
     assert wrong.exit_code == 1
 

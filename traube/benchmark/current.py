@@ -1,6 +1,8 @@
-"""Which of the stored cells count today: everything ever computed is kept, but a table shows what the benchmark asks for now.
+"""Which of the stored cells count today: everything ever computed is kept, but a table shows what
+the benchmark asks for now.
 
-The question is asked here and nowhere else. What is missing is the plan's question (`traube.benchmark.plan`).
+The question is asked here and nowhere else. What is missing is the plan's question
+(`traube.benchmark.plan`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,15 +26,15 @@ CHOICE = "own_choice"
 def current_cells(
     store: Store, protocols: Mapping[str, Protocol], tasks: Iterable[str] = (), *, own_choice: bool = False
 ) -> pd.DataFrame:
-    """The cells that count today: of each task's present data, each model's present weights and settings, and each protocol's
-    present parameters, computed by today's code and libraries.
+    """The cells that count today: of each task's present data, each model's present weights and
+    settings, and each protocol's present parameters, computed by today's code and libraries.
 
     Parameters
     ----------
     protocols : by name; cells of other protocols count whatever their parameters
     tasks : by default all
-    own_choice : also give the cells of a method or seed that somebody asked for beside the protocol's own. A protocol's
-        numbers are the same for everybody without them
+    own_choice : also give the cells of a method or seed that somebody asked for beside the
+        protocol's own. A protocol's numbers are the same for everybody without them
 
     Returns
     -------
@@ -43,12 +45,16 @@ def current_cells(
 
 
 def cells_of_any_weights(store: Store, protocols: Mapping[str, Protocol], tasks: Iterable[str] = ()) -> pd.DataFrame:
-    """As `current_cells` with own choices, but whatever fingerprint the models have now: the registry knows former ones."""
+    """As `current_cells` with own choices, but whatever fingerprint the models have now: the
+    registry knows former ones.
+    """
     return of_present_methods(of_present_data(store.cells(*tasks), store), protocols)
 
 
 def of_present_data(cells: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """The cells of each task's data as it is stored now; of a task whose reading failed, of the data before."""
+    """The cells of each task's data as it is stored now; of a task whose reading
+    failed, of the data before.
+    """
     if cells.empty:
         return cells
     manifests = {task: store.manifest(task) for task in cells["task"].unique()}
@@ -65,8 +71,8 @@ def _same(k: int | None, other: float | None) -> bool:
 
 
 def of_present_methods(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
-    """The cells computed by today's code and libraries with their protocol's present parameters; `own_choice` says which of
-    them the protocol itself does not ask for.
+    """The cells computed by today's code and libraries with their protocol's present parameters;
+    `own_choice` says which of them the protocol itself does not ask for.
     """
     columns = ["protocol", "reducer", "clusterer", "params", "seed", "code_version", "numerics"]
     choices = _for_each(cells, columns, lambda cell: _is_own_choice(cell, protocols.get(cell["protocol"])))
@@ -75,7 +81,9 @@ def of_present_methods(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -
 
 
 def _for_each(cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
-    """The answer for each cell, found once for cells that are alike in the columns. Cells share their dictionaries."""
+    """The answer for each cell, found once for cells that are alike in the columns. Cells
+    share their dictionaries.
+    """
     keys = zip(*(_comparable(cells[c]) for c in columns), strict=True)
     rows = zip(*(cells[c] for c in columns), strict=True)
     known: dict[tuple[Any, ...], Answer] = {}
@@ -94,7 +102,9 @@ def _comparable(column: pd.Series) -> Iterable[Any]:
 
 
 def _is_own_choice(cell: Mapping[str, Any], protocol: Protocol | None) -> bool | None:
-    """Whether a cell's method or seed is another than its protocol's; None for a cell that does not count."""
+    """Whether a cell's method or seed is another than its protocol's; None for a cell
+    that does not count.
+    """
     if not is_current(cell):
         return None
     if protocol is None:
@@ -111,12 +121,16 @@ def _is_own_choice(cell: Mapping[str, Any], protocol: Protocol | None) -> bool |
 
 
 def is_current(cell: Mapping[str, Any]) -> bool:
-    """Whether a cell was computed by the code and the libraries that are installed now: others are computed again, and never mixed."""
+    """Whether a cell was computed by the code and the libraries that are installed now: others are
+    computed again, and never mixed.
+    """
     return cell["code_version"] == CLUSTERING_VERSION and not version_changes(cell)
 
 
 def version_changes(cell: Mapping[str, Any]) -> list[str]:
-    """Which of the parts and libraries that computed a cell are others now, in words; none where all are the same."""
+    """Which of the parts and libraries that computed a cell are others now, in words; none
+    where all are the same.
+    """
     if not cell["numerics"]:
         return ["a version of Traube that did not note which libraries did the numbers"]
     try:
@@ -149,7 +163,9 @@ def outdated(cells: pd.DataFrame) -> int:
 
 
 def of_present_models(cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
-    """The cells of each model as it is now; of a model that is gone, of the fingerprint that was evaluated last."""
+    """The cells of each model as it is now; of a model that is gone, of the fingerprint
+    that was evaluated last.
+    """
     if cells.empty:
         return cells
     cells = cells.sort_values("created", kind="stable")
@@ -167,17 +183,19 @@ def of_present_models(cells: pd.DataFrame, store: Store, protocols: Mapping[str,
 def _fingerprints(
     cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]
 ) -> dict[tuple[str, str, str], str | None]:
-    """The fingerprint that each model has now, by task, model and protocol. Each model is looked up once."""
+    """The fingerprint that each model has now, by task, model and protocol. Each
+    model is looked up once.
+    """
     manifests = {task: store.manifest(task) for task in cells["task"].unique()}
     models: dict[tuple[str, Precision | None], Model | None] = {}
-    found = {}
+    fingerprints = {}
     for task, name, protocol in cells[["task", "model", "protocol"]].drop_duplicates().itertuples(index=False):
         precision = protocols[protocol].precision if protocol in protocols else None
         key = name, precision
         if key not in models:
             models[key] = _usable(name, precision)
-        found[task, name, protocol] = _on(models[key], manifests[task])
-    return found
+        fingerprints[task, name, protocol] = _on(models[key], manifests[task])
+    return fingerprints
 
 
 def _usable(name: str, precision: Precision | None) -> Model | None:

@@ -15,7 +15,9 @@ from traube.tasks.task import MetricName
 
 
 class Protocol(Strict):
-    """A named way to benchmark: which splits, methods and parameters, how many seeds, which precision and metric."""
+    """A named way to benchmark: which splits, methods and parameters, how many seeds, which
+    precision and metric.
+    """
 
     description: str = ""
     split_set: str = "default"
@@ -41,10 +43,12 @@ _CRON = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))  # minute, hour, day, month
 
 
 def _in_cron(field: str, bounds: tuple[int, int]) -> bool:
-    """Whether a cron field is well-formed: lists of `*`, `a` or `a-b`, each with `/step` if need be."""
+    """Whether a cron field is well-formed: lists of `*`, `a` or `a-b`, each with `/step` if need
+    be.
+    """
     for part in field.split(","):
-        found = re.fullmatch(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", part)
-        if not found or any(not bounds[0] <= int(n) <= bounds[1] for n in found.groups()[:2] if n):
+        match = re.fullmatch(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", part)
+        if not match or any(not bounds[0] <= int(n) <= bounds[1] for n in match.groups()[:2] if n):
             return False
     return True
 

@@ -214,14 +214,17 @@ def plan(request: Request, store: Store) -> Plan:
 
 
 def unavailable(request: Request, store: Store) -> dict[str, str]:
-    """Reason by name of a task or model that is asked for and cannot be had here; what a plan says, without its cells."""
+    """Reason by name of a task or model that is asked for and cannot be had here; what a plan
+    says, without its cells.
+    """
     reasons = unread(dict.fromkeys(request.tasks), store)[1]
     _usable(dict.fromkeys(request.models), request, reasons)
     return reasons
 
 
 def _usable(names: Iterable[str], request: Request, unavailable: dict[str, str]) -> dict[str, Model]:
-    """The models whose weights are here and sound; of others the reason is noted: one bad model does not stop the others.
+    """The models whose weights are here and sound; of others the reason is noted: one bad model
+    does not stop the others.
 
     Raises
     ------
@@ -230,7 +233,7 @@ def _usable(names: Iterable[str], request: Request, unavailable: dict[str, str])
     """
     cards = model_cards()
     broken = {path.stem for path in card_errors()}
-    found = {}
+    models = {}
     for name in names:
         if name not in cards and name not in broken:
             raise unknown("model", name, cards)
@@ -240,8 +243,8 @@ def _usable(names: Iterable[str], request: Request, unavailable: dict[str, str])
         except TraubeError as error:
             unavailable[name] = str(error)
             continue
-        found[name] = model
-    return found
+        models[name] = model
+    return models
 
 
 def cells_of(task: str, manifest: Manifest, model: Model, request: Request) -> list[Cell]:
@@ -261,7 +264,8 @@ def stored(cell: Cell, store: Store) -> bool:
 def _need_no_work(cells: pd.DataFrame) -> set[str]:
     """The ids of the cells that are scored by today's metrics, or were found to make no sense.
 
-    Those that failed are tried again, and so are those that did not fit the memory there was (`unavailable`).
+    Those that failed are tried again, and so are those that did not fit the memory there
+    was (`unavailable`).
     """
     done = (cells["scoring_version"] == SCORING_VERSION) & ~cells["status"].isin(("failed", "unavailable"))
     return set(cells.loc[done | (cells["status"] == "unsupported"), "cell_id"])

@@ -63,7 +63,8 @@ def process(name: str) -> Executor:
 
 
 def warm_up(reducers: Iterable[Part]) -> None:
-    """Start the workers, and have each import what these reducers need, while this process does something else.
+    """Start the workers, and have each import what these reducers need, while this process
+    does something else.
 
     Returns at once.
     """

@@ -45,17 +45,17 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
 
 def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], int]]:
     if isinstance(node, yaml.MappingNode):
-        found = []
+        lines = []
         for key, child in node.value:
-            found.append(((*path, key.value), key.start_mark.line + 1))
-            found.extend(_lines(child, (*path, key.value)))
-        return found
+            lines.append(((*path, key.value), key.start_mark.line + 1))
+            lines.extend(_lines(child, (*path, key.value)))
+        return lines
     if isinstance(node, yaml.SequenceNode):
-        found = []
+        lines = []
         for i, child in enumerate(node.value):
-            found.append(((*path, i), child.start_mark.line + 1))
-            found.extend(_lines(child, (*path, i)))
-        return found
+            lines.append(((*path, i), child.start_mark.line + 1))
+            lines.extend(_lines(child, (*path, i)))
+        return lines
     return []
 
 

@@ -1,7 +1,8 @@
-"""SHA-256 of large files, remembered: the weights of hundreds of models are hashed once, not by every command.
+"""SHA-256 of large files, remembered: the weights of hundreds of models are hashed once,
+not by every command.
 
-A hash is remembered by the file's path and what tells that it was written since: size, times and place. A line is added for each;
-`TRAUBE_HOME/hashes.jsonl` may be deleted.
+A hash is remembered by the file's path and what tells that it was written since: size, times and
+place. A line is added for each; `TRAUBE_HOME/hashes.jsonl` may be deleted.
 """
 
 import json
@@ -20,7 +21,8 @@ SETTLED = 2.0  # seconds; a file that was written so lately may be written again
 
 
 def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
-    """SHA-256 of a file that has been hashed before, by whichever process, unless its stamp is another.
+    """SHA-256 of a file that has been hashed before, by whichever process, unless
+    its stamp is another.
 
     Parameters
     ----------
@@ -33,11 +35,11 @@ def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
     known = _read(memory, _written(memory)).get(key)
     if known is not None:
         return known
-    found = file_sha256(path)
+    sha256 = file_sha256(path)
     if time.time() - stamp[1] / 1e9 > SETTLED:
         with suppress(TraubeError, OSError):  # where nothing can be written, nothing is remembered
-            append_line(memory, json.dumps([str(path), list(stamp), found]))
-    return found
+            append_line(memory, json.dumps([str(path), list(stamp), sha256]))
+    return sha256
 
 
 def _written(path: Path) -> tuple[int, int] | None:
@@ -51,10 +53,10 @@ def _written(path: Path) -> tuple[int, int] | None:
 @lru_cache(maxsize=1)
 def _read(path: Path, _written: tuple[int, int] | None) -> dict[tuple[str, tuple[int, ...]], str]:
     """Hashes by path and stamp; lines that are damaged are passed over."""
-    found = {}
+    hashes = {}
     with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             with suppress(ValueError, TypeError):
                 name, stamp, value = json.loads(line)
-                found[str(name), tuple(map(int, stamp))] = str(value)
-    return found
+                hashes[str(name), tuple(map(int, stamp))] = str(value)
+    return hashes

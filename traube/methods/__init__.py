@@ -1,7 +1,8 @@
 """Reducers and clusterers, and the methods they make up.
 
-Those that come with Traube are the modules of `traube.methods.registered`; other packages register theirs through the
-entry point group `traube.methods`. What is done to vectors belongs here; where vectors come from does not.
+Those that come with Traube are the modules of `traube.methods.registered`; other packages register
+theirs through the entry point group `traube.methods`. What is done to vectors belongs here; where
+vectors come from does not.
 """
 
 from importlib import import_module
@@ -41,6 +42,7 @@ __all__ = [
 for module in iter_modules(registered.__path__):
     import_module(f"{registered.__name__}.{module.name}")
 
-# Methods of other packages: an entry point of this group names a module that registers them when it is imported.
+# Methods of other packages: an entry point of this group names a module that registers them
+# when it is imported.
 for entry in entry_points(group="traube.methods"):
     entry.load()

@@ -42,7 +42,8 @@ def reduce(
     Raises
     ------
     TraubeError
-        If the reducer or a parameter does not exist or is out of range, or X is not a finite, non-empty matrix.
+        If the reducer or a parameter does not exist or is out of range, or X is not a
+        finite, non-empty matrix.
     DoesNotFit
         If a dense copy of sparse vectors would not fit.
     """
@@ -117,8 +118,9 @@ def _clusters(part: Part, k: int | None, n: int) -> dict[str, Any]:
 def _run(part: Part, params: Mapping[str, Any], fit: Callable[[Any], Any]) -> Any:
     """Build and fit, in one thread.
 
-    Threads add their partial sums in the order in which they finish, so with several of them the last bits of a k-means
-    centre, and now and then a label, would differ from run to run. Splits, methods and seeds run side by side instead.
+    Threads add their partial sums in the order in which they finish, so with several of them the
+    last bits of a k-means centre, and now and then a label, would differ from run to run. Splits,
+    methods and seeds run side by side instead.
     """
     try:
         estimator = part.build(**params)
@@ -132,7 +134,9 @@ def _run(part: Part, params: Mapping[str, Any], fit: Callable[[Any], Any]) -> An
 
 @lru_cache(maxsize=1)
 def _thread_pools(modules: int) -> Any:
-    """The thread pools of the loaded libraries: finding them takes longer than a small clustering, so only after imports."""
+    """The thread pools of the loaded libraries: finding them takes longer than a small clustering,
+    so only after imports.
+    """
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

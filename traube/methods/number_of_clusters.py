@@ -19,21 +19,22 @@ def choose_k(
 
     Parameters
     ----------
-    X : float32 [n, d], dense or csr. At most 3,000 rows, drawn by `seed`, are clustered and scored: this bounds
-        time and memory whatever n is.
+    X : float32 [n, d], dense or csr. At most 3,000 rows, drawn by `seed`, are clustered and scored:
+        this bounds time and memory whatever n is.
     candidates : numbers to try; None = a geometric grid from 2 to 1.5 sqrt(n), at most 100
     metric : of the silhouette; "cosine" suits a model's own vectors
 
     Returns
     -------
     k : int; of equal ones the smallest
-    table : DataFrame (k, silhouette), a row per candidate in ascending order; nan where k-means found fewer than two
+    table : DataFrame (k, silhouette), a row per candidate in ascending order; nan where k-means
+        found fewer than two
 
     Raises
     ------
     TraubeError
-        If there are fewer than three texts, a candidate is not between 2 and the number of rows - 1, or no candidate
-        has a silhouette (all vectors are the same).
+        If there are fewer than three texts, a candidate is below 2 or above the number of rows less
+        one, or no candidate has a silhouette (all vectors are the same).
     """
     from sklearn.metrics import pairwise_distances
 

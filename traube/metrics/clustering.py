@@ -1,8 +1,9 @@
 """How well a clustering agrees with gold labels, and how compact it is without any.
 
-The functions named like a metric take `(labels_true, labels_pred)`, as scikit-learn's do, and are scikit-learn's where
-it has one. `score` gives all of them at once from one contingency table, three times: once for each way of reading the
-label -1, which HDBSCAN and others give to items they refuse to put in any cluster (`NOISE_POLICIES`).
+The functions named like a metric take `(labels_true, labels_pred)`, as scikit-learn's do, and are
+scikit-learn's where it has one. `score` gives all of them at once from one contingency table, three
+times: once for each way of reading the label -1, which HDBSCAN and others give to items they refuse
+to put in any cluster (`NOISE_POLICIES`).
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,9 @@ SILHOUETTE_ROWS = 5_000
 
 
 def v_measure(labels_true: Labels, labels_pred: Labels) -> float:
-    """Harmonic mean of homogeneity and completeness: 2hc / (h + c). The same number as `nmi_arithmetic`."""
+    """Harmonic mean of homogeneity and completeness: 2hc / (h + c). The same number
+    as `nmi_arithmetic`.
+    """
     return float(sk.v_measure_score(labels_true, labels_pred))
 
 
@@ -41,7 +44,9 @@ def completeness(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def nmi_arithmetic(labels_true: Labels, labels_pred: Labels) -> float:
-    """I(C;K) / ((H(C) + H(K)) / 2): scikit-learn's default, and what the code of SCCL, RSTC and AECL computes."""
+    """I(C;K) / ((H(C) + H(K)) / 2): scikit-learn's default, and what the code of SCCL,
+    RSTC and AECL computes.
+    """
     return float(sk.normalized_mutual_info_score(labels_true, labels_pred, average_method="arithmetic"))
 
 
@@ -51,7 +56,9 @@ def nmi_geometric(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def ami(labels_true: Labels, labels_pred: Labels) -> float:
-    """Mutual information corrected for chance (Vinh et al. 2010), arithmetic: 0 for random labels, may be negative."""
+    """Mutual information corrected for chance (Vinh et al. 2010), arithmetic: 0 for random
+    labels, may be negative.
+    """
     return float(sk.adjusted_mutual_info_score(labels_true, labels_pred))
 
 
@@ -66,16 +73,19 @@ def ari(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def acc(labels_true: Labels, labels_pred: Labels) -> float:
-    """Clustering accuracy: the share of matched items under the best one-to-one map of clusters to classes.
+    """Clustering accuracy: the share of matched items under the best one-to-one map of
+    clusters to classes.
 
-    The map is found by the Hungarian algorithm. Clusters and classes may differ in number; those left without a partner
-    count as wrong. nan without items.
+    The map is found by the Hungarian algorithm. Clusters and classes may differ in number; those
+    left without a partner count as wrong. nan without items.
     """
     return _one("acc", labels_true, labels_pred)
 
 
 def purity(labels_true: Labels, labels_pred: Labels) -> float:
-    """Share of items in the commonest class of their cluster. Grows with the number of clusters. nan without items."""
+    """Share of items in the commonest class of their cluster. Grows with the number of
+    clusters. nan without items.
+    """
     return _one("purity", labels_true, labels_pred)
 
 
@@ -93,14 +103,16 @@ def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, fl
 
     Returns
     -------
-    dict with `<metric>/<policy>` for METRICS x NOISE_POLICIES, `clusters` (their number, noise not counted) and
-    `noise_share` (in [0, 1]). The policies score noise as one ordinary cluster (`noise_as_cluster`), drop its items
-    (`noise_dropped`; nan if nothing is left) or make each of its items a cluster of its own (`noise_as_singletons`).
+    dict with `<metric>/<policy>` for METRICS x NOISE_POLICIES, `clusters` (their number, noise not
+    counted) and `noise_share` (in [0, 1]). The policies score noise as one ordinary cluster
+    (`noise_as_cluster`), drop its items (`noise_dropped`; nan if nothing is left) or make each of
+    its items a cluster of its own (`noise_as_singletons`).
 
     Raises
     ------
     TraubeError
-        If there are no items, the lengths differ, a gold label is missing, or the predictions are no integers.
+        If there are no items, the lengths differ, a gold label is missing, or the
+        predictions are no integers.
     """
     true, predicted = _checked(labels_true, labels_pred)
     noise = predicted == NOISE
@@ -118,8 +130,8 @@ def replicates(
 ) -> dict[str, Values]:
     """Every metric under every noise policy, `GROUPS` times: each time without one group of items.
 
-    The clusters stay as they are. How much the values differ says how far a score depends on which texts there are
-    (`traube.metrics.significance`).
+    The clusters stay as they are. How much the values differ says how far a score depends on which
+    texts there are (`traube.metrics.significance`).
 
     Parameters
     ----------
@@ -138,20 +150,21 @@ def replicates(
     """
     true, predicted = _checked(labels_true, labels_pred)
     noise = predicted == NOISE
-    found: dict[str, Values] = {}
+    scores: dict[str, Values] = {}
     values: dict[str, Values] = {}
     for policy in NOISE_POLICIES:
         if noise.any() or not values:
             kept = groups[~noise] if policy == "noise_dropped" else groups
             values = scores_of(Contingency.without_each(*under(policy, true, predicted), kept, GROUPS), metrics)
-        found |= {f"{metric}/{policy}": value for metric, value in values.items()}
-    return found
+        scores |= {f"{metric}/{policy}": value for metric, value in values.items()}
+    return scores
 
 
 def internal(
     vectors: Vectors, labels: NDArray[np.integer], groups: Codes, seed: int
 ) -> tuple[dict[str, float], dict[str, Values]]:
-    """What can be said of a clustering without gold labels, and how far it depends on which texts there are.
+    """What can be said of a clustering without gold labels, and how far it depends on
+    which texts there are.
 
     Parameters
     ----------
@@ -162,9 +175,9 @@ def internal(
 
     Returns
     -------
-    scores : dict with `silhouette` (Rousseeuw 1987; cosine distance, noise dropped; nan with fewer than two clusters, or where
-        each sampled item is a cluster of its own), `clusters` and `noise_share`. Sampling bounds the memory: the distances of
-        5,000 rows take 200 MB at most.
+    scores : dict with `silhouette` (Rousseeuw 1987; cosine distance, noise dropped; nan with fewer
+        than two clusters, or where each sampled item is a cluster of its own), `clusters` and
+        `noise_share`. Sampling bounds the memory: the distances of 5,000 rows take 200 MB at most.
     replicates : dict with the `silhouette` of the items outside of each group, float64 [GROUPS]
 
     Raises

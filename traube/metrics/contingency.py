@@ -1,7 +1,7 @@
 """How often each class meets each cluster: the table that every agreement metric is computed from.
 
-Notation, after Rosenberg & Hirschberg (2007): n items, classes C, clusters K, contingency n_ck (items of class c in
-cluster k), marginals a_c and b_k. Natural logarithms.
+Notation, after Rosenberg & Hirschberg (2007): n items, classes C, clusters K, contingency n_ck
+(items of class c in cluster k), marginals a_c and b_k. Natural logarithms.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,13 @@ Values: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Contingency:
-    """How often each class meets each cluster: of all items, or of several selections of them at once.
+    """How often each class meets each cluster: of all items, or of several
+    selections of them at once.
 
     Attributes
     ----------
-    counts : int64 [tables, pairs], n_ck of the (class, cluster) pairs that occur at all, ordered by class
+    counts : int64 [tables, pairs], n_ck of the (class, cluster) pairs that occur at
+        all, ordered by class
     rows, columns : int64 [pairs], the class and the cluster of each pair, numbered from 0
     """
 
@@ -40,9 +42,11 @@ class Contingency:
 
     @classmethod
     def without_each(cls, labels_true: Labels, labels_pred: Labels, groups: Codes, number: int) -> "Contingency":
-        """A table for each group of items, int64 [n] from 0 to number - 1, of all items but those of the group."""
-        pairs, found, rows, columns = _pairs_of(labels_true, labels_pred)
-        of_group = np.bincount(groups * found + pairs, minlength=number * found).reshape(number, found)
+        """A table for each group of items, int64 [n] from 0 to number - 1, of all items
+        but those of the group.
+        """
+        pairs, n_pairs, rows, columns = _pairs_of(labels_true, labels_pred)
+        of_group = np.bincount(groups * n_pairs + pairs, minlength=number * n_pairs).reshape(number, n_pairs)
         return cls(of_group.sum(axis=0) - of_group, rows, columns)
 
     @cached_property
@@ -73,7 +77,9 @@ class Contingency:
 
     @cached_property
     def information(self) -> Values:
-        """Mutual information I(C;K), which no rounding lifts above the entropies: a score of 1 + 2e-16 fails checks."""
+        """Mutual information I(C;K), which no rounding lifts above the entropies: a score
+        of 1 + 2e-16 fails checks.
+        """
         expected = self.classes[:, self.rows].astype(np.float64) * self.clusters[:, self.columns]
         n, some = self.n[:, None], self.counts > 0
         ratio = np.divide(self.counts, expected, out=np.ones(self.counts.shape), where=some)
@@ -88,7 +94,9 @@ class Contingency:
 
 
 def _pairs_of(labels_true: Labels, labels_pred: Labels) -> tuple[Codes, int, Codes, Codes]:
-    """Of each item its (class, cluster) pair; the number of different pairs; the class and the cluster of each of these."""
+    """Of each item its (class, cluster) pair; the number of different pairs; the class and the
+    cluster of each of these.
+    """
     true, predicted = (np.unique(np.asarray(x), return_inverse=True)[1] for x in (labels_true, labels_pred))
     width = int(predicted.max(initial=-1)) + 1
     names, pairs = np.unique(true.astype(np.int64) * width + predicted, return_inverse=True)

@@ -1,8 +1,8 @@
 """The agreement metrics: each a function of contingency tables, entered in `MEASURES` below.
 
-To add a metric write its function here, enter it in `MEASURES` and raise `SCORING_VERSION`: stored cells are then
-scored again from their assignments, not clustered again. Light: cards and params are checked against these names, so
-scikit-learn is imported only where it is needed.
+To add a metric write its function here, enter it in `MEASURES` and raise `SCORING_VERSION`: stored
+cells are then scored again from their assignments, not clustered again. Light: cards and params are
+checked against these names, so scikit-learn is imported only where it is needed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,8 @@ import numpy as np
 
 from traube.metrics.contingency import Contingency, Values
 
-# Raise when the same assignments would be scored otherwise, or a metric is added: cells are scored again, not clustered.
+# Raise when the same assignments would be scored otherwise, or a metric is added: cells are scored
+# again, not clustered.
 SCORING_VERSION = "2"
 
 
@@ -40,7 +41,9 @@ def _nmi_geometric(table: Contingency) -> Values:
 
 
 def _ami(table: Contingency) -> Values:
-    """(I - E[I]) / (mean(H(C), H(K)) - E[I]), with scikit-learn's reading of 0 / 0 as a perfect match."""
+    """(I - E[I]) / (mean(H(C), H(K)) - E[I]), with scikit-learn's reading of 0 / 0 as a perfect
+    match.
+    """
     h_true, h_pred = table.entropies
     constant = (h_true == 0) | (h_pred == 0)
     expected = np.array(
@@ -67,8 +70,8 @@ def _away_from_zero(value: Values) -> Values:
 
 
 def _pairs(table: Contingency) -> Iterator[tuple[int, int, int, int, int]]:
-    """For each table: item pairs together in both, in their class only, in their cluster only, apart, and the items; in Python's
-    unbounded integers.
+    """For each table: item pairs together in both, in their class only, in their cluster only,
+    apart, and the items; in Python's unbounded integers.
     """
     squares = (map(int, (sizes**2).sum(axis=1)) for sizes in (table.counts, table.classes, table.clusters))
     for n, in_both, in_class, in_cluster in zip(map(int, table.n), *squares, strict=True):

@@ -1,21 +1,26 @@
-"""Is one model really better than another? Intervals, paired tests, and corrections for many of them.
+"""Is one model really better than another? Intervals, paired tests, and corrections for many of
+them.
 
-A score has two kinds of luck in it: which texts there are, and what a clusterer makes of them. Splits that are drawn from one
-corpus share texts, so the first kind is shared between splits; the second is each clustering's own. With d_j the difference of
-two models on split j of n (or one model's score, for its interval):
+A score has two kinds of luck in it: which texts there are, and what a clusterer makes of them.
+Splits that are drawn from one corpus share texts, so the first kind is shared between splits; the
+second is each clustering's own. With d_j the difference of two models on split j of n (or one
+model's score, for its interval):
 
     d_j = delta + t_j + c_j,        Cov(t_j, t_k) > 0 where the splits share texts, c_j independent
 
     Var(mean d) = s^2 / n + mean covariance of t_j and t_k over pairs j != k
 
-which holds exactly, s^2 being the sample variance of the d_j. The covariance comes from a delete-a-group jackknife: the texts
-are put into 20 groups by their ids, the same in all splits, and every score is kept with one group left out each time
-(`traube.metrics.clustering.replicates`), the clusters staying as they are. Clusters that are made anew would differ too, so the
-jackknife sees about half of the covariance: `RESPONSE` says by how much it is multiplied, and the variance is never less than
-what the jackknife finds for the mean itself. With one split, s^2 / n is replaced by the variance over seeds. What choosing a best
+which holds exactly, s^2 being the sample variance of the d_j. The covariance comes from a
+delete-a-group jackknife: the texts are put into 20 groups by their ids, the same in all splits,
+and every score is kept with one group left out each time
+(`traube.metrics.clustering.replicates`), the clusters staying as they are. Clusters that are made
+anew would differ too, so the jackknife sees about half of the covariance: `RESPONSE` says by how
+much it is multiplied, and the variance is never less than what the jackknife finds for the mean
+itself. With one split, s^2 / n is replaced by the variance over seeds. What choosing a best
 method adds to the jackknife's variance is added on top.
 
-`benchmarks/verdicts.py` holds the simulation by which this was chosen; `docs/statistics.md` its model, limits and results.
+`benchmarks/verdicts.py` holds the simulation by which this was chosen; `docs/statistics.md` its
+model, limits and results.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +37,8 @@ from traube.metrics.names import GROUPS
 
 Array: TypeAlias = NDArray[np.float64]
 CONFIDENCE = 0.95
-# The covariance that shared texts cause, over what the jackknife sees of it while clusters stay as they are.
+# The covariance that shared texts cause, over what the jackknife sees of it while
+# clusters stay as they are.
 RESPONSE = 2.0
 # Replicates are kept in single precision: a standard error below this is none.
 NOTHING = 1e-7
@@ -45,11 +51,14 @@ class Sample:
 
     Attributes
     ----------
-    splits : the name of each row's split; levels of one split are averaged, since they share their texts and more
+    splits : the name of each row's split; levels of one split are averaged, since they share
+        their texts and more
     values : float64 [n, 1 + GROUPS], the score, then the score without each group of texts
-    noise : variance of the mean over seeds, where there is one row; 0 if nothing is random, nan if there is one seed
+    noise : variance of the mean over seeds, where there is one row; 0 if nothing is random, nan
+        if there is one seed
     noise_df : its degrees of freedom
-    means : float64 [GROUPS], replicates of the mean over splits, where they are not those of the values: see `best`
+    means : float64 [GROUPS], replicates of the mean over splits, where they are not those of
+        the values: see `best`
     """
 
     splits: tuple[str, ...]
@@ -60,7 +69,8 @@ class Sample:
 
     @classmethod
     def of(cls, scores: pd.DataFrame, seeded: bool) -> "Sample":
-        """From scores of one metric: cell_id, split, level, value, replicates (float [GROUPS], or None where there are none).
+        """From scores of one metric: cell_id, split, level, value, replicates (float [GROUPS], or
+        None where there are none).
 
         A split without a score in some seed or level has none in the sample. Cells are seeds.
         """
@@ -100,8 +110,8 @@ class Sample:
 
 
 def best(samples: Sequence[Sample]) -> Sample:
-    """The best of several samples on the same splits, chosen anew in each replicate of the mean: what the choice adds to its variance
-    is part of the interval.
+    """The best of several samples on the same splits, chosen anew in each replicate of the mean:
+    what the choice adds to its variance is part of the interval.
     """
     means = np.stack([sample.values.mean(axis=0) for sample in samples])
     means = np.where(np.isnan(means), -np.inf, means)
@@ -119,7 +129,8 @@ class Test:
     difference : mean difference, in the metric's unit
     low, high : 95 % confidence interval of it
     p : two-sided
-    effect : Cohen's d_z, the mean difference over the standard deviation of the splits' differences; of one split, over the error
+    effect : Cohen's d_z, the mean difference over the standard deviation of the splits'
+        differences; of one split, over the error
     n : number of splits
     error, df : standard error and degrees of freedom
     note : what the test could not include; then p is too small to decide by
@@ -146,8 +157,8 @@ class Test:
 def interval(sample: Sample) -> tuple[float, float]:
     """95 % confidence interval of a sample's mean.
 
-    It is nan where a score or a replicate does not exist, or nothing varies: of a handful of texts, say, that score 1 whichever
-    are left out.
+    It is nan where a score or a replicate does not exist, or nothing varies: of a handful of texts,
+    say, that score 1 whichever are left out.
     """
     low, high = intervals([sample])[0]
     return float(low), float(high)
@@ -155,7 +166,7 @@ def interval(sample: Sample) -> tuple[float, float]:
 
 def intervals(samples: Sequence[Sample]) -> Array:
     """`interval` of many samples at once, float64 [m, 2]."""
-    found = np.full((len(samples), 2), np.nan)
+    bounds = np.full((len(samples), 2), np.nan)
     sizes = np.array([len(sample.values) for sample in samples])
     for n in np.unique(sizes):
         members = np.flatnonzero(sizes == n).tolist()
@@ -163,8 +174,8 @@ def intervals(samples: Sequence[Sample]) -> Array:
         spread = _Spread.of_many(np.stack([s.values for s in own]), np.stack([s.replicates for s in own]))
         error, df = _error(spread, np.array([s.noise for s in own]), np.array([s.noise_df for s in own]))
         margin = np.where(error == 0, np.nan, stdtrit(df, (1 + CONFIDENCE) / 2) * error)
-        found[members] = np.column_stack([spread.mean - margin, spread.mean + margin])
-    return found
+        bounds[members] = np.column_stack([spread.mean - margin, spread.mean + margin])
+    return bounds
 
 
 def difference(a: Sample, b: Sample) -> Test:
@@ -210,7 +221,9 @@ def difference(a: Sample, b: Sample) -> Test:
 
 
 def p_values(samples: Sequence[Sample]) -> Array:
-    """Two-sided p of every pair of samples on the same splits, float64 [m, m]; those of `difference`, all at once."""
+    """Two-sided p of every pair of samples on the same splits, float64 [m, m]; those of
+    `difference`, all at once.
+    """
     values, replicates = (np.stack([getattr(sample, name) for sample in samples]) for name in ("values", "replicates"))
     spread = _Spread.of_pairs(values, replicates)
     noise = np.array([sample.noise for sample in samples])
@@ -256,7 +269,9 @@ class _Spread:
 
     @classmethod
     def of_many(cls, values: Array, replicates: Array) -> "_Spread":
-        """Of each sample, from [m, n, 1 + GROUPS] and [m, GROUPS]; what `of` gives, to the last digit."""
+        """Of each sample, from [m, n, 1 + GROUPS] and [m, GROUPS]; what `of` gives, to the last
+        digit.
+        """
         m, n, _ = values.shape
         scores, left_out = np.ascontiguousarray(values[:, :, 0]), values[:, :, 1:]
         between = scores.var(axis=1, ddof=1) if n > 1 else np.zeros(m)
@@ -266,7 +281,9 @@ class _Spread:
 
     @classmethod
     def of_pairs(cls, values: Array, replicates: Array) -> "_Spread":
-        """Of the difference of every pair, from [m, n, 1 + GROUPS] and [m, GROUPS]: variances of differences, from covariances."""
+        """Of the difference of every pair, from [m, n, 1 + GROUPS] and [m, GROUPS]: variances of
+        differences, from covariances.
+        """
         m, n, _ = values.shape
         scores, left_out = values[:, :, 0], values[:, :, 1:]
         means = scores.mean(axis=1)
@@ -311,7 +328,9 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
 
 
 def _squared(x: Any) -> Any:
-    """x ** 2, the same of one sample and of many: of an array NumPy takes the product, which can differ in the last digit."""
+    """x ** 2, the same of one sample and of many: of an array NumPy takes the product, which can
+    differ in the last digit.
+    """
     return np.array([v**2 for v in x.tolist()]) if np.ndim(x) == 1 else x**2
 
 
@@ -329,7 +348,9 @@ def _sum(a: Sample, b: Sample) -> tuple[float, float]:
 
 
 def holm(p: ArrayLike) -> Array:
-    """p-values [n] corrected step by step (Holm 1979): holds the family-wise level, and is never stricter than Bonferroni."""
+    """p-values [n] corrected step by step (Holm 1979): holds the family-wise level, and is never
+    stricter than Bonferroni.
+    """
     values = np.asarray(p, dtype=np.float64)
     order = np.argsort(values, kind="stable")
     stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))

@@ -1,4 +1,6 @@
-"""How a model's vectors are spread: what the German benchmark suspects behind the weakness of some encoders (section 3.1)."""
+"""How a model's vectors are spread: what the German benchmark suspects behind the weakness of some
+encoders (section 3.1).
+"""
 
 from typing import Any
 
@@ -20,9 +22,10 @@ def spread(vectors: NDArray[np.floating[Any]] | sparse.csr_matrix) -> dict[str, 
     -------
     norm, norm_sd : mean and population standard deviation of the vectors' lengths
     cosine : mean cosine of two different vectors; 0 is evenly spread, 1 is one direction
-    isotropy : least over greatest partition function along the principal axes, 0 to 1; 1 is evenly spread (Mu and Viswanath
-        2018, equation 5)
-    effective_rank : exponential of the entropy of the centred vectors' normalised singular values; 1 to d (Roy and Vetterli 2007)
+    isotropy : least over greatest partition function along the principal axes, 0 to 1; 1 is evenly
+        spread (Mu and Viswanath 2018, equation 5)
+    effective_rank : exponential of the entropy of the centred vectors' normalised singular values;
+        1 to d (Roy and Vetterli 2007)
 
     Raises
     ------

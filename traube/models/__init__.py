@@ -96,7 +96,9 @@ def load_model(name: str, device: str | None = None, precision: Precision | None
 
 
 def _card(name: str) -> ModelCard:
-    """The card of that name. No other card is read, so that hundreds of models are looked up in no time."""
+    """The card of that name. No other card is read, so that hundreds of models are
+    looked up in no time.
+    """
     if name in catalogue():
         return catalogue()[name]
     own = model_file(name)

@@ -62,7 +62,9 @@ def card_of(folder: Path) -> ModelCard:
 
 
 def trained_on(model: str) -> str | None:
-    """The task whose test texts a checkpoint was trained on; None if there is none, or it is not told."""
+    """The task whose test texts a checkpoint was trained on; None if there is none, or it is not
+    told.
+    """
     about = read_json(paths.checkpoints() / model / "checkpoint.json")
     if "task" not in about or "test" not in about.get("parts", ["test"]):
         return None
@@ -141,7 +143,9 @@ def cards() -> dict[str, ModelCard]:
 
 
 def card_named(name: str) -> ModelCard | None:
-    """The card of the checkpoint of that name, if it may be asked for; no other folder is looked at."""
+    """The card of the checkpoint of that name, if it may be asked for; no other
+    folder is looked at.
+    """
     folder = paths.checkpoints() / name
     try:
         return card_of(folder) if folder.name == name and folder.is_dir() else None

@@ -187,7 +187,9 @@ class Transformer:
         return np.asarray(self.network.encode(texts, batch_size=len(texts), show_progress_bar=False), dtype=np.float32)
 
     def with_network(self, network: Any) -> "Transformer":
-        """The same model with a network that is in memory, as a training has changed it, in place of its weights."""
+        """The same model with a network that is in memory, as a training has changed it, in
+        place of its weights.
+        """
         model = Transformer(self.card, self.device)
         model.__dict__["network"] = network
         return model

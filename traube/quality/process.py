@@ -30,7 +30,8 @@ def in_own_process(check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     Raises
     ------
     TraubeError
-        If the process is killed; the next call starts another. What the check raises is raised here.
+        If the process is killed; the next call starts another. What the check raises is raised
+        here.
     """
     try:
         return workers.process(NAME).submit(check, *args, **kwargs).result()

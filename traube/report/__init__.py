@@ -1,5 +1,5 @@
-"""What is made of stored scores: leaderboard, comparisons, explanations, regressions, figures, MTEB's
-files.
+"""What is made of stored scores: leaderboard, comparisons, explanations, regressions,
+figures, MTEB's files.
 
 It reads the store and computes statistics. No text is encoded or clustered here; that is
 `traube.engine`.

@@ -1,4 +1,6 @@
-"""Candidates of a task compared with each other: is one really better, and should it become the champion?"""
+"""Candidates of a task compared with each other: is one really better, and should it
+become the champion?
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -90,7 +92,8 @@ class Verdict:
 
     Attributes
     ----------
-    decision : `first` (there was no champion), `promote`, `keep` (the champion stays) or `hold` (cannot be decided yet)
+    decision : `first` (there was no champion), `promote`, `keep` (the champion stays) or `hold`
+        (cannot be decided yet)
     comparison : challenger (a) against champion (b); None if there was none to compare with
     """
 
@@ -128,14 +131,14 @@ def candidates(
     rows = zip(
         cells["model"], cells["fingerprint"], cells["reducer"] + "/" + cells["clusterer"], cells["cell_id"], strict=True
     )
-    found = []
+    scored = []
     for (model, fingerprint, method), group in groupby(sorted(rows), key=itemgetter(0, 1, 2)):
         ids = tuple(cell_id for *_, cell_id in group)
         mean = float(np.mean([means[cell_id] for cell_id in ids]))
-        found.append(
+        scored.append(
             Candidate(task, name, metric, model, fingerprint, method, manifest.data_version, cells=ids, mean=mean)
         )
-    return sorted(found, key=lambda c: (-c.mean, c.key))
+    return sorted(scored, key=lambda c: (-c.mean, c.key))
 
 
 def _means(scores: pd.DataFrame) -> dict[str, float]:
@@ -165,7 +168,8 @@ def compare_on(
 
     Returns
     -------
-    The comparisons, Holm-corrected over the tasks; and the tasks that cannot be compared on, with the reason
+    The comparisons, Holm-corrected over the tasks; and the tasks that cannot be
+    compared on, with the reason
 
     Raises
     ------
@@ -174,7 +178,7 @@ def compare_on(
     """
     _check_models(store, a, b)
     comparisons, left_out = [], {}
-    for task_name in tasks:
+    for task_name in dict.fromkeys(tasks):  # a name may be given twice
         try:
             cells = current_cells(store, {name: protocol}, [task_name], own_choice=own_choice)
             task, options = _task_with_candidates(store, task_name, name, protocol, metric, cells)
@@ -215,10 +219,11 @@ def _task_with_candidates(
 
 
 def compare(store: Store, task: Task, a: Candidate, b: Candidate) -> Comparison:
-    """Test the difference of two candidates of one task, on what is stored (`traube.metrics.significance`).
+    """Test the difference of two candidates of one task, on what is stored
+    (`traube.metrics.significance`).
 
-    With one split and one seed of a method that draws random numbers, the interval holds what the texts explain only: the
-    comparison says so, and does not decide.
+    With one split and one seed of a method that draws random numbers, the interval holds what the
+    texts explain only: the comparison says so, and does not decide.
     """
     if a.cells == b.cells:
         return Comparison(a, b, None, "they are the same")
@@ -249,7 +254,7 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 def judge(
     store: Store,
     tasks: Mapping[str, Task],
-    found: Mapping[str, Sequence[Candidate]],
+    options: Mapping[str, Sequence[Candidate]],
     challengers: Mapping[str, Candidate],
     champions: Mapping[str, Candidate | None],
     rules: Promotion,
@@ -257,17 +262,19 @@ def judge(
 ) -> list[Verdict]:
     """Which challengers become champions.
 
-    A challenger is promoted if it is better than the champion by a paired test, corrected over the tasks, by at least
-    `minimum_effect`, and is shown not to be worse by more than `margin` on every other task of the family: there, the one-sided
-    lower bound of the difference (at `level`) must stand above minus the margin. Where it does not, because the data say too
+    A challenger is promoted if it is better than the champion by a paired test, corrected over
+    the tasks, by at least `minimum_effect`, and is shown not to be worse by more than `margin` on
+    every other task of the family: there, the one-sided lower bound of the difference (at
+    `level`) must stand above minus the margin. Where it does not, because the data say too
     little, the challenger is held.
 
     Parameters
     ----------
-    found : all candidates by task
+    options : all candidates by task
     challengers : the best newcomer by task
     champions : by task; None where the champion has no score on the task's present data
-    newcomers : by task, among how many the challenger is the best; its p-value is multiplied by that (Bonferroni)
+    newcomers : by task, among how many the challenger is the best; its p-value is multiplied
+        by that (Bonferroni)
     """
     verdicts = []
     open_ = {}
@@ -280,9 +287,10 @@ def judge(
             verdicts.append(Verdict(task, "hold", reason, challenger))
         else:
             open_[task] = compare(store, tasks[task], challenger, champion)
-    # the challenger is the best of several newcomers, chosen on the splits it is tested on: its p-value pays for each of them
+    # the challenger is the best of several newcomers, chosen on the splits it is tested on: its
+    # p-value pays for each of them
     for comparison in corrected([_for_choice(c, newcomers.get(task, 1)) for task, c in open_.items()]):
-        decision, reason = _decide(store, tasks, found, comparison, rules)
+        decision, reason = _decide(store, tasks, options, comparison, rules)
         a, b = comparison.a, comparison.b
         verdicts.append(Verdict(a.task, decision, reason, a, b, comparison))
     return sorted(verdicts, key=lambda v: v.task)
@@ -296,7 +304,7 @@ def _for_choice(comparison: Comparison, among: int) -> Comparison:
 def _decide(
     store: Store,
     tasks: Mapping[str, Task],
-    found: Mapping[str, Sequence[Candidate]],
+    options: Mapping[str, Sequence[Candidate]],
     comparison: Comparison,
     rules: Promotion,
 ) -> tuple[Decision, str]:
@@ -310,7 +318,7 @@ def _decide(
         return "keep", f"{said}: not significant at {rules.level:g}"
     family = tasks[comparison.a.task].card.family
     others = [t for t in tasks.values() if t.card.family == family and t.name != comparison.a.task]
-    objections = [o for other in others if (o := _objection(store, other, found[other.name], comparison, rules))]
+    objections = [o for other in others if (o := _objection(store, other, options[other.name], comparison, rules))]
     for decision in ("keep", "hold"):  # a proven loss weighs more than one that cannot be ruled out
         for kind, reason in objections:
             if kind == decision:
@@ -321,7 +329,9 @@ def _decide(
 def _objection(
     store: Store, other: Task, options: Sequence[Candidate], comparison: Comparison, rules: Promotion
 ) -> tuple[Decision, str] | None:
-    """Why another task of the family speaks against a promotion: non-inferiority is not shown there."""
+    """Why another task of the family speaks against a promotion: non-inferiority is not shown
+    there.
+    """
     new, old = (next((c for c in options if _alike(c, side)), None) for side in (comparison.a, comparison.b))
     if old is None:
         return None  # where the champion has no score, there is none to lose
@@ -343,7 +353,9 @@ def _objection(
 
 
 def _alike(a: Candidate, b: Candidate) -> bool:
-    """The same model and method on another task. The fingerprint of a corpus-bound model differs between tasks."""
+    """The same model and method on another task. The fingerprint of a corpus-bound model
+    differs between tasks.
+    """
     same = a.fingerprint == b.fingerprint or (a.corpus_bound and b.corpus_bound)
     return same and (a.model, a.method) == (b.model, b.method)
 

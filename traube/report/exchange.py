@@ -1,4 +1,6 @@
-"""MTEB's result files, written and read. What was read is kept apart: published rows stand beside measured ones, never among them."""
+"""MTEB's result files, written and read. What was read is kept apart: published rows stand beside
+measured ones, never among them.
+"""
 
 import gzip
 import json
@@ -11,8 +13,9 @@ import pandas as pd
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
-from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked, write_json, write_parquet
+from traube.methods import parse_method
 from traube.models import model_cards
 from traube.store import Store
 from traube.tasks.task import TaskCard
@@ -38,10 +41,11 @@ IMPORTED = "published.parquet"  # its name in homes that exist
 
 
 def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, folder: Path) -> list[Path]:
-    """Write `<org>__<model>/<revision>/<Task>.json` for every model and labelled task scored by a method.
+    """Write `<org>__<model>/<revision>/<Task>.json` for every model and labelled
+    task scored by a method.
 
-    MTEB knows one method; its own is mini-batch k-means on the vectors as they are. A revision that the hub does not know is the
-    model's fingerprint. Seeds are averaged, split by split.
+    MTEB knows one method; its own is mini-batch k-means on the vectors as they are. A revision that
+    the hub does not know is the model's fingerprint. Seeds are averaged, split by split.
 
     Returns
     -------
@@ -56,9 +60,8 @@ def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, fo
     cells = cells[cells["status"] == "done"]
     methods = cells["reducer"] + "/" + cells["clusterer"]
     if len(cells) and method not in set(methods):
-        raise TraubeError(
-            f"{unknown('scored method', method, set(methods))} (`traube run --method {method}` scores it)"
-        )
+        parse_method(method)  # a misspelt one is named as such
+        raise TraubeError(f"nothing is scored by {method}; `traube run --method {method}` scores it")
     cells = cells[methods == method]
     scores = store.scores(cells, [V_MEASURE, "ami/noise_as_cluster"]).merge(cells, on="cell_id")
     written = []
@@ -113,15 +116,18 @@ def _result(card: TaskCard, rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def import_mteb(store: Store, path: Path) -> pd.DataFrame:
-    """Read results in MTEB's form and keep them as published rows; rows of the same source are replaced.
+    """Read results in MTEB's form and keep them as published rows; rows of the same
+    source are replaced.
 
     Parameters
     ----------
-    path : a result file, a folder of them (`<org>__<model>/<revision>/<Task>.json`), or a `.jsonl` / `.jsonl.gz` of flat rows
+    path : a result file, a folder of them (`<org>__<model>/<revision>/<Task>.json`), or a
+        `.jsonl` / `.jsonl.gz` of flat rows
 
     Returns
     -------
-    DataFrame with IMPORTED_COLUMNS; scores in [0, 1]; `splits` is a list of each split's V-measure, empty where not given
+    DataFrame with IMPORTED_COLUMNS; scores in [0, 1]; `splits` is a list of each split's V-measure,
+    empty where not given
 
     Raises
     ------

@@ -20,11 +20,13 @@ from traube.tasks import get_source
 def explanations(
     store: Store, protocols: Mapping[str, Protocol], task: str, model: str, method: str | None = None
 ) -> list[dict[str, Any]]:
-    """The provenance of a task's and model's cells: those that count today or, if none does, the last ones that did.
+    """The provenance of a task's and model's cells: those that count today or, if none does,
+    the last ones that did.
 
     Returns
     -------
-    Per cell its record, `scores` (the mean over splits by level, in the leaderboard's metric) and `changed_since`, in words
+    Per cell its record, `scores` (the mean over splits by level, in the leaderboard's metric) and
+    `changed_since`, in words
 
     Raises
     ------

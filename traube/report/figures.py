@@ -22,7 +22,8 @@ VIRIDIS = (
 
 
 def heatmap(rows: pd.DataFrame) -> Markup:
-    """Mean score by method and model, x100, for one task, level and protocol; nothing if there is no score.
+    """Mean score by method and model, x100, for one task, level and protocol; nothing
+    if there is no score.
 
     Drawn here and not by matplotlib, which takes seconds for some thousand numbers.
 
@@ -79,12 +80,13 @@ def _cell(x: float, y: float, value: float, share: float) -> list[Markup]:
 
 
 def curves(trainings: pd.DataFrame) -> Markup:
-    """V-measure against epochs: a panel for each task and base model, a line for each method and recipe, the band from the lowest
-    seed to the highest, and the model as it was.
+    """V-measure against epochs: a panel for each task and base model, a line for each method and
+    recipe, the band from the lowest seed to the highest, and the model as it was.
 
     Parameters
     ----------
-    trainings : columns model, method, task, recipe, seed, epochs, epoch, v_measure (x100); epoch 0 is the model as it was
+    trainings : columns model, method, task, recipe, seed, epochs, epoch, v_measure (x100); epoch 0
+        is the model as it was
     """
     from matplotlib.figure import Figure
 
@@ -111,7 +113,8 @@ def curves(trainings: pd.DataFrame) -> Markup:
 
 
 def convergence(trainings: pd.DataFrame) -> Markup:
-    """Validation ARI against seconds of training, on a logarithmic axis: a panel for each task and base model, a line for each training.
+    """Validation ARI against seconds of training, on a logarithmic axis: a panel for each task and
+    base model, a line for each training.
 
     Parameters
     ----------

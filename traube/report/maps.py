@@ -1,4 +1,6 @@
-"""Maps of a split: its texts as UMAP placed them, one category highlighted; a page that needs no server."""
+"""Maps of a split: its texts as UMAP placed them, one category highlighted; a page
+that needs no server.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +49,7 @@ def kept_maps(store: Store, protocols: Mapping[str, Protocol], name: str, protoc
     cells = current_cells(store, protocols, [name])
     cells = cells[(cells["protocol"] == protocol) & (cells["reducer"] == "umap") & (cells["status"] == "done")]
     texts, ids = [task.texts[i] for i in split.rows], task.corpus["text_id"].to_numpy()[split.rows]
-    found = []
+    maps = []
     for model, rows in cells.groupby("model"):
         cell = rows.iloc[0]
         method = chosen.method(f"umap/{cell['clusterer']}")
@@ -55,8 +57,8 @@ def kept_maps(store: Store, protocols: Mapping[str, Protocol], name: str, protoc
             store, cell["fingerprint"], cell["numerics"]["model"], method, int(cell["seed"] or 0), ids
         )
         if path.exists():
-            found.append(Map(str(model), name, split.split, np.load(path), list(split.labels), texts))
-    return found
+            maps.append(Map(str(model), name, split.split, np.load(path), list(split.labels), texts))
+    return maps
 
 
 def page(maps: Sequence[Map], highlighted: str) -> str:

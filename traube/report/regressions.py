@@ -75,8 +75,9 @@ def regressions(
     Returns
     -------
     since : the date compared with; empty if there is none
-    changes : DataFrame with COLUMNS, one row for each task, protocol, model and method that is new, gone or made of other cells;
-        p is Holm-corrected over them, nan where there is nothing to pair
+    changes : DataFrame with COLUMNS, one row for each task, protocol, model and method
+        that is new, gone or made of other cells; p is Holm-corrected over them, nan where
+        there is nothing to pair
     """
     earlier = sorted(p.stem for p in _folder(store).glob("*.parquet") if p.stem < today)
     if not earlier:
@@ -116,7 +117,9 @@ def _ids(cells: pd.DataFrame | None) -> set[str]:
 def _scored(
     store: Store, protocols: Mapping[str, Protocol], groups: Mapping[Key, pd.DataFrame]
 ) -> dict[Key, tuple[str, Sample]]:
-    """The main metric of each group of cells, and their scores by it: read and put together all at once."""
+    """The main metric of each group of cells, and their scores by it: read and put
+    together all at once.
+    """
     if not groups:
         return {}
     cells = pd.concat([rows.assign(group=i) for i, rows in enumerate(groups.values())], ignore_index=True)
@@ -127,15 +130,17 @@ def _scored(
     is_there = is_first.groupby(scores["group"]).transform("any")
     scores = scores[is_first | (~is_there & (scores["metric"] == WITHOUT_LABELS))]
     seeded = (cells.groupby("group")["seed"].count() > 0).tolist()
-    found = samples_of(scores, scores["group"].to_numpy(), seeded)
+    group_rows = samples_of(scores, scores["group"].to_numpy(), seeded)
     metrics = scores.groupby("group")["metric"].first()
-    return {key: (metrics[i], found[i].sample) for i, key in enumerate(groups)}
+    return {key: (metrics[i], group_rows[i].sample) for i, key in enumerate(groups)}
 
 
 def _change(
     was: tuple[str, Sample] | None, now: tuple[str, Sample] | None, old: pd.DataFrame | None, new: pd.DataFrame | None
 ) -> dict[str, Any]:
-    """What a row says of scores before and now, made of cells `old` and `new`; None where there are none."""
+    """What a row says of scores before and now, made of cells `old` and `new`; None
+    where there are none.
+    """
     if was is None or now is None or old is None or new is None:
         metric, sample = was or now or ("", None)
         mean = sample.mean if sample else float("nan")

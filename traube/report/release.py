@@ -1,4 +1,6 @@
-"""What a release holds: the data as it was frozen, every score, and the metrics that DVC compares. Equal runs, equal bytes."""
+"""What a release holds: the data as it was frozen, every score, and the metrics that DVC compares.
+Equal runs, equal bytes.
+"""
 
 import json
 import shutil
@@ -33,7 +35,9 @@ def write_datasets(store: Store, tasks: Iterable[str], folder: Path) -> None:
 
 
 def write_scores(store: Store, params: Params, folder: Path) -> None:
-    """Every score of the benchmark's own tasks, models and protocol: one row per split, level, method, seed and metric."""
+    """Every score of the benchmark's own tasks, models and protocol: one row per split, level,
+    method, seed and metric.
+    """
     protocols = {params.protocol: params.chosen()}
     cells = _own(current_cells(store, protocols), params)
     scores = store.scores(cells).merge(
@@ -45,7 +49,9 @@ def write_scores(store: Store, params: Params, folder: Path) -> None:
 
 
 def write_metrics(store: Store, params: Params, folder: Path) -> None:
-    """The leaderboard as a table, and each model's best score by task and level for `dvc metrics diff`."""
+    """The leaderboard as a table, and each model's best score by task and level for
+    `dvc metrics diff`.
+    """
     protocols: Mapping[str, Protocol] = {params.protocol: params.chosen()}
     table = leaderboard(store, protocols=protocols)
     table = _own(table[table["status"] == "done"], params)
@@ -63,7 +69,9 @@ def write_metrics(store: Store, params: Params, folder: Path) -> None:
 
 
 def _own(table: pd.DataFrame, params: Params) -> pd.DataFrame:
-    """Rows of the tasks, models and protocol that params.yaml names: checkpoints of this machine are no part of a release."""
+    """Rows of the tasks, models and protocol that params.yaml names: checkpoints of this machine
+    are no part of a release.
+    """
     return table[
         table["task"].isin(params.tasks)
         & table["model"].isin(params.models)

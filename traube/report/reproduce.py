@@ -24,6 +24,12 @@ from traube.store import Store
 ROUNDING = 1e-9  # of a score: sums in another order
 PARITY = 1e-5  # of a vector, as 1 - cosine
 
+# Changes since then (`changed_since`) that begin so leave nothing that could be computed again.
+GONE = (
+    *("data version", "model fingerprint", "the model", "the task"),
+    *("clustering code", "computed by", "the card's"),
+)
+
 
 @dataclass(frozen=True)
 class Reproduction:
@@ -59,8 +65,9 @@ def reproduce(
 ) -> Reproduction:
     """Encode, reduce, cluster and score a cell again.
 
-    A network's vectors differ in the seventh digit with the texts that share a batch, and UMAP makes other layouts of that. So the
-    vectors that were clustered are clustered again, and must give the same; and the texts are encoded again, and must come near.
+    A network's vectors differ in the seventh digit with the texts that share a batch, and UMAP
+    makes other layouts of that. So the vectors that were clustered are clustered again, and must
+    give the same; and the texts are encoded again, and must come near.
 
     Parameters
     ----------
@@ -71,39 +78,51 @@ def reproduce(
     TraubeError
         If there is no such cell, it has no scores, or its data or weights are not those of then.
     """
-    cells = store.cells()
-    found = cells[cells["cell_id"].str.startswith(cell_id)]
-    if len(found) != 1:
-        if found.empty:
-            raise TraubeError(f"{unknown('cell', cell_id, cells['cell_id'])} (`traube explain` shows the ids of cells)")
-        raise TraubeError(f"{len(found)} cells begin with '{cell_id}': {', '.join(found['cell_id'].head(5))}")
-    record = found.iloc[0].to_dict()
-    if record["status"] != "done":
-        raise TraubeError(
-            f"cell {record['cell_id']} is {record['status']} ({record['reason']}): there is no score to compare with"
-        )
+    matching = _scored_cell(store, cell_id)
+    record = matching.iloc[0].to_dict()
     changed = changed_since(store, protocols, record)
-    gone = [
-        c
-        for c in changed
-        if c.startswith(
-            (
-                "data version",
-                "model fingerprint",
-                "the model",
-                "the task",
-                "clustering code",
-                "computed by",
-                "the card's",
-            )
-        )
-    ]
+    gone = [change for change in changed if change.startswith(GONE)]
     if gone:
         raise TraubeError(f"cell {record['cell_id']} cannot be computed again: {'; '.join(gone)}")
     protocol = protocols.get(record["protocol"])
     model = load_model(record["model"], precision=protocol.precision if protocol else None)
+    cell = _cell_of(record, protocol)
+    workbench = Workbench(store, cache)
+    task = workbench.task(record["task"])
+    with TemporaryDirectory(prefix="traube-") as name:
+        fresh = Workbench.at(Path(name))
+        new, old = fresh.vectors(task, model, progress), workbench.vectors(task, model)
+        deviation = _deviation(new.subset(task.scored).load(), old.subset(task.scored).load())
+        (result,) = cluster(task, old, [cell], fresh.store, progress)
+        if result.assignments is None:
+            raise TraubeError(f"cell {record['cell_id']}: {result.status}: {result.reason}")
+        clusters = result.assignments.assign(cell_id=record["cell_id"])
+        again = score(task, clusters, None if task.labelled else old, cell.split_set, progress)
+    before, _ = store.assignments(cell.task, record["cell_id"])
+    both, equal = _side_by_side(store.scores(matching), again), _same_clusters(before, clusters)
+    return Reproduction(record["cell_id"], both, equal, deviation, changed)
+
+
+def _scored_cell(store: Store, cell_id: str) -> pd.DataFrame:
+    """The one row of the cell whose id begins so; refuses a cell without scores."""
+    cells = store.cells()
+    matching = cells[cells["cell_id"].str.startswith(cell_id)]
+    if matching.empty:
+        raise TraubeError(f"{unknown('cell', cell_id, cells['cell_id'])} (`traube explain` shows the ids of cells)")
+    if len(matching) > 1:
+        raise TraubeError(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
+    record = matching.iloc[0]
+    if record["status"] != "done":
+        raise TraubeError(
+            f"cell {record['cell_id']} is {record['status']} ({record['reason']}): there is no score to compare with"
+        )
+    return matching
+
+
+def _cell_of(record: dict[str, Any], protocol: Protocol | None) -> Cell:
+    """The cell that a record is of."""
     params = record["params"]
-    cell = Cell(
+    return Cell(
         task=record["task"],
         family=record["family"],
         model=record["model"],
@@ -116,25 +135,20 @@ def reproduce(
         model_numerics=tuple(record["numerics"]["model"].items()),
         clusters=None if pd.isna(record["clusters"]) else int(record["clusters"]),
     )
-    workbench = Workbench(store, cache)
-    task = workbench.task(record["task"])
-    with TemporaryDirectory(prefix="traube-") as name:
-        fresh = Workbench.at(Path(name))
-        new, old = fresh.vectors(task, model, progress), workbench.vectors(task, model)
-        deviation = _deviation(new.subset(task.scored).load(), old.subset(task.scored).load())
-        (result,) = cluster(task, old, [cell], fresh.store, progress)
-        if result.assignments is None:
-            raise TraubeError(f"cell {record['cell_id']}: {result.status}: {result.reason}")
-        clusters = result.assignments.assign(cell_id=record["cell_id"])
-        again = score(task, clusters, None if task.labelled else old, cell.split_set, progress)
+
+
+def _side_by_side(stored: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
+    """DataFrame split, level, metric, stored, again; a score that only one of them has is kept."""
     keys = ["split", "level", "metric"]
-    stored = store.scores(found)[[*keys, "value"]].rename(columns={"value": "stored"})
-    both = stored.merge(again[[*keys, "value"]].rename(columns={"value": "again"}), on=keys, how="outer")
-    before, _ = store.assignments(cell.task, record["cell_id"])
+    stored = stored[[*keys, "value"]].rename(columns={"value": "stored"})
+    return stored.merge(again[[*keys, "value"]].rename(columns={"value": "again"}), on=keys, how="outer")
+
+
+def _same_clusters(before: pd.DataFrame, clusters: pd.DataFrame) -> bool:
+    """Whether every item is in the same cluster; an item that only one of them has is not."""
     items = ["split", "level", "item"]
     joined = before.merge(clusters, on=items, how="outer", suffixes=("", "_again"))
-    equal = bool((joined["cluster"] == joined["cluster_again"]).all())
-    return Reproduction(record["cell_id"], both, equal, deviation, changed)
+    return bool((joined["cluster"] == joined["cluster_again"]).all())
 
 
 def _deviation(a: Any, b: Any) -> float:

@@ -1,4 +1,6 @@
-"""The samples of a whole table, made at once: `Sample.of` for each group of thousands would take most of a leaderboard's time."""
+"""The samples of a whole table, made at once: `Sample.of` for each group of thousands would take
+most of a leaderboard's time.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +23,8 @@ class Row:
     Attributes
     ----------
     mean : over splits
-    sd : population standard deviation over splits, or over cells where there is one split; nan of one number
+    sd : population standard deviation over splits, or over cells where there is one
+        split; nan of one number
     cells : how many
     """
 
@@ -72,7 +75,8 @@ def _row(scores: pd.DataFrame, seeded: bool) -> Row:
 def _rows(block: Array, splits: Sequence[tuple[str, ...]], cells: Codes, seeded: NDArray[np.bool_]) -> Iterator[Row]:
     """Of groups that are grids of one shape, from [groups, seeds, splits, 1 + GROUPS].
 
-    Each reduction runs along the axis, and in the order, in which `_row` runs it: results are equal to the last digit.
+    Each reduction runs along the axis, and in the order, in which `_row` runs it: results are
+    equal to the last digit.
     """
     _, seeds, n, _ = block.shape
     values = block.mean(axis=1)
@@ -95,7 +99,9 @@ def _values(scores: pd.DataFrame) -> Array:
 
 
 def _shapes(starts: Codes, cells: Codes, splits: Codes) -> list[Shape | None]:
-    """(cells, splits) of each group whose rows are a grid: cell after cell, each with the same splits in the same order."""
+    """(cells, splits) of each group whose rows are a grid: cell after cell, each with the same
+    splits in the same order.
+    """
     shapes: list[Shape | None] = []
     for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         own, of_split = cells[first:end], splits[first:end]

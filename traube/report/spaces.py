@@ -1,4 +1,6 @@
-"""Splits as models place them: three principal components, a panel for each split and model; a page that needs no server."""
+"""Splits as models place them: three principal components, a panel for each split and model; a page
+that needs no server.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +34,9 @@ class Space:
 
 
 def page(spaces: Sequence[Space], title: str) -> str:
-    """An interactive page: a row a split, a column a model; coloured by label, hovering shows the text. All text is escaped."""
+    """An interactive page: a row a split, a column a model; coloured by label, hovering shows the
+    text. All text is escaped.
+    """
     import plotly.graph_objects as go
     from plotly.colors import qualitative
     from plotly.subplots import make_subplots

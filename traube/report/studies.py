@@ -31,7 +31,9 @@ def history(study: "optuna.Study") -> str:
 
 
 def importances(study: "optuna.Study") -> str:
-    """A page: how much of the scores' variance each value explains; two different trials are needed at least."""
+    """A page: how much of the scores' variance each value explains; two different trials
+    are needed at least.
+    """
     from optuna.visualization import plot_param_importances
 
     try:

@@ -39,29 +39,30 @@ def summary(
 ) -> pd.DataFrame:
     """One row per task, level, protocol, own choice or not, model and method.
 
-    `mean` is the unweighted mean over splits of the mean over seeds, `sd` the population standard deviation over splits, as in
-    the German benchmark (A.3), or over seeds where there is one split. `low` and `high` are the 95 % interval of the mean
-    (`traube.metrics.significance`).
+    `mean` is the unweighted mean over splits of the mean over seeds, `sd` the population standard
+    deviation over splits, as in the German benchmark (A.3), or over seeds where there is one split.
+    `low` and `high` are the 95 % interval of the mean (`traube.metrics.significance`).
 
-    Ranks are those of each model's best method. `rank_low` to `rank_high` are the places that the data allow: one place for
-    each model that is significantly better or worse (paired tests, Holm-corrected over the table's pairs). Models whose places
-    overlap are ties. The best method is chosen anew in each replicate of the interval and of the tests, so that its choice is
-    part of them. With one split and one seed, interval and places hold what the texts explain only, and `note` says so. Silhouettes
-    have no places: each model's is of its own vectors.
+    Ranks are those of each model's best method. `rank_low` to `rank_high` are the places that the
+    data allow: one place for each model that is significantly better or worse (paired tests,
+    Holm-corrected over the table's pairs). Models whose places overlap are ties. The best method is
+    chosen anew in each replicate of the interval and of the tests, so that its choice is part of
+    them. With one split and one seed, interval and places hold what the texts explain only, and
+    `note` says so. Silhouettes have no places: each model's is of its own vectors.
 
     Parameters
     ----------
-    cells, scores : as the store gives them, the scores with replicates; the cells' column `own_choice`, if there is one, is
-        that of `traube.benchmark.current`
+    cells, scores : as the store gives them, the scores with replicates; the cells' column
+        `own_choice`, if there is one, is that of `traube.benchmark.current`
     cards : by task; says the main metric
     metric : instead of the main metrics
     protocols : by name; their main metric goes before the card's
 
     Returns
     -------
-    DataFrame with COLUMNS; `best` marks the best method of each task, level, protocol and model. Rows of cells that are not
-    done have an empty level and a status with its reason. `seen` is for `leaderboard` to fill: whether the model was trained on
-    the task's texts.
+    DataFrame with COLUMNS; `best` marks the best method of each task, level, protocol and model.
+    Rows of cells that are not done have an empty level and a status with its reason. `seen` is for
+    `leaderboard` to fill: whether the model was trained on the task's texts.
     """
     if "own_choice" not in cells:
         cells = cells.assign(own_choice=False)
@@ -114,15 +115,15 @@ def _scored(
     rows = rows[is_wanted]
     codes, found_keys = pd.factorize(row_keys[is_wanted])
     groups = rows.groupby(codes)
-    found = samples_of(rows, codes, (groups["seed"].count() > 0).tolist())
-    samples = [row.sample for row in found]
+    group_rows = samples_of(rows, codes, (groups["seed"].count() > 0).tolist())
+    samples = [row.sample for row in group_rows]
     low, high = intervals(samples).T
     table = heads.iloc[found_keys // max(len(names), 1)].assign(
         **{"level": names[found_keys % max(len(names), 1)], "metric": groups["metric"].first().to_numpy()},
         **{"status": "done", "reason": "", "note": ["" if sample.complete else ONE_SEED for sample in samples]},
-        **{"mean": [row.mean for row in found], "sd": [row.sd for row in found], "low": low, "high": high},
-        **{"seeds": [row.cells for row in found], "splits": [len(sample.values) for sample in samples]},
-        **{"sample": range(len(found)), "created": groups["created"].max().to_numpy()},
+        **{"mean": [row.mean for row in group_rows], "sd": [row.sd for row in group_rows], "low": low, "high": high},
+        **{"seeds": [row.cells for row in group_rows], "splits": [len(sample.values) for sample in samples]},
+        **{"sample": range(len(group_rows)), "created": groups["created"].max().to_numpy()},
     )
     return table, samples
 
@@ -144,7 +145,9 @@ def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -
 
 
 def _chosen(samples: Sequence[Sample]) -> Sample:
-    """A model's best method, the choice being made in each replicate; those scored on other splits are left out of it."""
+    """A model's best method, the choice being made in each replicate; those scored on other
+    splits are left out of it.
+    """
     return best([sample for sample in samples if sample.splits == samples[0].splits])
 
 
@@ -178,7 +181,9 @@ def shown_name(row: Any) -> str:
 
 
 def shown_interval(row: Any) -> str:
-    """A score's 95 % interval x100 in a table, cut at the ends of the metric's scale; a dash where there is none."""
+    """A score's 95 % interval x100 in a table, cut at the ends of the metric's scale; a dash
+    where there is none.
+    """
     if pd.isna(row.low):
         return "-"
     least = -1.0 if row.metric.split("/")[0] in MAY_BE_NEGATIVE else 0.0
@@ -186,7 +191,9 @@ def shown_interval(row: Any) -> str:
 
 
 def places(row: Any) -> str:
-    """The rank interval of a leaderboard's row in words: `1`, `2-4`, or a dash where nothing can be said."""
+    """The rank interval of a leaderboard's row in words: `1`, `2-4`, or a dash where
+    nothing can be said.
+    """
     if pd.isna(row.rank_low):
         return "-"
     return f"{row.rank_low:.0f}" if row.rank_low == row.rank_high else f"{row.rank_low:.0f}-{row.rank_high:.0f}"
@@ -219,7 +226,8 @@ def leaderboard(
 
     Parameters
     ----------
-    unavailable : reason by task or model that is asked for and cannot be had; shown as rows of that status
+    unavailable : reason by task or model that is asked for and cannot be had; shown
+        as rows of that status
     """
     protocols = protocols or {}
     cells = current_cells(store, protocols, own_choice=True)

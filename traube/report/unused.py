@@ -1,8 +1,9 @@
 """What lies in a home and is used by nothing any more, and its removal; `traube clean`.
 
-Listed are vectors and matrices of models that are gone or were changed, reductions that no cell asked for needs, files of cells
-without a record, files that a crash left half written, and trainings that nobody went on with. Cells that are stored are never
-listed, unless outdated ones are asked for. Removing is safe while runs are at work: what is young or locked is left alone.
+Listed are vectors and matrices of models that are gone or were changed, reductions that no cell
+asked for needs, files of cells without a record, files that a crash left half written, and
+trainings that nobody went on with. Cells that are stored are never listed, unless outdated ones are
+asked for. Removing is safe while runs are at work: what is young or locked is left alone.
 """
 
 import re
@@ -62,13 +63,14 @@ def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
 
     Parameters
     ----------
-    outdated : also the cells that do not count today; those that the last nights remember stay, for their comparison
+    outdated : also the cells that do not count today; those that the last nights remember stay,
+        for their comparison
     """
     bench = Workbench.at(home)
     cells = current_cells(bench.store, params.protocols, own_choice=True)
     todo = plan(Request(params.tasks, wanted_models(params), params.protocol, params.chosen()), bench.store)
     missing = [cell for by_task in todo.missing.values() for group in by_task.values() for cell in group]
-    found = [
+    entries = [
         *_half_written(home),
         *_without_record(bench.store, {cell.cell_id for cell in missing}),
         *_vectors(bench, params),
@@ -79,7 +81,7 @@ def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
     ]
     # a cell's record before its tables: without it, it is none
     return sorted(
-        {entry.path: entry for entry in found}.values(), key=lambda e: (e.path.suffix != ".json", str(e.path))
+        {entry.path: entry for entry in entries}.values(), key=lambda e: (e.path.suffix != ".json", str(e.path))
     )
 
 
@@ -151,7 +153,9 @@ def _half_written(home: Path) -> Iterator[Unused]:
 
 
 def _without_record(store: Store, missing: set[str]) -> Iterator[Unused]:
-    """Tables of cells that neither count nor are missing: a run that was stopped scores what it had clustered."""
+    """Tables of cells that neither count nor are missing: a run that was stopped scores
+    what it had clustered.
+    """
     files = (
         path
         for kind in ("assignments", "scores")

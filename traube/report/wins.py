@@ -28,7 +28,7 @@ def split_scores(store: Store, protocols: Mapping[str, Protocol], tasks: list[st
     cells = current_cells(store, protocols, tasks)
     cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
-    found = []
+    tables = []
     for (task, name), rows in cells.groupby(["task", "protocol"]):
         card, protocol = store.card(str(task)), protocols.get(str(name))
         scores = store.scores(rows).merge(rows[["cell_id", "task", "protocol", "method", "model"]])
@@ -39,9 +39,9 @@ def split_scores(store: Store, protocols: Mapping[str, Protocol], tasks: list[st
             splits = store.task(card).test_splits(protocol.split_set if protocol else "default")
             shape = pd.DataFrame([(s.split, s.level, s.size, s.classes) for s in splits])
             values = values.merge(shape.set_axis(["split", "level", "size", "classes"], axis=1), on=["split", "level"])
-        found.append(values)
+        tables.append(values)
     columns = ["task", "protocol", "method", "model", "split", "level", "value", "size", "classes"]
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=columns)
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
 
 
 def wins(scores: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,6 @@
-"""The records of cells: where each number comes from. A record that is damaged or lacks a column is absent: its cell is missing."""
+"""The records of cells: where each number comes from. A record that is damaged or lacks a column is
+absent: its cell is missing.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,7 +47,8 @@ def table_of(records: Iterable[dict[str, Any] | None]) -> pd.DataFrame:
 
 
 def read_cells(results: Path, index: Path, tasks: Sequence[str]) -> pd.DataFrame:
-    """All cells of some tasks, by task and id. What a process has read and did not change is not read again.
+    """All cells of some tasks, by task and id. What a process has read and did not
+    change is not read again.
 
     Parameters
     ----------
@@ -65,18 +68,18 @@ def read_cells(results: Path, index: Path, tasks: Sequence[str]) -> pd.DataFrame
 
 def _records(folder: Path, index: Index, present: Mapping[str, Stamp]) -> Iterator[dict[str, Any] | None]:
     """The records of a folder by name: those that the index has, and those that have to be read."""
-    found: dict[str, dict[str, Any] | None] = {}
+    records: dict[str, dict[str, Any] | None] = {}
     objects: dict[str, Any] = {}
     for rows in index.read(present, ["record", *SHARED])[0]:
-        found |= _of_part(rows, objects)
-    absent = [name for name in present if name not in found]
+        records |= _of_part(rows, objects)
+    absent = [name for name in present if name not in records]
     for start in range(0, len(absent), PART):
         names = absent[start : start + PART]
         read = {name: record for name in names if (record := read_cell(folder / f"{name}{SUFFIX}"))}
         if len(absent) > FEW and read:
             index.add({"": _to_rows(read)}, {name: present[name] for name in read})
-        found |= read
-    return (found.get(name) for name in present)
+        records |= read
+    return (records.get(name) for name in present)
 
 
 def _to_rows(records: Mapping[str, dict[str, Any]]) -> pa.Table:

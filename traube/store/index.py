@@ -1,8 +1,9 @@
 """Many small files, read once: an index that is never the only copy.
 
-It consists of parts, parquet files that are written once and never changed. A part holds the rows of some hundred files and
-says what each file looked like when it was read (its stamp: time, size, place). The rows of a file count as long as it still
-looks the same. Parts that are damaged or hold mostly what no longer counts are removed; without any part, all is read anew.
+It consists of parts, parquet files that are written once and never changed. A part holds the rows
+of some hundred files and says what each file looked like when it was read (its stamp: time, size,
+place). The rows of a file count as long as it still looks the same. Parts that are damaged or hold
+mostly what no longer counts are removed; without any part, all is read anew.
 
 What the rows mean is not known here: see `traube.store.cells` and `traube.store.scores`.
 """
@@ -32,14 +33,16 @@ FEW = 100  # files that are read one by one at every reading, rather than writte
 
 
 def stamps(folder: Path, suffix: str) -> dict[str, Stamp]:
-    """The stamp of every file of a folder that ends with `suffix`, by its name without it; in order of names."""
-    found: dict[str, Stamp] = {}
+    """The stamp of every file of a folder that ends with `suffix`, by its name without
+    it; in order of names.
+    """
+    by_name: dict[str, Stamp] = {}
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(suffix) and not entry.name.startswith("."):
                 with suppress(FileNotFoundError):  # removed meanwhile
-                    found[entry.name.removesuffix(suffix)] = _stamp(entry.stat())
-    return dict(sorted(found.items()))
+                    by_name[entry.name.removesuffix(suffix)] = _stamp(entry.stat())
+    return dict(sorted(by_name.items()))
 
 
 def _stamp(status: os.stat_result) -> Stamp:
@@ -88,17 +91,17 @@ class Index:
     @cached_property
     def parts(self) -> list[Part]:
         """Those that can be read; others are removed."""
-        found = []
+        parts = []
         for path in sorted(self.folder.glob("*.parquet")):
             if path.name.startswith("."):
                 continue
             try:
-                found.append(Part.open(path))
+                parts.append(Part.open(path))
             except FileNotFoundError:  # removed meanwhile
                 continue
             except Exception:  # whatever a damaged file raises
                 _remove(path)
-        return found
+        return parts
 
     def read(
         self,
@@ -121,10 +124,10 @@ class Index:
         tables, and the names of the files that are in them
         """
         wanted = set(present) if asked is None else set(asked)
-        tables, found = [], set[str]()
+        tables, covered = [], set[str]()
         for part in self.parts:
             counting = {name for name, stamp in part.stamps.items() if present.get(name) == stamp}
-            names = (counting & wanted) - found
+            names = (counting & wanted) - covered
             if 2 * len(counting) < len(part.stamps):
                 _remove(part.path)
             elif names:
@@ -133,8 +136,8 @@ class Index:
                 except Exception:  # whatever a damaged file raises; its rows are read from where they come
                     _remove(part.path)
                     continue
-                found |= names
-        return tables, found
+                covered |= names
+        return tables, covered
 
     def add(self, tables: Mapping[str, pa.Table], read: Mapping[str, Stamp]) -> None:
         """Write a part. Where the folder cannot be written, nothing is kept.

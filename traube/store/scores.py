@@ -1,4 +1,6 @@
-"""The scores of cells: a file each, and an index of them, in which one metric's rows are read without the others."""
+"""The scores of cells: a file each, and an index of them, in which one metric's rows are
+read without the others.
+"""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -46,8 +48,8 @@ def read_scores(
         return _from_files(folder, cell_ids, wanted).select(list(columns))
     present = stamps(folder, SUFFIX)
     inner = [column for column in columns if column != "cell_id"]
-    tables, found = index.read(present, [*inner, ROW], wanted, cell_ids)
-    absent = [cell for cell in cell_ids if cell not in found]
+    tables, covered = index.read(present, [*inner, ROW], wanted, cell_ids)
+    absent = [cell for cell in cell_ids if cell not in covered]
     for start in range(0, len(absent), PART):
         cells = absent[start : start + PART]
         if len(absent) > FEW:

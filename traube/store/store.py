@@ -1,12 +1,15 @@
-"""Where results are kept: parquet tables below one folder, written whole, so that a crash leaves nothing half done.
+"""Where results are kept: parquet tables below one folder, written whole, so that a crash
+leaves nothing half done.
 
 ::
 
     tasks/<task>/{corpus,records,splits}.parquet, manifest.json    the frozen task
-    results/<task>/<cell>.{assignments,scores}.parquet, .json      a cell: predictions, metrics with replicates, provenance
+    results/<task>/<cell>.{assignments,scores}.parquet, .json      a cell: predictions, metrics with
+                                                                   replicates, provenance
     reductions/<id>.npy                                            reduced vectors of a split
     matrices/<task>/<fingerprint>.{npy,npz}                        vectors of corpus-bound models
-    index/{cells,scores}/<task>/*.parquet                          what was read of results/, kept together; may be deleted
+    index/{cells,scores}/<task>/*.parquet                          what was read of results/, kept
+                                                                   together; may be deleted
     tables/                                                        the leaderboard, rebuilt whole
 """
 
@@ -55,7 +58,9 @@ class Store:
         return self.folder / "tasks" / name
 
     def save_corpus(self, name: str, corpus: pd.DataFrame, records: pd.DataFrame, raw_version: str) -> str:
-        """Store a task's texts and the records that splits are drawn from; return the content hash of the corpus."""
+        """Store a task's texts and the records that splits are drawn from; return the
+        content hash of the corpus.
+        """
         # the task counts as absent until its splits are there too
         (self._task(name) / "manifest.json").unlink(missing_ok=True)
         write_parquet(self._task(name) / "records.parquet", records)
@@ -119,7 +124,9 @@ class Store:
         return self._result(task, cell_id, ".assignments.parquet").exists()
 
     def sound_assignments(self, task: str, cell_id: str) -> bool:
-        """Whether a cell's assignments are there and can be read; damaged ones are removed, to be made again."""
+        """Whether a cell's assignments are there and can be read; damaged ones are
+        removed, to be made again.
+        """
         try:
             self.assignments(task, cell_id)
         except TraubeError:
@@ -171,7 +178,8 @@ class Store:
     def scores(
         self, cells: pd.DataFrame, metrics: Iterable[str] | None = None, replicates: bool = False
     ) -> pd.DataFrame:
-        """Scores of the given cells that are done: cell_id, split, level, metric, value; and replicates if they are asked for.
+        """Scores of the given cells that are done: cell_id, split, level, metric, value; and
+        replicates if they are asked for.
 
         Raises
         ------

@@ -1,4 +1,5 @@
-"""Tasks: the data model (`task`), the registry of those that come with Traube, and the user's own cards.
+"""Tasks: the data model (`task`), the registry of those that come with Traube, and
+the user's own cards.
 
 How raw data becomes texts and splits belongs here; each raw format is a module in `readers/`. What
 is computed of a task does not.
@@ -87,15 +88,15 @@ def _card_readers() -> dict[str, Any]:
 
 def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
     """The sources of the cards, and the errors of those that are broken."""
-    found: dict[str, Source] = {}
+    by_name: dict[str, Source] = {}
     errors: dict[Path, TraubeError] = {}
     taken = set(_built_in())
     for path in task_files():
         try:
-            found[path.stem] = _read_card(path, taken | set(found))
+            by_name[path.stem] = _read_card(path, taken | set(by_name))
         except TraubeError as error:
             errors[path] = error
-    return found, errors
+    return by_name, errors
 
 
 def _read_card(path: Path, taken: set[str]) -> Source:

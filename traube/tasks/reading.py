@@ -56,7 +56,9 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def lines(path: Path) -> list[str]:
-    """The lines of a text file. Only line feeds end a line: texts may hold the other separators that Unicode knows."""
+    """The lines of a text file. Only line feeds end a line: texts may hold the other
+    separators that Unicode knows.
+    """
     return read_text(path).removesuffix("\n").replace("\r\n", "\n").split("\n")
 
 
@@ -191,7 +193,8 @@ def _from_parquet(path: Path) -> Rows:
 
 
 def as_text(value: Any, place: str, column: str) -> str | None:
-    """A value as text; None for null, NaN and the empty string. A whole number loses the `.0` that nulls give it.
+    """A value as text; None for null, NaN and the empty string. A whole number loses the
+    `.0` that nulls give it.
 
     Raises
     ------

@@ -21,7 +21,8 @@ class Source(ABC):
     ----------
     card : TaskCard
     version : raise it when the reader's output changes for the same raw data
-    has_training_splits : whether there are labelled splits to train on and to validate, besides those that are scored
+    has_training_splits : whether there are labelled splits to train on and to validate, besides
+        those that are scored
     """
 
     version = "1"
@@ -64,14 +65,18 @@ class Source(ABC):
         return []
 
     def raw_version(self) -> str:
-        """Content hash of the raw data and the reader: the same string means there is nothing to read again."""
+        """Content hash of the raw data and the reader: the same string means there is
+        nothing to read again.
+        """
         return digest(
             [type(self).__name__, self.version, self.card.model_dump(), [file_sha256(p) for p in self.files()]]
         )
 
     @abstractmethod
     def read(self) -> pd.DataFrame:
-        """The records, in raw order: `text`, labels per level and, where there are, `part` and `query` (its text)."""
+        """The records, in raw order: `text`, labels per level and, where there are, `part`
+        and `query` (its text).
+        """
 
     @abstractmethod
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -101,7 +106,9 @@ class Source(ABC):
 
 
 def whole(records: pd.DataFrame, levels: list[str]) -> pd.DataFrame:
-    """All records as a single split called `all`, once per level of labels; without levels, without labels."""
+    """All records as a single split called `all`, once per level of labels; without
+    levels, without labels.
+    """
     part = records.get("part", "test")
     if not levels:
         return make_split(records, "all", "none", part=part)

@@ -1,4 +1,6 @@
-"""Seeded drawing of splits: the same names, seed and number of records give the same splits on every machine."""
+"""Seeded drawing of splits: the same names, seed and number of records give the same
+splits on every machine.
+"""
 
 import numpy as np
 import pandas as pd
@@ -10,21 +12,25 @@ SEED = 42
 
 
 def generator(name: str, seed: int = SEED) -> np.random.Generator:
-    """Random numbers that depend on a name and a seed only: a new split leaves the others as they are."""
+    """Random numbers that depend on a name and a seed only: a new split leaves the others as they
+    are.
+    """
     return np.random.default_rng([seed, *name.encode()])
 
 
 def shuffled(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """The numbers 0 to n - 1 in random order.
 
-    Sorting uniform numbers, because NumPy may change how `permutation` and `choice` use the stream, and a benchmark's
-    splits must not change with them.
+    Sorting uniform numbers, because NumPy may change how `permutation` and `choice` use the stream,
+    and a benchmark's splits must not change with them.
     """
     return np.argsort(rng.random(n), kind="stable").astype(np.int64)
 
 
 def random_fraction(n: int, rng: np.random.Generator, low: float = 0.1, high: float = 1.0) -> NDArray[np.int64]:
-    """Between `low` and `high` (uniform) of the numbers 0 to n - 1, without replacement, in random order."""
+    """Between `low` and `high` (uniform) of the numbers 0 to n - 1, without
+    replacement, in random order.
+    """
     size = int(np.ceil(n * (low + (high - low) * rng.random())))
     return shuffled(n, rng)[:size]
 
@@ -32,7 +38,8 @@ def random_fraction(n: int, rng: np.random.Generator, low: float = 0.1, high: fl
 def random_fractions(
     records: pd.DataFrame, count: int, level: str, *, prefix: str, low: float = 0.1, seed: int = SEED
 ) -> list[pd.DataFrame]:
-    """Draw `count` splits `<prefix>_00`, `<prefix>_01`, ...: each a random share of the records, labelled by `level`.
+    """Draw `count` splits `<prefix>_00`, `<prefix>_01`, ...: each a random share of the records,
+    labelled by `level`.
 
     Parameters
     ----------
@@ -45,5 +52,7 @@ def random_fractions(
 
 
 def everything(records: pd.DataFrame, name: str, level: str, seed: int = SEED) -> pd.DataFrame:
-    """All records, shuffled, as one split: an order that follows the labels would favour order-sensitive clusterers."""
+    """All records, shuffled, as one split: an order that follows the labels would favour
+    order-sensitive clusterers.
+    """
     return make_split(records.iloc[shuffled(len(records), generator(name, seed))], name, level, label=level)

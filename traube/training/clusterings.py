@@ -4,7 +4,7 @@ clustering.
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -236,12 +236,7 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             prompt = prompt_of(network)
             # where the prompt's tokens are not pooled, pooling must know how many they are
             self.prompt_length = network.preprocess([texts[0]], prompt=prompt).get("prompt_length") if prompt else None
-            self.tokens = network.tokenizer(
-                [prompt + text for text in texts],
-                truncation=True,
-                max_length=network.max_seq_length,
-                return_attention_mask=False,
-            )["input_ids"]
+            self.tokens = _tokenised(network, [prompt + text for text in texts])
             self.lengths = np.array([max(1, len(t)) for t in self.tokens])
             self.below = self._below() if recipe.layers == 0 else None
 
@@ -258,39 +253,71 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
                 return self(np.array(rows, dtype=np.int64)).float().cpu().numpy()
 
         def _below(self) -> torch.Tensor:
-            """What the head is given, for all texts; kept for the next training of this process, as
-            in a study.
-            """
+            """What the head is given, for all texts."""
             if recipe.head == "none":
                 raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
-            key = (_state(list(network)[:-1]), network.max_seq_length, prompt_of(network), digest(list(texts)))
-            if key not in _KEPT:
-                network.eval()
-                with torch.no_grad():
-                    vectors = self._all(nn.Sequential(*list(network)[:-1]), np.arange(len(texts)))
-                _KEPT.clear()
-                _KEPT[key] = vectors
-            return _KEPT[key]
+            below = nn.Sequential(*list(network)[:-1])
+            return _kept_below(network, texts, lambda: self._all(below, np.arange(len(texts))))
 
         def _all(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
-            order = np.argsort(-self.lengths[rows], kind="stable")
-            blocks, start = [], 0
-            while start < len(order):  # the longest text of a batch, its first, says how many fit
-                size = max(1, budget // int(self.lengths[rows[order[start]]]))
-                blocks.append(self._batch(modules, rows[order[start : start + size]]))
-                start += size
-            return torch.cat(blocks)[np.argsort(order)]
+            batches = _batches_of_like_length(self.lengths[rows], budget)
+            vectors = torch.cat([self._batch(modules, rows[batch]) for batch in batches])
+            return vectors[np.argsort(np.concatenate(batches))]
 
         def _batch(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
-            ids = [torch.tensor(self.tokens[r]) for r in rows]
-            mask = nn.utils.rnn.pad_sequence([torch.ones_like(i) for i in ids], batch_first=True)
-            padded = nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=network.tokenizer.pad_token_id or 0)
-            features = {"input_ids": padded.to(network.device), "attention_mask": mask.to(network.device)}
+            features = _padded(network, [self.tokens[r] for r in rows])
             if self.prompt_length is not None:
                 features["prompt_length"] = self.prompt_length
             return modules(features)["sentence_embedding"]
 
     return TextEncoder()
+
+
+def _kept_below(network: Any, texts: Sequence[str], compute: Callable[[], Any]) -> Any:
+    """What is below the head, computed without gradients, and kept for the next training of this
+    process, as in a study.
+    """
+    import torch
+
+    key = (_state(list(network)[:-1]), network.max_seq_length, prompt_of(network), digest(list(texts)))
+    if key not in _KEPT:
+        network.eval()
+        with torch.no_grad():
+            vectors = compute()
+        _KEPT.clear()
+        _KEPT[key] = vectors
+    return _KEPT[key]
+
+
+def _tokenised(network: Any, texts: Sequence[str]) -> list[list[int]]:
+    """The numbers of each text's tokens, as many as the network takes."""
+    longest = network.max_seq_length
+    encoding = network.tokenizer(texts, truncation=True, max_length=longest, return_attention_mask=False)
+    return encoding["input_ids"]
+
+
+def _batches_of_like_length(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
+    """The positions of texts, the longest first, in batches that padding does not lift above
+    `budget` tokens; a text that is longer is a batch of its own.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    batches, start = [], 0
+    while start < len(order):  # the longest text of a batch, its first, says how many fit
+        size = max(1, budget // int(lengths[order[start]]))
+        batches.append(order[start : start + size])
+        start += size
+    return batches
+
+
+def _padded(network: Any, tokens: Sequence[list[int]]) -> dict[str, Any]:
+    """A batch as the network takes it: tokens and mask, on its device."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    ids = [torch.tensor(t) for t in tokens]
+    mask = pad_sequence([torch.ones_like(i) for i in ids], batch_first=True)
+    padded = pad_sequence(ids, batch_first=True, padding_value=network.tokenizer.pad_token_id or 0)
+    return {"input_ids": padded.to(network.device), "attention_mask": mask.to(network.device)}
 
 
 def _freeze(network: Any, layers: int | None) -> None:

@@ -1,1 +1,3 @@
-"""Estimators of our own, and wrapped ones, with scikit-learn conventions: they pass its checks. Imported when one is built."""
+"""Estimators of our own, and wrapped ones, with scikit-learn conventions: they pass its checks.
+Imported when one is built.
+"""

@@ -1,4 +1,6 @@
-"""Clusterers as scikit-learn estimators, with the defaults of protocol `paper` (German benchmark; ALGORITHMS A.3)."""
+"""Clusterers as scikit-learn estimators, with the defaults of protocol `paper` (German
+benchmark; ALGORITHMS A.3).
+"""
 
 import warnings
 from typing import Self, TypeAlias
@@ -18,10 +20,12 @@ Labels: TypeAlias = NDArray[np.int64]
 
 
 def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> Matrix:
-    """First centres [n_clusters, d] by greedy k-means++ (Arthur & Vassilvitskii 2007), as scikit-learn draws them.
+    """First centres [n_clusters, d] by greedy k-means++ (Arthur & Vassilvitskii 2007), as
+    scikit-learn draws them.
 
-    For dense float32 vectors scikit-learn widens all of them anew for every centre, two thirds of the time of a mini-batch
-    k-means. Here it is done once, at 8 bytes a number; mini-batch k-means starts from a sample, so that is little.
+    For dense float32 vectors scikit-learn widens all of them anew for every centre, two thirds of
+    the time of a mini-batch k-means. Here it is done once, at 8 bytes a number; mini-batch k-means
+    starts from a sample, so that is little.
     """
     from sklearn.cluster import kmeans_plusplus
 
@@ -53,9 +57,10 @@ def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -
 class Agglomerative(ClusterMixin, BaseEstimator):
     """Agglomerative clustering of dense or sparse vectors, as in scikit-learn.
 
-    scikit-learn computes the distances pair by pair, which takes several times as long; here they are matrix products.
-    A zero vector (a text without any known word) has no direction, and scikit-learn refuses it under the cosine: here all
-    zero vectors are alike, and orthogonal to everything else, by one more dimension for themselves.
+    scikit-learn computes the distances pair by pair, which takes several times as long; here they
+    are matrix products. A zero vector (a text without any known word) has no direction, and
+    scikit-learn refuses it under the cosine: here all zero vectors are alike, and orthogonal to
+    everything else, by one more dimension for themselves.
 
     Parameters
     ----------
@@ -70,7 +75,8 @@ class Agglomerative(ClusterMixin, BaseEstimator):
         self.metric = metric
 
     def fit(self, X: Matrix, y: None = None) -> Self:
-        """Fit on [n, d]; `labels_` is int64 [n]. Memory: 8 n^2 bytes, the distances and SciPy's copy of them.
+        """Fit on [n, d]; `labels_` is int64 [n]. Memory: 8 n^2 bytes, the distances and
+        SciPy's copy of them.
 
         Raises
         ------
@@ -84,7 +90,8 @@ class Agglomerative(ClusterMixin, BaseEstimator):
             raise ValueError(f"linkage 'ward' is defined for Euclidean distances, not for {self.metric!r}")
         merges = linkage(_condensed(_oriented(X) if self.metric == "cosine" else X, self.metric), self.linkage)
         n = len(merges) + 1
-        # the first n - k merges, also where heights are equal (SciPy's cut_tree takes two hundred times as long)
+        # the first n - k merges, also where heights are equal (SciPy's cut_tree takes two
+        # hundred times as long)
         cut = fcluster(merges, n - self.n_clusters - 1, "monocrit", monocrit=np.arange(n - 1, dtype=np.float64))
         self.labels_: Labels = cut.astype(np.int64) - 1
         return self
@@ -108,15 +115,16 @@ def _condensed(X: Matrix, metric: str) -> NDArray[np.float64]:
     from sklearn.metrics import pairwise_distances_chunked
 
     n = X.shape[0]
-    found = np.empty(n * (n - 1) // 2)
+    condensed = np.empty(n * (n - 1) // 2)
     filled = row = 0
-    # in double precision equal distances stay equal: word counts have many, and their order decides the merges
+    # in double precision equal distances stay equal: word counts have many, and their order
+    # decides the merges
     for block in pairwise_distances_chunked(X.astype(np.float64), metric=metric, working_memory=256):
         for distances in block:
             row += 1
-            found[filled : filled + n - row] = distances[row:]
+            condensed[filled : filled + n - row] = distances[row:]
             filled += n - row
-    return found
+    return condensed
 
 
 class AgglomerativeKnn(ClusterMixin, BaseEstimator):
@@ -141,17 +149,19 @@ class AgglomerativeKnn(ClusterMixin, BaseEstimator):
         graph = kneighbors_graph(X, min(self.n_neighbors, len(X) - 1))
         inner = AgglomerativeClustering(n_clusters=self.n_clusters, linkage="ward", connectivity=graph)
         with warnings.catch_warnings():
-            # scikit-learn then links the graph's parts at their nearest points, which is what we want.
+            # scikit-learn then links the graph's parts at their nearest points,
+            # which is what we want.
             warnings.filterwarnings("ignore", message="the number of connected components", category=UserWarning)
             self.labels_: Labels = inner.fit_predict(X).astype(np.int64)
         return self
 
 
 class DBStream(ClusterMixin, BaseEstimator):
-    """DBSTREAM (Hahsler & Bolaños 2016) by river: learn all points in their order, then assign all of them.
+    """DBSTREAM (Hahsler & Bolaños 2016) by river: learn all points in their order,
+    then assign all of them.
 
-    The radius is in the units of the coordinates. On coordinates of a small range, such as principal components of unit
-    vectors, the default of 1.0 holds everything in one cluster.
+    The radius is in the units of the coordinates. On coordinates of a small range, such as
+    principal components of unit vectors, the default of 1.0 holds everything in one cluster.
 
     Parameters
     ----------
@@ -169,8 +179,9 @@ class DBStream(ClusterMixin, BaseEstimator):
 
     Notes
     -----
-    The published DBSTREAM numbers of the German benchmark come from river 0.14, where several faults (river #1265,
-    #1324, #1730) left micro-clusters unmerged; a mended river cannot give the same.
+    The published DBSTREAM numbers of the German benchmark come from river 0.14, where
+    several faults (river #1265, #1324, #1730) left micro-clusters unmerged; a mended river
+    cannot give the same.
     """
 
     def __init__(
@@ -203,7 +214,9 @@ class DBStream(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X: Array) -> Labels:
-        """The nearest macro-cluster of each row, int64 [n]; -1 where no micro-cluster is heavy enough to make one."""
+        """The nearest macro-cluster of each row, int64 [n]; -1 where no micro-cluster is
+        heavy enough to make one.
+        """
         check_is_fitted(self)
         return self._nearest(validate_data(self, X, dtype=FLOATS, reset=False))
 

@@ -1,4 +1,6 @@
-"""Reducers as scikit-learn estimators, with the defaults of protocol `paper` (German benchmark; ALGORITHMS A.3)."""
+"""Reducers as scikit-learn estimators, with the defaults of protocol `paper` (German
+benchmark; ALGORITHMS A.3).
+"""
 
 import warnings
 from typing import Any, Self, TypeAlias
@@ -50,8 +52,8 @@ class Identity(_Reducer):
 class Pca(_Reducer):
     """Principal components of dense or sparse vectors.
 
-    Sparse vectors are centred implicitly (ARPACK), so the dense matrix is never built. There are never more components
-    than texts or dimensions: the result is [n, min(n_components, n, d)].
+    Sparse vectors are centred implicitly (ARPACK), so the dense matrix is never built. There are
+    never more components than texts or dimensions: the result is [n, min(n_components, n, d)].
 
     Parameters
     ----------
@@ -92,19 +94,20 @@ class Umap(_Reducer):
 
     Parameters
     ----------
-    n_components, n_neighbors, metric, min_dist, spread, n_epochs, init : as in umap-learn. Differences: the metric is
-        cosine, and `n_neighbors` is at most n - 1.
-    knn : "exact" computes the neighbours by brute force in scikit-learn; "approximate" leaves them to UMAP: exact ones
-        through a Python call for every pair of dense vectors below 4,096 texts (four fifths of a fit), NN-descent above,
-        whose compilation costs 20 s and more in each process. After "exact", new texts are placed at the weighted mean of
-        their nearest neighbours' places; after "approximate" UMAP places them itself.
+    n_components, n_neighbors, metric, min_dist, spread, n_epochs, init : as in umap-learn.
+        Differences: the metric is cosine, and `n_neighbors` is at most n - 1.
+    knn : "exact" computes the neighbours by brute force in scikit-learn; "approximate" leaves them
+        to UMAP: exact ones through a Python call for every pair of dense vectors below 4,096 texts
+        (four fifths of a fit), NN-descent above, whose compilation costs 20 s and more in each
+        process. After "exact", new texts are placed at the weighted mean of their nearest
+        neighbours' places; after "approximate" UMAP places them itself.
     random_state : with a seed UMAP is deterministic on one machine, and single-threaded
 
     Notes
     -----
-    The spectral start needs more than `n_components` + 1 texts. For fewer the start is random, which is also what UMAP
-    falls back to when its eigensolver fails. Below three texts there is no neighbourhood graph at all: they are put
-    in a row, one unit apart.
+    The spectral start needs more than `n_components` + 1 texts. For fewer the start is random,
+    which is also what UMAP falls back to when its eigensolver fails. Below three texts there is no
+    neighbourhood graph at all: they are put in a row, one unit apart.
     """
 
     def __init__(
@@ -178,7 +181,8 @@ class Umap(_Reducer):
         n = X.shape[0]
         exact = self.knn == "exact"
         too_few = self.init == "spectral" and n <= self.n_components + 1
-        # UMAP's own curve, in the precision of the layout: powers of single numbers take a fifth less of a whole fit
+        # UMAP's own curve, in the precision of the layout: powers of single numbers take a fifth
+        # less of a whole fit
         a, b = map(np.float32, find_ab_params(self.spread, self.min_dist))
         return UMAP(
             n_components=self.n_components,
@@ -198,7 +202,9 @@ class Umap(_Reducer):
 
 
 def _neighbours(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Array]:
-    """The k nearest of each row, itself among them: indices and distances [n, k]. Memory: blocks of 256 MB."""
+    """The k nearest of each row, itself among them: indices and distances [n, k].
+    Memory: blocks of 256 MB.
+    """
     from sklearn import config_context
     from sklearn.neighbors import NearestNeighbors
 
@@ -211,7 +217,8 @@ NEIGHBOURS = 15  # as in UMAP
 
 
 def among_neighbours(new: Matrix, old: Matrix, places: Matrix) -> Array:
-    """Places of new vectors [n, d], float32 [n, m]: the mean of their nearest neighbours' places, weighted by cosine.
+    """Places of new vectors [n, d], float32 [n, m]: the mean of their nearest neighbours'
+    places, weighted by cosine.
 
     Parameters
     ----------

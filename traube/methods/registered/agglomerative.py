@@ -1,4 +1,6 @@
-"""Agglomerative clustering: Ward's linkage, average linkage on two distances, and one that fits large corpora."""
+"""Agglomerative clustering: Ward's linkage, average linkage on two distances, and one
+that fits large corpora.
+"""
 
 from typing import Any
 

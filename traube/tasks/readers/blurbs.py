@@ -1,7 +1,8 @@
-"""Blurbs: German books by genre, from GermEval 2019 Task 1, drawn as the German benchmark draws them (section 2.2).
+"""Blurbs: German books by genre, from GermEval 2019 Task 1, drawn as the German benchmark
+draws them (section 2.2).
 
-`coarse` is a book's top genre, `fine` its second-level genre. A text is a title (`blurbs_s2s`), or a title and its blurb
-(`blurbs_p2p`); both tasks hold the same books in the same splits.
+`coarse` is a book's top genre, `fine` its second-level genre. A text is a title (`blurbs_s2s`), or
+a title and its blurb (`blurbs_p2p`); both tasks hold the same books in the same splits.
 """
 
 import html
@@ -33,7 +34,8 @@ UNLABELLED = "blurbs_test_nolabel.txt"
 DRAWN = 10  # splits by top genre, and as many by second-level genre
 TEXTS: dict[Kind, str] = {"s2s": "titles", "p2p": "titles with blurbs"}
 
-# The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are told by their names.
+# The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are
+# told by their names.
 BOOK = re.compile(r"<book\b[^>]*>(.*?)</book>", re.S)
 TOPIC = re.compile(r'<topic d="(\d)"[^>]*>(.*?)</topic>', re.S)
 
@@ -54,7 +56,9 @@ class Book:
 
 
 class Blurbs(Source):
-    """Titles, or titles and blurbs, of the books that have one top genre and one or two second-level genres."""
+    """Titles, or titles and blurbs, of the books that have one top genre and one or two
+    second-level genres.
+    """
 
     def __init__(self, card: TaskCard, kind: Kind) -> None:
         super().__init__(card)
@@ -66,8 +70,8 @@ class Blurbs(Source):
         return [p for p in paths if p.is_file()] or paths
 
     def read(self) -> pd.DataFrame:
-        found = [book for path in self.files() for book in books(path)]
-        return labelled(found).assign(text=lambda rows: rows["title"] if self.kind == "s2s" else rows["whole"])[
+        all_books = [book for path in self.files() for book in books(path)]
+        return labelled(all_books).assign(text=lambda rows: rows["title"] if self.kind == "s2s" else rows["whole"])[
             ["text", "coarse", "fine"]
         ]
 
@@ -79,7 +83,9 @@ class Blurbs(Source):
         return [b.title if self.kind == "s2s" else f"{b.title} {b.blurb}".strip() for b in books(path) if b.title]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Ten random shares by top genre, each top genre by second-level genre, and ten random shares by second-level genre."""
+        """Ten random shares by top genre, each top genre by second-level genre, and ten random
+        shares by second-level genre.
+        """
         coarse = random_fractions(records, DRAWN, "coarse", prefix="coarse")
         fine = random_fractions(records, DRAWN, "fine", prefix="fine")
         genres = records.groupby("coarse")["fine"].nunique()
@@ -99,8 +105,8 @@ def books(path: Path) -> Iterator[Book]:
         If a book has no end, no title or no body; names the file and the line.
     """
     text = read_text(path)
-    begun = [found.start() for found in re.finditer(r"<book\b", text)]
-    whole = {found.start(): found[1] for found in BOOK.finditer(text)}
+    begun = [match.start() for match in re.finditer(r"<book\b", text)]
+    whole = {match.start(): match[1] for match in BOOK.finditer(text)}
     for start in begun:
         if start not in whole or "<book " in whole[start]:
             raise TraubeError(f"{path}:{_line(text, start)}: the book that begins here has no </book>")
@@ -122,10 +128,10 @@ def _book(content: str) -> Book:
 
 
 def _field(content: str, name: str) -> str:
-    found = re.search(rf"<{name}>(.*?)</{name}>", content, re.S)
-    if not found:
+    match = re.search(rf"<{name}>(.*?)</{name}>", content, re.S)
+    if not match:
         raise ValueError(f"has no <{name}>")
-    return _clean(found[1])
+    return _clean(match[1])
 
 
 def _clean(text: str) -> str:
@@ -133,14 +139,15 @@ def _clean(text: str) -> str:
     return " ".join(html.unescape(text).replace("\xad", "").split())
 
 
-def labelled(found: list[Book]) -> pd.DataFrame:
-    """The books with one top genre and one or two second-level genres, of two the one that fewer books have.
+def labelled(all_books: list[Book]) -> pd.DataFrame:
+    """The books with one top genre and one or two second-level genres, of two the one
+    that fewer books have.
 
     Returns
     -------
     DataFrame title, whole (title and blurb), coarse, fine
     """
-    frequency = Counter(genre for book in found for genre in book.second)
+    frequency = Counter(genre for book in all_books for genre in book.second)
     rows = [
         (
             book.title,
@@ -148,7 +155,7 @@ def labelled(found: list[Book]) -> pd.DataFrame:
             book.top[0],
             min(book.second, key=lambda genre: (frequency[genre], genre)),
         )
-        for book in found
+        for book in all_books
         if len(book.top) == 1 and len(book.second) in (1, 2) and book.title
     ]
     return pd.DataFrame(rows, columns=["title", "whole", "coarse", "fine"])
@@ -171,6 +178,7 @@ def _card(kind: Kind) -> TaskCard:
         licence="CC BY-NC 4.0; texts (c) Verlagsgruppe Random House GmbH",
         citation="Wehrli et al. (KONVENS 2023); Remus et al., GermEval 2019 Task 1",
         source="https://www.inf.uni-hamburg.de/en/inst/ab/lt/resources/data/germeval-2019-hmc.html",
-        # Bounds, from a tenth of the smallest part, whose smallest genre has few books, to all parts.
+        # Bounds, from a tenth of the smallest part, whose smallest genre has few
+        # books, to all parts.
         declared=Declared(splits=28, rows=(2, 20_784), classes=(2, 93)),
     )

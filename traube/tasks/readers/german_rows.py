@@ -1,6 +1,8 @@
-"""The German benchmark's splits as its authors published them, in MTEB's form. The Reddit splits were never released.
+"""The German benchmark's splits as its authors published them, in MTEB's form. The Reddit splits
+were never released.
 
-They are tasks of their own, beside those drawn from raw data: the splits differ, and so do the numbers.
+They are tasks of their own, beside those drawn from raw data: the splits differ, and so do the
+numbers.
 """
 
 from dataclasses import dataclass

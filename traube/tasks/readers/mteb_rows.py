@@ -7,9 +7,11 @@ A card in `cards/` names a local file,
 or a data set of the Hugging Face hub, which is downloaded when it is first needed:
 
     dataset: slvnwhrl/blurbs-clustering-s2s
-    revision: 0123456789abcdef0123456789abcdef01234567    # optional; by default that of the first download
+    # optional; by default that of the first download
+    revision: 0123456789abcdef0123456789abcdef01234567
 
-Every field of `TaskCard` may be given too. Labels that are lists are levels: `level_0`, `level_1`, ...
+Every field of `TaskCard` may be given too. Labels that are lists are levels:
+`level_0`, `level_1`, ...
 """
 
 import json
@@ -85,10 +87,10 @@ class MtebRows(Source):
             raise Unavailable(
                 f"{self.where.dataset} is not on this machine; `traube run --task {self.name}` downloads it"
             )
-        found = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.where.part))
-        if not found:
+        files = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.where.part))
+        if not files:
             raise Unavailable(f"{self.where.dataset} has no file {self.where.part}*.jsonl, .jsonl.gz or .parquet")
-        return found
+        return files
 
     def missing(self) -> str | None:
         try:
@@ -119,7 +121,8 @@ class MtebRows(Source):
         return digest([super().raw_version(), self.where.model_dump()])
 
     def read(self) -> pd.DataFrame:
-        """A record per text: text, split and a column `level:<name>` per level, None where the text has no such level.
+        """A record per text: text, split and a column `level:<name>` per level, None where the
+        text has no such level.
 
         Raises
         ------
@@ -138,7 +141,9 @@ class MtebRows(Source):
         return pd.DataFrame(records, columns=["text", "split", *names], dtype="str")
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """One split per row and level; where labels are lists, without the texts that lack the level."""
+        """One split per row and level; where labels are lists, without the texts
+        that lack the level.
+        """
         names = [name for name in records if str(name).startswith("level:")]
         splits = []
         for split, group in records.groupby("split", sort=False):
@@ -158,15 +163,15 @@ def _sentences_and_labels(path: Path) -> list[tuple[str, list[Any], list[Any]]]:
             raise TraubeError(f"{path}: there is no column '{name}'; expected sentences and labels, found {there}")
     if not len(rows):
         raise TraubeError(f"{path}: there are no rows")
-    found = list(zip(rows.places, rows.columns["sentences"], rows.columns["labels"], strict=True))
-    for place, sentences, labels in found:
+    records = list(zip(rows.places, rows.columns["sentences"], rows.columns["labels"], strict=True))
+    for place, sentences, labels in records:
         if not isinstance(sentences, list) or not isinstance(labels, list):
             raise TraubeError(
                 f"{place}: sentences and labels must be lists; for one text per row use a card with `file`"
             )
         if len(sentences) != len(labels):
             raise TraubeError(f"{place}: {len(sentences)} sentences but {len(labels)} labels")
-    return found
+    return records
 
 
 def _levels(label: Any, depth: int, place: str) -> list[str | None]:

@@ -1,7 +1,9 @@
-"""20 Newsgroups by date, in blocks of fifty posts, as COB clusters them (Gupta, Kar & Dietz, RepL4NLP 2022, section 4.1).
+"""20 Newsgroups by date, in blocks of fifty posts, as COB clusters them (Gupta, Kar & Dietz,
+RepL4NLP 2022, section 4.1).
 
-Posts come in the order in which scikit-learn shuffles them; each part is cut into consecutive blocks, and the rest that fills no
-block is dropped. Of the training part the last fifth of the blocks is for validation.
+Posts come in the order in which scikit-learn shuffles them; each part is cut into consecutive
+blocks, and the rest that fills no block is dropped. Of the training part the last fifth of the
+blocks is for validation.
 """
 
 import tarfile
@@ -27,12 +29,14 @@ SHUFFLE = 42  # scikit-learn's, of which the paper speaks as random grouping
 
 
 class Newsgroups(Source):
-    """Posts without headers, footers and quotes; those of which nothing is left are dropped from their block.
+    """Posts without headers, footers and quotes; those of which nothing is left are
+    dropped from their block.
 
     Parameters
     ----------
-    shifted_labels : in validation and test, keep the first labels of a block instead of those of the posts that are left, as the
-        reference code does; from the first empty post on, labels are those of other posts
+    shifted_labels : in validation and test, keep the first labels of a block instead of those of
+        the posts that are left, as the reference code does; from the first empty post on, labels
+        are those of other posts
     """
 
     has_training_splits = True
@@ -78,7 +82,7 @@ class Newsgroups(Source):
         count = len(posts) // BLOCK
         if not count:
             raise TraubeError(f"{path}: 20news-bydate-{part} has {len(posts)} posts, fewer than a block of {BLOCK}")
-        found = []
+        blocks = []
         for i in range(count):
             held_out = part == "train" and i >= count - round(VALIDATION * count)
             block = posts[i * BLOCK : (i + 1) * BLOCK]
@@ -86,8 +90,8 @@ class Newsgroups(Source):
             if self.shifted_labels and (held_out or part == "test"):
                 kept = kept.assign(**{LEVEL: block[LEVEL].to_numpy()[: len(kept)]})
             name: Part = "validation" if held_out else part  # type: ignore[assignment]
-            found.append(kept.assign(split=f"{part}_{i:03d}", part=name))
-        return pd.concat(found, ignore_index=True)
+            blocks.append(kept.assign(split=f"{part}_{i:03d}", part=name))
+        return pd.concat(blocks, ignore_index=True)
 
 
 def _posts(path: Path, folder: Path) -> pd.DataFrame:
@@ -97,14 +101,14 @@ def _posts(path: Path, folder: Path) -> pd.DataFrame:
 
     if not folder.is_dir():
         raise TraubeError(f"{path}: there is no folder {folder.name} in it")
-    found: Any = load_files(str(folder), encoding="latin1")
+    bunch: Any = load_files(str(folder), encoding="latin1")
     texts = [
         twenty.strip_newsgroup_quoting(twenty.strip_newsgroup_footer(twenty.strip_newsgroup_header(text)))
-        for text in found.data
+        for text in bunch.data
     ]
     order = np.arange(len(texts))
     np.random.RandomState(SHUFFLE).shuffle(order)
-    posts = pd.DataFrame({"text": texts, LEVEL: [found.target_names[t] for t in found.target]})
+    posts = pd.DataFrame({"text": texts, LEVEL: [bunch.target_names[t] for t in bunch.target]})
     return posts.iloc[order].reset_index(drop=True)
 
 

@@ -1,9 +1,10 @@
 """Docstrings of Python packages that are installed with Traube: a benchmark that needs no download.
 
-A text is what a public module, class, method or function says of itself: its summary (`pydocs_s2s`) or all of it
-without the code examples (`pydocs_p2p`). `coarse` is its package, `fine` its public subpackage (`sklearn.cluster`).
-Both tasks hold the same records in the same order, so that short and long texts compare like for like. The packages'
-sources are parsed and never imported: reading is the same everywhere and runs no foreign code.
+A text is what a public module, class, method or function says of itself: its summary (`pydocs_s2s`)
+or all of it without the code examples (`pydocs_p2p`). `coarse` is its package, `fine` its public
+subpackage (`sklearn.cluster`). Both tasks hold the same records in the same order, so that short
+and long texts compare like for like. The packages' sources are parsed and never imported: reading
+is the same everywhere and runs no foreign code.
 
 A card in `cards/` makes another such task:
 
@@ -43,7 +44,8 @@ class Size:
     ----------
     packages : import names; a summary that occurs twice belongs to the first
     drawn, within : number of random splits per level, number of splits inside one package
-    subpackages, texts : keep the largest subpackages, and that many random texts, of each package; None for all
+    subpackages, texts : keep the largest subpackages, and that many random texts, of each
+        package; None for all
     """
 
     packages: tuple[str, ...]
@@ -53,7 +55,8 @@ class Size:
     texts: int | None = None
 
 
-# Quick to parse, and as many texts from each, so that the sizes hold for every version of these packages.
+# Quick to parse, and as many texts from each, so that the sizes hold for every version
+# of these packages.
 SMALL = Size(("sklearn", "scipy", "networkx", "matplotlib", "numpy", "pandas"), 3, 6, subpackages=6, texts=300)
 FULL = Size(
     (
@@ -102,7 +105,8 @@ CODE = (
         r" *\n(( *|\1 +[^\n]*)(\n|\Z))*",
         re.M | re.I,
     ),
-    # What is indented below a paragraph that ends with `::`, but not a formula or a note (`.. math::`).
+    # What is indented below a paragraph that ends with `::`, but not a formula or a
+    # note (`.. math::`).
     re.compile(r"^(?P<kept>(?! *\.\. )[^\n]*::) *\n( *\n)+(?P<indent> +)\S[^\n]*((\n *)*\n(?P=indent)[^\n]*)*", re.M),
     re.compile(r"^ *>>>.*?(?=\n *\n|\Z)", re.M | re.S),
 )
@@ -110,7 +114,9 @@ RULE = re.compile(r"^ *([-=~^*+])\1{2,} *$", re.M)
 
 
 class PydocsCard(TaskCard):
-    """The card of a task of docstrings: its `size` says how many packages, texts and splits it holds."""
+    """The card of a task of docstrings: its `size` says how many packages, texts and splits it
+    holds.
+    """
 
     pydocs: Kind = Field(description="s2s for summaries, p2p for whole docstrings")
     size: SizeName = Field("small", description="small for a demo, full for benchmarks")
@@ -174,7 +180,9 @@ class Pydocs(Source):
         return records.assign(text=records[self.kind])[["text", "coarse", "fine"]]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Random shares labelled by package and by subpackage, and the largest packages labelled by subpackage."""
+        """Random shares labelled by package and by subpackage, and the largest packages
+        labelled by subpackage.
+        """
         coarse = random_fractions(records, self.size.drawn, "coarse", prefix="coarse")
         fine = random_fractions(records, self.size.drawn, "fine", prefix="fine")
         packages = records.groupby("coarse", sort=False)["fine"].agg(["size", "nunique"])
@@ -188,7 +196,9 @@ class Pydocs(Source):
 
 @lru_cache(maxsize=2)  # parsing takes seconds and two tasks share it
 def docstrings(size: Size) -> pd.DataFrame:
-    """The records of a size: coarse, fine, s2s (the summary) and p2p (the prose), in package and file order."""
+    """The records of a size: coarse, fine, s2s (the summary) and p2p (the prose), in
+    package and file order.
+    """
     records = [record for package in size.packages for record in _records(package)]
     frame = pd.DataFrame(records, columns=["coarse", "fine", "s2s", "p2p"])
     frame = frame.drop_duplicates("s2s").drop_duplicates("p2p")
@@ -234,7 +244,9 @@ def _root(package: str) -> Path:
 
 
 def _is_public(package: str, parts: tuple[str, ...]) -> bool:
-    """Whether a file belongs to the public API; `cluster/_kmeans.py` does: its names are exported by `cluster`."""
+    """Whether a file belongs to the public API; `cluster/_kmeans.py` does: its names are
+    exported by `cluster`.
+    """
     *folders, file = parts
     private = [part for part in folders or [file] if part.startswith("_") and part != "__init__.py"]
     foreign = file.startswith("test_") or FOREIGN.intersection(parts)
@@ -242,7 +254,9 @@ def _is_public(package: str, parts: tuple[str, ...]) -> bool:
 
 
 def _docstrings_of(path: Path) -> Iterator[str]:
-    """The docstrings of a file's public names; none of a file that is a template or of another Python."""
+    """The docstrings of a file's public names; none of a file that is a template or of another
+    Python.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about escapes in other people's strings
         try:
@@ -266,7 +280,9 @@ def _public_nodes(parent: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | 
 
 
 def summary(docstring: str) -> str:
-    """The first paragraph in one line, without a signature before it and field lists or sections after it."""
+    """The first paragraph in one line, without a signature before it and field lists
+    or sections after it.
+    """
     head = AFTER_SUMMARY.split(f"\n{docstring}", maxsplit=1)[0]
     paragraphs = (" ".join(p.split()) for p in re.split(r"\n\s*\n", head))
     return next((p for p in paragraphs if p and not SIGNATURE.match(p)), "")
@@ -275,7 +291,7 @@ def summary(docstring: str) -> str:
 def prose(docstring: str) -> str:
     """The whole docstring in one line, without examples, code and rules."""
     for code in CODE:
-        docstring = code.sub(lambda found: found.groupdict().get("kept", "") + "\n", docstring)
+        docstring = code.sub(lambda match: match.groupdict().get("kept", "") + "\n", docstring)
     return " ".join(RULE.sub("", docstring).split())
 
 

@@ -1,12 +1,14 @@
 """Reddit: German submissions by subreddit, as the German benchmark draws them (section 2.2).
 
-The authors published ids, not texts. Everybody fetches the texts with credentials of their own, as Reddit's terms ask, and
-keeps them to themselves: `traube run --task reddit_s2s` does it, with REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET in the
-environment. What was fetched stays, so that a stopped download goes on where it was.
+The authors published ids, not texts. Everybody fetches the texts with credentials of their own, as
+Reddit's terms ask, and keeps them to themselves: `traube run --task reddit_s2s` does it, with
+REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET in the environment. What was fetched stays, so that a
+stopped download goes on where it was.
 
-The tasks called `..._paper` hold the defects of the authors' scripts: a link's pattern that swallows what lies between two
-links of a line, submissions without a text dropped from P2P, and each split's subreddits drawn from the order that the split
-before left. (Their rows were shuffled without a seed: that order cannot be had again.)
+The tasks called `..._paper` hold the defects of the authors' scripts: a link's pattern that
+swallows what lies between two links of a line, submissions without a text dropped from P2P, and
+each split's subreddits drawn from the order that the split before left. (Their rows were shuffled
+without a seed: that order cannot be had again.)
 """
 
 import json
@@ -179,8 +181,8 @@ class Api:
                     self._log_in(session)
                     answer = session.get(self.info_url, params=asked, timeout=60)
                 answer.raise_for_status()
-                found = [child["data"] for child in answer.json()["data"]["children"]]
-                yield batch, {post["id"]: post for post in found}
+                posts = [child["data"] for child in answer.json()["data"]["children"]]
+                yield batch, {post["id"]: post for post in posts}
                 self._keep_to_the_rate(answer.headers)
         except (requests.RequestException, KeyError, ValueError) as error:
             raise Unavailable(f"Reddit cannot be asked: {error}; what was fetched is kept, run again") from None
@@ -205,9 +207,9 @@ def download(path: Path, api: Api) -> None:
     with locked(path.with_suffix(".download")):
         _cut_broken_end(path)
         here = _fetched(path)
-        for batch, found in api.submissions([i for i in _ids() if i not in here]):
+        for batch, posts in api.submissions([i for i in _ids() if i not in here]):
             for submission in batch:
-                post = found.get(submission, {})
+                post = posts.get(submission, {})
                 kept = {name: post.get(name) or "" for name in ("title", "selftext", "subreddit")} if post else {}
                 append_line(path, json.dumps({"id": submission, **kept}, ensure_ascii=False))
 
@@ -235,15 +237,15 @@ def _fetched(path: Path) -> dict[str, dict[str, Any]]:
     """What is in the file, by id."""
     if not path.is_file():
         return {}
-    found = {}
+    posts = {}
     # the last piece is empty, or was being written when the download was stopped
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
         try:
             post = json.loads(line)
-            found[post["id"]] = post
+            posts[post["id"]] = post
         except (ValueError, TypeError, KeyError):
             raise TraubeError(f"{path}:{number}: no submission; remove the line, and it is fetched again") from None
-    return found
+    return posts
 
 
 def sources() -> list[Source]:

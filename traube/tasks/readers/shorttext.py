@@ -1,7 +1,7 @@
 """The eight short-text collections of the AECL paper. Each is one clustering problem.
 
-GoogleNews-T and -S are titles and snippets of the same news, but not row by row: each lost another row of -TS. They are
-three tasks, and nothing here joins them.
+GoogleNews-T and -S are titles and snippets of the same news, but not row by row: each lost another
+row of -TS. They are three tasks, and nothing here joins them.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ class Collection:
 
     Attributes
     ----------
-    aecl : csv with the columns label, text0, text1 (text1 is the paper's augmentation, which is not read)
+    aecl : csv with the columns label, text0, text1 (text1 is the paper's
+        augmentation, which is not read)
     tabbed : lines of label, tab, text
     paired : a file of texts and a file of labels, line by line
     """
@@ -52,8 +53,8 @@ class Collection:
         return [tuple(map(plain_or_gzipped, form)) for form in forms if form]
 
     def origin(self) -> str:
-        found = {AECL: self.aecl, RAKIB: self.tabbed, STC2: self.paired}
-        return " or ".join(site for site, name in found.items() if name)
+        names = {AECL: self.aecl, RAKIB: self.tabbed, STC2: self.paired}
+        return " or ".join(site for site, name in names.items() if name)
 
 
 COLLECTIONS = {

@@ -1,13 +1,13 @@
 """The user's own data: a table, and a card in `cards/` that says which column is what.
 
-    file: tickets.csv          # relative to the card's folder; csv, tsv, jsonl (all three also .gz) or parquet
+    file: tickets.csv          # relative to the card's folder; csv, tsv, jsonl or parquet
     text: body
     labels: [area, team]       # optional: one column, or a list of columns, each a level
     split: month               # optional
     query: question            # optional: a text that all texts of a split answer
 
-The task's name is the card's. Every field of `TaskCard` may be given too, and `part` (a column of train / validation /
-test) and `separator`.
+The task's name is the card's. Every field of `TaskCard` may be given too, and `part` (a column of
+train / validation / test) and `separator`. All formats but parquet may be gzipped (`.gz`).
 """
 
 from collections.abc import Iterator
@@ -81,12 +81,14 @@ class Table(Source):
         return digest([super().raw_version(), self.table.model_dump()])
 
     def read(self) -> pd.DataFrame:
-        """Text, and a column `level:<name>` per level: a user's column may have any name, also one of ours.
+        """Text, and a column `level:<name>` per level: a user's column may have any
+        name, also one of ours.
 
         Raises
         ------
         TraubeError
-            If the file cannot be read, has no rows, lacks a column or has a value that cannot be used.
+            If the file cannot be read, has no rows, lacks a column or has a value
+            that cannot be used.
         """
         rows = read_rows(self.files()[0], self.table.separator)
         if not len(rows):

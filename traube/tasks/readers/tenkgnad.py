@@ -1,7 +1,8 @@
-"""10kGNAD: articles of the Austrian newspaper Der Standard in nine categories, as the German benchmark draws them.
+"""10kGNAD: articles of the Austrian newspaper Der Standard in nine categories, as the German
+benchmark draws them.
 
-The csv files of 10kGNAD hold sub-headline and body, and no titles. The One Million Posts corpus, from which they were made,
-has them: where its database is there, both tasks are read from it.
+The csv files of 10kGNAD hold sub-headline and body, and no titles. The One Million Posts corpus,
+from which they were made, has them: where its database is there, both tasks are read from it.
 """
 
 import sqlite3
@@ -28,14 +29,18 @@ ARTICLES = "SELECT Path, Title, Body FROM Articles WHERE Path LIKE 'Newsroom/%' 
 
 
 class TenKGnad(Source):
-    """The title of each article, or title, sub-headline and body; from the csv files the latter two."""
+    """The title of each article, or title, sub-headline and body; from the csv files the latter
+    two.
+    """
 
     def __init__(self, card: TaskCard, kind: Kind) -> None:
         super().__init__(card)
         self.kind = kind
 
     def files(self) -> list[Path]:
-        """The database; without it, for whole articles, the csv parts that are there: samples can be drawn from either alone."""
+        """The database; without it, for whole articles, the csv parts that are there: samples can
+        be drawn from either alone.
+        """
         database = raw() / "one_million_posts" / "corpus.sqlite3"
         csv = [plain_or_gzipped(raw() / "10kgnad" / part) for part in PARTS]
         there = [p for p in csv if p.is_file()]
@@ -50,8 +55,8 @@ class TenKGnad(Source):
         if files[0].suffix == ".sqlite3":
             rows = articles(files[0])
             return rows.assign(text=rows["title"] if self.kind == "s2s" else rows["whole"])[["text", "category"]]
-        found = [row for path in files for _, row in csv_rows(path, separator=";", quote="'", width=2)]
-        return pd.DataFrame(found, columns=["category", "text"])[["text", "category"]]
+        records = [row for path in files for _, row in csv_rows(path, separator=";", quote="'", width=2)]
+        return pd.DataFrame(records, columns=["category", "text"])[["text", "category"]]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Ten random samples of at least a tenth of the articles."""
@@ -59,7 +64,8 @@ class TenKGnad(Source):
 
 
 def articles(path: Path) -> pd.DataFrame:
-    """The articles of the One Million Posts database that have a title and a text, in the nine categories.
+    """The articles of the One Million Posts database that have a title and a text, in
+    the nine categories.
 
     Returns
     -------
@@ -75,12 +81,12 @@ def articles(path: Path) -> pd.DataFrame:
             rows = database.execute(ARTICLES).fetchall()
     except sqlite3.Error as error:
         raise TraubeError(f"{path}: not the database of the One Million Posts corpus ({error})") from None
-    found = []
+    kept = []
     for place, title, body in rows:
         category, title, text = place.split("/")[1], " ".join((title or "").split()), _text_of(body or "")
         if category in CATEGORIES and title and text:
-            found.append((title, f"{title} {text}", category))
-    return pd.DataFrame(found, columns=["title", "whole", "category"]).drop_duplicates(ignore_index=True)
+            kept.append((title, f"{title} {text}", category))
+    return pd.DataFrame(kept, columns=["title", "whole", "category"]).drop_duplicates(ignore_index=True)
 
 
 class _Text(HTMLParser):

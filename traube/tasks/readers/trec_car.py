@@ -1,9 +1,11 @@
 """TREC Complex Answer Retrieval: the passages of a Wikipedia article, grouped by its sections.
 
-A split is an article. At level `coarse` a passage's label is its top section, at level `fine` the whole path of sections; passages
-before the first section are a group of their own. Articles with fewer than two groups are no clustering problem and are left out.
+A split is an article. At level `coarse` a passage's label is its top section, at level `fine` the
+whole path of sections; passages before the first section are a group of their own. Articles with
+fewer than two groups are no clustering problem and are left out.
 
-Files are read in both published forms: articles (CBOR, releases 1.4 to 2.x), or paragraphs with their hierarchical qrels.
+Files are read in both published forms: articles (CBOR, releases 1.4 to 2.x), or paragraphs with
+their hierarchical qrels.
 """
 
 import gzip
@@ -52,8 +54,8 @@ class Passage:
 
 
 class TrecCar(Source):
-    """Benchmark Y1 of TREC CAR as COB uses it: articles of train.v2.0 with 30, 35 or 40 passages to train on, 25 of benchmarkY1-train
-    to validate, benchmarkY1-test to score.
+    """Benchmark Y1 of TREC CAR as COB uses it: articles of train.v2.0 with 30, 35 or 40 passages to
+    train on, 25 of benchmarkY1-train to validate, benchmarkY1-test to score.
 
     The training articles are optional: without them the task can be scored, not trained on.
     """
@@ -73,16 +75,17 @@ class TrecCar(Source):
         return {"train": train, "validation": _first(("benchmarkY1-train", "train.pages.cbor"))}
 
     def read(self) -> pd.DataFrame:
-        found = [passages(self.files()[0]).assign(part="test")]
-        # an article of several files is tested, or else validated: the training files are of the same Wikipedia
+        tables = [passages(self.files()[0]).assign(part="test")]
+        # an article of several files is tested, or else validated: the training files are of
+        # the same Wikipedia
         parts: tuple[Part, ...] = ("validation", "train")
         for part in parts:
             path = self._optional()[part]
             if path.is_file():
-                seen = {page for earlier in found for page in earlier["page"].unique()}
+                seen = {page for earlier in tables for page in earlier["page"].unique()}
                 articles = passages(path)
-                found.append(_chosen(articles[~articles["page"].isin(seen)], part, self.level).assign(part=part))
-        return _clusterable(pd.concat(found, ignore_index=True), self.level)
+                tables.append(_chosen(articles[~articles["page"].isin(seen)], part, self.level).assign(part=part))
+        return _clusterable(pd.concat(tables, ignore_index=True), self.level)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """A split for each article."""
@@ -94,23 +97,26 @@ class TrecCar(Source):
 
 
 class Test200(TrecCar):
-    """The 200 articles that TREC CAR published as a sample, with parts drawn at random: half to train on, an eighth to validate."""
+    """The 200 articles that TREC CAR published as a sample, with parts drawn at random: half to
+    train on, an eighth to validate.
+    """
 
     def files(self) -> list[Path]:
         return [_first(("test200", "train.test200.cbor"))]
 
     def read(self) -> pd.DataFrame:
-        found = _clusterable(passages(self.files()[0]), self.level)
-        pages = found["page"].unique()
+        records = _clusterable(passages(self.files()[0]), self.level)
+        pages = records["page"].unique()
         parts: dict[str, str] = {}
         order = [pages[i] for i in shuffled(len(pages), generator("test200"))]
         for part, share in TEST200_SHARES.items():
             parts |= dict.fromkeys(order[len(parts) : len(parts) + round(share * len(pages))], part)
-        return found.assign(part=found["page"].map(parts).fillna("test"))
+        return records.assign(part=records["page"].map(parts).fillna("test"))
 
 
 def passages(path: Path) -> pd.DataFrame:
-    """The passages of a file of articles; or of a file of paragraphs, whose sections the qrels beside it tell.
+    """The passages of a file of articles; or of a file of paragraphs, whose sections the
+    qrels beside it tell.
 
     Returns
     -------
@@ -123,10 +129,10 @@ def passages(path: Path) -> pd.DataFrame:
     """
     name = path.name.removesuffix(".gz")
     if name.endswith("paragraphs.cbor") or name.endswith(".paragraphs"):
-        found = _judged(path)
+        all_passages = _judged(path)
     else:
-        found = [passage for page in _objects(path) for passage in _passages(page, path)]
-    rows = [(p.page, *_labels(p.sections), p.text) for p in found if p.text.strip()]
+        all_passages = [passage for page in _objects(path) for passage in _passages(page, path)]
+    rows = [(p.page, *_labels(p.sections), p.text) for p in all_passages if p.text.strip()]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -136,7 +142,8 @@ def _labels(sections: tuple[str, ...]) -> tuple[str, str]:
 
 
 def qrels(path: Path) -> pd.DataFrame:
-    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`), paragraph (its id), sections.
+    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`),
+    paragraph (its id), sections.
 
     Raises
     ------
@@ -171,12 +178,15 @@ def _judged(path: Path) -> list[Passage]:
 
 
 def _objects(path: Path) -> Iterator[Any]:
-    """The articles or paragraphs of a file. Releases from 1.6 on begin with a header, after which comes one open-ended list."""
+    """The articles or paragraphs of a file. Releases from 1.6 on begin with a header, after which
+    comes one open-ended list.
+    """
     import cbor2
 
     with _opened(path) as file:
         try:
-            # what cannot seek is read no further than each object needs: the end of the list can be seen before it is read
+            # what cannot seek is read no further than each object needs: the end of the list can be
+            # seen before it is read
             forward: Any = SimpleNamespace(read=file.read, readable=file.readable, seekable=lambda: False)
             decoder = cbor2.CBORDecoder(forward)
             while file.peek(1)[:1] not in (b"", BREAK):
@@ -219,17 +229,17 @@ def _paragraph(paragraph: Any, path: Path) -> tuple[str, str]:
         raise TraubeError(f"{path}: a paragraph is not in the form of TREC CAR ({error})") from None
 
 
-def _chosen(found: pd.DataFrame, part: Part, level: Level) -> pd.DataFrame:
+def _chosen(records: pd.DataFrame, part: Part, level: Level) -> pd.DataFrame:
     if part == "train":  # of both levels the same articles
-        found = _clusterable(found, "coarse")
-        return found[found.groupby("page")["text"].transform("size").isin(SIZES)]
-    pages = _clusterable(found, level)["page"].unique()
+        records = _clusterable(records, "coarse")
+        return records[records.groupby("page")["text"].transform("size").isin(SIZES)]
+    pages = _clusterable(records, level)["page"].unique()
     kept = {pages[i] for i in shuffled(len(pages), generator("benchmarkY1-train"))[:VALIDATION_PAGES]}
-    return found[found["page"].isin(kept)]
+    return records[records["page"].isin(kept)]
 
 
-def _clusterable(found: pd.DataFrame, level: Level) -> pd.DataFrame:
-    return found[found.groupby("page")[level].transform("nunique") >= 2].reset_index(drop=True)
+def _clusterable(records: pd.DataFrame, level: Level) -> pd.DataFrame:
+    return records[records.groupby("page")[level].transform("nunique") >= 2].reset_index(drop=True)
 
 
 def _first(*places: tuple[str, str]) -> Path:
@@ -238,8 +248,8 @@ def _first(*places: tuple[str, str]) -> Path:
 
 def _there(*candidates: Path) -> Path:
     """The first that is there, plain or gzipped; else the first."""
-    found = [plain_or_gzipped(path) for path in candidates]
-    return next((path for path in found if path.is_file()), candidates[0])
+    paths = [plain_or_gzipped(path) for path in candidates]
+    return next((path for path in paths if path.is_file()), candidates[0])
 
 
 def sources() -> list[Source]:
