@@ -1,0 +1,477 @@
+"""What is lost when things go wrong: processes killed at random moments, several writers, flipped
+bytes in every kind of file, full disks.
+
+Each campaign works on small homes of its own, made from templates, and compares what is stored at
+the end with what an undisturbed run stores. A table says how often something was tried, and how
+often results were *lost* (fewer than undisturbed), *doubled*, or *wrong* (another number, and nothing
+that says so), a home was *dead* (the next command fails), a process was *late* (more than three
+seconds to end, or another exit code than that of its signal), or somebody saw a *traceback*. Ends
+with status 1 if anything was.
+
+Full disks need the right to mount a file system (root on Linux); without it they are skipped, and
+the table says so.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+
+from traube.foundation.errors import TraubeError
+from traube.store import Store
+
+PROJECT = Path(__file__).resolve().parents[1]
+SECONDS_TO_END = 3.0
+TOPICS = {
+    "fruit": "apple pear plum cherry grape peach quince fig melon berry",
+    "tools": "hammer saw drill wrench chisel plane file clamp anvil screw",
+    "birds": "owl robin swift crane heron stork finch raven eagle wren",
+}
+PARAMS = """
+protocol: small
+tasks: [words, others]
+models: [bow, lsa]
+protocols:
+  small:
+    reducers: [none, pca]
+    clusterers: [minibatch_kmeans, agglomerative]
+    seeds: [42, 1]
+"""
+BASE = "tiny"  # a checkpoint, which trainings start from
+TRAINING = ["train", "wwm", "words", "-m", BASE, "--set", "epochs=30", "--set", "batch=4"]
+FAULTS = ("lost", "doubled", "wrong", "dead", "late", "traceback")
+
+
+@dataclass
+class Campaign:
+    """How often something was tried, and what came of it."""
+
+    what: str
+    tried: int = 0
+    faults: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FAULTS, 0))
+    notes: list[str] = field(default_factory=list)
+
+    def blame(self, fault: str, note: str) -> None:
+        self.faults[fault] += 1
+        self.notes.append(f"{fault}: {note}")
+        print(f"  {self.what}: {fault}: {note}", file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class World:
+    """A home with its cards, checkpoints and params, below one folder."""
+
+    folder: Path
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    def environment(self) -> dict[str, str]:
+        own = {
+            "TRAUBE_HOME": str(self.home),
+            "TRAUBE_CARDS": str(self.folder / "cards"),
+            "TRAUBE_CHECKPOINTS": str(self.folder / "checkpoints"),
+            "TRAUBE_PARAMS": str(self.folder / "params.yaml"),
+        }
+        kept = {k: v for k, v in os.environ.items() if k not in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI")}
+        return {**kept, **own, "PYTHONPATH": str(PROJECT)}
+
+    def start(self, *command: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "cli", *command],
+            cwd=PROJECT,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *command: str) -> tuple[int, str]:
+        """Exit code and output of a command; output alone is not judged."""
+        process = self.start(*command)
+        try:
+            output, _ = process.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return -1, f"hangs: {process.communicate()[0]}"
+        return process.returncode, output
+
+    def copy(self, folder: Path) -> "World":
+        """The same world elsewhere. Nothing in a home names the folder it lies in but MLflow's
+        artifacts, which are not looked at.
+        """
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.folder, folder, symlinks=True)
+        return World(folder)
+
+    def results(self) -> pd.DataFrame:
+        """Every score that is stored, by what it is of."""
+        store = Store(self.home / "store")
+        cells = store.cells()
+        keys = ["task", "model", "reducer", "clusterer", "seed", "protocol"]
+        cells["seed"] = cells["seed"].astype(float)  # an empty table has no types
+        scores = store.scores(cells).merge(cells[["cell_id", *keys]], on="cell_id").drop(columns="cell_id")
+        return scores.sort_values([*keys, "split", "level", "metric"]).reset_index(drop=True)
+
+
+def make_world(folder: Path) -> World:
+    """Two tasks, a tiny encoder, and params; no home yet."""
+    (folder / "cards").mkdir(parents=True)
+    (folder / "params.yaml").write_text(PARAMS)
+    rng = random.Random(0)
+    for name, rows in (("words", 60), ("others", 45)):
+        texts = [
+            (" ".join(rng.choices(words.split(), k=5)) + f" {i}", topic)
+            for i in range(rows // 3)
+            for topic, words in TOPICS.items()
+        ]
+        table = pd.DataFrame(texts, columns=["text", "topic"])
+        table.to_csv(folder / "cards" / f"{name}.csv", index=False)
+        (folder / "cards" / f"{name}.yaml").write_text(f"file: {name}.csv\ntext: text\nlabels: topic\n")
+    make_encoder(folder / "checkpoints" / BASE)
+    return World(folder)
+
+
+def make_encoder(folder: Path) -> None:
+    """A tiny encoder with a head for masked words."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *" ".join(TOPICS.values()).split()]
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=64,
+    )  # fmt: skip
+    BertForMaskedLM(config).save_pretrained(folder)
+    BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}).save_pretrained(folder)
+
+
+# kills
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A command that is killed again and again until it has come to its end.
+
+    Attributes
+    ----------
+    template : the world it begins in
+    seconds : how long it takes undisturbed
+    """
+
+    name: str
+    command: tuple[str, ...]
+    template: World
+    seconds: float
+    prepare: Callable[[World], object] = lambda world: None
+
+
+def kills(
+    victims: list[Victim], number: int, rng: random.Random, folder: Path, wanted: pd.DataFrame, no_scores: pd.DataFrame
+) -> list[Campaign]:
+    """Kill each victim's command, on and on, and look at the home when it has come to its end."""
+    campaigns = {victim.name: Campaign(f"kill {victim.name}") for victim in victims}
+    done, turn = 0, 0
+    while done < number:
+        victim = victims[turn % len(victims)]
+        turn += 1
+        world = victim.template.copy(folder / "victim")
+        victim.prepare(world)
+        done += _chain(victim, campaigns[victim.name], world, rng, no_scores if victim.name == "init" else wanted)
+        print(f"  {done} of {number} kills", file=sys.stderr, flush=True)
+    return list(campaigns.values())
+
+
+def _chain(victim: Victim, campaign: Campaign, world: World, rng: random.Random, wanted: pd.DataFrame) -> int:
+    """Kill a command up to six times, then let it end. Returns the number of kills."""
+    numbers, before = [], campaign.tried
+    for _ in range(6):
+        number = rng.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT))
+        process = world.start(*victim.command)
+        time.sleep(rng.uniform(0.0, 1.05 * victim.seconds))
+        if process.poll() is not None:
+            process.communicate()
+            break
+        numbers.append(number)
+        _kill(process, number, campaign)
+    code, output = world.run(*victim.command)
+    if code:
+        campaign.blame("dead", f"after {[n.name for n in numbers]}: {output[-300:]}")
+        return campaign.tried - before
+    _judge(campaign, world, wanted, f"after {[n.name for n in numbers]}")
+    _judge_runs(campaign, world, signal.SIGKILL not in numbers)
+    return campaign.tried - before
+
+
+def _kill(process: "subprocess.Popen[str]", number: signal.Signals, campaign: Campaign) -> None:
+    campaign.tried += 1
+    began = time.monotonic()
+    os.killpg(process.pid, number)
+    try:
+        output, _ = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        campaign.blame("late", f"{number.name}: it did not end within a minute: {process.communicate()[0][-200:]}")
+        return
+    if number == signal.SIGKILL:
+        return
+    seconds = time.monotonic() - began
+    if seconds > SECONDS_TO_END or process.returncode not in (0, 128 + number):
+        campaign.blame("late", f"{number.name}: {seconds:.1f} s, exit code {process.returncode}: {output[-300:]}")
+    if "Traceback" in output:
+        campaign.blame("traceback", f"{number.name}: {output[-300:]}")
+
+
+def _judge(campaign: Campaign, world: World, wanted: pd.DataFrame, note: str) -> None:
+    """Compare what is stored with what an undisturbed run stores."""
+    stored = world.results()
+    keys = [column for column in stored.columns if column != "value"]
+    if stored.duplicated(keys).any():
+        campaign.blame("doubled", note)
+    both = wanted.merge(stored.drop_duplicates(keys), on=keys, how="left", suffixes=("", "_stored"))
+    if both["value_stored"].isna().any():
+        campaign.blame("lost", f"{int(both['value_stored'].isna().sum())} scores {note}")
+    if (both["value"] != both["value_stored"])[both["value_stored"].notna()].any():
+        campaign.blame("wrong", note)
+
+
+def _judge_runs(campaign: Campaign, world: World, no_failures: bool) -> None:
+    """No run of Dagster's is left open; one that was stopped by hand is no failure."""
+    with closing(sqlite3.connect(world.home / "dagster" / "history" / "runs.db")) as database:
+        states = [row[0] for row in database.execute("SELECT status FROM runs")]
+    left = {"NOT_STARTED", "STARTING", "STARTED", "CANCELING"} & set(states)
+    if left or (no_failures and "FAILURE" in states):
+        campaign.blame("wrong", f"runs of Dagster's that are {sorted({*left, *({'FAILURE'} & set(states))})}")
+
+
+# several writers
+
+
+def writers(
+    template: World, rounds: int, folder: Path, wanted: pd.DataFrame, rng: random.Random, where: str
+) -> Campaign:
+    """Two to four runs at once, in one home."""
+    campaign = Campaign(f"2 to 4 writers at once, {where}")
+    for _ in range(rounds):
+        world, number = template.copy(folder / "writers"), rng.randint(2, 4)
+        processes = [world.start("run") for _ in range(number)]
+        campaign.tried += number
+        for process in processes:
+            output, _ = process.communicate(timeout=600)
+            if process.returncode:
+                campaign.blame("dead", f"{number} writers: {output[-400:]}")
+            if "Traceback" in output:
+                campaign.blame("traceback", output[-400:])
+        _judge(campaign, world, wanted, f"{number} writers")
+    return campaign
+
+
+# flipped bytes
+
+
+def flips(template: World, number: int, folder: Path, wanted: pd.DataFrame, rng: random.Random) -> list[Campaign]:
+    """Damage one file of a finished home and read: what is read is right, or is said to be missing.
+    Each kind of file once: run then, which makes anew what is missing.
+    """
+    world = template.copy(folder / "flips")
+    os.environ.update(world.environment())
+    kinds: dict[str, list[Path]] = {}
+    for path in sorted(p for p in (world.home / "store").rglob("*") if p.is_file() and p.suffix != ".lock"):
+        kinds.setdefault(_kind(path, world.home), []).append(path)
+    campaigns = {kind: Campaign(f"damage {kind}") for kind in kinds}
+    for i in range(number):
+        kind = list(kinds)[i % len(kinds)]
+        path = rng.choice(kinds[kind])
+        whole, state = path.read_bytes(), path.stat()
+        how = _damage(path, whole, rng)
+        campaigns[kind].tried += 1
+        _read(campaigns[kind], world, wanted, f"{path.name}: {how}")
+        path.unlink(missing_ok=True)
+        path.write_bytes(whole)
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    for kind, campaign in campaigns.items():
+        world = template.copy(folder / "heals")
+        path = world.folder / rng.choice(kinds[kind]).relative_to(folder / "flips")
+        how = _damage(path, path.read_bytes(), rng)
+        if kind.startswith(("reductions", "matrices")):  # they are read when a cell is missing
+            for record in world.home.glob("store/results/*/*.json"):
+                record.unlink()
+            for table in world.home.glob("store/results/*/*.parquet"):
+                table.unlink()
+        campaign.tried += 1
+        code, output = world.run("run")
+        if code:
+            campaign.blame("dead", f"{path.name}, {how}: {output[-300:]}")
+            continue
+        _judge(campaign, world, wanted, f"run after {path.name}: {how}")
+    return list(campaigns.values())
+
+
+def _kind(path: Path, home: Path) -> str:
+    parts = path.relative_to(home / "store").parts
+    return f"{parts[0]}/*{''.join(path.suffixes) or path.name}" if parts[0] != "tasks" else f"tasks/{path.name}"
+
+
+def _damage(path: Path, whole: bytes, rng: random.Random) -> str:
+    """Damage a file in one of four ways, and say in which."""
+    data, at = bytearray(whole), rng.randrange(len(whole))
+    how = rng.choice(("a flipped bit", "zeros", "random bytes", "cut off"))
+    length = rng.randint(1, 64)
+    if how == "a flipped bit":
+        data[at] ^= 1 << rng.randrange(8)
+    elif how == "zeros":
+        data[at : at + length] = bytes(len(data[at : at + length]))
+    elif how == "random bytes":
+        data[at : at + length] = rng.randbytes(len(data[at : at + length]))
+    else:
+        data = data[:at]
+    path.write_bytes(bytes(data))
+    return f"{how} at {at} of {len(whole)}"
+
+
+def _read(campaign: Campaign, world: World, wanted: pd.DataFrame, note: str) -> None:
+    """Read as `traube run` and `traube leaderboard` do: the plan, then the scores of what counts."""
+    from traube.benchmark.params import load_params
+    from traube.benchmark.plan import Request, plan, wanted_models
+    from traube.report.tables import leaderboard, tables_are_current
+
+    params, store = load_params(), Store(world.home / "store")
+    request = Request(params.tasks, wanted_models(params), params.protocol, params.chosen())
+    try:
+        todo = plan(request, store)
+        said = bool(todo.count or todo.unread) or not tables_are_current(store)
+        leaderboard(store, protocols=params.protocols)
+        stored = world.results()
+    except TraubeError:
+        return  # it says what is damaged; whether `run` mends it is seen below
+    except Exception as error:
+        campaign.blame("traceback", f"{note}: {type(error).__name__}: {error}")
+        return
+    keys = [column for column in stored.columns if column != "value"]
+    both = wanted.merge(stored, on=keys, how="left", suffixes=("", "_stored"))
+    if (both["value"] != both["value_stored"])[both["value_stored"].notna()].any() or len(stored) > len(wanted):
+        campaign.blame("wrong", note)
+    elif both["value_stored"].isna().any() and not said:
+        campaign.blame("lost", f"{note}; nothing says so")
+
+
+# full disks
+
+
+def full_disks(template: World, levels: int, folder: Path, wanted: pd.DataFrame) -> Campaign:
+    """Start in a home that lies on a disk of 0 to 5 MiB; then give it room."""
+    campaign = Campaign("full disk")
+    home = template.copy(folder / "full").home
+    for level in range(levels):
+        kilobytes = 64 + round(level * 5 * 1024 / levels)
+        if subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(home)], check=False
+        ).returncode:
+            campaign.notes.append("skipped: no right to mount a file system")
+            return campaign
+        try:
+            _on_small_disk(campaign, World(folder / "full"), f"{kilobytes} KiB", wanted)
+        finally:
+            subprocess.run(["umount", "-l", str(home)], check=False)
+    return campaign
+
+
+def _on_small_disk(campaign: Campaign, world: World, note: str, wanted: pd.DataFrame) -> None:
+    for command in ("init", "run", "leaderboard"):
+        code, output = world.run(command)
+        campaign.tried += 1
+        if "Traceback" in output or code not in (0, 1):
+            campaign.blame("traceback", f"{command} with {note}: {output[-300:]}")
+        if code == 1 and "disk is full" not in output:
+            campaign.blame("wrong", f"{command} with {note} does not say that the disk is full: {output[-300:]}")
+    subprocess.run(["mount", "-o", "remount,size=500m", str(world.home)], check=True)
+    code, output = world.run("run")
+    if code:
+        campaign.blame("dead", f"{note}: {output[-300:]}")
+        return
+    _judge(campaign, world, wanted, note)
+
+
+# all of it
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--writers", type=int, default=10, help="rounds of two to four writers")
+    parser.add_argument("--flips", type=int, default=500)
+    parser.add_argument("--levels", type=int, default=20, help="full disks, from 0 to 5 MiB of room")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="victims of kills, by name with commas between; default: all")
+    arguments = parser.parse_args()
+    with TemporaryDirectory(prefix="faults-") as temporary:
+        campaigns = campaign_of(Path(temporary), arguments)
+    rows = [{"what": c.what, "tried": c.tried, **c.faults} for c in campaigns]
+    print(f"seed {arguments.seed}\n\n{pd.DataFrame(rows).to_markdown(index=False)}\n")
+    for campaign in campaigns:
+        for note in dict.fromkeys(campaign.notes):
+            print(f"- {campaign.what}: {note}")
+    return int(any(any(c.faults.values()) for c in campaigns))
+
+
+def campaign_of(folder: Path, asked: argparse.Namespace) -> list[Campaign]:
+    """All campaigns that are asked for, in a folder of their own."""
+    rng = random.Random(asked.seed)
+    empty = make_world(folder / "empty")
+    ready = empty.copy(folder / "ready")
+    seconds = {"init": _timed(ready, "init")}
+    done = ready.copy(folder / "done")
+    seconds["run"] = _timed(done, "run")
+    wanted = done.results()
+    trained = done.copy(folder / "trained")
+    seconds["train"] = _timed(trained, *TRAINING) if asked.kills else 0.0
+    seconds["publish"] = _timed(_without_tables(done.copy(folder / "published")), "run")
+    no_scores = wanted.iloc[:0]
+    victims = [
+        Victim("init", ("init",), empty, seconds["init"]),
+        Victim("first run", ("run",), empty, seconds["run"]),
+        Victim("run", ("run",), ready, seconds["run"]),
+        Victim("publish", ("run",), done, seconds["publish"], _without_tables),
+        Victim("train", tuple(TRAINING), done, seconds["train"]),
+    ]
+    chosen = [v for v in victims if not asked.only or v.name in asked.only.split(",")]
+    campaigns = kills(chosen, asked.kills, rng, folder, wanted, no_scores) if asked.kills else []
+    if asked.writers:
+        campaigns += [
+            writers(empty, asked.writers // 2, folder, wanted, rng, "a first start"),
+            writers(ready, asked.writers - asked.writers // 2, folder, wanted, rng, "a home that is made"),
+        ]
+    campaigns += flips(done, asked.flips, folder, wanted, rng) if asked.flips else []
+    return [*campaigns, *([full_disks(empty, asked.levels, folder, wanted)] if asked.levels else [])]
+
+
+def _timed(world: World, *command: str) -> float:
+    began = time.monotonic()
+    code, output = world.run(*command)
+    if code:
+        raise SystemExit(f"undisturbed, traube {' '.join(command)} ends with {code}: {output}")
+    return time.monotonic() - began
+
+
+def _without_tables(world: World) -> World:
+    (world.home / "store" / "tables" / "published.json").unlink(missing_ok=True)
+    return world
+
+
+if __name__ == "__main__":
+    sys.exit(main())
