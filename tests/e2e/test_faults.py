@@ -1,0 +1,20 @@
+"""A short campaign of faults: kills, several writers, damaged files, a full disk. The long one is
+`benchmarks/faults.py`.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+from traube.foundation import paths
+
+SHORT = ["--kills", "6", "--only", "first run,run,publish", "--writers", "2", "--flips", "60", "--levels", "2"]
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_a_short_campaign_loses_nothing() -> None:
+    command = [sys.executable, str(paths.PROJECT / "benchmarks" / "faults.py"), *SHORT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
