@@ -1,6 +1,5 @@
 """From cells and scores to the leaderboard."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation import paths
-from traube.foundation.files import digest
+from traube.foundation.files import digest, file_sha256, read_json
 from traube.metrics.significance import CONFIDENCE, ONE_SEED, Sample, best, holm, intervals, p_values
 from traube.models.checkpoints import trained_on
 from traube.report.samples import samples_of
@@ -192,6 +191,7 @@ def places(row: Any) -> str:
     return f"{row.rank_low:.0f}" if row.rank_low == row.rank_high else f"{row.rank_low:.0f}-{row.rank_high:.0f}"
 
 
+NAME, CSV = "leaderboard.parquet", "leaderboard.csv"
 REBUILT = "published.json"  # its name in homes that exist
 
 
@@ -203,10 +203,13 @@ def state(store: Store) -> str:
 
 def tables_are_current(store: Store) -> bool:
     """Whether leaderboard, registry and report were made of what is stored now."""
-    try:
-        return bool(json.loads(store.table(REBUILT).read_text())["state"] == state(store))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return False
+    published = read_json(store.table(REBUILT))
+    return published.get("state") == state(store) and published.get("files") == published_files(store)
+
+
+def published_files(store: Store) -> dict[str, str]:
+    """The content hashes of the tables that people read, by name; without those that are gone."""
+    return {name: file_sha256(path) for name in (NAME, CSV) if (path := store.table(name)).is_file()}
 
 
 def leaderboard(
