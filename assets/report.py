@@ -5,13 +5,12 @@ import shutil
 import dagster as dg
 
 from assets.common import NIGHTLY
-from assets.leaderboard import MADE_OF
 from assets.regressions import read
 from resources.storage import StorageResource
 from traube.foundation.files import write_text
 from traube.foundation.seals import read_parquet
 from traube.report.html import page
-from traube.report.tables import NAME, REBUILT
+from traube.report.tables import MADE_OF, NAME, REBUILT
 
 
 @dg.asset(

@@ -16,7 +16,8 @@ from typer.testing import CliRunner, Result
 
 from cli import app
 from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
-from traube.store import Store
+from traube.report.tables import tables_are_current
+from traube.store import Store, cells
 
 Traube = Callable[..., Result]
 
@@ -75,6 +76,66 @@ def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards:
     assert "Evaluating bow: 1 cell on" in again.stdout
     board = json.loads(traube("leaderboard", "--json").stdout)
     assert len(board) == 1  # the old data's row is history
+
+
+DAMAGED = {
+    "record": ("results/words/*.json", "Evaluating bow: 1 cell on words"),
+    "scores": ("results/words/*.scores.parquet", "Evaluating bow: 1 cell on words"),
+    "corpus": ("tasks/words/corpus.parquet", "Reading words"),
+}
+
+
+def test_damage_takes_no_other_task_away_and_the_next_run_mends_it(
+    traube: Traube, cards: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cells, "LOOK_AGAIN", 0.0)  # each command is a process of its own
+    write_task(cards, "others", word_rows())
+    tasks = ["--task", "words", "--task", "others"]
+    assert traube("run", *tasks).exit_code == 0
+    before = leaderboard(traube)
+    for kind, (pattern, said) in DAMAGED.items():
+        path = sorted((home / "store").glob(pattern))[0]
+        content = path.read_bytes()
+        path.write_bytes(content[:200] + b"damaged!" + content[208:])
+        shown = leaderboard(traube)
+        assert {k: v for k, v in shown.items() if k[0] == "others"} == {
+            k: v for k, v in before.items() if k[0] == "others"
+        }
+        assert all(before[key] == value for key, value in shown.items())
+        if "results" in pattern:
+            warning = " ".join(traube("leaderboard").stderr.split())
+            assert f"damaged: words: 1 cell (first: {path}): `traube run` makes again" in warning
+            assert "1 of 12 cells missing" in traube("run", "--dry-run", *tasks).stdout
+        else:
+            assert "read words" in " ".join(traube("run", "--dry-run", *tasks).stdout.split())
+        mended = traube("run", *tasks)
+        assert mended.exit_code == 0, mended.output
+        assert said in mended.stdout, kind
+        assert leaderboard(traube) == before
+        assert "damaged" not in traube("leaderboard").stderr
+    assert "Nothing is missing" in traube("run", *tasks).stdout
+
+
+def leaderboard(traube: Traube) -> dict[tuple[str, str], tuple[float, ...]]:
+    """Each method's score and interval, by task and method."""
+    rows = json.loads(traube("leaderboard", "--all", "--json").stdout)
+    return {(row["task"], row["method"]): (row["mean"], row["low"], row["high"]) for row in rows}
+
+
+def test_a_leaderboard_that_is_gone_or_damaged_is_rebuilt(traube: Traube, home: Path) -> None:
+    tables = home / "store" / "tables"
+    assert traube("run", "--method", "none/agglomerative").exit_code == 0
+    before = (tables / "leaderboard.csv").read_text()
+    for name in ("leaderboard.parquet", "leaderboard.csv", "leaderboard.json", "published.json"):
+        content = (tables / name).read_bytes()
+        (tables / name).write_bytes(content[:50] + b"?" + content[51:])
+        assert not tables_are_current(Store(home / "store"))
+        (tables / name).unlink()
+        assert not tables_are_current(Store(home / "store"))
+    assert traube("run", "--method", "none/agglomerative").exit_code == 0
+    assert (tables / "leaderboard.csv").read_text() == before
+    assert tables_are_current(Store(home / "store"))
+    assert "Nothing is missing" in traube("run", "--method", "none/agglomerative").stdout
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def places(row: Any) -> str:
     return f"{row.rank_low:.0f}" if row.rank_low == row.rank_high else f"{row.rank_low:.0f}-{row.rank_high:.0f}"
 
 
-NAME, CSV = "leaderboard.parquet", "leaderboard.csv"
+NAME, CSV, MADE_OF = "leaderboard.parquet", "leaderboard.csv", "leaderboard.json"
 REBUILT = "published.json"  # its name in homes that exist
 
 
@@ -203,13 +203,14 @@ def state(store: Store) -> str:
 
 def tables_are_current(store: Store) -> bool:
     """Whether leaderboard, registry and report were made of what is stored now."""
-    published = read_json(store.table(REBUILT))
-    return published.get("state") == state(store) and published.get("files") == published_files(store)
+    made_of, published = read_json(store.table(MADE_OF)), read_json(store.table(REBUILT))
+    return made_of == published == made_now(store, state(store))
 
 
-def published_files(store: Store) -> dict[str, str]:
-    """The content hashes of the tables that people read, by name; without those that are gone."""
-    return {name: file_sha256(path) for name in (NAME, CSV) if (path := store.table(name)).is_file()}
+def made_now(store: Store, state: str) -> dict[str, Any]:
+    """What is noted of tables that were made of a state: it, and their content hashes; without those that are gone."""
+    tables = {name: file_sha256(path) for name in (NAME, CSV) if (path := store.table(name)).is_file()}
+    return {"state": state, "files": tables}
 
 
 def leaderboard(
