@@ -6,10 +6,9 @@ from assets.common import NIGHTLY, REBUILD, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
 from traube.benchmark.plan import unavailable
-from traube.foundation.files import frame_digest, locked, write_json, write_parquet, write_text
-from traube.report.tables import leaderboard, state
-
-NAME, MADE_OF = "leaderboard.parquet", "leaderboard.json"
+from traube.foundation.files import frame_digest, locked, write_json, write_text
+from traube.foundation.seals import write_parquet
+from traube.report.tables import CSV, MADE_OF, NAME, leaderboard, made_now, state
 
 
 def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
@@ -31,8 +30,8 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
             request = benchmark.request()
             table = leaderboard(store, unavailable(request, store), protocols=benchmark.protocols())
             write_parquet(store.table(NAME), table)
-            write_text(store.table("leaderboard.csv"), table.to_csv(index=False))
-            write_json(store.table(MADE_OF), {"state": made_of})
+            write_text(store.table(CSV), table.to_csv(index=False))
+            write_json(store.table(MADE_OF), made_now(store, made_of))
         best = table[table["best"].astype(bool)][
             ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]
         ]
@@ -42,7 +41,7 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
             metadata={
                 "dagster/row_count": len(table),
                 "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
-                "path": dg.MetadataValue.path(store.table("leaderboard.csv")),
+                "path": dg.MetadataValue.path(store.table(CSV)),
                 **{status: int(n) for status, n in counts.items()},
             },
         )

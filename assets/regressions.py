@@ -7,7 +7,8 @@ from assets.common import NIGHT
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
 from traube.benchmark.params import load_params
-from traube.foundation.files import locked, write_parquet
+from traube.foundation.files import locked
+from traube.foundation.seals import read_parquet, write_parquet
 from traube.report.markdown import markdown
 from traube.report.regressions import has_snapshot, present, snapshot, today
 from traube.report.regressions import regressions as compare
@@ -51,4 +52,4 @@ def regressions(
 def read(storage: StorageResource) -> pd.DataFrame:
     """The last report of changes; empty if there is none."""
     path = storage.store.table(NAME)
-    return pd.read_parquet(path) if path.exists() else pd.DataFrame()
+    return read_parquet(path) if path.exists() else pd.DataFrame()

@@ -3,15 +3,14 @@
 import shutil
 
 import dagster as dg
-import pandas as pd
 
 from assets.common import NIGHTLY
-from assets.leaderboard import MADE_OF, NAME
 from assets.regressions import read
 from resources.storage import StorageResource
 from traube.foundation.files import write_text
+from traube.foundation.seals import read_parquet
 from traube.report.html import page
-from traube.report.tables import REBUILT
+from traube.report.tables import MADE_OF, NAME, REBUILT
 
 
 @dg.asset(
@@ -23,7 +22,7 @@ from traube.report.tables import REBUILT
     description="The leaderboard as a page.",
 )
 def report(storage: StorageResource) -> dg.MaterializeResult:
-    table = pd.read_parquet(storage.store.table(NAME))
+    table = read_parquet(storage.store.table(NAME))
     path = storage.root / "report" / "index.html"
     write_text(path, page(table, read(storage)))
     # last of all: a publication that was cut short is made again

@@ -26,6 +26,7 @@ __all__ = [
     "escape",
     "fail_on",
     "out",
+    "print_damaged",
     "print_errors",
     "print_json",
     "print_outdated",
@@ -60,6 +61,19 @@ def print_outdated() -> int:
             "`traube run` computes them again with today's versions, and `traube explain` names both."
         )
     return number
+
+
+def print_damaged() -> None:
+    """Print of which tasks stored cells are damaged, a line each, and what to do."""
+    from traube.foundation import paths
+    from traube.store import Store
+
+    for task, files in Store(paths.home() / "store").damaged().items():
+        cells = len({file.name.split(".")[0] for file in files})
+        err.print(
+            f"[yellow]damaged:[/] {escape(task)}: {counted(cells, 'cell')} (first: {escape(str(files[0]))}): `traube run` makes "
+            "again what is asked for; `traube clean --yes` removes the rest"
+        )
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from cli.options import Json
-from cli.printing import escape, out, print_json, print_outdated, print_table
+from cli.printing import escape, out, print_damaged, print_json, print_outdated, print_table
 from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def leaderboard(
         table = table[table[column].isin(wanted)] if wanted else table
     if not every:
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
+    print_damaged()
     if as_json:
         print(table.to_json(orient="records", indent=1))  # noqa: T201
     elif as_csv:

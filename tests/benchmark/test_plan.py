@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.made import save_done
 from traube.benchmark import plan as planning
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell, Plan, Request, cells, missing_cells, plan, stored
@@ -60,7 +61,7 @@ def missing(found: Plan) -> list[Cell]:
 
 def finish(found: Plan, store: Store, status: str = "done") -> None:
     for cell in missing(found):
-        store.save_cell(record(cell, status))
+        save_done(store, cell) if status == "done" else store.save_cell(record(cell, status))
 
 
 def names(found: Plan) -> list[tuple[str, str, int | None]]:
@@ -276,5 +277,5 @@ def test_two_cells_share_an_id_only_if_they_would_give_the_same_number(first: di
 def test_a_cell_without_its_record_is_not_stored(store: Store) -> None:
     cell = Cell("t", "own", "bow", "f", parse_method("none/kmeans"), 1, "own", "default", "d")
     assert not stored(cell, store)
-    store.save_cell(record(cell, "done"))
+    save_done(store, cell)
     assert stored(cell, store)

@@ -17,7 +17,8 @@ from pydantic import Field
 
 from traube.foundation.config import Strict, parse, read_yaml
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import atomic, digest, frame_digest, locked, write_json, write_parquet, write_text
+from traube.foundation.files import atomic, digest, frame_digest, locked, write_json, write_text
+from traube.foundation.seals import write_parquet
 
 # atomic files
 

@@ -182,11 +182,17 @@ def test_files_that_are_gone_are_written_anew(cache: EmbeddingCache, shelf: Shel
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", b"null", b"\xff"])
-def test_damaged_metadata_is_one_line_that_says_what_to_do(cache: EmbeddingCache, shelf: Shelf, content: bytes) -> None:
+def test_damaged_metadata_is_made_again_from_the_vectors(cache: EmbeddingCache, shelf: Shelf, content: bytes) -> None:
     (shelf.folder / "meta.json").write_bytes(content)
-    message = f"^{shelf.folder / 'meta.json'}: damaged; delete the folder and run again$"
-    with pytest.raises(TraubeError, match=message):
-        encode(cache, TEXTS)
+    assert encode(cache, TEXTS) == []
+    assert encode(cache, ["a new one"]) == ["a new one"]
+
+
+def test_without_its_metadata_a_torn_shelf_is_written_anew(cache: EmbeddingCache, shelf: Shelf) -> None:
+    (shelf.folder / "meta.json").unlink()
+    os.truncate(shelf.vectors_path, 21)
+    assert sorted(encode(cache, TEXTS)) == sorted(TEXTS)
+    assert encode(cache, TEXTS) == []
 
 
 def test_vectors_of_another_length_are_refused(shelf: Shelf) -> None:

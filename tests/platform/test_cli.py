@@ -16,7 +16,8 @@ from typer.testing import CliRunner, Result
 
 from cli import app
 from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
-from traube.store import Store
+from traube.report.tables import tables_are_current
+from traube.store import Store, cells
 
 Traube = Callable[..., Result]
 
@@ -75,6 +76,58 @@ def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards:
     assert "Evaluating bow: 1 cell on" in again.stdout
     board = json.loads(traube("leaderboard", "--json").stdout)
     assert len(board) == 1  # the old data's row is history
+
+
+def test_damage_takes_no_other_row_away_and_the_next_run_mends_it(
+    traube: Traube, cards: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cells, "LOOK_AGAIN", 0.0)  # each command is a process of its own
+    write_task(cards, "others", word_rows())
+    tasks = ["--task", "words", "--task", "others"]
+    assert traube("run", *tasks).exit_code == 0
+    before, results = leaderboard(traube), home / "store" / "results" / "words"
+    record, scores = sorted(results.glob("*.json"))[0], sorted(results.glob("*.scores.parquet"))[1]
+    for path in (record, scores, home / "store" / "tasks" / "others" / "corpus.parquet"):
+        content = path.read_bytes()
+        path.write_bytes(content[:200] + b"damaged!" + content[208:])
+
+    shown = leaderboard(traube)
+    assert len(before) == 12 and len(shown) == 10
+    assert all(before[key] == value for key, value in shown.items())
+    warning = " ".join(traube("leaderboard").stderr.split())
+    assert f"damaged: words: 2 cells (first: {record}): `traube run` makes again what is asked for" in warning
+    found = " ".join(traube("run", "--dry-run", *tasks).stdout.split())
+    assert "read others" in found and "2 of 6 cells missing" in found
+
+    mended = traube("run", *tasks)
+    assert mended.exit_code == 0, mended.output
+    assert "Reading others" in mended.stdout
+    assert "Evaluating bow: 2 cells on words" in mended.stdout
+    assert leaderboard(traube) == before
+    assert "damaged" not in traube("leaderboard").stderr
+    assert "Nothing is missing" in traube("run", *tasks).stdout
+
+
+def leaderboard(traube: Traube) -> dict[tuple[str, str], tuple[float, ...]]:
+    """Each method's score and interval, by task and method."""
+    rows = json.loads(traube("leaderboard", "--all", "--json").stdout)
+    return {(row["task"], row["method"]): (row["mean"], row["low"], row["high"]) for row in rows}
+
+
+def test_a_leaderboard_that_is_gone_or_damaged_is_rebuilt(traube: Traube, home: Path) -> None:
+    tables = home / "store" / "tables"
+    assert traube("run", "--method", "none/agglomerative").exit_code == 0
+    before = (tables / "leaderboard.csv").read_text()
+    for name in ("leaderboard.parquet", "leaderboard.csv", "leaderboard.json", "published.json"):
+        content = (tables / name).read_bytes()
+        (tables / name).write_bytes(content[:50] + b"?" + content[51:])
+        assert not tables_are_current(Store(home / "store"))
+        (tables / name).unlink()
+        assert not tables_are_current(Store(home / "store"))
+    assert traube("run", "--method", "none/agglomerative").exit_code == 0
+    assert (tables / "leaderboard.csv").read_text() == before
+    assert tables_are_current(Store(home / "store"))
+    assert "Nothing is missing" in traube("run", "--method", "none/agglomerative").stdout
 
 
 @pytest.mark.parametrize(

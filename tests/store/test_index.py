@@ -25,9 +25,9 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (cells, scores):
         monkeypatch.setattr(module, "FEW", 2)
         monkeypatch.setattr(module, "PART", 4)
-        cells._frames.clear()
+        cells._known.clear()
     yield
-    cells._frames.clear()
+    cells._known.clear()
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def add(store: Store, seed: int | None, task: str = "tiny", value: float = 0.5) 
 
 def fresh(store: Store) -> Store:
     """The same store as a process sees it that has read nothing yet."""
-    cells._frames.clear()
+    cells._known.clear()
     return Store(store.folder)
 
 
@@ -165,10 +165,10 @@ def test_parts_of_which_little_counts_are_removed(store: Store) -> None:
 
 def test_a_damaged_table_of_scores_is_named_although_it_was_read_before(store: Store) -> None:
     assert_same(store)
-    path = next(store.folder.glob("results/tiny/*.scores.parquet"))
+    path, cells = next(store.folder.glob("results/tiny/*.scores.parquet")), plain(store)
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(TraubeError, match=f"^{path}: "):
-        store.scores(plain(store))
+        store.scores(cells)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import write_parquet
+from traube.foundation.seals import write_parquet
 from traube.tasks.task import (
     CORPUS_COLUMNS,
     SPLIT_COLUMNS,

@@ -170,7 +170,7 @@ class Plan:
 
 
 def unread(tasks: Iterable[str], store: Store) -> tuple[list[str], dict[str, str]]:
-    """Tasks whose stored tables are absent or older than the raw data; and those that are
+    """Tasks whose stored tables are absent, damaged or older than the raw data; and those that are
     unavailable, with the reason.
     """
     new, unavailable = [], {}
@@ -181,7 +181,7 @@ def unread(tasks: Iterable[str], store: Store) -> tuple[list[str], dict[str, str
             unavailable[name] = reason
             continue
         manifest = store.manifest(name)
-        if manifest is None or manifest.raw_version != source.raw_version():
+        if manifest is None or manifest.raw_version != source.raw_version() or not store.is_sound(name):
             new.append(name)
     return new, unavailable
 

@@ -19,9 +19,11 @@ from traube.benchmark.plan import CLUSTERING_VERSION, Cell
 from traube.engine import workers
 from traube.engine.progress import SILENT, Progress
 from traube.engine.schedule import Failure, Job, run
+from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.methods import Method
 from traube.models import Vectors
+from traube.models.vectors import stored_matrix
 from traube.store import Store
 from traube.tasks.task import Split, Task
 
@@ -191,6 +193,6 @@ def reduction_path(
 
 def _readable(path: Path, n: int) -> bool:
     try:
-        return bool(np.load(path, mmap_mode="r").shape[0] == n)
-    except (OSError, ValueError, EOFError):
-        return False
+        return bool(stored_matrix(path).shape[0] == n)
+    except (TraubeError, FileNotFoundError, IndexError):
+        return False  # it is written anew

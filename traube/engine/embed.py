@@ -17,10 +17,10 @@ from scipy import sparse
 
 from traube.engine.progress import SILENT, Progress
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import atomic, digest
+from traube.foundation.files import digest
 from traube.models import EmbeddingCache, Encoder, Model, Vectors, cache_key
 from traube.models.cache import Shelf
-from traube.models.vectors import ABSENT
+from traube.models.vectors import ABSENT, save_matrix, stored_matrix
 from traube.tasks.task import Task
 
 # A crash loses at most this many seconds of encoding.
@@ -117,24 +117,15 @@ def _embed_corpus(texts: Sequence[str], model: Model, matrix: Path, progress: Pr
         if not path.exists():
             continue
         try:
-            vectors = Vectors(path, rows, _width(path))
-            vectors.subset(rows[:1]).load()
-            return vectors, 0
-        except Exception:  # whatever a damaged file raises, it is computed again
-            path.unlink()
+            height, width = stored_matrix(path).shape
+            if height == len(texts):
+                return Vectors(path, rows, width), 0
+        except (TraubeError, FileNotFoundError, ValueError):
+            pass
+        path.unlink(missing_ok=True)  # damaged: it is computed again
     progress.total("texts", len(texts))
     values = model.encode(texts)
     path = matrix.with_name(matrix.name + (".npz" if sparse.issparse(values) else ".npy"))
-    with atomic(path) as temporary, temporary.open("wb") as file:
-        if sparse.issparse(values):
-            sparse.save_npz(file, values, compressed=False)
-        else:
-            np.save(file, values)
+    save_matrix(path, values)
     progress.done("texts", len(texts))
     return Vectors(path, rows, values.shape[1]), len(texts)
-
-
-def _width(path: Path) -> int:
-    if path.suffix == ".npz":
-        return int(sparse.load_npz(path).shape[1])
-    return int(np.load(path, mmap_mode="r").shape[1])

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from traube import methods
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported
-from traube.foundation.files import atomic
 from traube.methods import Part
-from traube.models.vectors import Vectors
+from traube.models.vectors import Vectors, save_matrix
 
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
@@ -143,8 +142,7 @@ def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, p
     """Fit a reducer on a split's vectors and store the coordinates, float32 [n, m], as `.npy`."""
     methods.REDUCERS[reducer.name] = reducer
     points = methods.reduce(reducer.name, params, vectors.load(), seed, memory)
-    with atomic(path) as temporary, temporary.open("wb") as file:
-        np.save(file, points)
+    save_matrix(path, points)
 
 
 @_sent_whole

@@ -109,11 +109,6 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True, default=str) + "\n")
 
 
-def write_parquet(path: Path, frame: "pd.DataFrame") -> None:
-    with atomic(path) as temporary:
-        frame.to_parquet(temporary, index=False, write_page_checksum=True)
-
-
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the file lock `<path>.lock`. The system frees it when the process dies."""

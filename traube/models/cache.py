@@ -7,7 +7,6 @@ written, so a process that dies half-way leaves nothing wrong behind; the next w
 torn end. Rows whose checksum does not fit are dropped and computed again. Writers take a file lock.
 """
 
-import json
 import os
 import zlib
 from collections.abc import Sequence
@@ -19,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import explained, locked, write_json
+from traube.foundation.files import explained, locked
+from traube.foundation.seals import read_sealed_json, write_sealed_json
 from traube.models.base import Dense
 
 RECORD = np.dtype([("text", "V16"), ("checksum", "<u4")])
@@ -50,12 +50,19 @@ class Shelf:
 
     def dimensions(self) -> int | None:
         """Length of a vector; None while the shelf is empty."""
-        try:
-            return int(json.loads((self.folder / "meta.json").read_text())["dimensions"])
-        except FileNotFoundError:
+        about = read_sealed_json(self.folder / "meta.json", ("dimensions",)) or {}
+        known = about.get("dimensions")
+        return known if isinstance(known, int) and known > 0 else self._measured()
+
+    def _measured(self) -> int | None:
+        """Length of a vector as the other files tell it, if `meta.json` does not."""
+        if not self._index_path.exists() or not self.vectors_path.exists():
             return None
-        except (ValueError, KeyError, TypeError):
-            raise TraubeError(f"{self.folder / 'meta.json'}: damaged; delete the folder and run again") from None
+        first = np.fromfile(self._index_path, dtype=RECORD, count=1)
+        rows = self._index_path.stat().st_size // RECORD.itemsize
+        length = self.vectors_path.stat().st_size // (4 * rows) if rows else 0
+        vector = np.fromfile(self.vectors_path, dtype=np.float32, count=length)
+        return length if length and zlib.crc32(vector.tobytes()) == first["checksum"][0] else None
 
     def rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Row of each text in the vectors file, int64 [n]; -1 where it is absent or damaged."""
@@ -91,7 +98,7 @@ class Shelf:
             self.folder.mkdir(parents=True, exist_ok=True)
             known = self.dimensions()
             if known is None:
-                write_json(self.folder / "meta.json", {"dimensions": block.shape[1]})
+                write_sealed_json(self.folder / "meta.json", {"dimensions": block.shape[1]})
             elif known != block.shape[1]:
                 raise TraubeError(f"{self.folder}: vectors of length {block.shape[1]} among vectors of length {known}")
             rows = self._count(block.shape[1])

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from traube.foundation.errors import TraubeError
+from traube.foundation.seals import check_once, damaged, sealed
 from traube.models.base import Dense
 
 # The row of a text that has no vector.
 ABSENT = -1
+State = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -43,20 +46,63 @@ class Vectors:
         ------
         ValueError
             If a row is absent.
+        Damaged
+            If the matrix is not what was written.
         """
         if (self.rows == ABSENT).any():
             raise ValueError(
                 f"{int((self.rows == ABSENT).sum())} of {len(self)} texts have no vector: they are not scored"
             )
-        state = self.path.stat()
-        return _open(self.path, self.dimensions, (state.st_mtime_ns, state.st_size))[self.rows]
+        if self.path.suffix != ".f32":
+            return stored_matrix(self.path)[self.rows]
+        return _open_rows(self.path, self.dimensions, _state(self.path))[self.rows]
+
+
+def save_matrix(path: Path, values: Dense | sparse.csr_matrix) -> None:
+    """Write a matrix, sealed: `.npz` where it is sparse, else `.npy`."""
+    with sealed(path) as temporary, temporary.open("wb") as file:
+        if sparse.issparse(values):
+            sparse.save_npz(file, values, compressed=False)
+        else:
+            np.save(file, values)
+
+
+def stored_matrix(path: Path) -> Any:
+    """A matrix as it was written: csr_matrix, or memory-mapped array.
+
+    A process checks it once. One without a seal has to be as long as it says that it is.
+
+    Raises
+    ------
+    Damaged
+        If it is another, or cannot be read.
+    FileNotFoundError
+    """
+    try:
+        return _open(path, _state(path))
+    except (TraubeError, FileNotFoundError):
+        raise
+    except Exception as error:  # whatever a damaged file raises
+        raise damaged(path, str(error)) from None
+
+
+def _state(path: Path) -> State:
+    state = path.stat()
+    return state.st_mtime_ns, state.st_size, state.st_ino
 
 
 @lru_cache(maxsize=2)
-def _open(path: Path, dimensions: int, _state: tuple[int, int]) -> Any:
+def _open(path: Path, _state: State) -> Any:
+    has_seal = check_once(path)
     if path.suffix == ".npz":
         return sparse.load_npz(path).tocsr()
-    if path.suffix == ".npy":
-        return np.load(path, mmap_mode="r")
+    values = np.load(path, mmap_mode="r")
+    if not has_seal and values.offset + values.nbytes != path.stat().st_size:
+        raise damaged(path, "it has another length than it says")
+    return values
+
+
+@lru_cache(maxsize=2)
+def _open_rows(path: Path, dimensions: int, _state: State) -> Any:
     rows = path.stat().st_size // (4 * dimensions)  # a writer may be in the middle of the last row
     return np.memmap(path, dtype=np.float32, mode="r", shape=(rows, dimensions))

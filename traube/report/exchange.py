@@ -14,7 +14,8 @@ import pandas as pd
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import locked, write_json, write_parquet
+from traube.foundation.files import locked, write_json
+from traube.foundation.seals import Damaged, read_parquet, write_parquet
 from traube.methods import parse_method
 from traube.models import model_cards
 from traube.store import Store
@@ -157,9 +158,20 @@ def _replace(store: Store, path: Path, table: pd.DataFrame) -> None:
 
 
 def imported_results(store: Store) -> pd.DataFrame:
-    """What was imported; DataFrame with IMPORTED_COLUMNS."""
+    """What was imported; DataFrame with IMPORTED_COLUMNS.
+
+    Raises
+    ------
+    TraubeError
+        If the file is damaged: only whoever imported the results can do so again.
+    """
     path = store.table(IMPORTED)
-    return pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=list(IMPORTED_COLUMNS))
+    try:
+        return read_parquet(path)
+    except FileNotFoundError:
+        return pd.DataFrame(columns=list(IMPORTED_COLUMNS))
+    except Damaged:
+        raise TraubeError(f"{path}: damaged; delete it, and import the results again") from None
 
 
 def _flat_rows(path: Path) -> Iterator[dict[str, Any]]:

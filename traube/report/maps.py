@@ -3,6 +3,7 @@ that needs no server.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.engine.cluster import reduction_path
+from traube.foundation.seals import Damaged
+from traube.models.vectors import stored_matrix
 from traube.store import Store
 
 SHOWN_CHARACTERS, WIDTH = 300, 60  # of a text, when it is pointed at
@@ -56,8 +59,8 @@ def kept_maps(store: Store, protocols: Mapping[str, Protocol], name: str, protoc
         path = reduction_path(
             store, cell["fingerprint"], cell["numerics"]["model"], method, int(cell["seed"] or 0), ids
         )
-        if path.exists():
-            maps.append(Map(str(model), name, split.split, np.load(path), list(split.labels), texts))
+        with suppress(FileNotFoundError, Damaged):  # it is made again when it is needed
+            maps.append(Map(str(model), name, split.split, stored_matrix(path), list(split.labels), texts))
     return maps
 
 

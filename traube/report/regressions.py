@@ -1,8 +1,9 @@
 """What changed since the previous night, whether it is significant, and the likely cause."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,7 +13,7 @@ import pandas as pd
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import write_parquet
+from traube.foundation.seals import is_sound, read_parquet, write_parquet
 from traube.metrics.significance import Sample, difference, holm
 from traube.report.samples import samples_of
 from traube.report.tables import WITHOUT_LABELS, first_choice
@@ -52,14 +53,13 @@ def snapshot(store: Store, counting: pd.DataFrame, night: str) -> None:
 
 
 def has_snapshot(store: Store, night: str) -> bool:
-    """Whether there is a snapshot of that date."""
-    return _path(store, night).exists()
+    """Whether there is a snapshot of that date, undamaged."""
+    return is_sound(_path(store, night))
 
 
 def remembered_cells(store: Store, nights: int = 2) -> set[str]:
     """The ids of the cells that the last nights keep, for the next comparison."""
-    paths = sorted(_folder(store).glob("*.parquet"))[-nights:]
-    return {cell_id for path in paths for cell_id in pd.read_parquet(path, columns=["cell_id"])["cell_id"]}
+    return {cell_id for path in islice(_latest(store), nights) for cell_id in read_parquet(path)["cell_id"]}
 
 
 def today(timezone: str) -> str:
@@ -79,18 +79,20 @@ def regressions(
         that is new, gone or made of other cells; p is Holm-corrected over them, nan where
         there is nothing to pair
     """
-    earlier = sorted(p.stem for p in _folder(store).glob("*.parquet") if p.stem < today)
-    if not earlier:
+    earlier = next((path for path in _latest(store) if path.stem < today), None)
+    if earlier is None:
         return "", pd.DataFrame(columns=list(COLUMNS))
-    before, after = _groups(_read(_path(store, earlier[-1]))), _groups(counting)
-    changed = [key for key in sorted({*before, *after}) if _ids(before.get(key)) != _ids(after.get(key))]
-    old = _scored(store, protocols, {key: before[key] for key in changed if key in before})
+    then, after = _groups(_read(earlier)), _groups(counting)
+    differing = [key for key in sorted({*then, *after}) if _ids(then.get(key)) != _ids(after.get(key))]
+    before = {key: rows for key in differing if key in then and len(rows := _with_scores(store, then[key]))}
+    changed = [key for key in differing if key in before or key in after]
+    old = _scored(store, protocols, before)
     new = _scored(store, protocols, {key: after[key] for key in changed if key in after})
     rows = [
         {**dict(zip(KEYS, key, strict=True)), **_change(old.get(key), new.get(key), before.get(key), after.get(key))}
         for key in changed
     ]
-    return earlier[-1], _judged(pd.DataFrame(rows, columns=[*COLUMNS]))
+    return earlier.stem, _judged(pd.DataFrame(rows, columns=[*COLUMNS]))
 
 
 def _folder(store: Store) -> Path:
@@ -101,13 +103,25 @@ def _path(store: Store, night: str) -> Path:
     return _folder(store) / f"{night}.parquet"
 
 
+def _latest(store: Store) -> Iterator[Path]:
+    """The snapshots, the last date first. A damaged one cannot be made again: the one before it is taken."""
+    paths = sorted(_folder(store).glob("[!.]*.parquet"), reverse=True)
+    return filter(is_sound, paths)
+
+
 def _read(path: Path) -> pd.DataFrame:
-    cells = pd.read_parquet(path)
+    cells = read_parquet(path)
     return cells[~cells["protocol"].str.endswith(OWN_CHOICE)]
 
 
 def _groups(cells: pd.DataFrame) -> dict[Key, pd.DataFrame]:
     return {tuple(key): rows for key, rows in cells.groupby(KEYS)}
+
+
+def _with_scores(store: Store, cells: pd.DataFrame) -> pd.DataFrame:
+    """Those whose scores were neither damaged nor removed since."""
+    pairs = zip(cells["task"], cells["cell_id"], strict=True)
+    return cells[[store.has_scores(task, cell_id) for task, cell_id in pairs]]
 
 
 def _ids(cells: pd.DataFrame | None) -> set[str]:

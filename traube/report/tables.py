@@ -1,6 +1,5 @@
 """From cells and scores to the leaderboard."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation import paths
-from traube.foundation.files import digest
+from traube.foundation.files import digest, file_sha256, read_json
 from traube.metrics.significance import CONFIDENCE, ONE_SEED, Sample, best, holm, intervals, p_values
 from traube.models.checkpoints import trained_on
 from traube.report.samples import samples_of
@@ -199,6 +198,7 @@ def places(row: Any) -> str:
     return f"{row.rank_low:.0f}" if row.rank_low == row.rank_high else f"{row.rank_low:.0f}-{row.rank_high:.0f}"
 
 
+NAME, CSV, MADE_OF = "leaderboard.parquet", "leaderboard.csv", "leaderboard.json"
 REBUILT = "published.json"  # its name in homes that exist
 
 
@@ -210,10 +210,14 @@ def state(store: Store) -> str:
 
 def tables_are_current(store: Store) -> bool:
     """Whether leaderboard, registry and report were made of what is stored now."""
-    try:
-        return bool(json.loads(store.table(REBUILT).read_text())["state"] == state(store))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return False
+    made_of, published = read_json(store.table(MADE_OF)), read_json(store.table(REBUILT))
+    return made_of == published == made_now(store, state(store))
+
+
+def made_now(store: Store, state: str) -> dict[str, Any]:
+    """What is noted of tables that were made of a state: it, and their content hashes; without those that are gone."""
+    tables = {name: file_sha256(path) for name in (NAME, CSV) if (path := store.table(name)).is_file()}
+    return {"state": state, "files": tables}
 
 
 def leaderboard(

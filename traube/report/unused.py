@@ -1,9 +1,10 @@
 """What lies in a home and is used by nothing any more, and its removal; `traube clean`.
 
 Listed are vectors and matrices of models that are gone or were changed, reductions that no cell
-asked for needs, files of cells without a record, files that a crash left half written, and
-trainings that nobody went on with. Cells that are stored are never listed, unless outdated ones are
-asked for. Removing is safe while runs are at work: what is young or locked is left alone.
+asked for needs, files of cells without a record, damaged ones, files that a crash left half
+written, and trainings that nobody went on with. Sound cells that are stored are never listed,
+unless outdated ones are asked for. Removing is safe while runs are at work: what is young or
+locked is left alone.
 """
 
 import re
@@ -72,6 +73,7 @@ def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
     missing = [cell for by_task in todo.missing.values() for group in by_task.values() for cell in group]
     entries = [
         *_half_written(home),
+        *_entries((file for files in bench.store.damaged().values() for file in files), "damaged: no result uses it"),
         *_without_record(bench.store, {cell.cell_id for cell in missing}),
         *_vectors(bench, params),
         *_matrices(bench),

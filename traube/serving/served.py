@@ -9,6 +9,7 @@ text is put among its texts, and which cluster it joins, the method's parts say 
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,9 +24,11 @@ from traube import methods
 from traube.engine.cluster import reduction_path
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import atomic, write_json
+from traube.foundation.seals import Damaged
 from traube.methods import Method, get_clusterer, get_reducer
 from traube.methods.new_points import centres
 from traube.models import Model, ModelCard, Vectors, model_of
+from traube.models.vectors import stored_matrix
 from traube.report.comparison import Candidate
 from traube.serving.describe import keywords
 from traube.store import Store
@@ -150,8 +153,8 @@ def _points(
     """The reduced vectors that were clustered; computed again if they are no longer kept."""
     seed = int(cell["seed"] or 0)
     path = reduction_path(store, cell["fingerprint"], cell["numerics"]["model"], method, seed, text_ids)
-    if path.exists():
-        return np.asarray(np.load(path), dtype=np.float32)
+    with suppress(FileNotFoundError, Damaged):
+        return np.asarray(stored_matrix(path), dtype=np.float32)
     return methods.reduce(method.reducer, method.reducer_params, values, seed)
 
 

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import atomic, digest
+from traube.foundation.files import digest
+from traube.foundation.seals import check_once, damaged, sealed
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -68,6 +69,8 @@ class Part:
     def open(cls, path: Path) -> "Part":
         import pyarrow.parquet as pq
 
+        if not check_once(path):
+            raise damaged(path, "it has no seal")
         file = pq.ParquetFile(path, page_checksum_verification=True)
         about = json.loads(file.schema_arrow.metadata[b"traube"])
         return cls(path, file, {name: (s[0], s[1], s[2]) for name, s in about["stamps"].items()}, about["groups"])
@@ -150,7 +153,7 @@ class Index:
         path = self.folder / f"{digest([list(tables), dict(read)])}.parquet"
         about = json.dumps({"stamps": read, "groups": list(tables)})
         schema = next(iter(tables.values())).schema.with_metadata({"traube": about})
-        with suppress(TraubeError), atomic(path) as temporary, _writer(temporary, schema) as writer:
+        with suppress(TraubeError), sealed(path) as temporary, _writer(temporary, schema) as writer:
             for table in tables.values():
                 writer.write_table(table.cast(schema), row_group_size=max(1, len(table)))
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from traube.foundation.errors import TraubeError
+from traube.foundation.seals import check
 from traube.store.index import FEW, NAME, PART, Index, stamps
 from traube.tasks.task import read_table
 
@@ -78,16 +78,10 @@ def _from_files(folder: Path, cell_ids: Sequence[str], metrics: Sequence[str] | 
     files = [folder / f"{cell}{SUFFIX}" for cell in cell_ids]
     wanted = None if metrics is None else ds.field("metric").isin(list(metrics))
     try:
+        for file in files:
+            check(file)
         return ds.dataset([str(file) for file in files], SCORES, format=_CHECKED).to_table(filter=wanted)
     except Exception:  # whatever a damaged file raises; read one by one, it is named
-        _name_the_damaged(files)
-        raise
-
-
-def _name_the_damaged(files: Iterable[Path]) -> None:
-    for file in files:
-        try:
+        for file in files:
             read_table(file, SCORE_COLUMNS)
-        except TraubeError as error:
-            cell = file.with_name(file.name.replace(SUFFIX, ".json"))
-            raise TraubeError(f"{error}; delete {cell} and run again") from None
+        raise

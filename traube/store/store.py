@@ -8,12 +8,13 @@ leaves nothing half done.
                                                                    replicates, provenance
     reductions/<id>.npy                                            reduced vectors of a split
     matrices/<task>/<fingerprint>.{npy,npz}                        vectors of corpus-bound models
-    index/{cells,scores}/<task>/*.parquet                          what was read of results/, kept
-                                                                   together; may be deleted
+    index/{cells,scores,tables}/<task>/*.parquet                   what was read of results/ and
+                                                                   found sound; may be deleted
     tables/                                                        the leaderboard, rebuilt whole
+
+Each file holds a checksum of itself (`traube.foundation.seals`). What is damaged counts as absent, and is made again.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +25,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import frame_digest, write_json, write_parquet
-from traube.store.cells import CELL_COLUMNS, read_cell, read_cells, table_of
+from traube.foundation.files import frame_digest
+from traube.foundation.seals import is_sound, read_sealed_json, sealed, write_parquet, write_sealed_json
+from traube.store.cells import CELL_COLUMNS, Cells, read_cell, read_cells, table_of
 from traube.store.index import Index
 from traube.store.scores import SCORE_COLUMNS, SCORES, read_scores
 from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, Task, TaskCard, data_version, read_table
 
+VERSIONS = ("raw_version", "corpus_version", "splits_version")
 ASSIGNMENT_COLUMNS = ("cell_id", "split", "level", "item", "cluster")
 
 
@@ -65,18 +68,22 @@ class Store:
         (self._task(name) / "manifest.json").unlink(missing_ok=True)
         write_parquet(self._task(name) / "records.parquet", records)
         write_parquet(self._task(name) / "corpus.parquet", corpus)
-        write_json(self._task(name) / "read.json", {"raw_version": raw_version})
+        write_sealed_json(self._task(name) / "read.json", {"raw_version": raw_version})
         return frame_digest(corpus)
 
     def save_splits(self, card: TaskCard, splits: pd.DataFrame) -> Manifest:
         """Store a task's splits. The task still counts as absent: see `complete`."""
-        raw_version = json.loads((self._task(card.name) / "read.json").read_text())["raw_version"]
+        read = read_sealed_json(self._task(card.name) / "read.json", ("raw_version",))
+        if not read:
+            raise TraubeError(
+                f"task '{card.name}': its corpus was not read whole: materialise {card.name}/corpus again"
+            )
         write_parquet(self._task(card.name) / "splits.parquet", splits)
-        return Manifest(raw_version, frame_digest(self.corpus(card.name)), frame_digest(splits))
+        return Manifest(read["raw_version"], frame_digest(self.corpus(card.name)), frame_digest(splits))
 
     def complete(self, card: TaskCard, manifest: Manifest) -> None:
         """From now on the task is there: its tables are stored, and their checks are done."""
-        write_json(self._task(card.name) / "manifest.json", {**vars(manifest), "card": card.model_dump()})
+        write_sealed_json(self._task(card.name) / "manifest.json", {**vars(manifest), "card": card.model_dump()})
 
     def corpus(self, name: str) -> pd.DataFrame:
         return read_table(self._task(name) / "corpus.parquet", CORPUS_COLUMNS)
@@ -85,20 +92,26 @@ class Store:
         return read_table(self._task(name) / "records.parquet", ("text_id",))
 
     def manifest(self, name: str) -> Manifest | None:
-        """What is stored of a task; None if it has not been read yet."""
-        path = self._task(name) / "manifest.json"
-        try:
-            entry = json.loads(path.read_text())
-            return Manifest(entry["raw_version"], entry["corpus_version"], entry["splits_version"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            return None  # absent or damaged: the task is read again
+        """What is stored of a task; None if it has not been read yet, or this is damaged: then it is read again."""
+        entry = self._about(name)
+        return Manifest(**{version: entry[version] for version in VERSIONS}) if entry else None
 
     def card(self, name: str) -> TaskCard | None:
         """The card that a stored task was read with."""
         try:
-            return TaskCard.model_validate(json.loads((self._task(name) / "manifest.json").read_text())["card"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return TaskCard.model_validate(entry["card"]) if (entry := self._about(name)) else None
+        except ValueError:
             return None
+
+    def _about(self, name: str) -> dict[str, Any] | None:
+        """A task's versions and card; None if they are absent or damaged."""
+        entry = read_sealed_json(self._task(name) / "manifest.json", (*VERSIONS, "card"))
+        return entry if entry and {*VERSIONS, "card"} <= set(entry) else None
+
+    def is_sound(self, name: str) -> bool:
+        """Whether a task is stored, and its tables are what was written."""
+        tables = [self._task(name) / f"{table}.parquet" for table in ("corpus", "records", "splits")]
+        return self._about(name) is not None and all(map(is_sound, tables))
 
     def task(self, card: TaskCard) -> Task:
         """A stored task.
@@ -124,15 +137,14 @@ class Store:
         return self._result(task, cell_id, ".assignments.parquet").exists()
 
     def sound_assignments(self, task: str, cell_id: str) -> bool:
-        """Whether a cell's assignments are there and can be read; damaged ones are
+        """Whether a cell's assignments are there and are what was written; damaged ones are
         removed, to be made again.
         """
-        try:
-            self.assignments(task, cell_id)
-        except TraubeError:
-            self._result(task, cell_id, ".assignments.parquet").unlink(missing_ok=True)
-            return False
-        return True
+        path = self._result(task, cell_id, ".assignments.parquet")
+        if is_sound(path):
+            return True
+        path.unlink(missing_ok=True)
+        return False
 
     def save_assignments(self, task: str, cell_id: str, assignments: pd.DataFrame, seconds: float) -> None:
         frame = assignments.assign(cell_id=cell_id)[list(ASSIGNMENT_COLUMNS)]
@@ -152,15 +164,19 @@ class Store:
         table = pa.Table.from_pandas(frame, schema=SCORES, preserve_index=False)
         write_parquet_table(self._result(task, cell_id, ".scores.parquet"), table)
 
+    def has_scores(self, task: str, cell_id: str) -> bool:
+        """Whether a cell's scores are there and are what was written."""
+        return is_sound(self._result(task, cell_id, ".scores.parquet"))
+
     def save_cell(self, record: dict[str, Any]) -> None:
         """Store a cell's provenance. Written last: a cell without it does not count."""
         absent = set(CELL_COLUMNS) - set(record)
         assert not absent, absent
-        write_json(self._result(record["task"], record["cell_id"], ".json"), record)
+        write_sealed_json(self._result(record["task"], record["cell_id"], ".json"), record)
 
     def cell(self, task: str, cell_id: str) -> dict[str, Any] | None:
-        """A cell's record; None if it is absent or damaged: the cell counts as missing."""
-        return read_cell(self._result(task, cell_id, ".json"))
+        """A cell's record; None if a file of the cell is absent or damaged: it counts as missing."""
+        return read_cell(self.folder / "results" / task, cell_id)
 
     def scored_tasks(self) -> list[str]:
         """The tasks that have cells, by name."""
@@ -168,8 +184,14 @@ class Store:
 
     def cells(self, *tasks: str) -> pd.DataFrame:
         """The cells of some tasks, by default of all; one row each, with CELL_COLUMNS."""
-        names = sorted(set(tasks)) if tasks else self.scored_tasks()
-        return read_cells(self.folder / "results", self._index("cells"), names)
+        return self._cells(tasks).table
+
+    def damaged(self, *tasks: str) -> dict[str, list[Path]]:
+        """The files of cells that are not what was written, by task; by default of all tasks."""
+        return self._cells(tasks).damaged
+
+    def _cells(self, tasks: Iterable[str]) -> Cells:
+        return read_cells(self.folder / "results", self.folder / "index", sorted(set(tasks)) or self.scored_tasks())
 
     def cells_by_id(self, task: str, cell_ids: Iterable[str]) -> pd.DataFrame:
         """Those of the given cells that are stored."""
@@ -190,12 +212,9 @@ class Store:
         metrics = None if metrics is None else list(metrics)
         tables = []
         for task, rows in cells[cells["status"] == "done"].groupby("task", sort=False):
-            folder, index = self.folder / "results" / str(task), Index(self._index("scores") / str(task))
+            folder, index = self.folder / "results" / str(task), Index(self.folder / "index" / "scores" / str(task))
             tables.append(read_scores(folder, index, rows["cell_id"].tolist(), metrics, columns))
         return pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame(columns=columns)
-
-    def _index(self, kind: str) -> Path:
-        return self.folder / "index" / kind
 
     # intermediate results and tables
 
@@ -213,7 +232,5 @@ class Store:
 def write_parquet_table(path: Path, table: pa.Table) -> None:
     import pyarrow.parquet as pq
 
-    from traube.foundation.files import atomic
-
-    with atomic(path) as temporary:
+    with sealed(path) as temporary:
         pq.write_table(table, temporary, write_page_checksum=True)

@@ -19,13 +19,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from traube.foundation.config import Strict
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest, frame_digest
+from traube.foundation.seals import read_parquet
 from traube.metrics import GROUPS, full_name
 
 CORPUS_COLUMNS = ("text_id", "text")
@@ -258,12 +258,9 @@ def read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
         or not such a table.
     """
     try:
-        frame = pq.read_table(path, page_checksum_verification=True).to_pandas()
+        frame = read_parquet(path)
     except FileNotFoundError:
         raise TraubeError(f"{path}: there is no such file") from None
-    except Exception as error:  # whatever a damaged file raises
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise TraubeError(f"{path}: not a readable parquet file ({reason})") from None
     _check_columns(frame, columns, str(path))
     return frame
 
