@@ -19,4 +19,8 @@ def main() -> None:
         sys.exit(LIBRARY_ALONE)
     stopping.watch()  # first of all: importing the command takes a while
     sys.path.insert(0, str(paths.PROJECT))  # another package may be called `cli` too
-    import_module("cli").app()
+    try:
+        import_module("cli").app()
+    except KeyboardInterrupt:  # while it is imported; the command itself sees to the rest
+        stopping.say()
+        sys.exit(stopping.exit_code())
