@@ -14,9 +14,10 @@ from typer.core import TyperGroup
 
 from cli import clean, cluster, compare, dev, doctor, exchange, registry, release, run, show, train
 from cli.printing import err, escape
+from traube.foundation import paths
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import in_words
+from traube.foundation.files import in_words, make_private
 
 
 class _Group(TyperGroup):
@@ -24,6 +25,7 @@ class _Group(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         collect_less()
+        make_private(paths.home())
         try:
             return super().invoke(ctx)
         except TraubeError as error:

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -189,6 +190,12 @@ def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path
     too_many = traube("cluster", str(file), "--model", "bow", "-k", "61")
     assert too_many.exit_code == 1
     assert "61 clusters cannot be made of 60 texts" in too_many.stderr
+
+
+def test_nobody_else_reads_the_home(traube: Traube, home: Path) -> None:
+    home.chmod(0o755)  # as older versions left it
+    assert traube("tasks", "--json").exit_code == 0
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
 
 def test_texts_of_others_command_neither_the_terminal_nor_the_spreadsheet(traube: Traube, tmp_path: Path) -> None:
