@@ -40,14 +40,14 @@ class Guard:
     def refusal(self, scope: Scope) -> str:
         """Why a request is not passed on; empty if it is."""
         headers = Headers(scope=scope)
-        if not _only(headers, "host", self.hosts):
+        if "host" not in headers or _foreign(headers, "host", self.hosts):
             # a name of somebody else's that leads here makes his page one of this address
             return (
                 f"this is {' or '.join(sorted(self.hosts))} and answers to no other name (a tunnel must keep the port)"
             )
-        if "origin" in headers and not _only(headers, "origin", self.origins):
+        if _foreign(headers, "origin", self.origins):
             return "another page asked for this"
-        if not (_only(headers, "sec-fetch-site", {"same-origin", "none"}, absent=True) or _is_link(scope, headers)):
+        if _foreign(headers, "sec-fetch-site", {"same-origin", "none"}) and not _is_link(scope, headers):
             return "another page asked for this"
         if scope["type"] == "websocket":
             return ""
@@ -58,14 +58,14 @@ class Guard:
         return ""
 
 
-def _only(headers: Headers, name: str, allowed: set[str], absent: bool = False) -> bool:
-    """Whether a header is there once, with an allowed value."""
+def _foreign(headers: Headers, name: str, ours: set[str]) -> bool:
+    """Whether a header is there with a value that is not ours, or more than once."""
     values = headers.getlist(name)
-    return values[0] in allowed if len(values) == 1 else absent and not values
+    return len(values) > 1 or not ours.issuperset(values)
 
 
 def _is_link(scope: Scope, headers: Headers) -> bool:
-    """Whether somebody follows a link from another page, which shows this one in a tab of its own."""
+    """Whether somebody follows a link in another page, which shows this one in a tab of its own."""
     return (
         scope["type"] == "http"
         and scope["method"] == "GET"

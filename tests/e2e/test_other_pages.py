@@ -5,7 +5,7 @@ to delete his runs, and nothing happens. His own pages can.
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import quote
 
@@ -23,8 +23,9 @@ const json = JSON.stringify({query})
 const asked = `${graphql}?query=${encodeURIComponent(query)}`
 const soon = promise => Promise.race([promise, new Promise(done => setTimeout(done, 3000, "no answer"))])
 const form = (method, enctype, action, name, value) => new Promise(done => {
-  const frame = document.body.appendChild(document.createElement("iframe"))
+  const frame = document.createElement("iframe")
   frame.name = `frame${document.querySelectorAll("iframe").length}`
+  document.body.append(frame)
   const made = document.body.appendChild(document.createElement("form"))
   Object.assign(made, {method, enctype, action, target: frame.name})
   const field = made.appendChild(document.createElement("textarea"))
@@ -97,7 +98,7 @@ def somebodys_port(running: Running, dagster_run: str, mlflow_run: str) -> Itera
         def log_message(self, *args: Any) -> None:
             pass
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server.server_port
     server.shutdown()
