@@ -14,6 +14,8 @@ from assets import all_assets  # noqa: E402
 from assets.jobs import all_jobs  # noqa: E402
 from resources import all_resources  # noqa: E402
 from sensors import Job, all_schedules, all_sensors, sensor_jobs  # noqa: E402
+from traube.foundation import paths  # noqa: E402
+from traube.foundation.files import make_private  # noqa: E402
 from traube.tasks import sources  # noqa: E402
 
 
@@ -43,4 +45,5 @@ def defs() -> dg.Definitions:
     """What Dagster loads. It is built when Dagster asks, not when this module is imported: a command
     builds its own.
     """
+    make_private(paths.home())  # `dagster dev` may be all that was ever started
     return build_defs()

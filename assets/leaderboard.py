@@ -7,6 +7,7 @@ from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
 from traube.benchmark.plan import unavailable
 from traube.foundation.files import frame_digest, locked, write_json, write_text
+from traube.foundation.inert import csv_text
 from traube.foundation.seals import write_parquet
 from traube.report.tables import CSV, MADE_OF, NAME, leaderboard, made_now, state
 
@@ -30,7 +31,7 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
             request = benchmark.request()
             table = leaderboard(store, unavailable(request, store), protocols=benchmark.protocols())
             write_parquet(store.table(NAME), table)
-            write_text(store.table(CSV), table.to_csv(index=False))
+            write_text(store.table(CSV), csv_text(table))
             write_json(store.table(MADE_OF), made_now(store, made_of))
         best = table[table["best"].astype(bool)][
             ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]

@@ -14,6 +14,7 @@ from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from traube.foundation import paths
 from traube.foundation.files import frame_digest, write_text
+from traube.foundation.inert import csv_text
 from traube.papers import Context, Figure, Table, papers
 from traube.report.markdown import markdown
 
@@ -49,7 +50,7 @@ def _table(paper: str, table: Table, tasks: Sequence[str]) -> dg.AssetsDefinitio
     ) -> dg.MaterializeResult:
         rows = table.make(_context(context, storage, benchmark, encoder))
         path = _folder(storage, paper) / f"{table.name}.csv"
-        write_text(path, rows.to_csv(index=False))
+        write_text(path, csv_text(rows))
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(rows)),
             metadata={
@@ -97,7 +98,7 @@ def _figure(paper: str, figure: Figure, tasks: Sequence[str]) -> dg.AssetsDefini
             "figure": dg.MetadataValue.url(path.as_uri()),
         }
         if drawing.data is not None:
-            write_text(path.with_suffix(".csv"), drawing.data.to_csv(index=False))
+            write_text(path.with_suffix(".csv"), csv_text(drawing.data))
             metadata["data"] = dg.MetadataValue.md(markdown(drawing.data.round(3)))
         return dg.MaterializeResult(metadata=metadata)
 

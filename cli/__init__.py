@@ -17,7 +17,7 @@ from cli.printing import err, escape
 from traube.foundation import paths, stopping
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import blamed_on_disk, in_words
+from traube.foundation.files import blamed_on_disk, in_words, make_private
 
 
 class _Group(TyperGroup):
@@ -25,6 +25,7 @@ class _Group(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         collect_less()
+        make_private(paths.home())
         try:
             result = super().invoke(ctx)
             stopping.check()  # a library may have kept the interruption to itself

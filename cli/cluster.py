@@ -40,7 +40,8 @@ def cluster(
     import pandas as pd
 
     from traube.benchmark.params import load_params
-    from traube.foundation.files import atomic
+    from traube.foundation.files import write_text
+    from traube.foundation.inert import csv_text
     from traube.methods import CLUSTERERS
     from traube.serving.cluster_texts import cluster_texts
     from traube.tasks.readers.table import read_texts
@@ -52,10 +53,8 @@ def cluster(
     with err.status(f"encoding and clustering {len(texts)} texts"):
         result = cluster_texts(texts, model=model, method=protocol.method(method), k=k, seed=seed)
     target = output or file.with_name(file.name + ".clusters.csv")
-    with atomic(target) as temporary:
-        pd.DataFrame({"text": texts, "cluster": result.labels, "distance": result.distances}).to_csv(
-            temporary, index=False
-        )
+    clustered = pd.DataFrame({"text": texts, "cluster": result.labels, "distance": result.distances})
+    write_text(target, csv_text(clustered))
     shown = Table(
         "cluster",
         "texts",

@@ -2,6 +2,7 @@
 UI.
 """
 
+import json
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -17,8 +19,10 @@ import typer
 from cli.printing import out
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
+from traube.foundation.files import write_text
 
 HOST = "127.0.0.1"
+LOCATION = "definitions"  # the module that Dagster loads, by the name that it has in workspace.yaml
 SECONDS_TO_STOP = 20
 
 app = typer.Typer()
@@ -75,7 +79,7 @@ def free_port(wanted: int, name: str, taken: int = 0) -> int:
 
 
 def serve(port: int, mlflow_port: int) -> None:
-    """Run both servers until Ctrl-C, or until one of them ends."""
+    """Run the servers until Ctrl-C, or until one of them ends."""
     import dagster as dg
 
     from cli.launch import align, prepare
@@ -87,43 +91,72 @@ def serve(port: int, mlflow_port: int) -> None:
         align(instance)
     port = free_port(port, "Dagster")
     mlflow_port = free_port(mlflow_port, "MLflow", taken=port)
-    bin_ = Path(sys.executable).parent
-    dagster = [str(bin_ / "dagster"), "dev", "-w", str(paths.PROJECT / "workspace.yaml"), "-h", HOST, "-p", str(port)]
-    mlflow = [
-        str(bin_ / "mlflow"), "server", "--backend-store-uri", default_uri(), "--host", HOST, "--port", str(mlflow_port),
-        "--workers", "1", "--serve-artifacts", "--artifacts-destination", (paths.home() / "mlartifacts").as_uri(),
-    ]  # fmt: skip
-    environment = {
-        **os.environ,
+    os.environ |= {
         "TRAUBE_MLFLOW_PORT": str(mlflow_port),
         "MLFLOW_DISABLE_TELEMETRY": "true",
         # queues of its own, which poll without end and serve nothing here
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "DAGSTER_DISABLE_TELEMETRY": "true",
+        "DAGSTER_IS_DEV_CLI": "1",  # as `dagster dev` sets it: errors of definitions are shown without Dagster's own lines
         "PYTHONWARNINGS": "ignore",
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(paths.PROJECT), os.environ.get("PYTHONPATH")))),
     }
     # all mean: stop (a closed terminal hangs up; a shell that starts this in the background has
     # told it to ignore Ctrl-C)
     for stopping in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stopping, signal.default_int_handler)
-    # in the home, since dagster lets a .env of the folder it starts in overrule the environment:
-    # that of the project may name another home. A session of their own, so that Ctrl-C reaches this
-    # process alone, and each child's children are stopped with it
-    names = ("Dagster", "MLflow")
-    children = [
-        subprocess.Popen(c, env=environment, cwd=paths.home(), start_new_session=True)  # noqa: S603
-        for c in (dagster, mlflow)
-    ]
-    out.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
-    try:
-        while all(child.poll() is None for child in children):
-            time.sleep(0.5)
-        name, code = next((n, c.returncode) for n, c in zip(names, children, strict=True) if c.poll() is not None)
-        raise TraubeError(f"{name} stopped unexpectedly with exit code {code}; its messages are above")
-    except KeyboardInterrupt:
-        out.print("stopping")
-    finally:
-        _stop(children)
+    children: dict[str, subprocess.Popen[bytes]] = {}
+    with TemporaryDirectory(prefix="traube-") as folder:  # its owner's alone, and so is the socket in it
+        try:
+            _start_all(children, Path(folder), port, mlflow_port)
+            out.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
+            while True:
+                _check(children)
+                time.sleep(0.5)
+        except KeyboardInterrupt:
+            out.print("stopping")
+        finally:
+            _stop(list(children.values()))
+
+
+def _start_all(children: dict[str, subprocess.Popen[bytes]], folder: Path, port: int, mlflow_port: int) -> None:
+    """Start what `dagster dev` starts (a code server for both, the web server and the daemon) and
+    MLflow, with the guard in front of both UIs.
+    """
+    bin_ = Path(sys.executable).parent
+    code, workspace = folder / "code", folder / "workspace.yaml"
+    served = {"location_name": LOCATION, "socket": str(code)}
+    write_text(workspace, json.dumps({"load_from": [{"grpc_server": served}]}))
+    ours = [sys.executable, "-P", "-m", "cli.servers"]
+    children["Dagster's code server"] = _start(
+        str(bin_ / "dagster"), "code-server", "start", "-m", LOCATION, "-s", str(code),
+        "--location-name", LOCATION, "--log-level", "warning", "--use-python-environment-entry-point",
+    )  # fmt: skip
+    children["MLflow"] = _start(*ours, "mlflow", str(mlflow_port))
+    while not _listens(code):  # what asks it before shows an error first
+        _check(children)
+        time.sleep(0.1)
+    children["Dagster"] = _start(*ours, "dagster", str(port), str(workspace))
+    children["Dagster's daemon"] = _start(str(bin_ / "dagster-daemon"), "run", "-w", str(workspace))
+
+
+def _start(*command: str) -> subprocess.Popen[bytes]:
+    """A child in the home, since dagster lets a .env of the folder it starts in overrule the
+    environment: that of the project may name another home. It has a session of its own, so that
+    Ctrl-C reaches this process alone, and each child's children are stopped with it.
+    """
+    return subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return path.exists() and probe.connect_ex(str(path)) == 0
+
+
+def _check(children: dict[str, subprocess.Popen[bytes]]) -> None:
+    for name, child in children.items():
+        if child.poll() is not None:
+            raise TraubeError(f"{name} stopped unexpectedly with exit code {child.returncode}; its messages are above")
 
 
 def _stop(children: list[subprocess.Popen[bytes]]) -> None:

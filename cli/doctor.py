@@ -14,7 +14,7 @@ from cli.options import Json
 from cli.printing import print_json, print_table
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import blamed_on_disk
+from traube.foundation.files import OTHERS, blamed_on_disk
 
 app = typer.Typer()
 
@@ -68,7 +68,10 @@ def _home() -> Iterator[Finding]:
     except OSError:
         yield Finding("home", "wrong", f"{home} cannot be written to; set TRAUBE_HOME to another folder")
         return
-    yield Finding("home", "ok", str(home))
+    if home.stat().st_mode & OTHERS:
+        yield Finding("home", "note", f"{home} can be read by others on this machine; chmod 700 it")
+    else:
+        yield Finding("home", "ok", str(home))
     wanted = str(home / "dagster")
     given = os.environ.get("DAGSTER_HOME")
     if given and given != wanted:

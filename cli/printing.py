@@ -14,9 +14,20 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-out = Console(soft_wrap=False)
-err = Console(stderr=True, soft_wrap=True, highlight=False)
+from traube.foundation.inert import visible
+
+
+class _Inert(Console):
+    """A console on which texts from others command nothing, wherever they are shown."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
+out = _Inert(soft_wrap=False)
+err = _Inert(stderr=True, soft_wrap=True, highlight=False)
 GAP = 2  # between columns
 
 __all__ = [
@@ -145,7 +156,7 @@ def print_table(
         out.print(f"[italic]{escape(title)}[/]")
     if not rows:
         return
-    cells = [{name: escape(str(value)) for name, value in row.items()} for row in rows]
+    cells = [{name: escape(visible(str(value))) for name, value in row.items()} for row in rows]
     widths = {name: max(map(cell_len, (name, *(str(row[name]) for row in rows)))) for name in cells[0]}
     least = {name: min(width, max(fold.get(name, width), cell_len(name))) for name, width in widths.items()}
     left_out = []

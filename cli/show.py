@@ -42,6 +42,7 @@ def leaderboard(
     from traube.benchmark.plan import Request, unavailable, wanted_models
     from traube.foundation import paths
     from traube.foundation.errors import unknown
+    from traube.foundation.inert import csv_text, visible
     from traube.metrics import full_name
     from traube.report.tables import leaderboard as build
     from traube.store import Store
@@ -66,7 +67,7 @@ def leaderboard(
     if as_json:
         print(table.to_json(orient="records", indent=1))  # noqa: T201
     elif as_csv:
-        print(table.to_csv(index=False), end="")  # noqa: T201
+        print(visible(csv_text(table)), end="")  # noqa: T201
     else:
         _print_leaderboard(table, every)
         if show_imported:

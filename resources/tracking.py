@@ -21,6 +21,7 @@ from resources.databases import EXPERIMENT, make_mlflow
 from resources.unlogged import mark
 from traube.foundation import paths
 from traube.foundation.files import digest
+from traube.foundation.inert import csv_text
 from traube.tasks.task import TaskCard
 
 KEY = "traube.key"
@@ -174,7 +175,7 @@ class TrackingResource(dg.ConfigurableResource):
                 {k: str(v) for k, v in best.items() if k != "value"},
                 {"best": best["value"]} if best else {},
             )
-            client.log_text(run, trials.to_csv(index=False), "trials.csv")
+            client.log_text(run, csv_text(trials), "trials.csv")
             for file, page in pages.items():
                 client.log_text(run, page, file)
         return {"mlflow": dg.MetadataValue.url(_url(experiment, run))}

@@ -5,18 +5,17 @@ cancelled run raises none.
 import json
 import os
 from datetime import UTC, datetime
-from http.client import HTTPException
 from typing import Any
-from urllib.request import Request, urlopen
 
 import dagster as dg
 
+from resources.webhook import post
 from sensors import Jobs
 from traube.foundation import paths
 from traube.foundation.files import append_line
+from traube.foundation.inert import visible
 
 WEBHOOK = "TRAUBE_WEBHOOK"
-SECONDS = 10
 WILL_RETRY, PARTITION = "dagster/will_retry", "dagster/partition"
 
 
@@ -37,8 +36,9 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         context.log.error(f"{alert['summary']}: {'; '.join(alert['errors'])}. {alert['retry']}")
         append_line(paths.home() / "alerts.jsonl", json.dumps(alert, ensure_ascii=False))
         url = os.environ.get(WEBHOOK)
-        if url:
-            _post(url, alert, context.log)
+        text = "\n".join([alert["summary"], *alert["errors"], alert["retry"]])  # what chat services show
+        if url and (error := post(url, {"text": text, **alert})):
+            context.log.error(f"${WEBHOOK}: {error}")
         return None
 
     return [failed_runs]
@@ -55,7 +55,7 @@ def alert_of(run: dg.DagsterRun, errors: list[tuple[str, str]]) -> dict[str, Any
     tasks = list(dict.fromkeys(step.split("__")[0] for step, _ in errors if "__" in step))
     return {
         "summary": f"{run.job_name}{f' of {model}' if model else ''} failed",
-        "errors": [f"{step.replace('__', '/')}: {message}" for step, message in errors],
+        "errors": [f"{step.replace('__', '/')}: {visible(message)}" for step, message in errors],
         "retry": _advice(run.job_name, model, tasks, [step for step, _ in errors]),
         "job": run.job_name,
         "model": model,
@@ -81,17 +81,3 @@ def _cause(event: dg.DagsterEvent) -> str:
         return data.user_failure_data.description
     error = data.error
     return ((error.cause or error).message.strip() if error else event.message or "failed").splitlines()[0]
-
-
-def _post(url: str, alert: dict[str, Any], log: Any) -> None:
-    text = "\n".join([alert["summary"], *alert["errors"], alert["retry"]])
-    body = json.dumps({"text": text, **alert}).encode()  # `text` is what chat services show
-    if not url.startswith(("https://", "http://")):
-        log.error(f"${WEBHOOK} is no web address; the alert was not posted")
-        return
-    try:
-        request = Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 (checked above)
-        with urlopen(request, timeout=SECONDS):  # noqa: S310
-            pass
-    except (OSError, HTTPException) as error:  # an alert that cannot be posted is still in the log and in the file
-        log.error(f"the alert could not be posted: {error}")

@@ -1,6 +1,7 @@
 """Real servers: `traube dev` on a small benchmark, in a home of its own."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +19,10 @@ from tests.platform.conftest import PARAMS, word_rows, write_task
 
 TRAUBE = Path(sys.executable).with_name("traube")
 PATIENCE = 180
+CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
+NEEDS_BROWSER = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (see README, Tests)"
+)
 
 
 @dataclass
@@ -120,6 +125,28 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     addresses = [f"http://127.0.0.1:{port}" for port in servers.ports]
     yield Running(*addresses, folder / "home", folder / "checkpoints")
     servers.stop()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A real browser."""
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    profile = tmp_path_factory.mktemp("profile")
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--window-size=1500,1000",
+        "--host-resolver-rules=MAP evil.example 127.0.0.1",  # a name of somebody else's that leads here
+        f"--user-data-dir={profile}",
+    ):
+        options.add_argument(argument)
+    driver = webdriver.Chrome(options, webdriver.ChromeService(executable_path=str(DRIVER)))
+    yield driver
+    driver.quit()
 
 
 def _belongs(process: psutil.Process, folder: Path) -> bool:

@@ -6,39 +6,15 @@ With TRAUBE_SCREENSHOTS=<folder> the pages are kept as pictures.
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Running, wait_for
+from tests.e2e.conftest import NEEDS_BROWSER, Running, wait_for
 
-CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (see README, Tests)"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    profile = tmp_path_factory.mktemp("profile")
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--window-size=1500,1000",
-        f"--user-data-dir={profile}",
-    ):
-        options.add_argument(argument)
-    driver = webdriver.Chrome(options, webdriver.ChromeService(executable_path=str(DRIVER)))
-    yield driver
-    driver.quit()
+pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from pydantic import Field
 
 from traube.foundation.config import Strict, parse, read_yaml
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import atomic, digest, frame_digest, locked, write_json, write_text
+from traube.foundation.files import atomic, digest, frame_digest, locked, make_private, write_json, write_text
 from traube.foundation.seals import write_parquet
 
 # atomic files
@@ -60,6 +61,28 @@ def test_a_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a device that is always full")
+@pytest.mark.parametrize("mode", [None, 0o755, 0o777])
+def test_a_private_folder_is_for_its_owner_alone_whether_new_or_mended(tmp_path: Path, mode: int | None) -> None:
+    folder = tmp_path / "new" / "home"
+    if mode is not None:
+        folder.mkdir(parents=True)
+        folder.chmod(mode)
+    make_private(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    write_text(folder / "file", "its owner goes on as before")
+
+
+def test_a_folder_that_is_everybodys_stays_so(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)  # like /tmp
+    make_private(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
+
+
+def test_a_folder_that_cannot_be_made_private_is_left_to_whoever_writes_there() -> None:
+    make_private(Path("/dev/null/home"))
+    make_private(Path("/proc/self"))
+
+
 def test_a_full_disk_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "scores.parquet"
     message = f"^{path}: the disk is full: delete something and run the command again; finished work is kept$"

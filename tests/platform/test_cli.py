@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -242,6 +243,28 @@ def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path
     too_many = traube("cluster", str(file), "--model", "bow", "-k", "61")
     assert too_many.exit_code == 1
     assert "61 clusters cannot be made of 60 texts" in too_many.stderr
+
+
+def test_nobody_else_reads_the_home(traube: Traube, home: Path) -> None:
+    home.chmod(0o755)  # as older versions left it
+    assert traube("tasks", "--json").exit_code == 0
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+
+
+def test_texts_of_others_command_neither_the_terminal_nor_the_spreadsheet(traube: Traube, tmp_path: Path) -> None:
+    file = tmp_path / "notes.csv"
+    with file.open("w", newline="") as written:
+        csv.writer(written).writerows([("text",), *((f"=1+1 \x1b[2J\x9b {text}",) for text, _ in word_rows())])
+    result = traube("cluster", str(file), "--model", "bow", "-k", "3")
+    assert result.exit_code == 0, result.output
+    assert not {"\x1b", "\x9b"} & set(result.stdout)
+    assert r"=1+1 \x1b[2J\x9b" in result.stdout
+    with (tmp_path / "notes.csv.clusters.csv").open() as written:
+        assert all(row["text"].startswith("'=1+1 \x1b[2J\x9b ") for row in csv.DictReader(written))
+
+    unknown = traube("leaderboard", "--task", "\x1b[2J\u202e")
+    assert r"\x1b[2J\u202e" in unknown.stderr
+    assert not {"\x1b", "\u202e"} & set(unknown.stderr)
 
 
 def test_a_task_without_labels_is_scored_by_its_silhouette(traube: Traube, cards: Path) -> None:

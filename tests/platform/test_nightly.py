@@ -182,10 +182,11 @@ def test_the_alert_of_a_training_says_how_to_go_on(launcher: Launcher) -> None:
     assert alert["retry"] == "To go on: traube train wwm words"
 
 
-def test_a_webhook_that_is_down_loses_no_alert(
-    launcher: Launcher, cards: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/nobody", "http://[x"])
+def test_a_webhook_that_is_down_or_malformed_loses_no_alert(
+    launcher: Launcher, cards: Path, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    monkeypatch.setenv(WEBHOOK, "http://127.0.0.1:9/nobody")
+    monkeypatch.setenv(WEBHOOK, url)
     alarm(launcher, failed_run(launcher, cards))
     assert (paths.home() / "alerts.jsonl").exists()
 

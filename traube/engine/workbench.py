@@ -13,7 +13,7 @@ from typing import Self
 from traube.benchmark.plan import not_read
 from traube.engine.embed import embed, embed_task
 from traube.engine.progress import SILENT, Progress
-from traube.foundation.files import digest
+from traube.foundation.files import digest, make_private
 from traube.models import EmbeddingCache, Model, Vectors, fingerprint_on
 from traube.store import Manifest, Store
 from traube.tasks.task import Task, text_id
@@ -35,6 +35,7 @@ class Workbench:
     @classmethod
     def at(cls, home: Path) -> Self:
         """The workbench whose store and cache lie in a folder, as they do in TRAUBE_HOME."""
+        make_private(home)
         return cls(Store(home / "store"), EmbeddingCache(home / "embeddings"))
 
     def task(self, name: str) -> Task:

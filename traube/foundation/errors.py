@@ -3,11 +3,18 @@
 import difflib
 from collections.abc import Iterable
 
+from traube.foundation.inert import visible
+
 LISTED = 30  # names that an error lists at most
 
 
 class TraubeError(Exception):
-    """Something the user can put right. Shown as one line, without a traceback."""
+    """Something the user can put right. Shown as one line, without a traceback. Whatever it quotes
+    reaches terminals and logs without control characters.
+    """
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
 
 class Unavailable(TraubeError):

@@ -6,8 +6,9 @@ import errno
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -19,6 +20,7 @@ from traube.foundation.errors import TraubeError
 if TYPE_CHECKING:
     import pandas as pd
 
+OTHERS = 0o077  # what anyone but the owner may do
 _EXPLAINED = {
     errno.ENOSPC: "the disk is full: delete something and run the command again; finished work is kept",
     errno.EROFS: "the file system is read-only: set TRAUBE_HOME to a folder that can be written to",
@@ -66,6 +68,20 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise TraubeError(in_words(error, path)) from error
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that nobody but its owner can enter, whatever the modes of the files in it; one
+    that exists is mended.
+
+    Where the file system knows no modes or lets nothing be changed, the folder stays as it is, and
+    so does one that is everybody's, like /tmp.
+    """
+    with suppress(OSError):  # whoever writes there next says what is wrong
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = folder.stat().st_mode
+        if mode & OTHERS and not mode & stat.S_ISVTX:
+            folder.chmod(0o700)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from traube.benchmark.current import current_cells
 from traube.benchmark.params import Params, Protocol
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_json, write_text
+from traube.foundation.inert import csv_text
 from traube.report.tables import leaderboard
 from traube.store import Store
 
@@ -45,7 +46,7 @@ def write_scores(store: Store, params: Params, folder: Path) -> None:
     )
     columns = ["task", "model", "method", "seed", "split", "level", "metric", "value"]
     scores = scores[columns].sort_values(columns[:-1], ignore_index=True)
-    write_text(folder / "scores.csv", scores.round(DIGITS).to_csv(index=False))
+    write_text(folder / "scores.csv", csv_text(scores.round(DIGITS)))
 
 
 def write_metrics(store: Store, params: Params, folder: Path) -> None:
@@ -61,7 +62,7 @@ def write_metrics(store: Store, params: Params, folder: Path) -> None:
             "there is no score of params.yaml's tasks and models in TRAUBE_HOME: `dvc repro --force benchmark`"
         )
     best = table[table["best"].astype(bool)][shown].round(DIGITS)
-    write_text(folder / "leaderboard.csv", best.to_csv(index=False))
+    write_text(folder / "leaderboard.csv", csv_text(best))
     metrics: dict[str, dict[str, dict[str, float]]] = {}
     for row in best.itertuples(index=False):
         metrics.setdefault(row.task, {}).setdefault(row.level, {})[row.model] = row.mean

@@ -1,0 +1,74 @@
+"""What stands in front of both UIs, so that nobody but their user drives them.
+
+A browser sends whatever any page asks it to, to any address, this machine's too. What it says of
+the page in the headers is true, though, and by them the guard refuses every other page.
+"""
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from cli.dev import HOST
+
+
+class Guard:
+    """An ASGI app that passes on to another one what comes from pages of this address, or from no
+    page at all.
+
+    Parameters
+    ----------
+    app : what is guarded
+    port : where it is served
+    """
+
+    def __init__(self, app: ASGIApp, port: int) -> None:
+        self.app = app
+        self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
+        self.origins = {f"http://{host}" for host in self.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+        reason = self.refusal(scope)
+        if not reason:
+            return await self.app(scope, receive, send)
+        if scope["type"] == "websocket":
+            await receive()  # that somebody wants to connect
+            return await send({"type": "websocket.close"})  # before it is accepted: the answer is 403
+        return await PlainTextResponse(f"refused: {reason}\n", 403)(scope, receive, send)
+
+    def refusal(self, scope: Scope) -> str:
+        """Why a request is not passed on; empty if it is."""
+        headers = Headers(scope=scope)
+        if "host" not in headers or _foreign(headers, "host", self.hosts):
+            # a name of somebody else's that leads here makes his page one of this address
+            return (
+                f"this is {' or '.join(sorted(self.hosts))} and answers to no other name (a tunnel must keep the port)"
+            )
+        if _foreign(headers, "origin", self.origins):
+            return "another page asked for this"
+        if _foreign(headers, "sec-fetch-site", {"same-origin", "none"}) and not _is_link(scope, headers):
+            return "another page asked for this"
+        if scope["type"] == "websocket":
+            return ""
+        if scope["method"] == "POST" and headers.get("content-type", "").split(";")[0].strip() != "application/json":
+            return "a POST must bring JSON, which no page can send to another address unasked"
+        if scope["path"] == "/graphql" and scope["method"] == "GET" and scope["query_string"]:
+            return "GraphQL is asked by POST; a link changes nothing"
+        return ""
+
+
+def _foreign(headers: Headers, name: str, ours: set[str]) -> bool:
+    """Whether a header is there with a value that is not ours, or more than once."""
+    values = headers.getlist(name)
+    return len(values) > 1 or not ours.issuperset(values)
+
+
+def _is_link(scope: Scope, headers: Headers) -> bool:
+    """Whether somebody follows a link in another page, which shows this one in a tab of its own."""
+    return (
+        scope["type"] == "http"
+        and scope["method"] == "GET"
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )

@@ -1,0 +1,71 @@
+"""The web servers of `traube dev`, each in a process of its own, with the guard in front:
+`python -m cli.servers dagster PORT WORKSPACE` and `python -m cli.servers mlflow PORT`.
+
+`dagster dev` and `mlflow server` let nothing be put in front of what they serve; this serves the
+same apps.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from cli.dev import HOST
+from cli.guard import Guard
+
+POLL_MILLISECONDS = 2000  # how often the Dagster UI asks for news, as under `dagster dev`
+SECONDS_TO_FINISH = 3  # that requests under way have when the server is told to stop
+
+
+def dagster(port: int, workspace: str) -> None:
+    """The Dagster UI of a workspace file."""
+    import dagster as dg
+    from dagster._core.workspace.context import WorkspaceProcessContext
+    from dagster._core.workspace.load_target import WorkspaceFileTarget
+    from dagster_webserver.app import create_app_from_workspace_process_context
+    from dagster_webserver.version import __version__
+
+    with (
+        dg.DagsterInstance.get() as instance,
+        WorkspaceProcessContext(instance, WorkspaceFileTarget([workspace]), version=__version__) as context,
+    ):
+        _serve(create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_MILLISECONDS), port)
+
+
+def mlflow(port: int) -> None:
+    """The MLflow UI of this home."""
+    from mlflow.server import constants
+
+    from resources.tracking import default_uri
+    from traube.foundation import paths
+
+    os.environ |= {  # which its app reads when it is imported
+        constants.BACKEND_STORE_URI_ENV_VAR: default_uri(),
+        constants.REGISTRY_STORE_URI_ENV_VAR: default_uri(),
+        constants.ARTIFACT_ROOT_ENV_VAR: "mlflow-artifacts:/",
+        constants.ARTIFACTS_DESTINATION_ENV_VAR: (paths.home() / "mlartifacts").as_uri(),
+        constants.SERVE_ARTIFACTS_ENV_VAR: "true",
+    }
+    from mlflow.server.fastapi_app import app
+
+    _serve(app, port)
+
+
+def _serve(app: ASGIApp, port: int) -> None:
+    uvicorn.run(
+        Guard(app, port),
+        host=HOST,
+        port=port,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=SECONDS_TO_FINISH,
+    )
+
+
+if __name__ == "__main__":
+    serve: dict[str, Callable[..., None]] = {"dagster": dagster, "mlflow": mlflow}
+    name, number, *more = sys.argv[1:]
+    serve[name](int(number), *more)

@@ -1,0 +1,66 @@
+"""The webhook that alerts are posted to. Its address is a secret: whoever knows it may post there."""
+
+import json
+from http.client import HTTPException
+from ipaddress import ip_address
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+from traube.foundation.inert import visible
+
+SECONDS = 10
+NOT_POSTED = "the alert was not posted"
+
+
+def post(url: str, message: dict[str, Any]) -> str:
+    """Post a message as JSON. Redirects are not followed: they may lead to http, or to someone else.
+
+    Parameters
+    ----------
+    url : https, or http to this machine
+
+    Returns
+    -------
+    Why it was not posted, as one line that names at most scheme and host; empty if it was.
+    """
+    address = _allowed(url)
+    if address is None:
+        return f"the address is neither https nor http to this machine; {NOT_POSTED}"
+    where = visible(f"{address.scheme}://{address.hostname}")
+    direct = [ProxyHandler({})] if address.scheme == "http" else []  # a proxy is not this machine
+    try:
+        request = Request(url, json.dumps(message).encode(), {"Content-Type": "application/json"})  # noqa: S310 (checked)
+        with build_opener(_StaysHere, *direct).open(request, timeout=SECONDS):
+            return ""
+    except HTTPError as error:
+        error.close()
+        return f"{where} answered with status {error.code}; {NOT_POSTED}"
+    except (OSError, HTTPException, ValueError) as error:  # whose own words may hold the address
+        reason = error.reason if isinstance(error, URLError) else error
+        return f"{where} could not be reached ({type(reason).__name__}); {NOT_POSTED}"
+
+
+class _StaysHere(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """No request follows: the redirect is the answer, and counts as a failure."""
+
+
+def _allowed(url: str) -> SplitResult | None:
+    """The address taken apart; None if it is malformed, or neither https nor http to this machine."""
+    try:
+        address = urlsplit(url)
+        _ = address.port  # checked when it is asked for
+    except ValueError:
+        return None
+    if not address.hostname or address.scheme not in ("https", "http"):
+        return None
+    return address if address.scheme == "https" or _is_this_machine(address.hostname) else None
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,120 @@
+"""Alerts go to https or to this machine, to nobody else, and their address is told to nobody."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from resources.webhook import post
+
+
+class Receiver(HTTPServer):
+    """A webhook on this machine, which remembers what it got and answers as it is told."""
+
+    def __init__(self, status: int = 204, location: str = "") -> None:
+        self.received: list[tuple[str, dict[str, Any]]] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.received.append((self.path, json.loads(body)))
+                self.send_response(status)
+                if location:
+                    self.send_header("Location", location)
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                receiver.received.append((self.path, {}))
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook/secret?token=secret"
+
+
+@pytest.fixture
+def receive() -> Iterator[Callable[..., Receiver]]:
+    started: list[Receiver] = []
+
+    def start(*answer: Any) -> Receiver:
+        started.append(Receiver(*answer))
+        return started[-1]
+
+    yield start
+    for receiver in started:
+        receiver.shutdown()
+        receiver.server_close()
+
+
+def test_a_message_is_posted_as_json(receive: Callable[..., Receiver]) -> None:
+    receiver = receive()
+    assert post(receiver.url, {"text": "a run failed"}) == ""
+    assert receiver.received == [("/hook/secret?token=secret", {"text": "a run failed"})]
+
+
+def test_a_proxy_gets_nothing_that_is_meant_for_this_machine(
+    receive: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver, proxy = receive(), receive()
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+    monkeypatch.setenv("no_proxy", "")
+    assert post(receiver.url, {}) == ""
+    assert receiver.received and not proxy.received
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(receive: Callable[..., Receiver], status: int) -> None:
+    elsewhere = receive()
+    receiver = receive(status, elsewhere.url)
+    assert post(receiver.url, {}) == f"http://127.0.0.1 answered with status {status}; the alert was not posted"
+    assert receiver.received and not elsewhere.received
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://hooks.example/secret",  # anyone on the way reads it
+        "http://localhost.example/secret",
+        "http://127.0.0.1@hooks.example/secret",
+        "http://127.0.0.1.hooks.example/secret",
+        "ftp://127.0.0.1/secret",
+        "file:///secret",
+        "//127.0.0.1/secret",
+        "secret",
+        "https://",
+        "http://[x",
+        "http://[x]/secret",
+        "https://hooks.example:port/secret",
+        "https://hooks.example:99999/secret",
+    ],
+)
+def test_any_other_address_is_refused(url: str) -> None:
+    error = post(url, {})
+    assert error == "the address is neither https nor http to this machine; the alert was not posted"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1:9/secret?token=secret",
+        "https://user:secret@127.0.0.1:9/",
+        "http://localhost:9/secret",
+        "http://[::1]:9/secret",
+        "https://127.0.0.1:9/s\u00e9cret secret",
+        "https://127.0.0.1:9/secret\nsecret",
+        "https://\u200bsecret.\udc80",
+    ],
+)
+def test_what_cannot_be_reached_is_one_line_without_path_or_port(url: str) -> None:
+    error = post(url, {})
+    assert "could not be reached" in error and "\n" not in error
+    assert ":9" not in error and "/s" not in error and "token" not in error and "user" not in error
