@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,13 +18,13 @@ from typing import Annotated
 import typer
 
 from cli.printing import out
-from traube.foundation import paths
+from traube.foundation import paths, stopping
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_text
 
 HOST = "127.0.0.1"
 LOCATION = "definitions"  # the module that Dagster loads, by the name that it has in workspace.yaml
-SECONDS_TO_STOP = 20
+SECONDS_TO_STOP = 1.0  # a run that is cut off is ended by the next start, and tried again
 
 app = typer.Typer()
 
@@ -101,11 +102,9 @@ def serve(port: int, mlflow_port: int) -> None:
         "PYTHONWARNINGS": "ignore",
         "PYTHONPATH": os.pathsep.join(filter(None, (str(paths.PROJECT), os.environ.get("PYTHONPATH")))),
     }
-    # all mean: stop (a closed terminal hangs up; a shell that starts this in the background has
-    # told it to ignore Ctrl-C)
-    for stopping in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stopping, signal.default_int_handler)
+    stopping.heed()  # a shell that starts this in the background has it ignore Ctrl-C
     children: dict[str, subprocess.Popen[bytes]] = {}
+    stopping.at_the_end(lambda: _kill(children.values()))
     with TemporaryDirectory(prefix="traube-") as folder:  # its owner's alone, and so is the socket in it
         try:
             _start_all(children, Path(folder), port, mlflow_port)
@@ -113,8 +112,6 @@ def serve(port: int, mlflow_port: int) -> None:
             while True:
                 _check(children)
                 time.sleep(0.5)
-        except KeyboardInterrupt:
-            out.print("stopping")
         finally:
             _stop(list(children.values()))
 
@@ -166,7 +163,13 @@ def _stop(children: list[subprocess.Popen[bytes]]) -> None:
     deadline = time.monotonic() + SECONDS_TO_STOP
     for child in children:
         with suppress(subprocess.TimeoutExpired):
-            child.wait(max(0.1, deadline - time.monotonic()))
+            child.wait(max(0.0, deadline - time.monotonic()))
+    _kill(children)
+    for child in children:
+        child.wait()
+
+
+def _kill(children: Iterable[subprocess.Popen[bytes]]) -> None:
+    for child in children:
         with suppress(ProcessLookupError):  # dagster's code server now and then outlives its parent
             os.killpg(child.pid, signal.SIGKILL)
-        child.wait()

@@ -96,7 +96,7 @@ class Servers:
     def stop(self) -> None:
         """Ctrl-C, after which nothing may be left."""
         self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(60) == 0, self.log.read_text()[-2000:]
+        assert self.process.wait(10) == 130, self.log.read_text()[-2000:]
         assert [p.cmdline() for p in self.processes()] == [], "processes outlived their servers"
 
     def processes(self, part: str = "") -> list[psutil.Process]:

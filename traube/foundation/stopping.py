@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: whatever the process is doing, it ends within three seconds.
+"""Ctrl-C, SIGTERM and a closed terminal: whatever the process is doing, it ends within three seconds.
 
 A signal raises a KeyboardInterrupt in the main thread, as always. That may come late (a library is at
 work that Python cannot interrupt) or be lost (Dagster puts handlers of its own in place), so a
@@ -11,14 +11,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import FrameType
 
 SECONDS = 1.5  # to end in good order
 LAST_WORDS_SECONDS = 0.7
 STOPPED = "stopped: finished work is kept, and the same command continues from there"
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _received: list[int] = []
 _last_words: list[Callable[[], None]] = []
@@ -32,13 +32,20 @@ class Stopped(KeyboardInterrupt):
 
 
 def watch() -> None:
-    """From now on, a signal ends this process. To be called once, by the main thread."""
+    """From now on, a signal ends this process, unless whoever started it had it ignored (`nohup`).
+    To be called once, by the main thread.
+    """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number in SIGNALS:
-        signal.signal(number, _interrupt)
+    heed(number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN)
     threading.Thread(target=_listen, args=(reader,), daemon=True, name="stopping").start()
+
+
+def heed(signals: Iterable[int] = SIGNALS) -> None:
+    """Have these signals end the process, even those that it was started to ignore."""
+    for number in signals:
+        signal.signal(number, _interrupt)
 
 
 def received() -> int | None:
@@ -47,7 +54,8 @@ def received() -> int | None:
 
 
 def exit_code() -> int:
-    """What a process ends with that was stopped: 130 for Ctrl-C, 143 for SIGTERM."""
+    """What a process ends with that was stopped: 130 for Ctrl-C, 143 for SIGTERM,
+    129 for a closed terminal."""
     return 128 + (received() or signal.SIGINT)
 
 
