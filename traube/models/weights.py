@@ -12,9 +12,10 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from traube.foundation import paths
+from traube.foundation import inputs, paths
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import file_sha256, read_json, write_json
+from traube.foundation.inputs import named
 from traube.models.base import ModelCard
 
 # What of a model's folder is never read, as patterns of paths below it. Everything else is hashed,
@@ -53,8 +54,8 @@ def locate(card: ModelCard) -> Path:
         return Path(next(iter(spec.submodule_search_locations))) / "model"
     assert card.model is not None
     if is_folder(card.model):
-        folder = (paths.cards() / Path(card.model).expanduser()).resolve()
-        if not folder.is_dir():
+        folder = named(paths.cards(), card.model)
+        if not inputs.is_folder(folder):
             raise Unavailable(f"model '{card.name}': there is no folder {folder}")
         return folder
     from huggingface_hub import snapshot_download
@@ -71,7 +72,7 @@ def locate(card: ModelCard) -> Path:
 
 def is_folder(model: str) -> bool:
     """Whether a card's `model` is a folder (relative to cards/), not a Hugging Face id."""
-    return model.startswith((".", "/", "~")) or (paths.cards() / model).is_dir()
+    return model.startswith((".", "/", "~")) or inputs.is_folder(paths.cards() / model)
 
 
 def download(card: ModelCard) -> None:
