@@ -85,7 +85,7 @@ class _Loader(yaml.SafeLoader):
         self._depth += 1
         self._deepest = self._depth
         self._within_limits(mark)
-        node = super().compose_node(parent, index)
+        node: Any = super().compose_node(parent, index)
         if is_alias and node not in self._sizes:
             raise yaml.MarkedYAMLError(problem="an alias inside of what it stands for", problem_mark=mark)
         if is_alias:  # counted as if written out: it is read as often as it is used

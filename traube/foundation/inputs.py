@@ -62,9 +62,7 @@ def opened(path: Path, most: int | None = None) -> io.BufferedReader:
     most = LARGEST if most is None else most
     packed = path.suffix == ".gz"
     if size > most:
-        raise TraubeError(
-            f"{path}: {_megabytes(size)} is more than the {_megabytes(most)} that are read of such a file"
-        )
+        raise TraubeError(f"{path}: {in_words(size)} is more than the {in_words(most)} that are read of such a file")
     if packed:
         most = min(most, max(ALWAYS, UNPACKED * size))
     try:
@@ -148,9 +146,7 @@ class _Bounded(io.RawIOBase):
         count: int = self._file.readinto(buffer)
         self._left -= count
         if self._left < 0:
-            raise TraubeError(
-                f"{self._path}: holds more than the {_megabytes(self._most)} that are read of such a file"
-            )
+            raise TraubeError(f"{self._path}: holds more than the {in_words(self._most)} that are read of such a file")
         return count
 
     def close(self) -> None:
@@ -158,5 +154,6 @@ class _Bounded(io.RawIOBase):
         super().close()
 
 
-def _megabytes(size: int) -> str:
+def in_words(size: int) -> str:
+    """A number of bytes, as a person reads it."""
     return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else f"{size / 2**10:,.0f} KiB"

@@ -15,7 +15,7 @@ from pathlib import Path
 from traube.foundation import inputs, paths
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import file_sha256, read_json, write_json
-from traube.foundation.inputs import named
+from traube.foundation.inputs import named, parse_json
 from traube.models.base import ModelCard
 
 # What of a model's folder is never read, as patterns of paths below it. Everything else is hashed,
@@ -103,9 +103,12 @@ def _revisions_file() -> Path:
 def _revisions() -> dict[str, str]:
     path = _revisions_file()
     try:
-        return json.loads(path.read_text()) if path.exists() else {}
-    except ValueError:
-        raise TraubeError(f"{path}: damaged; delete it, and models without a revision are looked up anew") from None
+        known = parse_json(inputs.read_bytes(path)) if path.exists() else {}
+    except (TraubeError, ValueError):
+        known = None
+    if not isinstance(known, dict):
+        raise TraubeError(f"{path}: damaged; delete it, and models without a revision are looked up anew")
+    return known
 
 
 def _revision(card: ModelCard) -> str | None:

@@ -12,7 +12,6 @@ or a data set of the Hugging Face hub, which is downloaded when it is first need
 Every field of `TaskCard` may be given too. Labels that are lists are levels: `level_0`, `level_1`, ...
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from traube.foundation import paths
 from traube.foundation.config import PathName, parse
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import digest, locked, write_json
-from traube.foundation.inputs import is_file, named
+from traube.foundation.inputs import is_file, named, parse_json, read_bytes
 from traube.tasks.reading import as_text, format_of, read_rows
 from traube.tasks.source import KeyLines, Source
 from traube.tasks.task import TaskCard, make_split
@@ -212,9 +211,12 @@ def _downloads_file() -> Path:
 def _downloads() -> dict[str, str]:
     path = _downloads_file()
     try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except ValueError:
-        raise TraubeError(f"{path}: damaged; delete it, and data sets without a revision are looked up anew") from None
+        known = parse_json(read_bytes(path)) if is_file(path) else {}
+    except (TraubeError, ValueError):
+        known = None
+    if not isinstance(known, dict):
+        raise TraubeError(f"{path}: damaged; delete it, and data sets without a revision are looked up anew")
+    return known
 
 
 # the key of a card that asks for this reader
