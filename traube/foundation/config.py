@@ -18,7 +18,7 @@ M = TypeVar("M", bound=BaseModel)
 LARGEST = 256 * 1024  # bytes
 DEEPEST = 40  # levels
 SHOWN = 60  # characters of a key or value that an error shows
-MOST = 20_000  # keys and values, those of an alias counted each time it is used
+MOST = 10_000  # keys and values, those of an alias counted each time it is used
 
 
 def _path(value: str) -> str:

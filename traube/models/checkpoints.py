@@ -66,7 +66,8 @@ def card_of(folder: Path) -> ModelCard:
 def trained_on(model: str) -> str | None:
     """The task whose test texts a checkpoint was trained on; None if there is none, or it is not told."""
     about = read_json(paths.checkpoints() / model / "checkpoint.json")
-    if "task" not in about or "test" not in about.get("parts", ["test"]):
+    parts = about.get("parts", ["test"])
+    if "task" not in about or not isinstance(parts, list) or "test" not in parts:
         return None
     return str(about["task"])
 

@@ -21,7 +21,7 @@ from traube.foundation.versions import versions
 from traube.models.base import Dense, ModelCard
 from traube.models.precision import resolve_precision
 from traube.models.tensors import check_tensors, one_line
-from traube.models.weights import Stamp, check_folder, download, locate, modules, stamps
+from traube.models.weights import Stamp, check_folder, download, is_folder, locate, modules, stamps
 
 if TYPE_CHECKING:
     import torch
@@ -83,6 +83,8 @@ class Transformer:
         try:
             locate(self.card)
         except Unavailable:
+            if self.card.model is None or is_folder(self.card.model):
+                raise  # nobody else has it
             download(self.card)
 
     @cached_property
