@@ -200,13 +200,14 @@ def _parquet(path: Path) -> pa.Table:
     with pq.ParquetFile(path) as file:
         batches, size = [], 0
         for batch in file.iter_batches(BATCH):
-            batches.append(batch)
-            size += batch.nbytes
+            # a dictionary's values are counted in each row, as they are when they are read
+            columns = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
+            batches.append(pa.RecordBatch.from_arrays(columns, batch.schema.names))
+            size += batches[-1].nbytes
             if size > inputs.LARGEST:
-                raise TraubeError(
-                    f"{path}: holds more than the {inputs.in_words(inputs.LARGEST)} that are read of such a file"
-                )
-        return pa.Table.from_batches(batches, file.schema_arrow)
+                most = inputs.in_words(inputs.LARGEST)
+                raise TraubeError(f"{path}: holds more than the {most} that are read of such a file")
+        return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
 
 
 def as_text(value: Any, place: str, column: str) -> str | None:
