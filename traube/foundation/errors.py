@@ -7,7 +7,14 @@ LISTED = 30  # names that an error lists at most
 
 
 class TraubeError(Exception):
-    """Something the user can put right. Shown as one line, without a traceback."""
+    """Something the user can put right. Shown as one line, without a traceback.
+
+    What it quotes of a file may hold line breaks and a terminal's commands: they are written out.
+    """
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        return said if said.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in said)
 
 
 class Unavailable(TraubeError):

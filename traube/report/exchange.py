@@ -32,6 +32,7 @@ IMPORTED_COLUMNS = (
     "splits",
 )
 Score = Annotated[float, Field(ge=0, le=1)]  # a V-measure
+Name = Annotated[str, Field(max_length=500)]
 R = TypeVar("R")
 IMPORTED = "published.parquet"  # its name in homes that exist
 
@@ -164,11 +165,11 @@ class _Result(BaseModel):
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
-    task: str = Field(min_length=1)
-    model: str = Field(min_length=1)
-    model_revision: str | None
-    dataset_revision: str | None
-    mteb_version: str | None
+    task: Annotated[Name, Field(min_length=1)]
+    model: Annotated[Name, Field(min_length=1)]
+    model_revision: Name | None
+    dataset_revision: Name | None
+    mteb_version: Name | None
     v_measure: Score
     v_measure_std: Annotated[float, Field(ge=0, le=1)] | None = None
     v_measures: list[Score] | dict[str, list[Score]] | None = None

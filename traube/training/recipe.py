@@ -17,7 +17,7 @@ class Recipe(Strict):
     epochs: float = Field(ge=0, le=10_000, description="passes over the examples")
     batch: int = Field(ge=1, le=100_000, description="examples at once")
     accumulate: int = Field(1, ge=1, le=100_000, description="batches whose gradients make one step")
-    learning_rate: float = Field(gt=0, le=10)
+    learning_rate: float = Field(gt=0)
     schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
     warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
     weight_decay: float = Field(0.0, ge=0, le=10)
