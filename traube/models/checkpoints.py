@@ -115,11 +115,11 @@ def _checked(folder: Path) -> ModelCard:
             parse_json(read_bytes(path, LARGEST_JSON))
         except ValueError as error:
             raise TraubeError(f"{path}: broken json ({error})") from None
-    check_tensors(folder)
     for path in sorted(p for p in folder.rglob("*.safetensors") if p.is_file()):
         fault = _faulty_weights(path, path.stat().st_mtime_ns)
         if fault:
             raise TraubeError(f"{path}: {fault}")
+    check_tensors(folder)
     return card
 
 
