@@ -1,12 +1,14 @@
 """`T/corpus`: raw data read into the unique texts of a task."""
 
 import time
+from contextlib import suppress
 
 import dagster as dg
 
 from assets.common import asset_key
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
+from traube.foundation.config import read_yaml
 from traube.foundation.errors import TraubeError
 from traube.report.markdown import markdown
 from traube.tasks.source import Source
@@ -17,14 +19,13 @@ def dvc_hashes(source: Source) -> dict[str, str]:
     """The DVC hash of each raw file that DVC tracks: `<file>.dvc` lies beside it, or beside a
     folder that holds it.
     """
-    import yaml
-
     hashes = {}
     for file in source.files():
         for path in (file, *file.parents[:3]):
             tracked = path.with_name(f"{path.name}.dvc")
             if tracked.is_file():
-                hashes[f"dvc/{path.name}"] = str(yaml.safe_load(tracked.read_text())["outs"][0]["md5"])
+                with suppress(TraubeError, LookupError, TypeError):  # it is told beside the data, and no more
+                    hashes[f"dvc/{path.name}"] = str(read_yaml(tracked)[0]["outs"][0]["md5"])
                 break
     return hashes
 

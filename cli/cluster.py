@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from cli.options import MOST_SEED
 from cli.printing import err, escape, out
 from traube.foundation.errors import TraubeError
 
@@ -28,7 +29,7 @@ def cluster(
     k: Annotated[
         int | None, typer.Option("-k", help="The number of clusters. Default: the one with the best silhouette.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The seed of everything random.")] = 42,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The seed of everything random.")] = 42,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The CSV file to write. Default: FILE.clusters.csv.")
     ] = None,

@@ -111,14 +111,17 @@ def _tasks() -> Iterator[Finding]:
 def _weights() -> Iterator[Finding]:
     from traube.foundation.errors import Unavailable
     from traube.models import model_cards
-    from traube.models.weights import check_folder, locate
+    from traube.models.tensors import check_tensors
+    from traube.models.weights import check_folder, is_folder, locate
 
     absent = []
     for name, card in model_cards().items():
-        if card.kind not in ("packaged", "transformer"):
-            continue
+        if card.kind not in ("packaged", "transformer") or (paths.checkpoints() / name).is_dir():
+            continue  # checkpoints are examined by themselves
         try:
             check_folder(locate(card), card)
+            if is_folder(card.model or ""):  # what came from the hub is as its authors put it there
+                check_tensors(locate(card))
         except Unavailable:
             absent.append(name)
         except TraubeError as error:

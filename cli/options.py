@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+MOST_SEED = 2**32 - 1  # what numpy takes
+
 Tasks = Annotated[
     list[str] | None,
     typer.Option("--task", "-t", help="A task; repeat for more. Default: those of params.yaml."),
@@ -17,7 +19,8 @@ Methods = Annotated[
     typer.Option("--method", help="A method, like umap/hdbscan; repeat for more. Default: the protocol's."),
 ]
 Seeds = Annotated[
-    list[int] | None, typer.Option("--seed", min=0, help="A seed; repeat for more. Default: the protocol's.")
+    list[int] | None,
+    typer.Option("--seed", min=0, max=MOST_SEED, help="A seed; repeat for more. Default: the protocol's."),
 ]
 ProtocolName = Annotated[
     str | None, typer.Option("--protocol", "-p", help="A protocol of params.yaml. Default: the one chosen there.")

@@ -136,11 +136,31 @@ def test_parse_method():
         ("pca/kmeans", {"pca": {"random_state": 3}}, "'random_state' is no parameter"),
         ("none/kmeans", {"kmeans": {"tol": {1}}}, "kmeans: parameters must be numbers"),
         ("none/kmeans", {"kmeans": {"tol": float("nan")}}, "kmeans: parameters must be numbers"),
+        (
+            "none/kmeans",
+            {"kmeans": {"n_init": -1}},
+            "kmeans: n_init cannot be '-1': Input should be 'auto' or .* equal to 1",
+        ),
+        ("none/kmeans", {"kmeans": {"max_iter": True}}, "kmeans: max_iter cannot be 'True'"),
+        (
+            "none/kmeans",
+            {"kmeans": {"algorithm": "fast"}},
+            "kmeans: algorithm cannot be 'fast': Input should be 'lloyd'",
+        ),
+        ("umap/kmeans", {"umap": {"n_neighbors": 1}}, "umap: n_neighbors cannot be '1': .* equal to 2"),
+        ("umap/hdbscan", {"hdbscan": {"min_cluster_size": 10**30}}, "hdbscan: min_cluster_size cannot be"),
+        ("pca/dbstream", {"dbstream": {"fading_factor": 0}}, "dbstream: fading_factor cannot be '0.0'"),
     ],
 )
 def test_parse_method_refuses(name, params, message):
     with pytest.raises(TraubeError, match=message):
         parse_method(name, params)
+
+
+@pytest.mark.parametrize("part", [*REDUCERS.values(), *CLUSTERERS.values()], ids=lambda part: part.name)
+def test_every_default_is_within_its_limits(part):
+    assert part.params.keys() <= part.types.keys()
+    assert part.resolve(part.params) == part.params
 
 
 def test_params_identify_a_method():
@@ -248,7 +268,8 @@ def test_one_number_is_one_parameter_however_it_is_written():
     whole = parse_method("umap/kmeans", {"umap": {"n_neighbors": 15.0}}).params()["reducer_params"]["n_neighbors"]
     assert (whole, type(whole)) == (15, int)
     # where the default is no number, 1 may be a count and 1.0 a share
-    kept = parse_method("pca/hdbscan", {"hdbscan": {"min_samples": 5.0}}).params()["clusterer_params"]["min_samples"]
+    register_clusterer("own", Birch, {"threshold": None})
+    kept = parse_method("pca/own", {"own": {"threshold": 5.0}}).params()["clusterer_params"]["threshold"]
     assert type(kept) is float
     assert parse_method("none/kmeans", {"kmeans": {"tol": 0.5}}).params()["clusterer_params"]["tol"] == 0.5
     flag = parse_method("pca/hdbscan", {"hdbscan": {"allow_single_cluster": True}}).params()

@@ -98,7 +98,7 @@ def test_what_is_no_result_is_refused(store: Store, tmp_path: Path, name: str, c
 
 def test_a_damaged_archive_is_refused(store: Store, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(b"")[:-4])
-    with pytest.raises(TraubeError, match=r"x\.jsonl\.gz: cannot be read"):
+    with pytest.raises(TraubeError, match=r"x\.jsonl\.gz: not a readable gzip file"):
         import_mteb(store, tmp_path / "x.jsonl.gz")
 
 
@@ -106,3 +106,15 @@ def test_nothing_to_export_is_said(store: Store, tmp_path: Path) -> None:
     with pytest.raises(TraubeError, match="traube run --method pca/kmeans"):
         export_mteb(store, {"own": OWN}, "pca/kmeans", tmp_path)
     assert isinstance(imported_results(store), pd.DataFrame)
+
+
+def test_a_damaged_table_of_imports_is_said_with_the_remedy(store: Store, tmp_path: Path) -> None:
+    row = {"task": "[/b]x", "model": "a/b", "model_revision": None, "dataset_revision": "d", "mteb_version": None}
+    (tmp_path / "x.jsonl").write_text(json.dumps({**row, "v_measure": 1, "v_measures": [1.0, 0]}) + "\n\n")
+    assert import_mteb(store, tmp_path / "x.jsonl")["splits"].tolist() == [[1.0, 0.0]]
+    path = store.table("published.parquet")
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(
+        TraubeError, match=r"published\.parquet: damaged \(.*\); delete it, and import the results again$"
+    ):
+        imported_results(store)

@@ -127,7 +127,7 @@ def load_params(path: Path | None = None) -> Params:
     params = parse(Params, value, path, lines)
     if params.protocol not in params.protocols:
         raise TraubeError(
-            f"{path}: line {lines['protocol',]}: protocol: {unknown('protocol', params.protocol, params.protocols)}"
+            f"{path}: line {lines.get(('protocol',), 1)}: protocol: {unknown('protocol', params.protocol, params.protocols)}"
         )
     for name, protocol in params.protocols.items():
         for key, known, given in (

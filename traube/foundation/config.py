@@ -1,14 +1,36 @@
-"""YAML read into pydantic models, with errors that name the file, the line and the key."""
+"""YAML read into pydantic models, with errors that name the file, the line and the key.
+
+This is the only place that reads YAML.
+"""
 
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.inputs import named, read_bytes
 
 M = TypeVar("M", bound=BaseModel)
+
+# Far more than any card or params.yaml needs, and read within a second.
+LARGEST = 256 * 1024  # bytes
+DEEPEST = 40  # levels
+SHOWN = 60  # characters of a key or value that an error shows
+MOST = 10_000  # keys and values, those of an alias counted each time it is used
+
+
+def _path(value: str) -> str:
+    try:
+        named(Path("/"), value)
+    except TraubeError as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+# The name of a file or folder, as a person writes it in a card.
+PathName = Annotated[str, AfterValidator(_path)]
 
 
 class Strict(BaseModel):
@@ -23,32 +45,89 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
     Raises
     ------
     TraubeError
-        If the file is absent, is not YAML, or does not hold a mapping.
+        If the file is absent, is not YAML, is larger or deeper than the limits above, or does not
+        hold a mapping.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise TraubeError(f"{path}: there is no such file") from None
+        text = read_bytes(path, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
         raise TraubeError(f"{path}: not UTF-8 (byte {error.start})") from None
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        value = yaml.safe_load(text)
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        value = loader.construct_document(node) if node else None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
-        raise TraubeError(f"{path}: {line}not valid YAML: {getattr(error, 'problem', error)}") from None
+        raise TraubeError(f"{path}: {line}not valid YAML: {_problem(error)}") from None
     if not isinstance(value, dict):
         raise TraubeError(f"{path}: line 1: expected `key: value` lines")
     return value, dict(_lines(node, ()))
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    return " ".join(str(getattr(error, "problem", None) or error).split())
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which stops at what is nested too deep or holds too much, and says at
+    which line a value is that it cannot make.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._deepest = self._count = 0
+        self._sizes: dict[yaml.Node, tuple[int, int]] = {}  # values in a node, and levels below it
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        mark, is_alias = self.peek_event().start_mark, self.check_event(yaml.AliasEvent)
+        outside, before = self._deepest, self._count
+        self._depth += 1
+        self._deepest = self._depth
+        self._within_limits(mark)
+        node: Any = super().compose_node(parent, index)
+        if is_alias and node not in self._sizes:
+            raise yaml.MarkedYAMLError(problem="an alias inside of what it stands for", problem_mark=mark)
+        if is_alias:  # counted as if written out: it is read as often as it is used
+            self._count += self._sizes[node][0]
+            self._deepest += self._sizes[node][1]
+        else:
+            self._count += 1
+            self._sizes[node] = (self._count - before, self._deepest - self._depth)
+        self._within_limits(mark)
+        self._depth -= 1
+        self._deepest = max(outside, self._deepest)
+        return node
+
+    def _within_limits(self, mark: Any) -> None:
+        if self._deepest > DEEPEST:
+            raise yaml.MarkedYAMLError(problem=f"nested deeper than {DEEPEST} levels", problem_mark=mark)
+        if self._count > MOST:
+            raise yaml.MarkedYAMLError(problem=f"more than {MOST:,} keys and values", problem_mark=mark)
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except yaml.YAMLError:
+            raise
+        except Exception:  # whatever the making of a date, a number or a key raises
+            kind = node.tag.rpartition(":")[2]
+            problem = f"{_shown(node.value)} is no {kind}; put it in quotes if it is a text"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
+
+
+def _shown(value: Any) -> str:
+    text = str(value) if isinstance(value, str) else "this"
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
 def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], int]]:
     if isinstance(node, yaml.MappingNode):
         lines = []
         for key, child in node.value:
-            lines.append(((*path, key.value), key.start_mark.line + 1))
-            lines.extend(_lines(child, (*path, key.value)))
+            place = (*path, key.value if isinstance(key, yaml.ScalarNode) else None)
+            lines.append((place, key.start_mark.line + 1))
+            lines.extend(_lines(child, place))
         return lines
     if isinstance(node, yaml.SequenceNode):
         lines = []
@@ -70,14 +149,14 @@ def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], i
         first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
         where = tuple(first["loc"])
         line = next((lines[where[:n]] for n in range(len(where), 0, -1) if where[:n] in lines), 1)
-        key = ".".join(map(str, where)) or "(whole file)"
+        key = ".".join(str(part)[:SHOWN] for part in where) or "(whole file)"
         raise TraubeError(f"{path}: line {line}: {key}: {_fault(model, first, where)}") from None
 
 
 def _fault(model: type[BaseModel], error: Any, where: tuple[Any, ...]) -> str:
     """What is wrong, in words."""
     if error["type"] == "extra_forbidden":
-        return str(unknown("key", str(where[-1]), _keys(model, where[:-1])))
+        return str(unknown("key", str(where[-1])[:SHOWN], _keys(model, where[:-1])))
     return "expected a list, like [a, b]" if error["type"] == "tuple_type" else str(error["msg"])
 
 

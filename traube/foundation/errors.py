@@ -3,18 +3,18 @@
 import difflib
 from collections.abc import Iterable
 
-from traube.foundation.inert import visible
-
 LISTED = 30  # names that an error lists at most
 
 
 class TraubeError(Exception):
-    """Something the user can put right. Shown as one line, without a traceback. Whatever it quotes
-    reaches terminals and logs without control characters.
+    """Something the user can put right. Shown as one line, without a traceback.
+
+    What it quotes of a file may hold line breaks and a terminal's commands: they are written out.
     """
 
     def __str__(self) -> str:
-        return visible(super().__str__())
+        said = super().__str__()
+        return said if said.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in said)
 
 
 class Unavailable(TraubeError):

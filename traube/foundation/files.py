@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from traube.foundation.errors import TraubeError
+from traube.foundation.inputs import parse_json, read_bytes
 
 # pandas takes a third of a second to import, and this module is part of every command, `--help`
 # included
@@ -115,8 +116,8 @@ def write_text(path: Path, text: str) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; an empty one if the file is absent, damaged or holds something else."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        value = parse_json(read_bytes(path))
+    except (TraubeError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pydantic import TypeAdapter, ValidationError
+
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.versions import versions
 from traube.methods.new_points import Assign, Place, as_they_are, by_neighbours, nearest_centre
@@ -36,6 +38,7 @@ class Part:
     identity : a reducer whose points are the vectors themselves: nothing is computed or stored
     place : how a reducer places new vectors; by default among their nearest neighbours
     assign : how a clusterer assigns new points; by default to the nearest centre
+    types : of some parameters, the type that pydantic is to find, with its limits
     """
 
     name: str
@@ -51,6 +54,7 @@ class Part:
     identity: bool = False
     place: Place = by_neighbours
     assign: Assign = nearest_centre
+    types: Mapping[str, Any] = field(default_factory=dict)
 
     def estimator(self, params: Mapping[str, Any], seed: int | None, **more: Any) -> Any:
         """The estimator, not fitted, with its seed where it takes one."""
@@ -71,7 +75,7 @@ class Part:
         Raises
         ------
         TraubeError
-            If there is no such parameter, or JSON cannot write its value.
+            If there is no such parameter, its value cannot be, or JSON cannot write it.
         """
         given = dict(params or {})
         for key in given:
@@ -82,7 +86,17 @@ class Part:
             if key not in self.params:
                 raise unknown(f"parameter of {self.name}", str(key), self.params)
         typed = {key: _like(self.params[key], value) for key, value in given.items()}
-        return _plain(self.name, {**self.params, **typed})
+        plain = _plain(self.name, {**self.params, **typed})
+        for key in typed.keys() & self.types.keys():
+            self._check(key, plain[key])
+        return plain
+
+    def _check(self, key: str, value: Any) -> None:
+        try:
+            TypeAdapter(self.types[key]).validate_python(value, strict=True)
+        except ValidationError as error:
+            said = " or ".join(dict.fromkeys(fault["msg"] for fault in error.errors()))
+            raise TraubeError(f"{self.name}: {key} cannot be {str(value)[:60]!r}: {said}") from None
 
 
 def _like(default: Any, value: Any) -> Any:
@@ -119,6 +133,7 @@ def register_reducer(
     libraries: Iterable[str] = NUMERICAL,
     identity: bool = False,
     place: Place | None = None,
+    types: Mapping[str, Any] | None = None,
     replace: bool = False,
 ) -> Part:
     """Add a reducer: anything that makes an estimator with `fit_transform(X) -> [n, m]`.
@@ -137,6 +152,8 @@ def register_reducer(
     identity : its points are the vectors themselves
     place : where new vectors go, a function of `traube.methods.new_points` or one like it; None =
         among their neighbours
+    types : of some parameters, the type that pydantic is to find, such as `Annotated[int,
+        Field(ge=1)]`: what is out of its limits is refused before hours of work
     replace : put it in the place of one with the same name, such as in a notebook's cell that is
         run again
 
@@ -156,6 +173,7 @@ def register_reducer(
         libraries=tuple(libraries),
         identity=identity,
         place=place or (as_they_are if identity else by_neighbours),
+        types=types or {},
     )
     return _register(REDUCERS, part, replace)
 
@@ -173,6 +191,7 @@ def register_clusterer(
     version: str = "1",
     libraries: Iterable[str] = NUMERICAL,
     assign: Assign = nearest_centre,
+    types: Mapping[str, Any] | None = None,
     replace: bool = False,
 ) -> Part:
     """Add a clusterer: anything that makes an estimator with `fit_predict(X) -> int [n]`, where -1
@@ -183,7 +202,7 @@ def register_clusterer(
     takes_k : `build` takes `n_clusters`; None = as its signature says
     quadratic, needs : see `Part`
     assign : which cluster new points join, a function of `traube.methods.new_points` or one like it
-    name, build, params, seeded, dense, version, libraries, replace : see `register_reducer`
+    name, build, params, seeded, dense, version, libraries, types, replace : see `register_reducer`
 
     Raises
     ------
@@ -209,6 +228,7 @@ def register_clusterer(
         version=version,
         libraries=tuple(libraries),
         assign=assign,
+        types=types or {},
     )
     return _register(CLUSTERERS, part, replace)
 

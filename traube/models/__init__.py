@@ -6,7 +6,7 @@ What turns texts into vectors belongs here; which texts, and what is done with v
 from collections.abc import Callable
 from pathlib import Path
 
-from traube.foundation.cards import model_file, model_files
+from traube.foundation.cards import model_file, model_files, read_each, read_one
 from traube.foundation.config import parse, read_yaml
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.versions import installed
@@ -55,14 +55,7 @@ def card_errors() -> dict[Path, TraubeError]:
 
 
 def _read_cards() -> tuple[dict[str, ModelCard], dict[Path, TraubeError]]:
-    readable: dict[str, ModelCard] = {}
-    errors: dict[Path, TraubeError] = {}
-    for path in model_files():
-        try:
-            readable[path.stem] = read_card(path)
-        except TraubeError as error:
-            errors[path] = error
-    return readable, errors
+    return read_each(model_files(), read_card)
 
 
 def read_card(path: Path) -> ModelCard:
@@ -103,7 +96,7 @@ def _card(name: str) -> ModelCard:
         return catalogue()[name]
     own = model_file(name)
     if own:
-        return read_card(own)
+        return read_one(own, read_card)
     checkpoint = checkpoints.card_named(name)
     if checkpoint:
         return checkpoint

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.sparse import csr_matrix
 
-from traube.foundation.config import Strict
+from traube.foundation.config import PathName, Strict
 from traube.foundation.files import digest
 
 Dense = NDArray[np.float32]
@@ -29,7 +29,7 @@ class ModelCard(Strict):
     package: str | None = None
     sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors; checked at load")
     # transformers
-    model: str | None = Field(None, description="Hugging Face id, or a local folder")
+    model: PathName | None = Field(None, description="Hugging Face id, or a local folder")
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")
     prompt: str | None = Field(None, description="put in front of every text; by default the model's own")
     max_length: int | None = Field(None, ge=4, description="longest input in tokens")

@@ -6,7 +6,7 @@ A folder is taken as it is found: nothing in it is unpickled or executed, and no
 `checkpoints/` is read.
 """
 
-import json
+import os
 import re
 import shutil
 from functools import lru_cache
@@ -17,9 +17,11 @@ from typing import get_args
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import digest, locked, read_json, write_json
+from traube.foundation.inputs import parse_json, read_bytes
 from traube.models.base import ModelCard, Precision
 from traube.models.catalogue import catalogue
-from traube.models.weights import check_folder
+from traube.models.tensors import check_tensors, one_line
+from traube.models.weights import LARGEST_JSON, check_folder
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 ATTEMPTS = "attempts.json"
@@ -49,7 +51,7 @@ def card_of(folder: Path) -> ModelCard:
         raise TraubeError(f"{folder}: rename it: '{folder.name}' is a model of the catalogue")
     root = paths.checkpoints().resolve()
     for path in chain((folder,), folder.rglob("*")):  # the folder first: a link is not walked
-        if path.is_symlink() and not path.resolve().is_relative_to(root):
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
             raise TraubeError(f"{path}: a link that leads out of {root.name}/; put the files themselves there")
     # a training's base was perhaps evaluated in another precision than fp32, and so is what came of
     # it
@@ -66,7 +68,8 @@ def trained_on(model: str) -> str | None:
     told.
     """
     about = read_json(paths.checkpoints() / model / "checkpoint.json")
-    if "task" not in about or "test" not in about.get("parts", ["test"]):
+    parts = about.get("parts", ["test"])
+    if "task" not in about or not isinstance(parts, list) or "test" not in parts:
         return None
     return str(about["task"])
 
@@ -95,20 +98,30 @@ def check(folder: Path) -> ModelCard:
     Raises
     ------
     TraubeError
-        As `card_of` and `check_folder`; or if a JSON file is broken, a weights file is cut off, or
-        a weight is NaN or infinite.
+        As `card_of`, `check_folder` and `check_tensors`; or if a JSON file is broken, a weights
+        file is cut off, or a weight is NaN or infinite.
     """
+    try:
+        return _checked(folder)
+    except TraubeError:
+        raise
+    except Exception as error:  # a folder can hold anything
+        raise TraubeError(f"{folder}: cannot be read ({one_line(error)})") from error
+
+
+def _checked(folder: Path) -> ModelCard:
     card = card_of(folder)
     check_folder(folder, card)
-    for path in sorted(folder.rglob("*.json")):
+    for path in sorted(p for p in folder.rglob("*.json") if p.is_file()):
         try:
-            json.loads(path.read_text(encoding="utf-8"))
+            parse_json(read_bytes(path, LARGEST_JSON))
         except ValueError as error:
             raise TraubeError(f"{path}: broken json ({error})") from None
-    for path in sorted(folder.rglob("*.safetensors")):
+    for path in sorted(p for p in folder.rglob("*.safetensors") if p.is_file()):
         fault = _faulty_weights(path, path.stat().st_mtime_ns)
         if fault:
             raise TraubeError(f"{path}: {fault}")
+    check_tensors(folder)
     return card
 
 
@@ -182,9 +195,9 @@ def pin(card: ModelCard, fingerprint: str) -> ModelCard:
 def attempts() -> dict[str, int]:
     """How often the evaluation of a checkpoint was asked for again, by name."""
     try:
-        counted = json.loads((paths.home() / ATTEMPTS).read_text())
+        counted = parse_json(read_bytes(paths.home() / ATTEMPTS))
         return {str(name): int(n) for name, n in counted.items()}
-    except (FileNotFoundError, ValueError, AttributeError):
+    except (TraubeError, ValueError, TypeError, AttributeError):
         return {}
 
 

@@ -20,7 +20,8 @@ from traube.foundation.hashes import remembered_sha256
 from traube.foundation.versions import versions
 from traube.models.base import Dense, ModelCard
 from traube.models.precision import resolve_precision
-from traube.models.weights import Stamp, check_folder, download, locate, modules, stamps
+from traube.models.tensors import check_tensors, one_line
+from traube.models.weights import Stamp, check_folder, download, is_folder, locate, modules, stamps
 
 if TYPE_CHECKING:
     import torch
@@ -82,6 +83,8 @@ class Transformer:
         try:
             locate(self.card)
         except Unavailable:
+            if self.card.model is None or is_folder(self.card.model):
+                raise  # nobody else has it
             download(self.card)
 
     @cached_property
@@ -205,13 +208,13 @@ class Transformer:
         """
         try:
             _ = self.fingerprint  # of the files as they are before they are read
+            check_tensors(self.folder)
             network = _load(self.card, self.folder, self.device, self.precision)
             changed = stamps(self.folder) != self._stamps
         except TraubeError:
             raise
         except Exception as error:  # whatever a damaged folder raises
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise TraubeError(f"model '{self.name}': {self.folder}: cannot be loaded ({reason})") from error
+            raise TraubeError(f"model '{self.name}': {self.folder}: cannot be loaded ({one_line(error)})") from error
         if changed:
             raise TraubeError(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
         return network

@@ -5,16 +5,17 @@ Only safetensors weights count, and never code from a model's repository. What i
 does not belong here.
 """
 
-import json
 import re
+import stat
 from fnmatch import fnmatch, translate
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from traube.foundation import paths
+from traube.foundation import inputs, paths
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import file_sha256, read_json, write_json
+from traube.foundation.inputs import named, parse_json
 from traube.models.base import ModelCard
 
 # What of a model's folder is never read, as patterns of paths below it. Everything else is hashed,
@@ -32,7 +33,11 @@ _UNREAD = re.compile("|".join(map(translate, UNREAD)))
 # tokenizer that knows no word.
 VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "*.vocab", "*.tiktoken", "spm.*", "bpe.codes")
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
-PLAIN = "sentence_transformers.models.Transformer"
+WHOLE = {"path": "", "type": "sentence_transformers.models.Transformer"}  # what a plain encoder's folder is
+# Settings of a folder by which other files than its own safetensors would be read.
+ELSEWHERE = ("gguf_file", "variant", "subfolder", "adapter_kwargs", "from_tf", "from_flax", "tokenizer_name_or_path")
+
+LARGEST_JSON = 256 * 2**20  # bytes; the largest vocabularies take forty million
 
 # What changes when a file is written: size, times and place.
 Stamp = tuple[int, int, int, int]
@@ -53,8 +58,8 @@ def locate(card: ModelCard) -> Path:
         return Path(next(iter(spec.submodule_search_locations))) / "model"
     assert card.model is not None
     if is_folder(card.model):
-        folder = (paths.cards() / Path(card.model).expanduser()).resolve()
-        if not folder.is_dir():
+        folder = named(paths.cards(), card.model)
+        if not inputs.is_folder(folder):
             raise Unavailable(f"model '{card.name}': there is no folder {folder}")
         return folder
     from huggingface_hub import snapshot_download
@@ -71,7 +76,7 @@ def locate(card: ModelCard) -> Path:
 
 def is_folder(model: str) -> bool:
     """Whether a card's `model` is a folder (relative to cards/), not a Hugging Face id."""
-    return model.startswith((".", "/", "~")) or (paths.cards() / model).is_dir()
+    return model.startswith((".", "/", "~")) or inputs.is_folder(paths.cards() / model)
 
 
 def download(card: ModelCard) -> None:
@@ -102,9 +107,12 @@ def _revisions_file() -> Path:
 def _revisions() -> dict[str, str]:
     path = _revisions_file()
     try:
-        return json.loads(path.read_text()) if path.exists() else {}
-    except ValueError:
-        raise TraubeError(f"{path}: damaged; delete it, and models without a revision are looked up anew") from None
+        known = parse_json(inputs.read_bytes(path)) if path.exists() else {}
+    except (TraubeError, ValueError):
+        known = None
+    if not isinstance(known, dict):
+        raise TraubeError(f"{path}: damaged; delete it, and models without a revision are looked up anew")
+    return known
 
 
 def _revision(card: ModelCard) -> str | None:
@@ -118,9 +126,11 @@ def check_folder(folder: Path, card: ModelCard) -> None:
     ------
     TraubeError
         No config.json, no vocabulary, no safetensors weights, pickled weights only, modules that
-        are not sentence-transformers' own, a model that gives no vectors, or a wrong checksum.
+        are not sentence-transformers' own, a model that gives no vectors, a wrong checksum; an
+        adapter, an index of other files than safetensors, or anything that is no plain file.
     """
     where = f"model '{card.name}': {folder}"
+    _check_kinds(where, folder)
     listed = modules(folder)
     weights = [path for path in files(folder) if path.suffix == ".safetensors"]
     if not weights:
@@ -133,10 +143,29 @@ def check_folder(folder: Path, card: ModelCard) -> None:
     kind = read_json(folder / "config_sentence_transformers.json").get("model_type", "SentenceTransformer")
     if kind != "SentenceTransformer":
         raise TraubeError(f"{where}: it is a {kind}; only models that give each text one dense vector can be evaluated")
-    for module in listed or [{"path": "", "type": PLAIN}]:
+    for module in listed or [WHOLE]:
         _check_module(where, folder, module)
     if card.sha256 and file_hash(weights[0], _stamp(weights[0])) != card.sha256:
         raise TraubeError(f"{where}: {weights[0].name} has a wrong checksum; reinstall it")
+
+
+def _check_kinds(where: str, folder: Path) -> None:
+    """Only plain files and folders: a pipe would be waited for, and what a linked folder holds is
+    not hashed.
+    """
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if _UNREAD.match(name):
+            continue
+        try:
+            linked = path.is_symlink()
+            mode = path.stat().st_mode
+        except (OSError, RuntimeError):
+            raise TraubeError(f"{where}: {name} is a link that leads nowhere") from None
+        if stat.S_ISDIR(mode) and linked:
+            raise TraubeError(f"{where}: {name} is a link to a folder; put the folder itself there")
+        if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+            raise TraubeError(f"{where}: {name} is a {inputs.kind_of(mode)}, not a file")
 
 
 def _check_module(where: str, folder: Path, module: dict[str, str]) -> None:
@@ -149,15 +178,48 @@ def _check_module(where: str, folder: Path, module: dict[str, str]) -> None:
     if name == "Transformer" and not (inside / "config.json").is_file():
         raise TraubeError(f"{where}: no config.json")
     if name in ("Transformer", "StaticEmbedding"):
-        here = [path.name for path in inside.glob("*")] if inside.is_dir() else []
+        here = [path.name for path in inside.glob("*") if path.is_file()]
         if not any(fnmatch(file, pattern) for file in here for pattern in VOCABULARIES):
             raise TraubeError(f"{where}: no vocabulary; expected tokenizer.json")
-    pickled = [p.name for p in inside.glob("*") if p.suffix in PICKLES]
+    _check_settings(where, inside)
+    # a router's parts lie in folders of its own
+    for place in [inside, *(p for p in inside.rglob("*") if name == "Router" and p.is_dir())]:
+        _check_no_pickles(where, folder, place)
+
+
+def _check_settings(where: str, folder: Path) -> None:
+    if (folder / "adapter_config.json").is_file():
+        raise TraubeError(f"{where}: adapter_config.json: an adapter is no whole model; merge it into its base model")
+    for path in folder.glob("sentence_*_config.json"):
+        about = read_json(path)
+        given = {**about, **{key: 0 for inner in about.values() if isinstance(inner, dict) for key in inner}}
+        if found := next((key for key in ELSEWHERE if given.get(key) is not None), None):
+            raise TraubeError(
+                f"{where}: {path.name}: {found}: only the folder's own safetensors are read; leave it out"
+            )
+
+
+def _check_no_pickles(where: str, folder: Path, place: Path) -> None:
+    index = place / "model.safetensors.index.json"
+    if index.is_file():
+        _check_index(where, index)
+    pickled = [p.name for p in place.glob("*") if p.suffix in PICKLES]
     # only under this name are safetensors loaded in place of a pickle that lies beside them
-    if pickled and not any((inside / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")):
-        raise TraubeError(
-            f"{where}: pickled weights in {module['path'] or '.'} ({pickled[0]}); convert them to safetensors"
-        )
+    if pickled and not any(path.is_file() for path in (place / "model.safetensors", index)):
+        shown = place.relative_to(folder).as_posix()
+        raise TraubeError(f"{where}: pickled weights in {shown} ({pickled[0]}); convert them to safetensors")
+
+
+def _check_index(where: str, index: Path) -> None:
+    """The files that an index names are safetensors beside it: transformers opens whatever it names."""
+    mapped = read_json(index).get("weight_map")
+    if not isinstance(mapped, dict) or not mapped:
+        raise TraubeError(f"{where}: {index.name}: expected a weight_map of tensors and files")
+    for name in dict.fromkeys(map(str, mapped.values())):
+        if not name.endswith(".safetensors") or Path(name).name != name:
+            raise TraubeError(f"{where}: {index.name} names {name[:60]!r}; only safetensors beside it are opened")
+        if not inputs.is_file(index.with_name(name)):
+            raise TraubeError(f"{where}: {index.name} names {name[:60]}, which is not there")
 
 
 def modules(folder: Path) -> list[dict[str, str]]:
@@ -166,9 +228,9 @@ def modules(folder: Path) -> list[dict[str, str]]:
     if not path.is_file():
         return []
     try:
-        listed = json.loads(path.read_text(encoding="utf-8"))
+        listed = parse_json(inputs.read_bytes(path, LARGEST_JSON))
         return [{"path": str(m["path"]), "type": str(m["type"])} for m in listed]
-    except (ValueError, KeyError, TypeError):
+    except (TraubeError, ValueError, KeyError, TypeError):
         raise TraubeError(f"{path}: broken json") from None
 
 

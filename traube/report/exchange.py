@@ -2,19 +2,19 @@
 measured ones, never among them.
 """
 
-import gzip
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked, write_json
+from traube.foundation.inputs import parse_json, read_bytes
 from traube.foundation.seals import Damaged, read_parquet, write_parquet
 from traube.methods import parse_method
 from traube.models import model_cards
@@ -35,6 +35,9 @@ IMPORTED_COLUMNS = (
     "sd",
     "splits",
 )
+Score = Annotated[float, Field(ge=0, le=1)]  # a V-measure
+Name = Annotated[str, Field(max_length=500)]
+R = TypeVar("R")
 IMPORTED = "published.parquet"  # its name in homes that exist
 
 
@@ -135,13 +138,8 @@ def import_mteb(store: Store, path: Path) -> pd.DataFrame:
     TraubeError
         If there is nothing to read, or a file is not of that form; the message names file and line.
     """
-    if not path.exists():
-        raise TraubeError(f"{path}: there is no such file or folder")
     flat = path.name.endswith((".jsonl", ".jsonl.gz"))
-    try:
-        rows = list(_flat_rows(path) if flat else _result_rows(path))
-    except (OSError, EOFError) as error:
-        raise TraubeError(f"{path}: cannot be read ({error})") from None
+    rows = list(_flat_rows(path) if flat else _result_rows(path))
     if not rows:
         raise TraubeError(f"{path}: holds no clustering results in MTEB's form")
     table = pd.DataFrame([{"source": str(path.resolve()), **row} for row in rows], columns=list(IMPORTED_COLUMNS))
@@ -174,60 +172,81 @@ def imported_results(store: Store) -> pd.DataFrame:
         raise TraubeError(f"{path}: damaged; delete it, and import the results again") from None
 
 
+class _Result(BaseModel):
+    """One model's result on one task, as MTEB writes it; what else it says is left aside."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    task: Annotated[Name, Field(min_length=1)]
+    model: Annotated[Name, Field(min_length=1)]
+    model_revision: Name | None
+    dataset_revision: Name | None
+    mteb_version: Name | None
+    v_measure: Score
+    v_measure_std: Annotated[float, Field(ge=0, le=1)] | None = None
+    v_measures: list[Score] | dict[str, list[Score]] | None = None
+
+    def row(self) -> dict[str, Any]:
+        measures = self.v_measures or []
+        splits = [v for level in measures.values() for v in level] if isinstance(measures, dict) else measures
+        sd = self.v_measure_std
+        return {
+            "task": self.task,
+            "model": self.model,
+            "revision": self.model_revision or "",
+            "dataset_revision": self.dataset_revision or "",
+            "mteb_version": self.mteb_version or "",
+            "metric": V_MEASURE,
+            "mean": self.v_measure,
+            "sd": sd if sd is not None else (float(np.std(splits)) if splits else float("nan")),
+            "splits": splits,
+        }
+
+
 def _flat_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Rows with model, task, v_measure and v_measures, as in a dump of a results repository."""
-    open_ = gzip.open if path.suffix == ".gz" else open
-    with open_(path, "rt", encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                row = json.loads(line)
-                yield _row(
-                    row["task"], row["model"], row["model_revision"], row["dataset_revision"], row["mteb_version"], row
-                )
-            except (ValueError, KeyError, TypeError) as error:
-                raise TraubeError(f"{path}: line {number}: not a result in MTEB's form ({error!r})") from None
+    for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
+        if line.strip():
+            yield _parsed(line, f"{path}: line {number}", _Result.model_validate).row()
 
 
 def _result_rows(path: Path) -> Iterator[dict[str, Any]]:
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*.json") if p.name != "model_meta.json")
-    for file in files:
-        try:
-            result = json.loads(file.read_text(encoding="utf-8"))
-            if path.is_dir() and not {"scores", "task_name"} <= set(result):
-                continue  # something else that lies there too
-            for entry in result["scores"].get("test", []):
-                if "v_measure" not in entry:
-                    continue  # another kind of task
-                model = file.parent.parent.name.replace("__", "/", 1)
-                yield _row(
-                    *(
-                        result["task_name"],
-                        model,
-                        file.parent.name,
-                        result["dataset_revision"],
-                        result.get("mteb_version"),
-                    ),
-                    entry,
-                )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise TraubeError(f"{file}: not a result in MTEB's form ({error!r})") from None
+    for file in sorted(p for p in path.rglob("*.json") if p.name != "model_meta.json") if path.is_dir() else [path]:
+        result = _parsed(read_bytes(file), str(file), dict)
+        if path.is_dir() and not {"scores", "task_name"} <= set(result):
+            continue  # something else that lies there too
+        yield from _parsed((result, file), str(file), _rows_of)
 
 
-def _row(
-    task: str, model: str, revision: str, dataset: str, version: str | None, entry: Mapping[str, Any]
-) -> dict[str, Any]:
-    measures = entry.get("v_measures") or []
-    levels = list(measures.values()) if isinstance(measures, dict) else [measures]
-    splits = [float(v) for level in levels for v in level]
-    sd = entry.get("v_measure_std")
-    return {
-        "task": task,
-        "model": model,
-        "revision": revision,
-        "dataset_revision": dataset,
-        "mteb_version": version or "",
-        "metric": V_MEASURE,
-        "mean": float(entry["v_measure"]),
-        "sd": float(sd) if sd is not None else (float(np.std(splits)) if splits else float("nan")),
-        "splits": splits,
+def _rows_of(given: tuple[dict[str, Any], Path]) -> list[dict[str, Any]]:
+    result, file = given
+    about = {
+        "task": result["task_name"],
+        "model": file.parent.parent.name.replace("__", "/", 1),
+        "model_revision": file.parent.name,
+        "dataset_revision": result["dataset_revision"],
+        "mteb_version": result.get("mteb_version"),
     }
+    entries = result["scores"].get("test", [])
+    # without a V-measure it is another kind of task
+    return [_Result.model_validate({**entry, **about}).row() for entry in entries if "v_measure" in entry]
+
+
+def _parsed(given: Any, where: str, make: Callable[[Any], R]) -> R:
+    """What is made of JSON, or of a part of it.
+
+    Raises
+    ------
+    TraubeError
+        If nothing can be made of it; says where, and why.
+    """
+    try:
+        return make(parse_json(given) if isinstance(given, bytes) else given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        fault = f"{'.'.join(map(str, first['loc'][:2]))}: {first['msg']}"
+    except KeyError as error:
+        fault = f"{error} is missing"
+    except (ValueError, TypeError, AttributeError) as error:
+        fault = " ".join(str(error).split())[:200]
+    raise TraubeError(f"{where}: not a result in MTEB's form ({fault})")

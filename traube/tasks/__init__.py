@@ -13,7 +13,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from traube.foundation.cards import task_files
+from traube.foundation.cards import read_each, task_files
 from traube.foundation.config import read_yaml
 from traube.foundation.errors import TraubeError, unknown
 from traube.tasks.source import Source
@@ -88,15 +88,14 @@ def _card_readers() -> dict[str, Any]:
 
 def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
     """The sources of the cards, and the errors of those that are broken."""
-    by_name: dict[str, Source] = {}
-    errors: dict[Path, TraubeError] = {}
     taken = set(_built_in())
-    for path in task_files():
-        try:
-            by_name[path.stem] = _read_card(path, taken | set(by_name))
-        except TraubeError as error:
-            errors[path] = error
-    return by_name, errors
+
+    def read(path: Path) -> Source:
+        source = _read_card(path, taken)
+        taken.add(path.stem)
+        return source
+
+    return read_each(task_files(), read)
 
 
 def _read_card(path: Path, taken: set[str]) -> Source:

@@ -1,20 +1,23 @@
 """Raw files, plain or gzipped, read with errors that name the file and the line."""
 
 import csv
-import gzip
 import io
 import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from traube.foundation import inputs
 from traube.foundation.errors import TraubeError
+from traube.foundation.inputs import is_file, parse_json, read_bytes
 
 FORMATS = "csv, tsv, jsonl (all three also .gz) or parquet"
+
+BATCH = 1_000  # rows of a parquet file that are unpacked at once: a few bytes may stand for the same long text in each
 
 csv.field_size_limit(2**31 - 1)  # a text may be longer than the 128 KiB that the module allows
 
@@ -22,7 +25,7 @@ csv.field_size_limit(2**31 - 1)  # a text may be longer than the 128 KiB that th
 def plain_or_gzipped(path: Path) -> Path:
     """The file, or the same with `.gz` if only that is there."""
     gzipped = path.with_name(f"{path.name}.gz")
-    return gzipped if gzipped.is_file() and not path.is_file() else path
+    return gzipped if is_file(gzipped) and not is_file(path) else path
 
 
 def read_text(path: Path) -> str:
@@ -31,9 +34,9 @@ def read_text(path: Path) -> str:
     Raises
     ------
     TraubeError
-        If the file is empty, is damaged or is not UTF-8.
+        If the file is empty, is damaged, is not UTF-8, or is too large.
     """
-    data = _read_bytes(path)
+    data = read_bytes(path)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -43,16 +46,6 @@ def read_text(path: Path) -> str:
     if not text.strip():
         raise TraubeError(f"{path}: the file is empty")
     return text
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise TraubeError(f"{path}: not a readable gzip file ({error})") from None
-    except OSError as error:
-        raise TraubeError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def lines(path: Path) -> list[str]:
@@ -102,12 +95,17 @@ def json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise TraubeError(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})") from None
+            row = parse_json(line)
+        except ValueError as error:
+            raise TraubeError(f"{path}:{number}: not JSON: {_fault(error)}") from None
         if not isinstance(row, dict):
             raise TraubeError(f"{path}:{number}: expected an object {{...}}, not {type(row).__name__}")
         yield number, row
+
+
+def _fault(error: ValueError) -> str:
+    """What is wrong with a line of JSON."""
+    return f"{error.msg} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
 @dataclass(frozen=True)
@@ -184,12 +182,34 @@ def _from_json(path: Path) -> Rows:
 
 
 def _from_parquet(path: Path) -> Rows:
+    inputs.regular(path)
     try:
-        table = pq.read_table(path)
-    except (OSError, ValueError) as error:
-        raise TraubeError(f"{path}: not a readable parquet file ({str(error).splitlines()[0]})") from None
-    columns = {name: table.column(name).to_pylist() for name in table.column_names}
+        table = _parquet(path)
+        twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
+        columns = {} if twice else {name: table.column(name).to_pylist() for name in table.column_names}
+    except TraubeError:
+        raise
+    except Exception as error:  # Arrow raises many kinds: what it cannot read, and what Python cannot hold
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise TraubeError(f"{path}: not a readable parquet file ({reason})") from None
+    if twice:
+        raise TraubeError(f"{path}: column '{twice}' occurs twice")
     return Rows(path, columns, [f"{path}: row {i}" for i in range(table.num_rows)])
+
+
+def _parquet(path: Path) -> pa.Table:
+    """The table of a parquet file; TraubeError if it unpacks to too much."""
+    with pq.ParquetFile(path) as file:
+        batches, size = [], 0
+        for batch in file.iter_batches(BATCH):
+            # a dictionary's values are counted in each row, as they are when they are read
+            columns = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
+            batches.append(pa.RecordBatch.from_arrays(columns, batch.schema.names))
+            size += batches[-1].nbytes
+            if size > inputs.LARGEST:
+                most = inputs.in_words(inputs.LARGEST)
+                raise TraubeError(f"{path}: holds more than the {most} that are read of such a file")
+        return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
 
 
 def as_text(value: Any, place: str, column: str) -> str | None:
@@ -203,8 +223,18 @@ def as_text(value: Any, place: str, column: str) -> str | None:
     """
     if value is None or value == "" or value != value:
         return None
+    if isinstance(value, bytes):
+        value = _decoded(value, place, column)
     if isinstance(value, list | dict):
         raise TraubeError(f"{place}: column '{column}' holds a {type(value).__name__}, not a single value")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value).encode("utf-8", "replace").decode()  # JSON can hold half a surrogate pair, which no file can
+
+
+def _decoded(value: bytes, place: str, column: str) -> str:
+    """Text that a parquet file holds as bytes, as some programs write it."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        raise TraubeError(f"{place}: column '{column}' holds bytes that are not UTF-8 text") from None

@@ -14,15 +14,17 @@ class Recipe(Strict):
 
     model_config = ConfigDict(allow_inf_nan=False)
 
-    epochs: float = Field(ge=0, description="passes over the examples")
-    batch: int = Field(ge=1, description="examples at once")
-    accumulate: int = Field(1, ge=1, description="batches whose gradients make one step")
+    epochs: float = Field(ge=0, le=10_000, description="passes over the examples")
+    batch: int = Field(ge=1, le=100_000, description="examples at once")
+    accumulate: int = Field(1, ge=1, le=100_000, description="batches whose gradients make one step")
     learning_rate: float = Field(gt=0)
     schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
     warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
-    weight_decay: float = Field(0.0, ge=0)
-    max_length: int | None = Field(None, ge=8, description="tokens of a text; by default the model's own limit")
+    weight_decay: float = Field(0.0, ge=0, le=10)
+    max_length: int | None = Field(
+        None, ge=8, le=1_000_000, description="tokens of a text; by default the model's own limit"
+    )
     dropout: bool = Field(True, description="whether the encoder's dropout is on; off, a step is much cheaper on CPU")
-    evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0 for once an epoch")
+    evaluate_every: int = Field(0, ge=0, le=10**9, description="steps between evaluations; 0 for once an epoch")
     precision: Literal["fp32", "bf16"] = "fp32"
-    seed: int = Field(42, ge=0)
+    seed: int = Field(42, ge=0, lt=2**32)

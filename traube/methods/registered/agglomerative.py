@@ -2,8 +2,9 @@
 that fits large corpora.
 """
 
-from typing import Any
+from typing import Any, Literal
 
+from traube.methods.limits import Count
 from traube.methods.parts import register_clusterer
 
 
@@ -20,10 +21,18 @@ def agglomerative_knn(**params: Any) -> Any:
 
 
 EXACT: dict[str, Any] = {"takes_k": True, "seeded": False, "quadratic": True, "dense": False}
+EXACT["types"] = {"linkage": Literal["ward", "average", "complete", "single"], "metric": Literal["euclidean", "cosine"]}
 
 register_clusterer("agglomerative", agglomerative, {"linkage": "ward", "metric": "euclidean"}, **EXACT)
 register_clusterer("agglomerative_average", agglomerative, {"linkage": "average", "metric": "euclidean"}, **EXACT)
 register_clusterer(
     "agglomerative_cosine", agglomerative, {"linkage": "average", "metric": "cosine"}, needs="vectors", **EXACT
 )
-register_clusterer("agglomerative_knn", agglomerative_knn, {"n_neighbors": 15}, takes_k=True, seeded=False)
+register_clusterer(
+    "agglomerative_knn",
+    agglomerative_knn,
+    {"n_neighbors": 15},
+    takes_k=True,
+    seeded=False,
+    types={"n_neighbors": Count},
+)

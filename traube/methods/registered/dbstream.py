@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from traube.methods.limits import NotNegative, Positive
 from traube.methods.parts import NUMERICAL, register_clusterer
 
 PARAMS = {
@@ -11,6 +12,7 @@ PARAMS = {
     "intersection_factor": 0.3,
     "minimum_weight": 1.0,
 }
+TYPES = {name: NotNegative if name == "minimum_weight" else Positive for name in PARAMS}
 
 
 def dbstream(**params: Any) -> Any:
@@ -20,5 +22,12 @@ def dbstream(**params: Any) -> Any:
 
 
 register_clusterer(
-    "dbstream", dbstream, PARAMS, takes_k=False, seeded=False, needs="reduced", libraries=(*NUMERICAL, "river")
+    "dbstream",
+    dbstream,
+    PARAMS,
+    takes_k=False,
+    seeded=False,
+    needs="reduced",
+    libraries=(*NUMERICAL, "river"),
+    types=TYPES,
 )

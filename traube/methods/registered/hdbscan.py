@@ -1,9 +1,10 @@
 """HDBSCAN."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from traube.methods.limits import Count, NotNegative, Positive, Several
 from traube.methods.new_points import Build, Clusters, Matrix
 from traube.methods.parts import NUMERICAL, register_clusterer
 
@@ -15,6 +16,15 @@ PARAMS = {
     "cluster_selection_method": "eom",
     "cluster_selection_epsilon": 0.0,
     "allow_single_cluster": False,
+}
+TYPES: dict[str, Any] = {
+    "min_cluster_size": Several,
+    "min_samples": Count | None,
+    "metric": str,
+    "alpha": Positive,
+    "cluster_selection_method": Literal["eom", "leaf"],
+    "cluster_selection_epsilon": NotNegative,
+    "allow_single_cluster": bool,
 }
 
 
@@ -47,4 +57,5 @@ register_clusterer(
     needs="reduced",
     libraries=(*NUMERICAL, "hdbscan"),
     assign=assign,
+    types=TYPES,
 )

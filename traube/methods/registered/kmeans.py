@@ -1,12 +1,23 @@
 """k-means: Lloyd's algorithm, and mini-batches."""
 
-from typing import Any
+from typing import Any, Literal
 
+from traube.methods.limits import Count, NotNegative, Share
 from traube.methods.parts import register_clusterer
 
 START = {"init": "k-means++", "n_init": "auto"}
 LLOYD = {"max_iter": 300, "tol": 1e-4, "algorithm": "lloyd"}
 MINIBATCH = {"batch_size": 500, "max_iter": 100, "max_no_improvement": 10, "reassignment_ratio": 0.01}
+TYPES: dict[str, Any] = {
+    "init": Literal["k-means++", "random"],
+    "n_init": Literal["auto"] | Count,
+    "max_iter": Count,
+    "tol": NotNegative,
+    "algorithm": Literal["lloyd", "elkan"],
+    "batch_size": Count,
+    "max_no_improvement": Count | None,
+    "reassignment_ratio": Share,
+}
 
 
 def kmeans(**params: Any) -> Any:
@@ -26,5 +37,7 @@ def minibatch_kmeans(**params: Any) -> Any:
     return MiniBatchKMeans(**params)
 
 
-register_clusterer("kmeans", kmeans, {**START, **LLOYD}, takes_k=True, seeded=True, dense=False)
-register_clusterer("minibatch_kmeans", minibatch_kmeans, {**START, **MINIBATCH}, takes_k=True, seeded=True, dense=False)
+register_clusterer("kmeans", kmeans, {**START, **LLOYD}, takes_k=True, seeded=True, dense=False, types=TYPES)
+register_clusterer(
+    "minibatch_kmeans", minibatch_kmeans, {**START, **MINIBATCH}, takes_k=True, seeded=True, dense=False, types=TYPES
+)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from traube.methods.limits import Count
 from traube.methods.new_points import by_transform
 from traube.methods.parts import register_reducer
 
@@ -12,4 +13,6 @@ def pca(**params: Any) -> Any:
     return Pca(**params)
 
 
-register_reducer("pca", pca, {"n_components": 2}, seeded=True, dense=False, place=by_transform)
+register_reducer(
+    "pca", pca, {"n_components": 2}, seeded=True, dense=False, place=by_transform, types={"n_components": Count}
+)

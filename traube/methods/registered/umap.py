@@ -1,7 +1,8 @@
 """UMAP, on the vectors or on their first principal components."""
 
-from typing import Any
+from typing import Any, Literal
 
+from traube.methods.limits import Count, NotNegative, Positive, Several
 from traube.methods.parts import NUMERICAL, register_reducer
 
 UMAP = {
@@ -13,6 +14,17 @@ UMAP = {
     "n_epochs": None,
     "init": "spectral",
     "knn": "exact",
+}
+TYPES: dict[str, Any] = {
+    "pca_components": Count,
+    "n_components": Count,
+    "n_neighbors": Several,
+    "metric": str,
+    "min_dist": NotNegative,
+    "spread": Positive,
+    "n_epochs": Count | None,
+    "init": Literal["spectral", "random", "pca", "tswspectral"],
+    "knn": Literal["exact", "approximate"],
 }
 LIBRARIES = (*NUMERICAL, "umap-learn", "numba")
 
@@ -39,5 +51,7 @@ def compile_umap() -> None:
     umap(random_state=0).fit(np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32))
 
 
-register_reducer("umap", umap, UMAP, seeded=True, dense=False, libraries=LIBRARIES)
-register_reducer("pca+umap", pca_umap, {"pca_components": 50, **UMAP}, seeded=True, dense=False, libraries=LIBRARIES)
+register_reducer("umap", umap, UMAP, seeded=True, dense=False, libraries=LIBRARIES, types=TYPES)
+register_reducer(
+    "pca+umap", pca_umap, {"pca_components": 50, **UMAP}, seeded=True, dense=False, libraries=LIBRARIES, types=TYPES
+)

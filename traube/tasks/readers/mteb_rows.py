@@ -14,7 +14,6 @@ Every field of `TaskCard` may be given too. Labels that are lists are levels:
 `level_0`, `level_1`, ...
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,10 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from traube.foundation import paths
-from traube.foundation.config import parse
+from traube.foundation.config import PathName, parse
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import digest, locked, write_json
+from traube.foundation.inputs import is_file, named, parse_json, read_bytes
 from traube.tasks.reading import as_text, format_of, read_rows
 from traube.tasks.source import KeyLines, Source
 from traube.tasks.task import TaskCard, make_split
@@ -35,7 +35,7 @@ FORMATS = ("*.jsonl", "*.jsonl.gz", "*.parquet")
 class RowsCard(TaskCard):
     """A task card that says where the rows are."""
 
-    rows: str | None = None
+    rows: PathName | None = None
     dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$")
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")
     part: str = Field("test", pattern=r"^[\w.-]+$", description="which part of the data set: how its files begin")
@@ -81,7 +81,7 @@ class MtebRows(Source):
             If the data set has not been downloaded yet.
         """
         if self.where.rows:
-            return [(self.path.parent / Path(self.where.rows).expanduser()).resolve()]
+            return [named(self.path.parent, self.where.rows)]
         folder = _from_cache(self.where)
         if folder is None:
             raise Unavailable(
@@ -94,7 +94,7 @@ class MtebRows(Source):
 
     def missing(self) -> str | None:
         try:
-            absent = [p for p in self.files() if not p.is_file()]
+            absent = [p for p in self.files() if not is_file(p)]
         except Unavailable as error:
             return str(error)
         return f"{self.path}: {absent[0]} is not there" if absent else None
@@ -216,9 +216,12 @@ def _downloads_file() -> Path:
 def _downloads() -> dict[str, str]:
     path = _downloads_file()
     try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except ValueError:
-        raise TraubeError(f"{path}: damaged; delete it, and data sets without a revision are looked up anew") from None
+        known = parse_json(read_bytes(path)) if is_file(path) else {}
+    except (TraubeError, ValueError):
+        known = None
+    if not isinstance(known, dict):
+        raise TraubeError(f"{path}: damaged; delete it, and data sets without a revision are looked up anew")
+    return known
 
 
 # the key of a card that asks for this reader

@@ -7,6 +7,7 @@ blocks is for validation.
 """
 
 import tarfile
+import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.inputs import CHUNK, opened
 from traube.foundation.paths import raw
 from traube.tasks.source import Source
 from traube.tasks.task import Declared, Part, TaskCard, make_split
@@ -63,9 +65,11 @@ class Newsgroups(Source):
         (path,) = self.files()
         with TemporaryDirectory(prefix="traube-") as folder:
             try:
-                with tarfile.open(path, "r:gz") as archive:
+                with opened(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
                     archive.extractall(folder, filter="data")
-            except (tarfile.TarError, EOFError, OSError) as error:
+                    while file.read(CHUNK):  # to the end, where gzip's checksum is
+                        pass
+            except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
                 raise TraubeError(f"{path}: not a readable archive ({error})") from None
             blocks = [self._blocks(path, Path(folder), part) for part in PARTS]
         return pd.concat(blocks, ignore_index=True)

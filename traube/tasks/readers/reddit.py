@@ -25,6 +25,7 @@ import pandas as pd
 
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import append_line, locked
+from traube.foundation.inputs import parse_json, read_bytes
 from traube.foundation.paths import raw
 from traube.tasks.reading import lines, plain_or_gzipped
 from traube.tasks.source import Source
@@ -239,9 +240,11 @@ def _fetched(path: Path) -> dict[str, dict[str, Any]]:
         return {}
     posts = {}
     # the last piece is empty, or was being written when the download was stopped
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
+    for number, line in enumerate(read_bytes(path).decode("utf-8", "replace").split("\n")[:-1], start=1):
         try:
-            post = json.loads(line)
+            post = parse_json(line)
+            if not all(isinstance(post.get(key, ""), str) for key in ("id", "title", "selftext", "subreddit")):
+                raise TypeError
             posts[post["id"]] = post
         except (ValueError, TypeError, KeyError):
             raise TraubeError(f"{path}:{number}: no submission; remove the line, and it is fetched again") from None

@@ -17,9 +17,10 @@ from typing import Any
 import pandas as pd
 from pydantic import Field, field_validator
 
-from traube.foundation.config import parse
+from traube.foundation.config import PathName, parse
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import digest
+from traube.foundation.inputs import is_file, named, regular
 from traube.tasks.reading import Rows, as_text, format_of, lines, read_rows
 from traube.tasks.source import KeyLines, Source
 from traube.tasks.task import PARTS, Part, TaskCard, make_split
@@ -28,7 +29,7 @@ from traube.tasks.task import PARTS, Part, TaskCard, make_split
 class TableCard(TaskCard):
     """A task card that says where the data lies, and which column is what."""
 
-    file: str
+    file: PathName
     text: str
     labels: tuple[str, ...] = ()
     split: str | None = None
@@ -71,11 +72,11 @@ class Table(Source):
         return cls(path, parse(TableCard, {**value, "name": path.stem}, path, key_lines), key_lines)
 
     def files(self) -> list[Path]:
-        return [(self.path.parent / Path(self.table.file).expanduser()).resolve()]
+        return [named(self.path.parent, self.table.file)]
 
     def missing(self) -> str | None:
         file = self.files()[0]
-        return None if file.is_file() else f"{self._place('file')}: {file} is not there"
+        return None if is_file(file) else f"{self._place('file')}: {file} is not there"
 
     def raw_version(self) -> str:
         return digest([super().raw_version(), self.table.model_dump()])
@@ -133,8 +134,7 @@ def read_texts(path: Path, column: str = "text") -> list[str]:
     TraubeError
         If the file cannot be read, lacks the column or has no texts.
     """
-    if not path.is_file():
-        raise TraubeError(f"{path}: there is no such file")
+    regular(path)
     if format_of(path) == "txt":
         return [line for line in lines(path) if line.strip()]
     rows = read_rows(path)

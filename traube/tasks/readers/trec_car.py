@@ -9,6 +9,7 @@ their hierarchical qrels.
 """
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from urllib.parse import unquote
 import pandas as pd
 
 from traube.foundation.errors import TraubeError
+from traube.foundation.inputs import opened
 from traube.foundation.paths import raw
 from traube.tasks.reading import lines, plain_or_gzipped
 from traube.tasks.source import Source
@@ -36,6 +38,7 @@ TEST200_SHARES: dict[Part, float] = {"train": 0.5, "validation": 0.125, "test": 
 
 # Kinds of the parts of an article, in the order of their numbers.
 SECTION, PARAGRAPH, _IMAGE, ITEM = range(4)
+LARGEST = 64 * 2**30  # bytes; read article by article
 LIST, BREAK = b"\x9f", b"\xff"  # CBOR's open-ended list, and its end
 
 
@@ -183,7 +186,7 @@ def _objects(path: Path) -> Iterator[Any]:
     """
     import cbor2
 
-    with _opened(path) as file:
+    with opened(path, LARGEST) as file:
         try:
             # what cannot seek is read no further than each object needs: the end of the list can be
             # seen before it is read
@@ -196,12 +199,8 @@ def _objects(path: Path) -> Iterator[Any]:
                         raise TraubeError(f"{path}: there is no list after the header")
                 else:
                     yield item
-        except (cbor2.CBORDecodeError, gzip.BadGzipFile, EOFError) as error:
+        except (cbor2.CBORDecodeError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError, ValueError) as error:
             raise TraubeError(f"{path}: no file of TREC CAR, or one that breaks off ({error})") from None
-
-
-def _opened(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
 def _passages(page: Any, path: Path) -> Iterator[Passage]:

@@ -1,0 +1,38 @@
+"""What a bad input is: what lies where, what is asked, and what is said of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+Content = str | bytes | Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    Attributes
+    ----------
+    name : of the test
+    files : what lies below the root, by path: text, bytes, or what makes it
+    command : the arguments of `traube`; `{root}` stands for the root
+    said : a part of the one line
+    """
+
+    name: str
+    files: Mapping[str, Content]
+    command: tuple[str, ...]
+    said: str
+
+    def put(self, root: Path) -> None:
+        for name, content in self.files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if callable(content):
+                content(path)
+            elif isinstance(content, bytes):
+                path.write_bytes(content)
+            else:
+                path.write_text(content, encoding="utf-8")
+
+    def arguments(self, root: Path) -> list[str]:
+        return [word.replace("{root}", str(root)) for word in self.command]

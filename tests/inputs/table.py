@@ -1,0 +1,686 @@
+"""The table of bad inputs: what lies there, what is asked, what is said."""
+
+import gzip
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.inputs.case import Case, Content
+from tests.inputs.yaml_faults import FAULTS, NOT_YAML
+
+LONG = "x" * 5000
+DEEP = "[" * 100_000
+
+
+def cases() -> list[Case]:
+    return [*_task_cards(), *_model_cards(), *_params(), *_data(), *_imports(), *_folders(), *_commands(), *_recipes()]
+
+
+# cards of tasks
+
+
+TASK_CARDS: dict[str, tuple[str, str]] = {
+    "a user that there is not": ("file: ~nosuchuser/x.csv\ntext: t\n", "line 1: file: .*no path"),
+    "a NUL in the path": ('file: "a\\0b"\ntext: t\n', "line 1: file: .*no path .*null byte"),
+    "a path of 5,000 characters": (f"file: {LONG}\ntext: t\n", "line 1: file: .*is too long for a path"),
+    "a path of 3,000 folders": (f"file: {'a/' * 3000}x.csv\ntext: t\n", "line 1: file: .*is too long for a path"),
+    "half a character in the path": ('file: "a\\ud800b"\ntext: t\n', "line 1: (file|not valid YAML)"),
+    "an empty path": ("file: ''\ntext: t\n", "is not there"),
+    "a folder": ("file: .\ntext: t\n", "is not there"),
+    "a file that is not there": ("file: none.csv\ntext: t\n", "is not there"),
+    "a device": ("file: /dev/zero\ntext: t\n", "is not there"),
+    "a URL": ("file: https://example.org/x.csv\ntext: t\n", "is not there"),
+    "a path that is a number": ("file: 17\ntext: t\n", "line 1: file: Input should be a valid string"),
+    "a path that is a date": ("file: 2024-01-01\ntext: t\n", "line 1: file: Input should be a valid string"),
+    "a path that is a list": ("file: [a.csv]\ntext: t\n", "line 1: file: Input should be a valid string"),
+    "a path that is null": ("file:\ntext: t\n", "line 1: file: Input should be a valid string"),
+    "no column of texts": ("file: words.csv\n", "line 1: text: Field required"),
+    "a column that is a number": ("file: words.csv\ntext: 1\n", "line 2: text: Input should be a valid string"),
+    "a misspelt key": ("file: words.csv\ntxt: text\n", "line 2: txt: unknown key 'txt': did you mean text"),
+    "a key of 5,000 characters": (f"file: words.csv\ntext: text\n? {LONG}\n: 1\n", "unknown key 'x+'"),
+    "a number as key": ("file: words.csv\ntext: text\n1: 2\n", "1: "),
+    "a date as key": ("file: words.csv\ntext: text\n2024-01-01: 2\n", "2024"),
+    "null as key": ("file: words.csv\ntext: text\n~: 2\n", "None"),
+    "bytes as key": ("file: words.csv\ntext: text\n? !!binary aGVsbG8=\n: 2\n", "hello"),
+    "a map under a value's tag": ("file: words.csv\ntext: text\n? !!str {=: x}\n: y\n", "unknown key 'x'"),
+    "labels that are a map": ("file: words.csv\ntext: text\nlabels: {a: b}\n", "line 3: labels: "),
+    "labels that are numbers": ("file: words.csv\ntext: text\nlabels: [1, 2]\n", "line 3: labels"),
+    "a column of labels twice": ("file: words.csv\ntext: text\nlabels: [a, a]\n", "a column is named twice"),
+    "two separators": (
+        "file: words.csv\ntext: text\nseparator: '::'\n",
+        "line 3: separator: String should have at most",
+    ),
+    "no separator": ("file: words.csv\ntext: text\nseparator: ''\n", "line 3: separator: String should have at least"),
+    "one cluster": ("file: words.csv\ntext: text\nclusters: 1\n", "line 3: clusters: .* greater than or equal to 2"),
+    "infinitely many clusters": ("file: words.csv\ntext: text\nclusters: .inf\n", "line 3: clusters: "),
+    "clusters that are no number": ("file: words.csv\ntext: text\nclusters: many\n", "line 3: clusters: "),
+    "a family with a blank": ("file: words.csv\ntext: text\nfamily: my own\n", "line 3: family: String should match"),
+    "a metric that there is not": (
+        "file: words.csv\ntext: text\nmain_metric: v_measur\n",
+        "line 3: main_metric: .*unknown",
+    ),
+    "a metric that is a list": ("file: words.csv\ntext: text\nmain_metric: [v_measure]\n", "line 3: main_metric"),
+    "a check that there is not": ("file: words.csv\ntext: text\nblocking: [speed]\n", "line 3: blocking.0: "),
+    "a check in no list": ("file: words.csv\ntext: text\nblocking: texts_once\n", "line 3: blocking: expected a list"),
+    "sizes that are texts": ("file: words.csv\ntext: text\ndeclared: {splits: a}\n", "line 3: declared.splits: "),
+    "no splits declared": ("file: words.csv\ntext: text\ndeclared: {splits: 0}\n", "line 3: declared.splits: "),
+    "another name": ("name: other\nfile: words.csv\ntext: text\n", "line 1: name: 'other' is not the name of the card"),
+    "a name that is a list": ("name: [a]\nfile: words.csv\ntext: text\n", "is not the name of the card"),
+    "no kind of task": ("language: de\n", "expected one of the keys"),
+    "rows and a data set": ("rows: a.jsonl\ndataset: a/b\n", "give either `rows` or `dataset`"),
+    "rows of nobody": ("rows: ~nosuchuser/x.jsonl\n", "line 1: rows: .*no path"),
+    "rows with a NUL": ('rows: "a\\0b"\n', "line 1: rows: .*no path"),
+    "rows of 5,000 characters": (f"rows: {LONG}\n", "line 1: rows: .*is too long for a path"),
+    "a data set that is no id": ("dataset: nothing\n", "line 1: dataset: String should match"),
+    "a data set that leads elsewhere": ("dataset: ../../etc\n", "line 1: dataset: String should match"),
+    "a revision that is a branch": ("dataset: a/b\nrevision: main\n", "line 2: revision: String should match"),
+    "docstrings of no kind": ("pydocs: both\n", "line 1: pydocs: Input should be 's2s' or 'p2p'"),
+    "docstrings of no size": ("pydocs: s2s\nsize: huge\n", "line 2: size: Input should be 'small' or 'full'"),
+}
+
+
+def _task_cards() -> Iterator[Case]:
+    for name, (content, said) in {**FAULTS, **TASK_CARDS}.items():
+        yield Case(f"task card: {name}", {"cards/bad.yaml": content}, ("run", "--task", "bad", "--dry-run"), said)
+
+
+# cards of models
+
+MODEL_CARDS: dict[str, tuple[str, str]] = {
+    "of nobody": ("model: ~nosuchuser/x\n", "line 1: model: .*no path"),
+    "with a NUL": ('model: "a\\0b"\n', "line 1: model: .*no path"),
+    "of 5,000 characters": (f"model: {LONG}\n", "line 1: model: .*is too long for a path"),
+    "null as a model": ("model:\n", "line 1: model: expected a Hugging Face id or a local folder"),
+    "a number as a model": ("model: 17\n", "line 1: model: Input should be a valid string"),
+    "a list as a model": ("model: [a/b]\n", "line 1: model: Input should be a valid string"),
+    "a date as a model": ("model: 2024-01-01\n", "line 1: model: Input should be a valid string"),
+    "a folder that is not there": ("model: ./gone\n", "there is no folder"),
+    "a file": ("model: ./words.csv\n", "there is no folder"),
+    "an empty folder": ("model: .\n", "no weights; expected model.safetensors|only pickled"),
+    "a misspelt key": ("model: ./x\npromt: a\n", "line 2: promt: unknown key 'promt': did you mean prompt"),
+    "a key twice as another": ("model: ./x\nname: Other Name\n", "line 2: name: String should match"),
+    "no pooling": ("model: ./x\npooling: sum\n", "line 2: pooling: Input should be"),
+    "no precision": ("model: ./x\nprecision: fp8\n", "line 2: precision: Input should be"),
+    "no length": ("model: ./x\nmax_length: 3\n", "line 2: max_length: .*greater than or equal to 4"),
+    "a length of 1e99": ("model: ./x\nmax_length: 1.0e+99\n", "line 2: max_length: "),
+    "a length in words": ("model: ./x\nmax_length: long\n", "line 2: max_length: "),
+    "a prompt that is a list": ("model: ./x\nprompt: [a]\n", "line 2: prompt: Input should be a valid string"),
+    "another kind": ("model: ./x\nkind: bow\n", "line 2: kind: a card's model is a transformer"),
+    "no kind": ("model: ./x\nkind: net\n", "line 2: kind: Input should be"),
+    "a branch": ("model: a/b\nrevision: main\n", "line 2: revision: String should match"),
+    "a wrong checksum": ("model: ./x\nsha256: abc\n", "line 2: sha256: String should match"),
+    "of the hub, not here": ("model: nobody/no-such-model\n", "not on this machine|cannot be downloaded"),
+    "no id of the hub": ("model: a/b/c/d\n", "not on this machine|cannot be downloaded"),
+}
+
+
+def _model_cards() -> Iterator[Case]:
+    for name, (content, said) in MODEL_CARDS.items():
+        yield Case(
+            f"model card: {name}", {"cards/bad.yaml": content}, ("cluster", "{root}/notes.txt", "-m", "bad"), said
+        )
+    for name, (content, said) in FAULTS.items():
+        if isinstance(content, str) and name not in ("nothing", "a comment"):
+            text = f"model: ./x\n{content}"  # such a line tells a model's card
+            also = f"{said}|{NOT_YAML}|expected `key: value` lines"
+            yield Case(
+                f"model card: {name}", {"cards/bad.yaml": text}, ("cluster", "{root}/notes.txt", "-m", "bad"), also
+            )
+
+
+# params.yaml
+
+PARAMS = """\
+protocol: tiny
+tasks: [words]
+models: [bow]
+protocols:
+  tiny:
+    reducers: [none, pca]
+    clusterers: [kmeans, hdbscan]
+    seeds: [1]
+    parameters:
+      kmeans: {n_init: 1}
+      pca: {n_components: 2}
+"""
+# in place of what, what, and what is said
+CHANGES: dict[str, tuple[str, str, str]] = {
+    "no protocol": ("protocol: tiny\n", "", "protocol: Field required"),
+    "a protocol that there is not": ("protocol: tiny", "protocol: tinny", "line 1: protocol: unknown protocol 'tinny'"),
+    "a merged protocol": ("protocol: tiny", "<<: {protocol: x}", "line 1: protocol: unknown protocol 'x'"),
+    "a protocol that is a list": (
+        "protocol: tiny",
+        "protocol: [tiny]",
+        "line 1: protocol: Input should be a valid string",
+    ),
+    "a protocol with markup": ("protocol: tiny", "protocol: 'a[/b]c'", r"unknown protocol 'a\[/b\]c'"),
+    "no tasks": ("tasks: [words]", "tasks: []", "line 2: tasks: "),
+    "tasks that are a text": ("tasks: [words]", "tasks: words", "line 2: tasks: expected a list"),
+    "tasks that are numbers": ("tasks: [words]", "tasks: [1]", "line 2: tasks.0: "),
+    "tasks in a map": ("tasks: [words]", "tasks: {words: 1}", "line 2: tasks: "),
+    "a task that there is not": ("tasks: [words]", "tasks: [wordz]", "unknown task 'wordz': did you mean words"),
+    "no models": ("models: [bow]", "models: []", "line 3: models: "),
+    "models that are null": ("models: [bow]", "models:", "line 3: models: expected a list"),
+    "a model that there is not": ("models: [bow]", "models: [boww]", "unknown model 'boww': did you mean bow"),
+    "a model with a slash": ("models: [bow]", "models: [../bow]", "unknown model '../bow'"),
+    "a model with a NUL": ("models: [bow]", 'models: ["a\\0b"]', "unknown model"),
+    "a model of 5,000 characters": ("models: [bow]", f"models: [{LONG}]", "unknown model"),
+    "a task of 5,000 characters": ("tasks: [words]", f"tasks: [{LONG}]", "unknown task"),
+    "protocols in a list": ("protocols:\n  tiny:", "protocols:\n- tiny:", "not valid YAML|protocols: "),
+    "no protocols": (
+        PARAMS[PARAMS.index("protocols:") :],
+        "protocols: {}\n",
+        "unknown protocol 'tiny': there are none",
+    ),
+    "a protocol of nothing": (PARAMS[PARAMS.index("  tiny:") :], "  tiny:\n", "protocols.tiny: "),
+    "no reducers": ("[none, pca]", "[]", "line 6: protocols.tiny.reducers: "),
+    "a reducer that there is not": ("[none, pca]", "[pac]", "unknown reducer 'pac': did you mean pca"),
+    "a clusterer as reducer": ("[none, pca]", "[kmeans]", "unknown reducer 'kmeans'"),
+    "a reducer that is null": ("[none, pca]", "[~]", "line 6: protocols.tiny.reducers.0: "),
+    "a clusterer that there is not": (
+        "[kmeans, hdbscan]",
+        "[k-means]",
+        "unknown clusterer 'k-means': did you mean kmeans",
+    ),
+    "no clusterers": ("[kmeans, hdbscan]", "[]", "line 7: protocols.tiny.clusterers: "),
+    "no seeds": ("seeds: [1]", "seeds: []", "line 8: protocols.tiny.seeds: "),
+    "a seed below zero": ("seeds: [1]", "seeds: [-1]", "line 8: protocols.tiny.seeds.0: .*greater than or equal to 0"),
+    "a seed that is too large": ("seeds: [1]", "seeds: [4294967296]", "protocols.tiny.seeds.0: .*less than 4294967296"),
+    "a seed of 400 digits": ("seeds: [1]", f"seeds: [{'9' * 400}]", "protocols.tiny.seeds.0: "),
+    "a seed and a half": ("seeds: [1]", "seeds: [1.5]", "protocols.tiny.seeds.0: "),
+    "a seed in words": ("seeds: [1]", "seeds: [one]", "protocols.tiny.seeds.0: "),
+    "a seed alone": ("seeds: [1]", "seeds: 1", "protocols.tiny.seeds: expected a list"),
+    "a misspelt key": (
+        "seeds: [1]",
+        "seed: [1]",
+        "line 8: protocols.tiny.seed: unknown key 'seed': did you mean seeds",
+    ),
+    "no precision": ("seeds: [1]", "precision: fp8", "protocols.tiny.precision: Input should be"),
+    "no metric": ("seeds: [1]", "main_metric: x", "protocols.tiny.main_metric: .*unknown metric"),
+    "a date as description": (
+        "seeds: [1]",
+        "description: 2024-01-01",
+        "protocols.tiny.description: Input should be a valid",
+    ),
+    "parameters of nothing": ("kmeans: {n_init: 1}", "kmaens: {n_init: 1}", "unknown reducer or clusterer 'kmaens'"),
+    "a parameter that there is not": ("n_init", "n_inti", "unknown parameter of kmeans 'n_inti': did you mean n_init"),
+    "the number of clusters": ("n_init: 1", "n_clusters: 3", "'n_clusters' is no parameter"),
+    "the seed as parameter": ("n_init: 1", "random_state: 3", "'random_state' is no parameter"),
+    "starts below zero": ("n_init: 1", "n_init: -1", "kmeans: n_init cannot be '-1'"),
+    "no starts": ("n_init: 1", "n_init: 0", "kmeans: n_init cannot be '0'"),
+    "half a start": ("n_init: 1", "n_init: 0.5", "kmeans: n_init cannot be '0.5'"),
+    "1e99 starts": ("n_init: 1", "n_init: 1.0e+99", "kmeans: n_init cannot be"),
+    "starts in words": ("n_init: 1", "n_init: many", "kmeans: n_init cannot be 'many'"),
+    "starts that are true": ("n_init: 1", "n_init: true", "kmeans: n_init cannot be 'True'"),
+    "starts that are NaN": ("n_init: 1", "n_init: .nan", "kmeans: parameters must be numbers"),
+    "starts that are a list": ("n_init: 1", "n_init: [1]", "protocols.tiny.parameters.kmeans.n_init"),
+    "no iterations": ("n_init: 1", "max_iter: 0", "kmeans: max_iter cannot be '0'"),
+    "a tolerance below zero": ("n_init: 1", "tol: -1", "kmeans: tol cannot be '-1.0'"),
+    "an infinite tolerance": ("n_init: 1", "tol: .inf", "kmeans: parameters must be numbers"),
+    "an algorithm that there is not": ("n_init: 1", "algorithm: fast", "kmeans: algorithm cannot be 'fast'"),
+    "an init that there is not": ("n_init: 1", "init: zero", "kmeans: init cannot be 'zero'"),
+    "no components": ("n_components: 2", "n_components: 0", "pca: n_components cannot be '0'"),
+    "components below zero": ("n_components: 2", "n_components: -2", "pca: n_components cannot be '-2'"),
+    "components in words": ("n_components: 2", "n_components: all", "pca: n_components cannot be 'all'"),
+    "a cluster of one": (
+        "kmeans: {n_init: 1}",
+        "hdbscan: {min_cluster_size: 1}",
+        "hdbscan: min_cluster_size cannot be '1'",
+    ),
+    "no samples": ("kmeans: {n_init: 1}", "hdbscan: {min_samples: 0}", "hdbscan: min_samples cannot be '0'"),
+    "no way to select": (
+        "kmeans: {n_init: 1}",
+        "hdbscan: {cluster_selection_method: x}",
+        "cluster_selection_method cannot",
+    ),
+    "no fading": ("kmeans: {n_init: 1}", "dbstream: {fading_factor: 0}", "dbstream: fading_factor cannot be '0.0'"),
+    "one neighbour": ("kmeans: {n_init: 1}", "umap: {n_neighbors: 1}", "umap: n_neighbors cannot be '1'"),
+    "a distance below zero": ("kmeans: {n_init: 1}", "umap: {min_dist: -0.1}", "umap: min_dist cannot be '-0.1'"),
+    "no spread": ("kmeans: {n_init: 1}", "umap: {spread: 0}", "umap: spread cannot be '0.0'"),
+    "no neighbours known": ("kmeans: {n_init: 1}", "umap: {knn: guessed}", "umap: knn cannot be 'guessed'"),
+    "a linkage that there is not": ("kmeans: {n_init: 1}", "agglomerative: {linkage: x}", "linkage cannot be 'x'"),
+    "no night": ("models: [bow]", "models: [bow]\nnightly: {cron: never}", "nightly.cron: .*no cron expression"),
+    "a 25th hour": (
+        "models: [bow]",
+        "models: [bow]\nnightly: {cron: 0 25 * * *}",
+        "nightly.cron: .*no cron expression",
+    ),
+    "no time zone": (
+        "models: [bow]",
+        "models: [bow]\nnightly: {timezone: Mars/Base}",
+        "nightly.timezone: .*no time zone",
+    ),
+    "a zone outside": ("models: [bow]", "models: [bow]\nnightly: {timezone: ../../etc/passwd}", "no time zone"),
+    "a zone with a NUL": ("models: [bow]", 'models: [bow]\nnightly: {timezone: "a\\0"}', "no time zone"),
+    "a level of one": ("models: [bow]", "models: [bow]\npromotion: {level: 1}", "promotion.level: .*less than 1"),
+    "a level of NaN": ("models: [bow]", "models: [bow]\npromotion: {level: .nan}", "promotion.level: "),
+    "a watch of a text": ("models: [bow]", "models: [bow]\nwatch: {hub: a/b}", "watch.hub: expected a list"),
+}
+
+
+def _params() -> Iterator[Case]:
+    for name, (old, new, said) in CHANGES.items():
+        assert PARAMS.count(old) == 1, name
+        yield Case(f"params.yaml: {name}", {"params.yaml": PARAMS.replace(old, new)}, ("run", "--dry-run"), said)
+    for name, (content, said) in FAULTS.items():
+        yield Case(f"params.yaml: {name}", {"params.yaml": content}, ("run", "--dry-run"), said)
+
+
+# data
+
+
+def parquet(**columns: Any) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def twice() -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), file)
+    return file.getvalue()
+
+
+def far_away() -> bytes:
+    return parquet(text=pa.array([2**62], pa.timestamp("us")))
+
+
+def not_utf8() -> bytes:
+    return parquet(text=pa.array([b"a text of some bytes"] * 3).cast(pa.string())).replace(b"a text", b"\xff text")
+
+
+def flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
+
+
+SOUND = parquet(text=[f"text {i}" for i in range(100)])
+PACKED = gzip.compress("\n".join(f"text {i}" for i in range(1000)).encode())
+BOMB = gzip.compress(b"x" * 200 * 2**20, 1)
+DATA: dict[str, tuple[Content, str]] = {
+    "empty.txt": (b"", "the file is empty"),
+    "blank.txt": ("\n \n\t\n", "the file is empty"),
+    "latin.txt": ("Straße\n".encode("latin-1"), r"latin.txt:1: byte 0xdf is not UTF-8; save the file as UTF-8"),
+    "utf16.txt": ("one\ntwo\n".encode("utf-16"), "utf16.txt:1: byte 0xff is not UTF-8"),
+    "zip.txt": (b"PK\x03\x04\x14\0\0\0\x08\0\xff\xfe", "is not UTF-8"),
+    "pipe.txt": (os.mkfifo, "pipe.txt: is a pipe, not a file"),
+    "folder.txt": (Path.mkdir, "folder.txt: is a folder, not a file"),
+    "loop.txt": (lambda path: path.symlink_to(path), "loop.txt: cannot be read|there is no such file"),
+    "device.txt": (lambda path: path.symlink_to("/dev/zero"), "device.txt: is a device, not a file"),
+    "gone.txt": (lambda path: path.symlink_to("nowhere"), "there is no such file"),
+    "texts.xlsx": (b"PK", "unknown format; expected csv, tsv, jsonl"),
+    "texts": (b"a\nb\n", "unknown format"),
+    "texts.gz": (PACKED, "unknown format"),
+    "texts.json": ("[]", "unknown format"),
+    "texts.pickle": (b"\x80\x04N.", "unknown format"),
+    "torn.txt.gz": (PACKED[:-20], "not a readable gzip file"),
+    "flipped.txt.gz": (flipped(PACKED, 200), "not a readable gzip file"),
+    "sum.txt.gz": (flipped(PACKED, len(PACKED) - 6), "not a readable gzip file .CRC"),
+    "plain.txt.gz": (b"no gzip at all\n", "not a readable gzip file"),
+    "bomb.txt.gz": (BOMB, "holds more than the 64 MiB that are read of such a file"),
+    "bomb.jsonl.gz": (BOMB, "holds more than the 64 MiB that are read of such a file"),
+    "bomb.csv.gz": (BOMB, "holds more than the 64 MiB that are read of such a file"),
+    "huge.txt": (lambda path: os.truncate(path.touch() or path, 2**40), "is more than the 4,096 MiB that are read"),
+    "huge.parquet": (lambda path: os.truncate(path.touch() or path, 2**40), "huge.parquet: "),
+    "other.csv": ("body\na\n", "unknown column 'text'"),
+    "lines.csv": ("\x0bext,\x85,\x1b[31m\na,b,c\n", r"unknown column 'text': did you mean .x0bext"),
+    "none.csv": ("", "the file is empty"),
+    "header.csv": ("text\n", "there are no rows"),
+    "twice.csv": ("text,text\na,b\n", "column 'text' occurs twice"),
+    "ragged.csv": ("text,label\na,b\nc\n", "ragged.csv:3: 1 fields instead of 2"),
+    "more.csv": ("text\na,b\n", "more.csv:2: 2 fields instead of 1"),
+    "open.csv": ('text\n"a\nb\n', "open.csv:2: unexpected end of data"),
+    "quote.csv": ('text\n"a"b\n', "quote.csv:2: "),
+    "latin.csv": ("text\nStraße\n".encode("latin-1"), "latin.csv:2: byte 0xdf is not UTF-8"),
+    "other.tsv": ("body\tlabel\na\tb\n", "unknown column 'text'"),
+    "ragged.tsv": ("text\tlabel\na\n", "ragged.tsv:2: 1 fields instead of 2"),
+    "deep.jsonl": (DEEP + "\n", "deep.jsonl:1: not JSON: nested too deep"),
+    "deep_value.jsonl": ('{"text": ' + DEEP + "\n", "deep_value.jsonl:1: not JSON: nested too deep"),
+    "deep_map.jsonl": ('{"text": ' * 100_000 + "\n", "deep_map.jsonl:1: not JSON: nested too deep"),
+    "digits.jsonl": ('{"text": ' + "9" * 5000 + "}\n", "digits.jsonl:1: not JSON: "),
+    "torn.jsonl": ('{"text": "a"}\n{"text": "b\n', "torn.jsonl:2: not JSON: "),
+    "list.jsonl": ('["a"]\n', "list.jsonl:1: expected an object"),
+    "text.jsonl": ('"a"\n', "text.jsonl:1: expected an object"),
+    "null.jsonl": ("null\n", "null.jsonl:1: expected an object"),
+    "other.jsonl": ('{"body": "a"}\n', "unknown column 'text'"),
+    "lists.jsonl": ('{"text": ["a"]}\n', "column 'text' holds a list, not a single value"),
+    "maps.jsonl": ('{"text": {"a": 1}}\n', "column 'text' holds a dict, not a single value"),
+    "quotes.jsonl": ("{'text': 'a'}\n", "quotes.jsonl:1: not JSON: Expecting property name"),
+    "comma.jsonl": ('{"text": "a",}\n', "comma.jsonl:1: not JSON: "),
+    "latin.jsonl": ('{"text": "Straße"}\n'.encode("latin-1"), "latin.jsonl:1: byte 0xdf is not UTF-8"),
+    "empty.jsonl": ("\n\n", "the file is empty"),
+    "torn.parquet": (SOUND[:-30], "not a readable parquet file"),
+    "text.parquet": ("text\na\n", "not a readable parquet file"),
+    "empty.parquet": (b"", "not a readable parquet file"),
+    "other.parquet": (parquet(body=["a"]), "unknown column 'text'"),
+    "none.parquet": (parquet(text=pa.array([], pa.string())), "there are no rows"),
+    "nothing.parquet": (parquet(), "unknown column 'text'"),
+    "twice.parquet": (twice(), "column 'text' occurs twice|not a readable parquet file"),
+    "lists.parquet": (parquet(text=[["a"], ["b"]]), "column 'text' holds a list, not a single value"),
+    "maps.parquet": (parquet(text=[{"a": 1}]), "column 'text' holds a dict, not a single value"),
+    "bytes.parquet": (parquet(text=[b"\xff\xfe"]), "column 'text' holds bytes that are not UTF-8 text"),
+    "time.parquet": (far_away(), "not a readable parquet file .*"),
+    "utf8.parquet": (not_utf8(), "not a readable parquet file .*"),
+    "pipe.parquet": (os.mkfifo, "pipe.parquet: is a pipe, not a file"),
+    "folder.parquet": (Path.mkdir, "folder.parquet: is a folder, not a file"),
+}
+
+
+def _data() -> Iterator[Case]:
+    for name, (content, said) in DATA.items():
+        yield Case(f"data: {name}", {name: content}, ("cluster", f"{{root}}/{name}", "-m", "bow"), said)
+
+
+# MTEB's result files
+
+ROW = {
+    "task": "X",
+    "model": "a/b",
+    "model_revision": "r",
+    "dataset_revision": "d",
+    "mteb_version": "1",
+    "v_measure": 0.5,
+}
+FILE = {"task_name": "X", "dataset_revision": "d", "mteb_version": "1", "scores": {"test": [{"v_measure": 0.5}]}}
+WRONG: dict[str, tuple[Any, str]] = {
+    "v_measure": ([float("nan"), float("inf"), 50.0, -1, 1.01, "0.5", None, True, [0.5], {}, 10**400], "v_measure: "),
+    "v_measure_std": ([-0.1, 2, "a", float("nan"), [1]], "v_measure_std: "),
+    "v_measures": ([0.5, "a", [2], [-1], ["a"], {"Level 0": [2]}, {"Level 0": 1}, [float("nan")]], "v_measures"),
+    "task": ([{}, [], 1, None, ""], "task: "),
+    "model": ([1, {}, [], None, ""], "model: "),
+    "model_revision": ([{}, 1], "model_revision: "),
+    "dataset_revision": ([{}, 1], "dataset_revision: "),
+    "mteb_version": ([{}, 1, []], "mteb_version: "),
+}
+RESULTS: dict[str, tuple[Content, str]] = {
+    "empty.jsonl": ("", "holds no clustering results in MTEB's form"),
+    "blank.jsonl": ("\n\n", "holds no clustering results in MTEB's form"),
+    "deep.jsonl": (DEEP, r"deep.jsonl: line 1: not a result in MTEB's form \(nested too deep"),
+    "torn.jsonl": (json.dumps(ROW) + '\n{"task"', "torn.jsonl: line 2: not a result in MTEB's form"),
+    "list.jsonl": ("[]\n", "list.jsonl: line 1: not a result"),
+    "number.jsonl": ("1\n", "number.jsonl: line 1: not a result"),
+    "digits.jsonl": ('{"v_measure": ' + "9" * 5000 + "}", "digits.jsonl: line 1: not a result"),
+    "latin.jsonl": (json.dumps({**ROW, "task": "ä"}, ensure_ascii=False).encode("latin-1"), "line 1: not a result"),
+    "surrogates.jsonl": (json.dumps({**ROW, "mteb_version": "\ud800"}), "mteb_version: "),
+    "surrogate.jsonl": (json.dumps({**ROW, "task": "\ud800"}), "task: "),
+    "bomb.jsonl.gz": (BOMB, "holds more than the 64 MiB that are read of such a file"),
+    "torn.jsonl.gz": (PACKED[:-20], "not a readable gzip file"),
+    "flipped.jsonl.gz": (flipped(PACKED, 200), "not a readable gzip file"),
+    "plain.jsonl.gz": (b"{}", "not a readable gzip file"),
+    "pipe.jsonl": (os.mkfifo, "pipe.jsonl: is a pipe, not a file"),
+    "folder.jsonl": (Path.mkdir, "folder.jsonl: is a folder, not a file"),
+    "gone.jsonl": (lambda path: None, "gone.jsonl: there is no such file"),
+    "gone.json": (lambda path: None, "gone.json: there is no such file"),
+    "results": (Path.mkdir, "results: holds no clustering results in MTEB's form"),
+    "deep.json": (DEEP, r"deep.json: not a result in MTEB's form \(nested too deep"),
+    "list.json": ("[1]", "list.json: not a result"),
+    "pairs.json": ('[["scores", 1]]', "pairs.json: not a result"),
+    "text.json": ("hello", "text.json: not a result"),
+    "empty.json": ("", "empty.json: not a result"),
+    "no_scores.json": (json.dumps({"task_name": "X"}), "no_scores.json: not a result"),
+    "scores.json": (json.dumps({**FILE, "scores": 1}), "scores.json: not a result"),
+    "test.json": (json.dumps({**FILE, "scores": {"test": 1}}), "test.json: not a result"),
+    "entries.json": (json.dumps({**FILE, "scores": {"test": [1]}}), "entries.json: not a result"),
+    "words.json": (json.dumps({**FILE, "scores": {"test": ["v_measure"]}}), "words.json: not a result"),
+    "score.json": (json.dumps({**FILE, "scores": {"test": [{"v_measure": 50}]}}), "v_measure: "),
+    "task.json": (json.dumps({**FILE, "task_name": {}}), "task: "),
+    "version.json": (json.dumps({**FILE, "mteb_version": {}}), "mteb_version: "),
+    "pipe.json": (os.mkfifo, "pipe.json: is a pipe, not a file"),
+    "results/pipe.json": (os.mkfifo, "pipe.json: is a pipe, not a file"),
+}
+
+
+def _imports() -> Iterator[Case]:
+    for key, (values, said) in WRONG.items():
+        for i, value in enumerate(values):
+            files = {"x.jsonl": json.dumps(ROW) + "\n" + json.dumps({**ROW, key: value})}
+            name = f"import: {key} {i}, {str(value)[:20]}"
+            yield Case(
+                name, files, ("import", "{root}/x.jsonl"), f"x.jsonl: line 2: not a result in MTEB's form .{said}"
+            )
+    for key in ROW:
+        line = json.dumps({k: v for k, v in ROW.items() if k != key})
+        yield Case(
+            f"import: no {key}", {"x.jsonl": line}, ("import", "{root}/x.jsonl"), f"line 1: .*{key}: Field required"
+        )
+    for name, (content, said) in RESULTS.items():
+        top = name.partition("/")[0]
+        yield Case(f"import: {name}", {name: content}, ("import", f"{{root}}/{top}"), said)
+
+
+# folders of models
+
+LOOP: Callable[[Path], object] = lambda path: path.symlink_to(path)  # noqa: E731
+BERT: dict[str, Any] = {
+    "model_type": "bert",
+    "architectures": ["BertModel"],
+    "vocab_size": 6,
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+    "intermediate_size": 8,
+    "max_position_embeddings": 16,
+}
+HEADER = b"\x02\0\0\0\0\0\0\0{}"  # safetensors without a tensor
+WORDS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncat\n"
+CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocab.txt"
+INDEX = "model.safetensors.index.json"
+FOLDER: dict[str, Content] = {CONFIG: json.dumps(BERT), WEIGHTS: HEADER, VOCABULARY: WORDS}
+MODULES = "modules.json"
+
+
+def module(kind: str, path: str = "") -> str:
+    return json.dumps([{"idx": 0, "name": "0", "path": path, "type": kind}])
+
+
+LACK = "its weights lack embeddings.LayerNorm.bias"
+FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
+    "no tensors": ({}, LACK),
+    "no weights": ({WEIGHTS: None}, "no weights; expected model.safetensors"),
+    "no config": ({CONFIG: None}, "no config.json"),
+    "no vocabulary": ({VOCABULARY: None}, "no vocabulary; expected tokenizer.json"),
+    "an empty vocabulary": ({VOCABULARY: ""}, f"vocabulary|{LACK}"),
+    "only pickles": ({WEIGHTS: None, "pytorch_model.bin": b"x"}, "only pickled weights .pytorch_model.bin"),
+    "weights that are empty": ({WEIGHTS: b""}, "cannot be loaded"),
+    "weights that break off": ({WEIGHTS: b"\xff\0\0\0\0\0\0\0{"}, "cannot be loaded"),
+    "weights with a header of a terabyte": ({WEIGHTS: b"\0\0\0\0\0\x01\0\0{}"}, "cannot be loaded"),
+    "weights that are text": ({WEIGHTS: "version https://git-lfs.github.com/spec/v1\n"}, "cannot be loaded"),
+    "weights that are a folder": ({WEIGHTS: Path.mkdir}, "no weights"),
+    "weights that are a pipe": ({WEIGHTS: os.mkfifo}, "model.safetensors is a pipe, not a file"),
+    "weights that are a link to themselves": ({WEIGHTS: LOOP}, "model.safetensors is a link that leads nowhere"),
+    "weights beside that are a pipe": ({"more.safetensors": os.mkfifo}, "more.safetensors is a pipe, not a file"),
+    "a link that is outside": ({"more.json": lambda p: p.symlink_to("/etc/passwd")}, "leads out of|unknown model"),
+    "a device": ({"more.json": lambda p: p.symlink_to("/dev/zero")}, "leads out of|unknown model"),
+    "a link to nothing": ({"more.json": lambda p: p.symlink_to("gone")}, "more.json is a link that leads nowhere"),
+    "a link to a folder": ({"1_Pooling": lambda p: p.symlink_to(p.parent)}, "1_Pooling is a link to a folder"),
+    "a config that is a pipe": ({CONFIG: os.mkfifo}, "config.json is a pipe, not a file"),
+    "a config that is a folder": ({CONFIG: Path.mkdir}, "no config.json"),
+    "a config that is empty": ({CONFIG: ""}, "cannot be loaded"),
+    "a config that is a list": ({CONFIG: "[]"}, "cannot be loaded"),
+    "a config that is null": ({CONFIG: "null"}, "cannot be loaded"),
+    "a config that is deep": ({CONFIG: DEEP}, "cannot be loaded"),
+    "a config that says nothing": ({CONFIG: "{}"}, "cannot be loaded"),
+    "a kind of network that there is not": ({CONFIG: json.dumps({**BERT, "model_type": "x"})}, "cannot be loaded"),
+    "a kind that is a list": ({CONFIG: json.dumps({**BERT, "model_type": []})}, "cannot be loaded"),
+    "a million layers": (
+        {CONFIG: json.dumps({**BERT, "num_hidden_layers": 10**6})},
+        "num_hidden_layers 1,000,000 is more",
+    ),
+    "a million layers by another name": (
+        {CONFIG: json.dumps({**BERT, "n_layers": 10**6})},
+        "n_layers 1,000,000 is more",
+    ),
+    "layers below zero": ({CONFIG: json.dumps({**BERT, "num_hidden_layers": -1})}, f"cannot be loaded|{LACK}"),
+    "layers in words": ({CONFIG: json.dumps({**BERT, "num_hidden_layers": "x"})}, "cannot be loaded"),
+    "no heads": ({CONFIG: json.dumps({**BERT, "num_attention_heads": 0})}, "cannot be loaded"),
+    "heads that do not divide": ({CONFIG: json.dumps({**BERT, "num_attention_heads": 3})}, "cannot be loaded"),
+    "a width of a billion": ({CONFIG: json.dumps({**BERT, "hidden_size": 10**9})}, f"cannot be loaded|{LACK}"),
+    "words without end": ({CONFIG: json.dumps({**BERT, "vocab_size": 10**15})}, f"cannot be loaded|{LACK}"),
+    "a width below zero": ({CONFIG: json.dumps({**BERT, "hidden_size": -8})}, "cannot be loaded"),
+    "an activation that there is not": ({CONFIG: json.dumps({**BERT, "hidden_act": "x"})}, "cannot be loaded"),
+    "an adapter": ({"adapter_config.json": "{}"}, "an adapter is no whole model; merge it into its base model"),
+    "an index of a pickle": (
+        {INDEX: json.dumps({"weight_map": {"a": "x.bin"}})},
+        "index.json names 'x.bin'; only safetensors",
+    ),
+    "an index of another folder": (
+        {INDEX: json.dumps({"weight_map": {"a": "../a.safetensors"}})},
+        "only safetensors beside it",
+    ),
+    "an index of what is not there": (
+        {INDEX: json.dumps({"weight_map": {"a": "a.safetensors"}})},
+        "which is not there",
+    ),
+    "an index of numbers": ({INDEX: json.dumps({"weight_map": {"a": 1}})}, "only safetensors beside it are opened"),
+    "an index of nothing": ({INDEX: "{}"}, "expected a weight_map of tensors and files"),
+    "an index that is deep": ({INDEX: DEEP}, "expected a weight_map of tensors and files"),
+    "an index that is a list": ({INDEX: '{"weight_map": []}'}, "expected a weight_map of tensors and files"),
+    "modules that are deep": ({MODULES: DEEP}, "modules.json: broken json"),
+    "modules that break off": ({MODULES: "[{"}, "modules.json: broken json"),
+    "modules that are a map": ({MODULES: '{"path": ""}'}, "modules.json: broken json"),
+    "modules that are numbers": ({MODULES: "[1]"}, "modules.json: broken json"),
+    "modules that are a pipe": ({MODULES: os.mkfifo}, "modules.json is a pipe, not a file"),
+    "foreign code": ({MODULES: module("custom_code.Model")}, "asks for the code of 'custom_code.Model'"),
+    "the system's code": ({MODULES: module("os.system")}, "asks for the code of 'os.system'"),
+    "a module that there is not": ({MODULES: module("sentence_transformers.models.Nonsense")}, "cannot be loaded"),
+    "a class that is no module": ({MODULES: module("sentence_transformers.util.http_get")}, "cannot be loaded"),
+    "a module without a folder": (
+        {MODULES: module("sentence_transformers.models.Dense", "2_Dense")},
+        "cannot be loaded",
+    ),
+    "pickles of a module": (
+        {MODULES: module("sentence_transformers.models.Dense", "2_Dense"), "2_Dense/pytorch_model.bin": b"x"},
+        "pickled weights in 2_Dense .pytorch_model.bin",
+    ),
+    "pickles of a router's part": (
+        {MODULES: module("sentence_transformers.models.Router"), "query_0_Dense/pytorch_model.bin": b"x"},
+        "pickled weights in query_0_Dense .pytorch_model.bin",
+    ),
+    "weights in another format": (
+        {"sentence_bert_config.json": '{"model_args": {"gguf_file": "x.gguf"}}'},
+        "sentence_bert_config.json: gguf_file: only the folder's own safetensors are read",
+    ),
+    "a sparse encoder": (
+        {"config_sentence_transformers.json": '{"model_type": "SparseEncoder"}'},
+        "it is a SparseEncoder",
+    ),
+    "a kind of model that is a list": ({"config_sentence_transformers.json": '{"model_type": []}'}, "it is a "),
+    "a precision that there is not": ({"checkpoint.json": '{"precision": "fp8"}'}, "unknown model|is none of"),
+}
+
+
+def _folders() -> Iterator[Case]:
+    for name, (changes, said) in FOLDERS.items():
+        files = {
+            f"checkpoints/bad/{path}": content for path, content in {**FOLDER, **changes}.items() if content is not None
+        }
+        yield Case(f"folder: {name}", files, ("cluster", "{root}/notes.txt", "-m", "bad"), said)
+
+
+# command lines
+
+COMMANDS: list[tuple[str, str]] = [
+    ("run --seed -1", "greater than or equal to 0"),
+    ("run --seed 4294967296", "less than or equal to 4294967295"),
+    ("run --seed 1e3", "should be a valid integer"),
+    (f"run --seed {'9' * 400}", "less than or equal to 4294967295"),
+    ("run --seed ''", "should be a valid integer"),
+    ("run --task wordz --dry-run", "unknown task 'wordz': did you mean words"),
+    ("run --task ../words --dry-run", "unknown task '../words'"),
+    ("run --task '' --dry-run", "unknown task ''"),
+    (f"run --task {LONG} --dry-run", "unknown task"),
+    ("run --model boww --dry-run", "unknown model 'boww': did you mean bow"),
+    ("run --model ../bow --dry-run", "unknown model '../bow'"),
+    ("run --model '' --dry-run", "unknown model ''"),
+    ("run --model . --dry-run", "unknown model '.'"),
+    ("run --model / --dry-run", "unknown model '/'"),
+    (f"run --model {LONG} --dry-run", "unknown model"),
+    ("run --model [/b]x --dry-run", r"unknown model '\[/b\]x'"),
+    ("run --method kmeans", "write reducer/clusterer"),
+    ("run --method none/kmean", "unknown clusterer 'kmean': did you mean kmeans"),
+    ("run --method non/kmeans", "unknown reducer 'non': did you mean none"),
+    ("run --method /", "unknown reducer ''"),
+    ("run --method none/kmeans/x", "unknown clusterer 'kmeans/x'"),
+    ("run --protocol tinny", "unknown protocol 'tinny': did you mean tiny"),
+    ("run --nonsense", "No such option"),
+    ("run words", "unexpected extra argument"),
+    ("leaderboard --metric v_measur", "unknown metric"),
+    ("leaderboard --task words", "unknown scored task 'words'"),
+    ("leaderboard --model bow", "unknown scored model 'bow'"),
+    ("leaderboard --protocol x", "unknown scored protocol 'x'"),
+    ("explain words bow", "unknown scored task 'words'"),
+    ("explain", "Missing argument"),
+    ("compare bow tfidff", "unknown model 'tfidff': did you mean tfidf"),
+    ("compare bow tfidf --task wordz", "unknown task 'wordz'"),
+    ("compare bow tfidf --metric nmii", "unknown metric 'nmii'"),
+    ("compare bow", "Missing argument"),
+    ("export --format csv", "unknown format 'csv'"),
+    ("export", "nothing is scored by none/minibatch_kmeans yet"),
+    ("export --method kmeans", "nothing is scored by kmeans yet|is no method"),
+    ("import {root}/gone", "there is no such file"),
+    ("import", "Missing argument"),
+    ("cluster {root}/gone.txt", "there is no such file"),
+    ("cluster {root}/notes.txt -m boww", "unknown model 'boww'"),
+    ("cluster {root}/notes.txt -m bow --method kmeans", "write reducer/clusterer"),
+    ("cluster {root}/notes.txt -m bow --method none/kmean", "unknown clusterer 'kmean'"),
+    ("cluster {root}/notes.txt -m bow --method pca/hdbscan -k 3", "finds the number of clusters by itself"),
+    ("cluster {root}/notes.txt -m bow -k 0", "(clusters|x>=)"),
+    ("cluster {root}/notes.txt -m bow -k -3", "(clusters|x>=)"),
+    ("cluster {root}/notes.txt -m bow -k 1000", "1000 clusters cannot be made of"),
+    ("cluster {root}/notes.txt -m bow -k x", "should be a valid integer"),
+    ("cluster {root}/notes.txt -m bow --seed -1", "greater than or equal to 0"),
+    ("cluster {root}/notes.txt -m bow --seed 4294967296", "less than or equal to 4294967295"),
+    ("cluster {root}/cards/words.csv -m bow --text body", "unknown column 'body'"),
+    ("reproduce abc", "`traube explain` shows the ids of cells"),
+    ("reproduce ../../x", "`traube explain` shows the ids of cells"),
+    ("retry nothing", "unknown checkpoint 'nothing'"),
+    ("train wwmm words", "unknown trainer 'wwmm': did you mean wwm"),
+    ("train wwm wordz", "unknown task 'wordz'"),
+    ("train cob words", "words has no labelled splits"),
+    ("tune cob words", "words has no labelled splits"),
+    ("tune wwmm words", "unknown trainer with a study 'wwmm'"),
+    ("tune cob words --trials 0", "greater than or equal to 1"),
+    ("nonsense", "No such command 'nonsense'"),
+]
+
+
+def _commands() -> Iterator[Case]:
+    for line, said in COMMANDS:
+        words = tuple(word if word != "''" else "" for word in line.split(" "))
+        yield Case(f"command: {line[:60]}", {}, words, said)
+
+
+# recipes
+
+VALUES: dict[str, tuple[str, ...]] = {
+    "epochs": ("-1", "1e99", "nan", "inf", "-inf", "three", "", "10001"),
+    "batch": ("0", "-1", "1.5", "1e99", "x", "100001"),
+    "accumulate": ("0", "-1", "1e99"),
+    "learning_rate": ("0", "-1", "nan", "inf", "1e999", "fast"),
+    "schedule": ("x", "", "1"),
+    "warmup": ("1", "-0.1", "nan", "2"),
+    "weight_decay": ("-1", "nan", "1e99"),
+    "max_length": ("7", "-1", "1e99", "x"),
+    "dropout": ("perhaps", "2", ""),
+    "evaluate_every": ("-1", "1e99", "x"),
+    "precision": ("fp8", ""),
+    "seed": ("-1", "4294967296", "9" * 400, "1.5", "x"),
+}
+
+
+def _recipes() -> Iterator[Case]:
+    for name, values in VALUES.items():
+        for value in values:
+            command = ("train", "wwm", "words", "--set", f"{name}={value}")
+            yield Case(f"recipe: {name}={value[:12]}", {}, command, f"recipe: {name}: ")
+    for given, said in (
+        ("epochs", "write a name and a value"),
+        ("=3", "unknown value"),
+        ("epoch=3", "did you mean epochs"),
+    ):
+        yield Case(f"recipe: {given}", {}, ("train", "wwm", "words", "--set", given), said)

@@ -1,0 +1,264 @@
+"""Weights are what they claim: a matrix of sound networks that are all accepted, and each with one
+tensor missing, renamed, added or of another shape, which is refused by name.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Transformer
+from sentence_transformers.sentence_transformer.modules import LayerNorm, Normalize, Pooling, StaticEmbedding
+
+from traube.foundation.errors import TraubeError
+from traube.models import ModelCard, checkpoints
+from traube.models.tensors import IDLE, check_tensors
+from traube.models.transformer import Transformer as Model
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 16,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
+T5: dict[str, Any] = {"vocab_size": 16, "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
+DISTIL: dict[str, Any] = {"vocab_size": 16, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
+GROUPED = {**SMALL, "num_key_value_heads": 1, "head_dim": 8}
+MODERN = {**SMALL, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+# What people publish as the body of an embedding model: plain encoders, the same with the heads that
+# they were pre-trained with, encoders of translators, and causal models.
+SOUND: dict[str, dict[str, Any]] = {
+    name: settings
+    for names, settings in (
+        ("BertModel BertForMaskedLM BertForPreTraining BertForSequenceClassification", SMALL),
+        ("RobertaModel RobertaForMaskedLM XLMRobertaModel XLMRobertaForMaskedLM", SMALL),
+        ("CamembertModel CamembertForMaskedLM MPNetModel MPNetForMaskedLM", SMALL),
+        ("ElectraModel ElectraForPreTraining ElectraForMaskedLM", {**SMALL, "embedding_size": 16}),
+        ("AlbertModel AlbertForMaskedLM AlbertForPreTraining", {**SMALL, "embedding_size": 16}),
+        ("DebertaV2Model DebertaV2ForMaskedLM", {**SMALL, "relative_attention": True}),
+        ("DistilBertModel DistilBertForMaskedLM DistilBertForSequenceClassification", DISTIL),
+        ("ModernBertModel ModernBertForMaskedLM", MODERN),
+        ("T5EncoderModel T5ForConditionalGeneration MT5EncoderModel", T5),
+        ("LlamaModel LlamaForCausalLM MistralModel Qwen2ForCausalLM Qwen3Model", GROUPED),
+        ("GPT2Model GPT2LMHeadModel", {"vocab_size": 16, "n_embd": 16, "n_layer": 2, "n_head": 2}),
+    )
+    for name in names.split()
+}
+
+
+def body(name: str, tiny_bert: Path, folder: Path) -> Path:
+    """A body with random weights as transformers saves it, with a vocabulary of a few words."""
+    torch.manual_seed(0)
+    network = getattr(transformers, name)
+    network(network.config_class(**SOUND[name])).save_pretrained(folder)
+    transformers.AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
+    return folder
+
+
+def change(folder: Path, how: Callable[[dict[str, torch.Tensor]], object], file: str = "model.safetensors") -> None:
+    weights = load_file(folder / file)
+    how(weights)
+    save_file(weights, folder / file, {"format": "pt"})
+
+
+def refused(folder: Path) -> str:
+    with pytest.raises(TraubeError) as error:
+        check_tensors(folder)
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith(f"{folder}: ")
+    return str(error.value)
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_weights_are_accepted_and_with_one_tensor_amiss_refused_by_name(
+    tiny_bert: Path, tmp_path: Path, name: str
+) -> None:
+    folder = body(name, tiny_bert, tmp_path / "model")
+    check_tensors(folder)
+
+    known = transformers.AutoModel.from_pretrained(folder).state_dict().keys()
+    names = sorted(load_file(folder / "model.safetensors"))
+    needed = [
+        n for n in names if not IDLE.search(n) and any(n.endswith(k) for k in known) and not n.startswith("decoder.")
+    ]
+    for chosen in (needed[0], needed[len(needed) // 2], needed[-1]):
+        whole = (folder / "model.safetensors").read_bytes()
+        short = ".".join(chosen.split(".")[-2:])
+        change(folder, lambda weights, n=chosen: weights.pop(n))
+        assert short in refused(folder)
+        (folder / "model.safetensors").write_bytes(whole)
+        change(folder, lambda weights, n=chosen: weights.update({f"net.{n}": weights.pop(n)}))
+        assert short in refused(folder)
+        (folder / "model.safetensors").write_bytes(whole)
+
+
+def test_a_tensor_that_belongs_nowhere_is_refused_by_name(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    change(folder, lambda weights: weights.update({"encoder.layer.2.output.dense.bias": torch.zeros(32)}))
+    assert "hold what its network has no place for: encoder.layer.2.output.dense.bias" in refused(folder)
+
+
+def test_a_tensor_of_another_shape_is_refused_by_name(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    change(folder, lambda weights: weights.update({"embeddings.LayerNorm.bias": torch.zeros(31)}))
+    assert "another shape than its config.json says: embeddings.LayerNorm.bias" in refused(folder)
+
+
+@pytest.mark.parametrize("content", ["none", "prefixed"])
+def test_weights_of_nothing_or_under_other_names_are_refused_and_get_no_vectors(
+    tiny_bert: Path, content: str, home: Path
+) -> None:
+    """They once gave a random network and a row on the leaderboard."""
+    folder = checkpoints.paths.checkpoints() / "mine"
+    shutil.copytree(tiny_bert, folder)
+    weights = load_file(folder / "model.safetensors")
+    other = {} if content == "none" else {f"net.{name}": tensor for name, tensor in weights.items()}
+    save_file(other, folder / "model.safetensors", {"format": "pt"})
+    assert "its weights lack embeddings.LayerNorm.bias" in refused(folder)
+    with pytest.raises(TraubeError, match="its weights lack"):
+        checkpoints.check(folder)
+    with pytest.raises(TraubeError, match="its weights lack"):
+        Model(ModelCard(name="mine", model=str(folder)), "cpu").encode(["the cat"])
+
+
+def test_an_encoder_without_a_pooler_is_sound(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    change(folder, lambda weights: [weights.pop(name) for name in list(weights) if name.startswith("pooler.")])
+    check_tensors(folder)
+
+
+def test_a_common_prefix_that_transformers_takes_off_is_sound(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    change(folder, lambda weights: [weights.update({f"bert.{name}": weights.pop(name)}) for name in list(weights)])
+    check_tensors(folder)
+
+
+def test_old_names_that_transformers_knows_are_sound(tiny_bert: Path, tmp_path: Path) -> None:
+    """Weights of 2018 call a layer norm's parameters gamma and beta."""
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    old = (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"))
+    for new, before in old:
+        change(
+            folder,
+            lambda weights, new=new, before=before: [
+                weights.update({name.replace(new, before): weights.pop(name)}) for name in list(weights) if new in name
+            ],
+        )
+    change(folder, lambda weights: weights.update({"embeddings.position_ids": torch.arange(64)[None]}))
+    check_tensors(folder)
+
+
+# several files
+
+
+def shards(tiny_bert: Path, folder: Path) -> Path:
+    network = transformers.AutoModel.from_pretrained(tiny_bert)
+    network.save_pretrained(folder, max_shard_size="20KB")
+    transformers.AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
+    assert len(list(folder.glob("model-*.safetensors"))) > 1
+    return folder
+
+
+def card(folder: Path) -> ModelCard:
+    return ModelCard(name="case", model=str(folder))
+
+
+def test_weights_in_several_files_are_sound_and_each_is_needed(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = shards(tiny_bert, tmp_path / "model")
+    check_tensors(folder)
+    Model(card(folder), "cpu").encode(["the cat"])
+    next(folder.glob("model-*.safetensors")).unlink()
+    with pytest.raises(TraubeError, match=r"model\.safetensors\.index\.json names model-.*, which is not there"):
+        Model(card(folder), "cpu").encode(["the cat"])
+
+
+@pytest.mark.parametrize("name", ["x.bin", "../model.safetensors", "/etc/model.safetensors", "x.pt", "x"])
+def test_an_index_of_anything_but_safetensors_beside_it_is_refused_and_the_file_never_opened(
+    tiny_bert: Path, tmp_path: Path, name: str
+) -> None:
+    class Burglar:
+        def __reduce__(self) -> tuple[object, ...]:
+            return (Path.touch, (tmp_path / "burgled",))
+
+    folder = shards(tiny_bert, tmp_path / "model")
+    if "/" not in name:
+        torch.save({"state": Burglar()}, folder / name)
+    index = folder / "model.safetensors.index.json"
+    about = json.loads(index.read_text())
+    about["weight_map"] = dict.fromkeys(about["weight_map"], name)
+    index.write_text(json.dumps(about))
+    with pytest.raises(TraubeError, match=r"index\.json names .*; only safetensors beside it are opened"):
+        Model(card(folder), "cpu").encode(["the cat"])
+    assert not (tmp_path / "burgled").exists()
+
+
+# sentence-transformers' modules
+
+
+def modules(tiny_bert: Path, folder: Path, *more: Any) -> Path:
+    network = SentenceTransformer(modules=[Transformer(str(tiny_bert)), Pooling(32), *more], device="cpu")
+    network.save(str(folder), create_model_card=False)
+    return folder
+
+
+def test_every_module_has_its_own_weights(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = modules(tiny_bert, tmp_path / "model", Dense(32, 16), LayerNorm(16), Normalize())
+    check_tensors(folder)
+    whole = (folder / "2_Dense" / "model.safetensors").read_bytes()
+    change(folder / "2_Dense", lambda weights: weights.pop("linear.bias"))
+    assert "linear.bias" in refused(folder)
+    (folder / "2_Dense" / "model.safetensors").write_bytes(whole)
+    check_tensors(folder)
+    change(folder / "3_LayerNorm", lambda weights: weights.update(more=torch.zeros(1)))
+    assert '"more"' in refused(folder)
+
+
+def test_a_static_embedding_has_its_matrix(tiny_bert: Path, tmp_path: Path) -> None:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_bert)
+    network = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=24)], device="cpu")
+    network.save(str(tmp_path / "model"), create_model_card=False)
+    check_tensors(tmp_path / "model")
+    change(tmp_path / "model", lambda weights: weights.update({"net.weight": weights.pop("embedding.weight")}))
+    assert "lack 'embeddings'" in refused(tmp_path / "model")
+
+
+# cost
+
+
+def test_a_million_layers_are_refused_at_once(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    for key in ("num_hidden_layers", "n_layer"):
+        (folder / "config.json").write_text(json.dumps({**config, key: 1_000_000}))
+        began = time.perf_counter()
+        assert f"config.json: {key} 1,000,000 is more than its weights have tensors" in refused(folder)
+        assert time.perf_counter() - began < 1
+
+
+def test_the_comparison_reads_no_weights_and_takes_a_fraction_of_a_second(minilm: Model) -> None:
+    from traube.models import tensors
+
+    check_tensors(minilm.folder)  # what is imported is not part of it
+    tensors._fault.cache_clear()
+    began = time.perf_counter()
+    check_tensors(minilm.folder)
+    assert time.perf_counter() - began < 1
+
+
+def test_the_comparison_leaves_random_numbers_as_they_are(tiny_bert: Path, tmp_path: Path) -> None:
+    """A training that loads its base model draws the same numbers as before."""
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    change(folder, lambda weights: [weights.pop(name) for name in list(weights) if name.startswith("pooler.")])
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    check_tensors(folder)
+    assert torch.equal(torch.rand(4), expected)

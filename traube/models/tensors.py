@@ -1,0 +1,157 @@
+"""Whether a model's weights are its network's: the same tensors by name and shape, none made up.
+
+Where a file lacks a tensor, transformers makes a random one up and goes on. Names and shapes are in
+the headers of safetensors, so that all is compared on the `meta` device, without reading weights.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import read_json
+from traube.models.weights import WHOLE, Stamp, modules, stamps
+
+SHOWN = 3  # names that an error lists
+LAYERS = 1_000  # a network with more has a tensor for each of them
+# What a network may lack: the pooler, whose place sentence-transformers' own pooling takes, and
+# buffers that are made of nothing but the configuration.
+IDLE = re.compile(r"(^|\.)(pooler|position_ids|token_type_ids)(\.|$)")
+# What weights may hold besides: heads that predict words or classes, and buffers of older versions.
+BESIDE = re.compile(
+    r"(^|\.)(pooler|position_ids|token_type_ids|inv_freq|masked_bias|attn\.bias)(\.|$)"
+    r"|^(cls|lm_head|mlm_head|classifier|pre_classifier|score|qa_outputs|sop_classifier|predictions|head"
+    r"|vocab_(transform|layer_norm|projector)|(generator|discriminator)_predictions|generator_lm_head)\."
+    r"|^(decoder\.(weight|bias)|logit_scale)$"
+)
+COUNT = re.compile(r"(^|_)(layers?|experts|groups|blocks|stages|depth)$")
+
+
+def check_tensors(folder: Path) -> None:
+    """Refuse weights that are not those of the network that the folder describes.
+
+    Raises
+    ------
+    TraubeError
+        If tensors are missing, have another shape, or belong to no part of the network; names them.
+    """
+    fault = _fault(folder, tuple(stamps(folder).items()))
+    if fault:
+        raise TraubeError(f"{folder}: {fault}")
+
+
+@lru_cache(maxsize=256)
+def _fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
+    """What is wrong with the tensors of a folder; empty if nothing."""
+    try:
+        return next(filter(None, (_of(folder, module) for module in modules(folder) or [WHOLE])), "")
+    except Exception as error:  # whatever a damaged folder raises
+        return f"cannot be loaded ({one_line(error)})"
+
+
+def one_line(error: Exception) -> str:
+    """What an error of a library says, as far as it fits a line."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    return said if len(said) <= 300 else f"{said[:300]}..."
+
+
+def _of(folder: Path, module: dict[str, str]) -> str:
+    if module["type"].rpartition(".")[2] == "Transformer":
+        return _of_network(folder / module["path"])
+    return _of_module(folder, module)
+
+
+def _of_network(folder: Path) -> str:
+    declared = _layers(folder)
+    if declared:
+        return declared
+    found, pooled = _compared(folder)
+    missing = sorted(key for key in found["missing_keys"] if pooled or not IDLE.search(key))
+    reshaped = sorted(key for key, *_ in found["mismatched_keys"])
+    unexpected = sorted(key for key in found["unexpected_keys"] if not BESIDE.search(key))
+    if missing:
+        return f"its weights lack {_listed(missing)}, which would be random"
+    if reshaped:
+        return f"its weights have another shape than its config.json says: {_listed(reshaped)}"
+    return f"its weights hold what its network has no place for: {_listed(unexpected)}" if unexpected else ""
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(name[:120] for name in names[:SHOWN]) + more
+
+
+def _of_module(folder: Path, module: dict[str, str]) -> str:
+    """Of sentence-transformers' other modules: they are small, and refuse what is not theirs."""
+    from sentence_transformers.util import import_from_string
+
+    try:
+        import_from_string(module["type"]).load(str(folder), subfolder=module["path"], local_files_only=True)
+    except KeyError as error:
+        return f"its weights in {module['path'] or '.'} lack {error}"
+    return ""
+
+
+def _layers(folder: Path) -> str:
+    """Why a network is not even built: that of a million layers takes a minute."""
+    from safetensors import safe_open
+
+    counts = {key: n for key, n in _numbers(read_json(folder / "config.json")) if COUNT.search(key) and n > LAYERS}
+    if not counts:
+        return ""
+    there = 0
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as weights:
+            there += len(weights.keys())
+    key, most = max(counts.items(), key=lambda item: item[1])
+    return f"config.json: {key} {most:,} is more than its weights have tensors ({there})" if most > there else ""
+
+
+def _numbers(config: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
+    for key, value in config.items():
+        if isinstance(value, dict):
+            yield from _numbers(value)
+        elif isinstance(value, int):
+            yield key, value
+
+
+def _compared(folder: Path) -> tuple[dict[str, Any], bool]:
+    """What transformers says of the weights when it puts them into the network that
+    sentence-transformers would make of the folder; and whether its pooler is used.
+    """
+    import torch
+    from sentence_transformers.base.modules.transformer import Transformer as Body
+    from transformers import AutoConfig
+
+    body = Body.__new__(Body)  # no tokenizer is needed, and no weights
+    about = Body.load_config(str(folder), local_files_only=True)
+    task = about.get("transformer_task", "feature-extraction")
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    asked = {
+        "use_safetensors": True,
+        "local_files_only": True,
+        "trust_remote_code": False,
+        "device_map": "meta",
+        "ignore_mismatched_sizes": True,
+        "output_loading_info": True,
+    }
+    with torch.random.fork_rng(devices=[]), _quiet():
+        _, found = body._load_model(str(folder), task, config, "torch", False, **asked)
+    return dict(found), "pooler_output" in str(about)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' progress bar and its table of what is missing, which is told in a line."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
