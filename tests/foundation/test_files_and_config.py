@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -18,7 +19,16 @@ from pydantic import Field
 
 from traube.foundation.config import Strict, parse, read_yaml
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import atomic, digest, frame_digest, locked, make_private, write_json, write_text
+from traube.foundation.files import (
+    atomic,
+    blamed_on_disk,
+    digest,
+    frame_digest,
+    locked,
+    make_private,
+    write_json,
+    write_text,
+)
 from traube.foundation.seals import write_parquet
 
 # atomic files
@@ -232,3 +242,28 @@ def test_yaml_that_is_absent_or_no_text_is_named(tmp_path: Path) -> None:
 def test_good_yaml_becomes_a_model(tmp_path: Path) -> None:
     (tmp_path / "card.yaml").write_text("name: a # a comment\ninner: {x: {seeds: [1, 2]}}\n")
     assert parse(Outer, *read(tmp_path / "card.yaml")) == Outer(name="a", inner={"x": Inner(seeds=(1, 2))})
+
+
+# what the disk is to blame for
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "the disk is full"),
+        (sqlite3.OperationalError("database or disk is full"), "the disk is full"),
+        (sqlite3.OperationalError("disk I/O error"), "the disk is full"),
+        (sqlite3.OperationalError("attempt to write a readonly database"), "the file system is read-only"),
+        (sqlite3.OperationalError("unable to open database file"), "no permission to write"),
+    ],
+)
+def test_an_error_of_the_disk_is_recognised_wherever_it_is_in_the_chain(error: Exception, words: str) -> None:
+    wrapped = RuntimeError("a library failed")
+    wrapped.__cause__ = error
+    for seen in (error, wrapped):
+        assert words in (blamed_on_disk(seen) or "")
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), sqlite3.OperationalError("no such table: runs"), KeyError("disk")])
+def test_another_error_is_not_blamed_on_the_disk(error: Exception) -> None:
+    assert blamed_on_disk(error) is None

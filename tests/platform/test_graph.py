@@ -12,7 +12,9 @@ from pathlib import Path
 import dagster as dg
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from cli import app
 from cli.launch import Launcher
 from sensors.lost_runs import PID, STARTED, end_lost_runs, own_process
 from tests.platform.conftest import word_rows, write_task
@@ -137,6 +139,42 @@ def test_a_tracking_server_that_is_down_loses_no_score(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/no/such/folder/mlflow.db")
     assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
     assert (store.cells()["status"] == "done").sum() == 5
+
+
+def test_what_a_tracking_server_missed_is_told_by_the_next_run(
+    cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    from resources.tracking import default_uri
+
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/mlflow.db")
+    CliRunner().invoke(app, ["run"])
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    again = CliRunner().invoke(app, ["run"])
+    assert "Telling MLflow of bow on words" in again.output
+    client = MlflowClient(default_uri())
+    experiment = client.get_experiment_by_name("traube")
+    runs = [run.info.run_name for run in client.search_runs([experiment.experiment_id])]
+    assert len([name for name in runs if not name.startswith("serve ")]) == 1 + 5
+    assert "Nothing is missing" in CliRunner().invoke(app, ["run"]).output
+
+
+def test_who_is_killed_between_storing_and_telling_leaves_a_note(
+    launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from resources.tracking import TrackingResource
+    from resources.unlogged import unlogged
+
+    read(launcher, "words")
+    asked = request_for(["words"], ["bow"])
+    with monkeypatch.context() as killed:
+        killed.setattr(TrackingResource, "log", lambda *_: {})  # as if the process had ended here
+        launcher.evaluate("bow", ["words"], asked)
+    assert unlogged(asked) == {"bow": ["words"]}
+    launcher.evaluate("bow", ["words"], asked)
+    assert unlogged(asked) == {}
 
 
 def test_an_absent_model_is_a_clear_failure(launcher: Launcher, request_for: Asked, monkeypatch) -> None:
