@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import dagster as dg
+from dagster._core.instance.ref import InstanceRef
 
 from assets.common import MODELS, OF_TASKS, data_keys, model_keys
 from assets.registry import registry
@@ -19,6 +20,8 @@ from traube.benchmark.plan import Request, wanted_models
 from traube.engine.progress import Progress
 from traube.foundation import paths, stopping
 from traube.foundation.files import explained, write_text
+
+NO_COPIES = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 
 
 def prepare() -> None:
@@ -51,6 +54,14 @@ def align(instance: dg.DagsterInstance) -> list[str]:
     return end_lost_runs(instance)
 
 
+def _instance() -> dg.DagsterInstance:
+    """The instance, for runs in this process: what their steps print is seen on the terminal, and
+    not copied to files by two more processes for each step, which Ctrl-C would meet as well.
+    """
+    folder = os.environ["DAGSTER_HOME"]
+    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(folder, overrides={"compute_logs": NO_COPIES}))
+
+
 class Launcher:
     """Starts jobs in this process.
 
@@ -62,7 +73,7 @@ class Launcher:
 
     def __init__(self, progress: Progress, verbose: bool = False) -> None:
         prepare()
-        self.instance = dg.DagsterInstance.get()
+        self.instance = _instance()
         self.lost = align(self.instance)
         self.definitions = build_defs(progress=progress)
         self.run_id: str | None = None  # of the run at work

@@ -16,7 +16,7 @@ from contextlib import suppress
 from types import FrameType
 
 SECONDS = 1.5  # to end in good order
-LAST_WORDS_SECONDS = 0.7
+LAST_WORDS_SECONDS = 0.5
 STOPPED = "stopped: finished work is kept, and the same command continues from there"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -76,7 +76,8 @@ def check() -> None:
 
 
 def at_the_end(last_word: Callable[[], None]) -> None:
-    """Have something said if the process has to be ended; it has less than a second."""
+    """Have something said if the process has to be ended; it has half a second, and
+    may be said twice."""
     _last_words.append(last_word)
 
 
@@ -95,17 +96,22 @@ def _listen(reader: int) -> None:
     _end()
 
 
-def _end() -> None:
-    import psutil
-
+def _say_last_words() -> None:
     threads = [threading.Thread(target=word, daemon=True) for word in _last_words]
     for thread in threads:
         thread.start()
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            child.kill()
     deadline = time.monotonic() + LAST_WORDS_SECONDS
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _end() -> None:
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            child.kill()
+    _say_last_words()
+    _say_last_words()  # the main thread is at work still, and may have said something else meanwhile
     say()
     os._exit(exit_code())
