@@ -1,5 +1,6 @@
 """What all stages share: keys, partitions, and the guard against checks that failed before."""
 
+import time
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -30,6 +31,7 @@ FILL = (
 )
 # a table over all partitions would wait for the whole row as soon as a model is added
 REBUILD = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
+SECONDS_TO_WAIT = 60
 
 
 def asset_key(task: str, stage: str) -> dg.AssetKey:
@@ -49,8 +51,7 @@ def model_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
 def refuse_failed_checks(context: dg.AssetExecutionContext, specs: Iterable[dg.AssetCheckSpec]) -> None:
     """Stop where a blocking check upstream failed in an earlier run: Dagster sees one run only."""
     for spec in specs:
-        record = context.instance.get_latest_asset_check_evaluation_record(spec.key) if spec.blocking else None
-        event = record.event.dagster_event if record and record.event else None
+        event = _latest_evaluation(context, spec.key) if spec.blocking else None
         where = spec.asset_key.to_user_string()
         if event is not None and event.event_type != dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             raise dg.Failure(
@@ -62,3 +63,17 @@ def refuse_failed_checks(context: dg.AssetExecutionContext, specs: Iterable[dg.A
                 f"{where}: the blocking check '{spec.name}' failed; mend the data and materialise {where} again",
                 allow_retries=False,
             )
+
+
+def _latest_evaluation(context: dg.AssetExecutionContext, key: dg.AssetCheckKey) -> dg.DagsterEvent | None:
+    """What is known of a check. What another run is about to find out is waited for."""
+    deadline = time.monotonic() + SECONDS_TO_WAIT
+    while True:
+        record = context.instance.get_latest_asset_check_evaluation_record(key)
+        event = record.event.dagster_event if record and record.event else None
+        if record is None or event is None or event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            return event
+        run = context.instance.get_run_by_id(record.run_id)
+        if run is None or run.is_finished or time.monotonic() > deadline:
+            return event
+        time.sleep(0.2)

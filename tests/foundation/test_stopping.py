@@ -27,9 +27,10 @@ from traube.foundation import stopping
 
 stopping.watch()
 ignores = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
-print("ready", subprocess.Popen([sys.executable, "-c", ignores]).pid, flush=True)
+child, said = subprocess.Popen([sys.executable, "-c", ignores]), False
 while True:
     try:
+        said = said or print("ready", child.pid, flush=True) is None
         time.sleep(600)
     except KeyboardInterrupt:
         pass

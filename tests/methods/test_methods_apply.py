@@ -215,10 +215,13 @@ def test_unknown_names():
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        (lambda X: cluster("kmeans", {"n_init": 0}, X, 2, 0), "kmeans: The 'n_init' parameter"),
-        (lambda X: cluster("hdbscan", {"min_cluster_size": 1}, X, None, 0), "hdbscan: Min cluster size"),
-        (lambda X: reduce("umap", {"n_neighbors": 1}, X, 0), "umap: n_neighbors must be greater"),
-        (lambda X: reduce("umap", {"knn": "fast"}, X, 0), "umap: knn must be 'exact' or 'approximate'"),
+        (lambda X: cluster("kmeans", {"n_init": 0}, X, 2, 0), "kmeans: n_init cannot be '0'"),
+        (lambda X: cluster("hdbscan", {"min_cluster_size": 1}, X, None, 0), "hdbscan: min_cluster_size cannot be '1'"),
+        (lambda X: reduce("umap", {"n_neighbors": 1}, X, 0), "umap: n_neighbors cannot be '1'"),
+        (
+            lambda X: reduce("umap", {"knn": "fast"}, X, 0),
+            "umap: knn cannot be 'fast': Input should be 'exact' or 'approximate'",
+        ),
     ],
 )
 def test_values_out_of_range_are_one_line(plane, run, message):

@@ -114,7 +114,5 @@ def test_a_damaged_table_of_imports_is_said_with_the_remedy(store: Store, tmp_pa
     assert import_mteb(store, tmp_path / "x.jsonl")["splits"].tolist() == [[1.0, 0.0]]
     path = store.table("published.parquet")
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(
-        TraubeError, match=r"published\.parquet: damaged \(.*\); delete it, and import the results again$"
-    ):
+    with pytest.raises(TraubeError, match=r"published\.parquet: damaged; delete it, and import the results again$"):
         imported_results(store)
