@@ -382,6 +382,7 @@ def full_disks(template: World, levels: int, folder: Path, wanted: pd.DataFrame)
     """Start in a home that lies on a disk of 0 to 5 MiB; then give it room."""
     campaign = Campaign("full disk")
     home = template.copy(folder / "full").home
+    home.mkdir()
     for level in range(levels):
         kilobytes = 64 + round(level * 5 * 1024 / levels)
         if subprocess.run(

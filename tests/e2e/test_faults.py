@@ -9,7 +9,7 @@ import pytest
 
 from traube.foundation import paths
 
-SHORT = ["--kills", "6", "--only", "first run,run,publish", "--writers", "2", "--flips", "60", "--levels", "2"]
+SHORT = ["--kills", "3", "--only", "run", "--writers", "2", "--flips", "40", "--levels", "1"]
 
 
 @pytest.mark.e2e
