@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -17,6 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from traube.foundation.inert import visible
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
 
 
 class _Inert(Console):
@@ -57,15 +62,13 @@ def print_unavailable(reasons: Mapping[str, str]) -> None:
         err.print(f"[yellow]unavailable:[/] {escape(name)}: {escape(reason)}")
 
 
-def print_outdated() -> int:
+def print_outdated(cells: "pd.DataFrame") -> int:
     """Print how many stored cells no longer count because the code or a library has changed since;
     return the number.
     """
     from traube.benchmark.current import outdated
-    from traube.foundation import paths
-    from traube.store import Store
 
-    number = outdated(Store(paths.home() / "store").cells())
+    number = outdated(cells)
     if number:
         err.print(
             f"{number} stored cells were computed with other versions of Traube or its libraries. They are kept but not shown; "
@@ -74,12 +77,9 @@ def print_outdated() -> int:
     return number
 
 
-def print_damaged() -> None:
+def print_damaged(damaged: "Mapping[str, list[Path]]") -> None:
     """Print of which tasks stored cells are damaged, a line each, and what to do."""
-    from traube.foundation import paths
-    from traube.store import Store
-
-    for task, files in Store(paths.home() / "store").damaged().items():
+    for task, files in damaged.items():
         cells = len({file.name.split(".")[0] for file in files})
         err.print(
             f"[yellow]damaged:[/] {escape(task)}: {counted(cells, 'cell')} (first: {escape(str(files[0]))}): `traube run` makes "

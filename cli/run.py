@@ -12,6 +12,8 @@ from cli.printing import bars, counted, err, escape, out, print_errors, print_ou
 from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from cli.launch import Launcher
     from traube.benchmark.plan import Plan, Request
     from traube.store import Store
@@ -56,7 +58,7 @@ def run(
     for name in {*(task or ()), *(model or ())} & set(before.unavailable):
         raise TraubeError(f"{name} is unavailable: {before.unavailable[name]}")
     if dry_run:
-        _print_plan(before)
+        _print_plan(before, store.cells())
     elif not compute(request, store, before, verbose):
         raise typer.Exit(1)
 
@@ -135,7 +137,7 @@ def _evaluate(
         errors = launcher.datasets(before.unread)
     todo = plan(request, store)
     print_unavailable({name: why for name, why in todo.unavailable.items() if name not in before.unavailable})
-    print_outdated()
+    print_outdated(store.cells())
     set_total(todo.count)
     touched = set(before.unread)
     for name, by_task in todo.missing.items():
@@ -158,7 +160,7 @@ def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
         model.fetch()
 
 
-def _print_plan(plan: "Plan") -> None:
+def _print_plan(plan: "Plan", stored: "pd.DataFrame") -> None:
     for name in plan.unread:
         out.print(f"read     {name} (which of its cells are missing is known afterwards)")
     for model, by_task in plan.missing.items():
@@ -170,7 +172,7 @@ def _print_plan(plan: "Plan") -> None:
     print_unavailable(plan.unavailable)
     more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
     out.print(f"{plan.count} of {counted(plan.total, 'cell')} missing{more}")
-    print_outdated()
+    print_outdated(stored)
 
 
 @app.command()

@@ -63,20 +63,21 @@ def leaderboard(
         table = table[table[column].isin(wanted)] if wanted else table
     if not every:
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
-    print_damaged()
+    stored = store.read()
+    print_damaged(stored.damaged)
     if as_json:
         print(table.to_json(orient="records", indent=1))  # noqa: T201
     elif as_csv:
         print(visible(csv_text(table)), end="")  # noqa: T201
     else:
-        _print_leaderboard(table, every)
+        _print_leaderboard(table, every, print_outdated(stored.table))
         if show_imported:
             _print_imported(store, task)
 
 
-def _print_leaderboard(table: Any, every: bool) -> None:
+def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
     done = table[table["status"] == "done"]
-    if not print_outdated() and done.empty:
+    if not outdated and done.empty:
         out.print("Nothing has been evaluated yet. Start with `traube run`.")
     for (task, level, protocol, own_choice), rows in done.groupby(["task", "level", "protocol", "own_choice"]):
         first, shown = rows.iloc[0], rows if every else rows.head(SHOWN)

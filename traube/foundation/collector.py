@@ -14,5 +14,5 @@ def collect_less() -> None:
     a quarter of the time of importing Dagster and MLflow, and a second when a process ends that has
     loaded Great Expectations (benchmarks/start.py).
     """
-    gc.set_threshold(10_000, 10, 10)
+    gc.set_threshold(50_000, 10, 10)
     atexit.register(gc.freeze)

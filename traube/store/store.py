@@ -184,13 +184,14 @@ class Store:
 
     def cells(self, *tasks: str) -> pd.DataFrame:
         """The cells of some tasks, by default of all; one row each, with CELL_COLUMNS."""
-        return self._cells(tasks).table
+        return self.read(*tasks).table
 
     def damaged(self, *tasks: str) -> dict[str, list[Path]]:
         """The files of cells that are not what was written, by task; by default of all tasks."""
-        return self._cells(tasks).damaged
+        return self.read(*tasks).damaged
 
-    def _cells(self, tasks: Iterable[str]) -> Cells:
+    def read(self, *tasks: str) -> Cells:
+        """The cells of some tasks, by default of all, and the files of them that are damaged."""
         return read_cells(self.folder / "results", self.folder / "index", sorted(set(tasks)) or self.scored_tasks())
 
     def cells_by_id(self, task: str, cell_ids: Iterable[str]) -> pd.DataFrame:
