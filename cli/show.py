@@ -38,6 +38,7 @@ def leaderboard(
     Results of methods and seeds that are not part of a protocol appear in
     tables of their own, marked "own choice".
     """
+    from traube.benchmark.lookup import Lookup
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, unavailable, wanted_models
     from traube.foundation import paths
@@ -45,12 +46,15 @@ def leaderboard(
     from traube.foundation.inert import csv_text, visible
     from traube.metrics import full_name
     from traube.report.tables import leaderboard as build
-    from traube.store import Store
+    from traube.store import Store, one_look
 
     metric = full_name(metric) if metric else None
     store, params = Store(paths.home() / "store"), load_params()
     request = Request(params.tasks, wanted_models(params), params.protocol, params.chosen())
-    table = build(store, unavailable(request, store), metric, params.protocols)
+    with one_look():
+        lookup = Lookup()
+        table = build(store, unavailable(request, store, lookup), metric, params.protocols, lookup)
+        stored = store.read()
     if metric and not (table["status"] == "done").any():
         raise TraubeError(
             f"no task is scored by {metric}: silhouette is for tasks without labels, all other metrics for tasks with labels"
@@ -63,7 +67,6 @@ def leaderboard(
         table = table[table[column].isin(wanted)] if wanted else table
     if not every:
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
-    stored = store.read()
     print_damaged(stored.damaged)
     if as_json:
         print(table.to_json(orient="records", indent=1))  # noqa: T201

@@ -21,6 +21,7 @@ from traube.foundation.config import Strict, parse, read_yaml
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import (
     atomic,
+    below,
     blamed_on_disk,
     digest,
     frame_digest,
@@ -267,3 +268,13 @@ def test_an_error_of_the_disk_is_recognised_wherever_it_is_in_the_chain(error: E
 @pytest.mark.parametrize("error", [ValueError("no"), sqlite3.OperationalError("no such table: runs"), KeyError("disk")])
 def test_another_error_is_not_blamed_on_the_disk(error: Exception) -> None:
     assert blamed_on_disk(error) is None
+
+
+def test_everything_below_a_folder_is_found_and_links_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "a" / "deep").mkdir(parents=True)
+    (tmp_path / "a" / "deep" / "file").touch()
+    (tmp_path / ".hidden").touch()
+    (tmp_path / "outside").symlink_to(tmp_path.parent)
+    (tmp_path / "nowhere").symlink_to(tmp_path / "absent")
+    assert {Path(entry) for entry in below(tmp_path)} == set(tmp_path.rglob("*"))
+    assert list(below(tmp_path / "absent")) == []

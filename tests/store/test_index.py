@@ -190,3 +190,11 @@ def test_stamps_pass_over_files_that_are_being_written(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     assert list(index.stamps(tmp_path, ".json")) == ["a"]
     assert index.stamps(tmp_path / "absent", ".json") == {}
+
+
+def test_for_one_look_a_store_is_what_it_was_and_then_what_it_is(store: Store) -> None:
+    with index.one_look():
+        before = store.cells("tiny")
+        add(store, 11)
+        assert_frame_equal(store.cells("tiny"), before)
+    assert len(store.cells("tiny")) == len(before) + 1

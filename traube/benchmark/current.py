@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import CLUSTERING_VERSION
 from traube.foundation.errors import TraubeError
 from traube.methods import get_clusterer, get_reducer
-from traube.models import Model, fingerprint_on, load_model, present_version
-from traube.models.base import Precision
+from traube.models import Model, Precision, fingerprint_on, present_version
 from traube.store import Manifest, Store
 
 Answer = TypeVar("Answer")
@@ -24,7 +24,12 @@ CHOICE = "own_choice"
 
 
 def current_cells(
-    store: Store, protocols: Mapping[str, Protocol], tasks: Iterable[str] = (), *, own_choice: bool = False
+    store: Store,
+    protocols: Mapping[str, Protocol],
+    tasks: Iterable[str] = (),
+    *,
+    own_choice: bool = False,
+    lookup: Lookup | None = None,
 ) -> pd.DataFrame:
     """The cells that count today: of each task's present data, each model's present weights and
     settings, and each protocol's present parameters, computed by today's code and libraries.
@@ -35,12 +40,13 @@ def current_cells(
     tasks : by default all
     own_choice : also give the cells of a method or seed that somebody asked for beside the
         protocol's own. A protocol's numbers are the same for everybody without them
+    lookup : of the models as they are now, where it has been asked before
 
     Returns
     -------
     DataFrame with CELL_COLUMNS and `own_choice` (bool), by time of creation
     """
-    cells = of_present_models(cells_of_any_weights(store, protocols, tasks), store, protocols)
+    cells = of_present_models(cells_of_any_weights(store, protocols, tasks), store, protocols, lookup or Lookup())
     return cells if own_choice else cells[~cells[CHOICE]]
 
 
@@ -162,14 +168,16 @@ def outdated(cells: pd.DataFrame) -> int:
     return len({key for key, is_today in zip(keys, today, strict=True) if not is_today} - again)
 
 
-def of_present_models(cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+def of_present_models(
+    cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol], lookup: Lookup
+) -> pd.DataFrame:
     """The cells of each model as it is now; of a model that is gone, of the fingerprint
     that was evaluated last.
     """
     if cells.empty:
         return cells
     cells = cells.sort_values("created", kind="stable")
-    present = _fingerprints(cells, store, protocols)
+    present = _fingerprints(cells, store, protocols, lookup)
     keys = ["task", "model", "protocol"]
     same = cells["fingerprint"].to_numpy() == np.array(
         [present[key] for key in zip(*map(cells.get, keys), strict=True)], dtype=object
@@ -181,30 +189,22 @@ def of_present_models(cells: pd.DataFrame, store: Store, protocols: Mapping[str,
 
 
 def _fingerprints(
-    cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol]
+    cells: pd.DataFrame, store: Store, protocols: Mapping[str, Protocol], lookup: Lookup
 ) -> dict[tuple[str, str, str], str | None]:
-    """The fingerprint that each model has now, by task, model and protocol. Each
-    model is looked up once.
-    """
+    """The fingerprint that each model has now, by task, model and protocol."""
     manifests = {task: store.manifest(task) for task in cells["task"].unique()}
-    models: dict[tuple[str, Precision | None], Model | None] = {}
     fingerprints = {}
     for task, name, protocol in cells[["task", "model", "protocol"]].drop_duplicates().itertuples(index=False):
         precision = protocols[protocol].precision if protocol in protocols else None
-        key = name, precision
-        if key not in models:
-            models[key] = _usable(name, precision)
-        fingerprints[task, name, protocol] = _on(models[key], manifests[task])
+        fingerprints[task, name, protocol] = _on(_usable(name, precision, lookup), manifests[task])
     return fingerprints
 
 
-def _usable(name: str, precision: Precision | None) -> Model | None:
+def _usable(name: str, precision: Precision | None, lookup: Lookup) -> Model | None:
     try:
-        model = load_model(name, precision=precision)
-        _ = model.fingerprint
+        return lookup.usable(name, precision)
     except TraubeError:  # it is gone, or cannot be had here
         return None
-    return model
 
 
 def _on(model: Model | None, manifest: Manifest | None) -> str | None:

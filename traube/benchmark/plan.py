@@ -11,12 +11,13 @@ from functools import cached_property
 
 import pandas as pd
 
+from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Params, Protocol
-from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError, Unknown
 from traube.foundation.files import digest, frame_digest
 from traube.methods import Method
 from traube.metrics import SCORING_VERSION
-from traube.models import Model, card_errors, checkpoints, fingerprint_on, load_model, model_cards
+from traube.models import Model, checkpoints, fingerprint_on
 from traube.store import Manifest, Store
 from traube.tasks import get_source
 from traube.tasks.task import Task, TaskCard, data_version
@@ -196,7 +197,7 @@ def plan(request: Request, store: Store) -> Plan:
     """
     tasks = list(dict.fromkeys(request.tasks))  # a name may be given twice
     new, unavailable = unread(tasks, store)
-    models = _usable(dict.fromkeys(request.models), request, unavailable)
+    models = _usable(request, Lookup(), unavailable)
     missing: dict[str, dict[str, list[Cell]]] = {name: {} for name in models}
     total = 0
     for task in tasks:
@@ -213,37 +214,32 @@ def plan(request: Request, store: Store) -> Plan:
     return Plan({name: by_task for name, by_task in missing.items() if by_task}, total, new, unavailable)
 
 
-def unavailable(request: Request, store: Store) -> dict[str, str]:
+def unavailable(request: Request, store: Store, lookup: Lookup | None = None) -> dict[str, str]:
     """Reason by name of a task or model that is asked for and cannot be had here; what a plan
     says, without its cells.
     """
     reasons = unread(dict.fromkeys(request.tasks), store)[1]
-    _usable(dict.fromkeys(request.models), request, reasons)
+    _usable(request, lookup or Lookup(), reasons)
     return reasons
 
 
-def _usable(names: Iterable[str], request: Request, unavailable: dict[str, str]) -> dict[str, Model]:
+def _usable(request: Request, lookup: Lookup, unavailable: dict[str, str]) -> dict[str, Model]:
     """The models whose weights are here and sound; of others the reason is noted: one bad model
     does not stop the others.
 
     Raises
     ------
-    TraubeError
+    Unknown
         If there is no model of a name: a misspelt one is no bad one.
     """
-    cards = model_cards()
-    broken = {path.stem for path in card_errors()}
     models = {}
-    for name in names:
-        if name not in cards and name not in broken:
-            raise unknown("model", name, cards)
+    for name in dict.fromkeys(request.models):
         try:
-            model = load_model(name, precision=request.protocol.precision)
-            _ = model.fingerprint
+            models[name] = lookup.usable(name, request.protocol.precision)
+        except Unknown:
+            raise
         except TraubeError as error:
             unavailable[name] = str(error)
-            continue
-        models[name] = model
     return models
 
 

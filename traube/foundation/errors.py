@@ -23,6 +23,10 @@ class Unavailable(TraubeError):
     """
 
 
+class Unknown(TraubeError):
+    """A name that nothing has."""
+
+
 class Unsupported(TraubeError):
     """A reducer and a clusterer that make no sense together."""
 
@@ -31,14 +35,14 @@ class DoesNotFit(Unavailable):
     """Work that needs more memory than is free now."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> TraubeError:
+def unknown(kind: str, name: str, known: Iterable[str]) -> Unknown:
     """The error for a name that does not exist, with the names that are near it, or else the first
     of those that there are.
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if near:
-        return TraubeError(f"unknown {kind} '{name}': did you mean {' or '.join(near)}?")
+        return Unknown(f"unknown {kind} '{name}': did you mean {' or '.join(near)}?")
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     there = f"there are: {', '.join(names[:LISTED])}{more}" if names else "there are none"
-    return TraubeError(f"unknown {kind} '{name}': {there}")
+    return Unknown(f"unknown {kind} '{name}': {there}")

@@ -141,6 +141,19 @@ def locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
+def below(folder: Path | str) -> Iterator["os.DirEntry[str]"]:
+    """Everything below a folder, other folders included; links are not followed, and folders that
+    cannot be read count as empty, as in `Path.rglob`, which takes four times as long.
+    """
+    entries: list[os.DirEntry[str]] = []
+    with suppress(OSError), os.scandir(folder) as found:
+        entries = list(found)
+    for entry in entries:
+        yield entry
+        if entry.is_dir(follow_symlinks=False):
+            yield from below(entry.path)
+
+
 def digest(value: Any) -> str:
     """A 16-character hash of anything that JSON can write, the same on every machine."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)

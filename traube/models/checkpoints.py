@@ -9,6 +9,7 @@ A folder is taken as it is found: nothing in it is unpickled or executed, and no
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -16,8 +17,8 @@ from typing import get_args
 
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.files import digest, locked, read_json, write_json
-from traube.foundation.inputs import parse_json, read_bytes
+from traube.foundation.files import below, digest, locked, read_json, write_json
+from traube.foundation.inputs import is_folder, parse_json, read_bytes
 from traube.models.base import ModelCard, Precision
 from traube.models.catalogue import catalogue
 from traube.models.tensors import check_tensors, one_line
@@ -50,9 +51,12 @@ def card_of(folder: Path) -> ModelCard:
     if folder.name in catalogue():
         raise TraubeError(f"{folder}: rename it: '{folder.name}' is a model of the catalogue")
     root = paths.checkpoints().resolve()
-    for path in chain((folder,), folder.rglob("*")):  # the folder first: a link is not walked
-        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
-            raise TraubeError(f"{path}: a link that leads out of {root.name}/; put the files themselves there")
+    entries: Iterable[Path | os.DirEntry[str]] = chain((folder,), below(folder))  # a linked folder is not walked
+    for entry in entries:
+        if entry.is_symlink() and not Path(os.path.realpath(entry)).is_relative_to(root):
+            raise TraubeError(
+                f"{os.fspath(entry)}: a link that leads out of {root.name}/; put the files themselves there"
+            )
     # a training's base was perhaps evaluated in another precision than fp32, and so is what came of
     # it
     precision = read_json(folder / "checkpoint.json").get("precision", "fp32")
@@ -161,7 +165,7 @@ def card_named(name: str) -> ModelCard | None:
     """
     folder = paths.checkpoints() / name
     try:
-        return card_of(folder) if folder.name == name and folder.is_dir() else None
+        return card_of(folder) if folder.name == name and is_folder(folder) else None
     except TraubeError:
         return None
 

@@ -5,6 +5,7 @@ Only safetensors weights count, and never code from a model's repository. What i
 does not belong here.
 """
 
+import os
 import re
 import stat
 from fnmatch import fnmatch, translate
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from traube.foundation import inputs, paths
 from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.files import file_sha256, read_json, write_json
+from traube.foundation.files import below, file_sha256, read_json, write_json
 from traube.foundation.inputs import named, parse_json
 from traube.models.base import ModelCard
 
@@ -153,13 +154,13 @@ def _check_kinds(where: str, folder: Path) -> None:
     """Only plain files and folders: a pipe would be waited for, and what a linked folder holds is
     not hashed.
     """
-    for path in folder.rglob("*"):
-        name = path.relative_to(folder).as_posix()
+    for entry in below(folder):
+        name = _name_in(folder, entry)
         if _UNREAD.match(name):
             continue
         try:
-            linked = path.is_symlink()
-            mode = path.stat().st_mode
+            linked = entry.is_symlink()
+            mode = entry.stat().st_mode
         except (OSError, RuntimeError):
             raise TraubeError(f"{where}: {name} is a link that leads nowhere") from None
         if stat.S_ISDIR(mode) and linked:
@@ -247,8 +248,12 @@ def stamps(folder: Path) -> dict[Path, Stamp]:
 def files(folder: Path) -> list[Path]:
     """The files of a model's folder that are read when it is loaded."""
     return sorted(
-        path for path in folder.rglob("*") if not _UNREAD.match(path.relative_to(folder).as_posix()) and path.is_file()
+        Path(entry) for entry in below(folder) if not _UNREAD.match(_name_in(folder, entry)) and entry.is_file()
     )
+
+
+def _name_in(folder: Path, entry: "os.DirEntry[str]") -> str:
+    return entry.path.removeprefix(f"{folder}{os.sep}").replace(os.sep, "/")
 
 
 @lru_cache(maxsize=512)

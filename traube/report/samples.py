@@ -46,7 +46,7 @@ def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> l
     order = np.argsort(groups, kind="stable")
     starts = np.searchsorted(groups[order], np.arange(len(seeded) + 1))
     values = _values(scores)[order]
-    cells = np.unique(scores["cell_id"].to_numpy(dtype=object)[order], return_inverse=True)[1]
+    cells = pd.factorize(scores["cell_id"].to_numpy(dtype=object)[order], sort=True)[0]
     splits, names = pd.factorize(scores["split"].to_numpy(dtype=object)[order])
     members: dict[Shape | None, list[int]] = {}
     for i, shape in enumerate(_shapes(starts, cells, splits)):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from traube.benchmark.current import current_cells
+from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Protocol
 from traube.foundation import paths
 from traube.foundation.files import digest, file_sha256, read_json
@@ -225,6 +226,7 @@ def leaderboard(
     unavailable: Mapping[str, str] | None = None,
     metric: str | None = None,
     protocols: Mapping[str, Protocol] | None = None,
+    lookup: Lookup | None = None,
 ) -> pd.DataFrame:
     """The whole leaderboard, from what is stored.
 
@@ -232,9 +234,10 @@ def leaderboard(
     ----------
     unavailable : reason by task or model that is asked for and cannot be had; shown
         as rows of that status
+    lookup : of the models as they are now, where it has been asked before
     """
     protocols = protocols or {}
-    cells = current_cells(store, protocols, own_choice=True)
+    cells = current_cells(store, protocols, own_choice=True, lookup=lookup)
     cards = {task: card for task in cells["task"].unique() if (card := store.card(task))}
     own = {p.main_metric for p in protocols.values() if p.main_metric}
     wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}

@@ -1,6 +1,7 @@
 """Tables on disk: tasks, cells, scores, assignments. It knows where things lie, not what they mean."""
 
 from traube.store.cells import CELL_COLUMNS
+from traube.store.index import one_look
 from traube.store.store import Manifest, Store
 
-__all__ = ["CELL_COLUMNS", "Manifest", "Store"]
+__all__ = ["CELL_COLUMNS", "Manifest", "Store", "one_look"]

@@ -169,7 +169,7 @@ def _to_rows(records: Mapping[str, dict[str, Any]]) -> pa.Table:
 def _of_part(rows: pa.Table, objects: dict[str, Any]) -> dict[str, dict[str, Any] | None]:
     """Records by name; equal objects are one object."""
     columns = [_shared(rows[key], objects) for key in SHARED]
-    names, records = rows[NAME].to_pylist(), map(json.loads, rows["record"].to_pylist())
+    names, records = rows[NAME].to_pylist(), json.loads(f"[{','.join(rows['record'].to_pylist())}]")
     return {
         name: record | dict(zip(SHARED, shared, strict=True))
         for name, record, *shared in zip(names, records, *columns, strict=True)

@@ -10,8 +10,9 @@ What the rows mean is not known here: see `traube.store.cells` and `traube.store
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Stamp = tuple[int, int, int]  # time, size, place
 NAME = "name"  # the column that says which file a row is of
 PART = 500  # files; so much is held in memory when a part is written
+_looks: ContextVar[dict[Path, dict[str, Stamp]] | None] = ContextVar("looks", default=None)  # by folder and file
 FEW = 100  # files that are read one by one at every reading, rather than written as a part
 
 
@@ -37,13 +39,39 @@ def stamps(folder: Path, suffix: str) -> dict[str, Stamp]:
     """The stamp of every file of a folder that ends with `suffix`, by its name without
     it; in order of names.
     """
-    by_name: dict[str, Stamp] = {}
+    files = _look(folder, suffix)
+    return {name.removesuffix(suffix): files[name] for name in sorted(files) if name.endswith(suffix)}
+
+
+@contextmanager
+def one_look() -> Iterator[None]:
+    """Until it ends, stamps of a folder's files are taken once. For whoever asks a store many
+    things at one moment; what is written meanwhile is not seen.
+    """
+    token = _looks.set({})
+    try:
+        yield
+    finally:
+        _looks.reset(token)
+
+
+def _look(folder: Path, suffix: str) -> dict[str, Stamp]:
+    looks = _looks.get()
+    if looks is None:
+        return _scan(folder, suffix)
+    if folder not in looks:
+        looks[folder] = _scan(folder, suffix="")
+    return looks[folder]
+
+
+def _scan(folder: Path, suffix: str) -> dict[str, Stamp]:
+    files: dict[str, Stamp] = {}
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(suffix) and not entry.name.startswith("."):
                 with suppress(FileNotFoundError):  # removed meanwhile
-                    by_name[entry.name.removesuffix(suffix)] = _stamp(entry.stat())
-    return dict(sorted(by_name.items()))
+                    files[entry.name] = _stamp(entry.stat())
+    return files
 
 
 def _stamp(status: os.stat_result) -> Stamp:
