@@ -30,6 +30,7 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 
 from traube.foundation.errors import TraubeError
+from traube.foundation.files import file_sha256
 from traube.store import Store
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -50,7 +51,9 @@ protocols:
     seeds: [42, 1]
 """
 BASE = "tiny"  # a checkpoint, which trainings start from
-TRAINING = ["train", "wwm", "words", "-m", BASE, "--set", "epochs=30", "--set", "batch=4"]
+TRAINING = ("train", "wwm", "words", "-m", BASE, "--set", "epochs=30", "--set", "batch=4")
+TRIALS = 4
+TUNING = ("tune", "cob", "learn", "-m", BASE, "--trials", str(TRIALS), "--set", "epochs=20")
 FAULTS = ("lost", "doubled", "wrong", "dead", "late", "traceback")
 
 
@@ -129,7 +132,7 @@ class World:
 
 
 def make_world(folder: Path) -> World:
-    """Two tasks, a tiny encoder, and params; no home yet."""
+    """Two tasks and one to train on, a tiny encoder, and params; no home yet."""
     (folder / "cards").mkdir(parents=True)
     (folder / "params.yaml").write_text(PARAMS)
     rng = random.Random(0)
@@ -142,6 +145,9 @@ def make_world(folder: Path) -> World:
         table = pd.DataFrame(texts, columns=["text", "topic"])
         table.to_csv(folder / "cards" / f"{name}.csv", index=False)
         (folder / "cards" / f"{name}.yaml").write_text(f"file: {name}.csv\ntext: text\nlabels: topic\n")
+    table["part"] = [("train", "validation", "test")[i // 3 % 3] for i in range(len(table))]
+    table.to_csv(folder / "cards" / "learn.csv", index=False)
+    (folder / "cards" / "learn.yaml").write_text("file: learn.csv\ntext: text\nlabels: topic\npart: part\n")
     make_encoder(folder / "checkpoints" / BASE)
     return World(folder)
 
@@ -173,6 +179,8 @@ class Victim:
     template : the world it begins in
     seconds : about how long it takes undisturbed
     wanted : what is stored when it has come to its end
+    prepare : what is done to the world first
+    outcome : what else there is in the end, and must be as if it had never been disturbed
     """
 
     name: str
@@ -181,6 +189,7 @@ class Victim:
     seconds: float
     wanted: pd.DataFrame
     prepare: Callable[[World], object] = lambda world: None
+    outcome: Callable[[World], object] = lambda world: None
 
     @property
     def at_last(self) -> tuple[str, ...]:
@@ -191,15 +200,27 @@ class Victim:
 def kills(victims: list[Victim], number: int, rng: random.Random, folder: Path) -> list[Campaign]:
     """Kill each victim's command, on and on, and look at the home when it has come to its end."""
     campaigns = {victim.name: Campaign(f"kill {victim.name}") for victim in victims}
+    outcomes: dict[str, object] = {}
     done, turn = 0, 0
     while done < number:
         victim = victims[turn % len(victims)]
+        if victim.name not in outcomes:
+            world = _prepared(victim, folder)
+            _timed(world, *victim.at_last)
+            outcomes[victim.name] = victim.outcome(world)
         turn += 1
-        world = victim.template.copy(folder / "victim")
-        victim.prepare(world)
+        world = _prepared(victim, folder)
         done += _chain(victim, campaigns[victim.name], world, rng)
+        if (outcome := victim.outcome(world)) != outcomes[victim.name]:
+            campaigns[victim.name].blame("wrong", f"{outcome}; undisturbed: {outcomes[victim.name]}")
         print(f"  {done} of {number} kills", file=sys.stderr, flush=True)
     return list(campaigns.values())
+
+
+def _prepared(victim: Victim, folder: Path) -> World:
+    world = victim.template.copy(folder / "victim")
+    victim.prepare(world)
+    return world
 
 
 def _chain(victim: Victim, campaign: Campaign, world: World, rng: random.Random) -> int:
@@ -450,7 +471,9 @@ def campaign_of(folder: Path, asked: argparse.Namespace) -> list[Campaign]:
         Victim("first run", ("run",), empty, start + whole, wanted),
         Victim("run", ("run",), ready, whole, wanted),
         Victim("publish", ("run",), done, whole / 2, wanted, _without_tables),
-        Victim("train", tuple(TRAINING), done, 2 * whole, wanted),
+        Victim("registry", ("run",), done, whole / 2, wanted, _without_registry, _registered),
+        Victim("train", TRAINING, done, whole, wanted, outcome=_weights),
+        Victim("tune", TUNING, done, whole, wanted, outcome=_trials),
         Victim("dev", ("dev", "--port", "3950", "--mlflow-port", "5950"), done, whole, wanted),
     ]
     chosen = [v for v in victims if not asked.only or v.name in asked.only.split(",")]
@@ -472,9 +495,35 @@ def _timed(world: World, *command: str) -> float:
     return time.monotonic() - began
 
 
-def _without_tables(world: World) -> World:
+def _without_tables(world: World) -> None:
     (world.home / "store" / "tables" / "published.json").unlink(missing_ok=True)
-    return world
+
+
+def _without_registry(world: World) -> None:
+    _without_tables(world)
+    (world.home / "mlflow.db").unlink()
+
+
+def _registered(world: World) -> object:
+    """The versions of each registered model, and which of them is the champion."""
+    with closing(sqlite3.connect(world.home / "mlflow.db")) as database:
+        versions = database.execute("SELECT name, version FROM model_versions ORDER BY name, version").fetchall()
+        aliases = database.execute("SELECT name, alias, version FROM registered_model_aliases ORDER BY name").fetchall()
+    return versions, aliases
+
+
+def _weights(world: World) -> object:
+    """The content of each checkpoint's weights."""
+    folder = world.folder / "checkpoints"
+    return {str(p.relative_to(folder)): file_sha256(p) for p in sorted(folder.glob("[!.]*/model.safetensors"))}
+
+
+def _trials(world: World) -> object:
+    """How many trials of the study are finished."""
+    from traube.training.study import known, open_study
+
+    (path,) = world.home.glob("studies/*.log")
+    return known(open_study(path, "cob")).trials
 
 
 if __name__ == "__main__":

@@ -138,15 +138,19 @@ class Launcher:
         self.run_id = str(uuid4())
         loggers = {"loggers": {"console": {"config": {"log_level": self.level}}}}
         tags = {**own_process(), "traube/publishes": "yes"}
-        result = self.definitions.resolve_job_def(name).execute_in_process(
-            run_config={**loggers, **(config or {})},
-            instance=self.instance,
-            asset_selection=selection,
-            tags=tags,
-            raise_on_error=False,
-            run_id=self.run_id,
-            **options,
-        )
+        try:
+            result = self.definitions.resolve_job_def(name).execute_in_process(
+                run_config={**loggers, **(config or {})},
+                instance=self.instance,
+                asset_selection=selection,
+                tags=tags,
+                raise_on_error=False,
+                run_id=self.run_id,
+                **options,
+            )
+        except KeyboardInterrupt:  # before its first step, or after its last one
+            self._cancel()
+            raise
         if _interrupted(result) or (stopping.received() and not result.success):
             self._cancel()
             raise KeyboardInterrupt

@@ -2,13 +2,29 @@
 again (`retry`).
 """
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.printing import out
 
+if TYPE_CHECKING:
+    from resources.registry import RegistryResource
+
 app = typer.Typer()
+
+
+def _registry(task: str) -> "RegistryResource":
+    """The registry. A name that no task has is refused first: making MLflow's database takes a
+    while.
+    """
+    from cli.launch import prepare
+    from resources.registry import RegistryResource
+    from traube.tasks import get_source
+
+    get_source(task)
+    prepare()
+    return RegistryResource()
 
 
 @app.command()
@@ -22,21 +38,19 @@ def promote(
 
     This overrules the tests.
     """
-    from cli.launch import prepare
-    from resources.registry import RegistryResource, registered_name
+    from resources.registry import registered_name
 
-    prepare()
-    out.print(f"{registered_name(task)}@champion is now version {RegistryResource().promote(task, version)}")
+    promoted = _registry(task).promote(task, version)
+    out.print(f"{registered_name(task)}@champion is now version {promoted}")
 
 
 @app.command()
 def rollback(task: Annotated[str, typer.Argument(help="A task.", show_default=False)]) -> None:
     """Make the previous champion of a task the champion again."""
-    from cli.launch import prepare
-    from resources.registry import RegistryResource, registered_name
+    from resources.registry import registered_name
 
-    prepare()
-    out.print(f"{registered_name(task)}@champion is again version {RegistryResource().rollback(task)}")
+    restored = _registry(task).rollback(task)
+    out.print(f"{registered_name(task)}@champion is again version {restored}")
 
 
 @app.command()

@@ -31,6 +31,7 @@ class Database:
     Attributes
     ----------
     table : the one that is filled first when it is used
+    last : a table, and a row of it that is written once all tables are made
     whole : what is moved away with it if it is damaged
     holds : what is lost then
     """
@@ -39,6 +40,7 @@ class Database:
     table: str
     whole: Path
     holds: str
+    last: tuple[str, str] = (STAMP, "1")
 
     def rows(self) -> int | None:
         """How many rows the table has, 0 or 1; None if the tables were never finished.
@@ -57,13 +59,15 @@ class Database:
                     return None
                 rows = len(connection.execute(f'SELECT 1 FROM "{self.table}" LIMIT 1').fetchall())  # noqa: S608
                 stamped = STAMP in made and connection.execute(f"SELECT 1 FROM {STAMP}").fetchone()  # noqa: S608
+                table, row = self.last
+                last = table in made and connection.execute(f"SELECT 1 FROM {table} WHERE {row}").fetchone()  # noqa: S608
         except sqlite3.OperationalError:  # of the disk or the folder, not of the file
             raise
         except sqlite3.DatabaseError as error:
             raise self.damaged(str(error)) from None
         if rows and not stamped:
             raise self.damaged("tables are missing")
-        return rows if stamped else None
+        return rows if stamped and (rows or last) else None
 
     def check(self) -> None:
         """Read the whole file.
@@ -98,7 +102,9 @@ def dagster_databases(folder: Path) -> list[Database]:
 
 
 def mlflow_database(path: Path) -> Database:
-    return Database(path, "runs", path, "what MLflow knows of runs and models")
+    # MLflow stamps after each of its many migrations; the experiment is the last thing that is made
+    experiment = "experiments", f"name = '{EXPERIMENT}'"
+    return Database(path, "runs", path, "what MLflow knows of runs and models", experiment)
 
 
 def make_dagster(folder: Path) -> None:

@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -196,9 +195,9 @@ def connect(uri: str) -> tuple[Any, str]:
 
     logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # a new store is no news
     artifacts = paths.home() / "mlartifacts"
-    path = Path(uri.removeprefix("sqlite:///"))
-    if uri.startswith("sqlite:///") and path.parent.is_dir():
-        make_mlflow(path, artifacts)
+    own = paths.home() / "mlflow.db"
+    if uri == f"sqlite:///{own}" and own.parent.is_dir():  # any other database is its owner's
+        make_mlflow(own, artifacts)
     client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
     if experiment is None:

@@ -7,6 +7,8 @@ import logging
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +102,26 @@ def test_a_plain_encoder_gets_pooling(tiny_bert: Path, pooling: str) -> None:
     }[pooling]
     found = tiny(tiny_bert, pooling=pooling).encode(WORDS)
     assert np.abs(found - expected.numpy()).max() < 1e-5
+
+
+def test_weights_that_a_folder_lacks_and_nothing_uses_are_the_same_each_time(copy: Path) -> None:
+    """So that a training gives the same checkpoint again."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    BertForMaskedLM(BertConfig.from_pretrained(copy)).save_pretrained(copy)  # it has no pooler
+    one, other = (Transformer(ModelCard(name="own", model=str(copy))).network.state_dict() for _ in range(2))
+    assert [name for name in one if not one[name].equal(other[name])] == []
+
+
+@pytest.mark.slow
+def test_transformers_reports_nothing_to_the_user(copy: Path) -> None:
+    """What a folder holds besides the encoder, such as the head of its pretraining, is no news."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    BertForMaskedLM(BertConfig.from_pretrained(copy)).save_pretrained(copy)
+    encode = f"from traube import models as m; m.model_of(m.ModelCard(name='a', model={str(copy)!r})).encode(['a cat'])"
+    said = subprocess.run([sys.executable, "-c", encode], capture_output=True, text=True, check=True)
+    assert said.stdout + said.stderr == ""
 
 
 def test_the_prompt_is_put_in_front_of_every_text(tiny_bert: Path) -> None:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from cli import app
 from resources.databases import dagster_databases, make_dagster, make_mlflow, mlflow_database
+from resources.tracking import connect
 from traube.foundation.errors import TraubeError
 
 MAKE_BOTH = """
@@ -73,6 +74,33 @@ def test_what_an_earlier_version_left_half_made_is_made_anew(home: Path) -> None
     make_dagster(home / "dagster")
     make_mlflow(home / "mlflow.db", home / "mlartifacts")
     assert usable(home)
+
+
+@pytest.mark.parametrize("revisions", [1, 20])
+def test_a_database_whose_migrations_were_cut_off_is_made_anew(home: Path, revisions: int) -> None:
+    """MLflow stamps each migration: with a stamp of one in the middle, it would never open it again."""
+    from alembic.script import ScriptDirectory
+    from mlflow.store.db.utils import _get_alembic_config
+
+    make_dagster(home / "dagster")
+    make_mlflow(home / "mlflow.db", home / "mlartifacts")
+    uri = f"sqlite:///{home / 'mlflow.db'}"
+    former = [s.revision for s in ScriptDirectory.from_config(_get_alembic_config(uri)).walk_revisions()][revisions]
+    with closing(sqlite3.connect(home / "mlflow.db")) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = ?", (former,))
+        database.execute("DELETE FROM experiments")
+    make_mlflow(home / "mlflow.db", home / "mlartifacts")
+    assert usable(home)
+
+
+def test_a_database_of_somebody_elses_is_never_made_anew(home: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as database, database:
+        database.execute("CREATE TABLE own (id INTEGER)")
+        database.execute("INSERT INTO own VALUES (7)")
+    connect(f"sqlite:///{tmp_path / 'other.db'}")
+    with closing(sqlite3.connect(tmp_path / "other.db")) as database:
+        assert database.execute("SELECT id FROM own").fetchall() == [(7,)]
+        assert database.execute("SELECT name FROM experiments WHERE name = 'traube'").fetchall()
 
 
 def test_a_database_that_is_whole_is_left_as_it_is(home: Path) -> None:

@@ -138,14 +138,16 @@ def _compared(folder: Path) -> tuple[dict[str, Any], bool]:
         "ignore_mismatched_sizes": True,
         "output_loading_info": True,
     }
-    with torch.random.fork_rng(devices=[]), _quiet():
+    with torch.random.fork_rng(devices=[]), quiet():
         _, found = body._load_model(str(folder), task, config, "torch", False, **asked)
     return dict(found), "pooler_output" in str(about)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without transformers' progress bar and its table of what is missing, which is told in a line."""
+def quiet() -> Iterator[None]:
+    """Without transformers' progress bar and its table of what is missing: `check_tensors` says in
+    a line what matters of it.
+    """
     from transformers.utils import logging
 
     before = logging.get_verbosity()

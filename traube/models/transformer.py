@@ -20,7 +20,7 @@ from traube.foundation.hashes import remembered_sha256
 from traube.foundation.versions import versions
 from traube.models.base import Dense, ModelCard
 from traube.models.precision import resolve_precision
-from traube.models.tensors import check_tensors, one_line
+from traube.models.tensors import check_tensors, one_line, quiet
 from traube.models.weights import Stamp, check_folder, download, is_folder, locate, modules, stamps
 
 if TYPE_CHECKING:
@@ -233,23 +233,25 @@ def best_device() -> str:
 
 
 def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
+    import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules.transformer import Transformer as Body
     from sentence_transformers.sentence_transformer.modules import Pooling
-    from transformers.utils import logging as transformers_logging
 
-    transformers_logging.disable_progress_bar()
     dtype = _dtype(precision)
     loading = {"use_safetensors": True, "dtype": dtype}
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # it warns of every default prompt
-    if modules(folder) or card.pooling is None:
-        network = SentenceTransformer(
-            str(folder), device=device, trust_remote_code=False, local_files_only=True, model_kwargs=loading
-        )
-    else:
-        body = Body(str(folder), model_kwargs=loading)
-        pooling = Pooling(body.get_embedding_dimension(), pooling_mode=card.pooling)
-        network = SentenceTransformer(modules=[body, pooling], device=device)
+    with quiet(), torch.random.fork_rng(devices=[]):
+        # a pooler that nothing uses may be missing; trained twice, weights are to be the same
+        torch.manual_seed(0)
+        if modules(folder) or card.pooling is None:
+            network = SentenceTransformer(
+                str(folder), device=device, trust_remote_code=False, local_files_only=True, model_kwargs=loading
+            )
+        else:
+            body = Body(str(folder), model_kwargs=loading)
+            pooling = Pooling(body.get_embedding_dimension(), pooling_mode=card.pooling)
+            network = SentenceTransformer(modules=[body, pooling], device=device)
     if _knows_no_word(network.tokenizer):
         raise TraubeError(f"model '{card.name}': {folder}: its vocabulary is empty: all texts would have one vector")
     if card.max_length:
