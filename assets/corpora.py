@@ -48,6 +48,7 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
         if reason:
             raise dg.Failure(f"task '{source.name}' is unavailable: {reason}", allow_retries=False)
         try:
+            source.check()
             raw_version = source.raw_version()
             texts, records = index_texts(source.read())
         except TraubeError as error:

@@ -1,6 +1,7 @@
 """Raw files that a person has from other programs: sound ones are read, all else is one line."""
 
 import gzip
+import hashlib
 import io
 import tarfile
 from datetime import datetime
@@ -67,3 +68,28 @@ def test_a_whole_archive_is_read_so_that_its_checksum_is_checked(raw_folder: Pat
     path.write_bytes(gzip.compress(file.getvalue() + b"\0" * 2**28, 1))
     with pytest.raises(TraubeError, match=r"20news-bydate\.tar\.gz: holds more than the .* MiB that are read"):
         load_task("newsgroups")
+
+
+TABLE = "text,topic\na cat,cats\na dog,dogs\n"
+
+
+@pytest.fixture
+def table(cards: Path) -> Path:
+    (cards / "pets.yaml").write_text("file: pets.csv\ntext: text\nlabels: topic\n")
+    (cards / "pets.csv").write_text(TABLE)
+    return cards / "pets.csv"
+
+
+def test_a_file_is_compared_with_the_checksum_beside_it(table: Path) -> None:
+    """`sha256sum pets.csv > pets.csv.sha256` is all that it takes."""
+    beside = table.with_name("pets.csv.sha256")
+    beside.write_text(f"{hashlib.sha256(TABLE.encode()).hexdigest()}  pets.csv\n")
+    assert load_task("pets").texts == ["a cat", "a dog"]
+    table.write_text(TABLE.replace("cats", "rats"))
+    with pytest.raises(TraubeError, match=r"pets\.csv: damaged, or another file: its SHA-256 is not [0-9a-f]{64}"):
+        load_task("pets")
+    beside.write_text("")
+    with pytest.raises(TraubeError, match="its SHA-256 is not stated"):
+        load_task("pets")
+    beside.unlink()
+    assert load_task("pets").texts == ["a cat", "a dog"]

@@ -2,11 +2,15 @@
 
 import codecs
 import gzip
+import hashlib
 import json
 import pickle
 import tarfile
+import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
 
@@ -78,6 +82,26 @@ def test_a_broken_archive_is_an_error(archive: Path) -> None:
 def test_an_archive_that_is_not_there_is_fetched(raw_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traube.tasks.readers.newsgroups.URL", "http://127.0.0.1:9/news.tar.gz")
     with pytest.raises(Unavailable, match=r"task 'newsgroups': http://127.0.0.1:9/news.tar.gz cannot be downloaded"):
+        load_task("newsgroups")
+
+
+def test_a_downloaded_archive_is_checked_whenever_it_is_read(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traube.tasks.readers.newsgroups.SHA256", hashlib.sha256(archive.read_bytes()).hexdigest())
+    served = archive.rename(tmp_path / "20news-bydate.tar.gz")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/{served.name}"
+        monkeypatch.setattr("traube.tasks.readers.newsgroups.URL", url)
+        source = get_source("newsgroups")
+        source.fetch()
+        server.shutdown()
+    load_task("newsgroups")
+    archive.write_bytes(
+        archive.read_bytes()[:4] + b"1234" + archive.read_bytes()[8:]
+    )  # gzip's time, which nobody reads
+    with pytest.raises(TraubeError, match=r"20news-bydate\.tar\.gz: damaged, or another file"):
         load_task("newsgroups")
 
 

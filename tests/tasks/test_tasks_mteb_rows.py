@@ -1,6 +1,7 @@
 """MTEB's form: a row per split, local or from the Hugging Face hub."""
 
 import gzip
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -111,7 +112,12 @@ class Hub:
             if not self.online:
                 raise OSError("no network\nand more lines")
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "test.jsonl.gz").write_bytes(jsonl(ROWS))
+            data = jsonl(ROWS)
+            self.blob = self.folder / "blobs" / hashlib.sha256(data).hexdigest()
+            self.blob.parent.mkdir(exist_ok=True)
+            self.blob.write_bytes(data)
+            (folder / "test.jsonl.gz").unlink(missing_ok=True)
+            (folder / "test.jsonl.gz").symlink_to(self.blob)
         elif not folder.is_dir():
             raise OSError("not in the cache")
         return str(folder)
@@ -133,6 +139,13 @@ def test_a_data_set_is_downloaded_once_and_its_revision_is_kept(hub: Hub, tmp_pa
     hub.calls.clear()
     assert load_task("blurbs").card.source == "https://huggingface.co/datasets/slvnwhrl/blurbs-clustering-s2s"
     assert all(call["local_files_only"] and call["revision"] == COMMIT for call in hub.calls)
+
+
+def test_a_file_in_the_cache_that_was_damaged_since_is_refused(hub: Hub) -> None:
+    load_task("blurbs")
+    hub.blob.write_bytes(jsonl([{**ROWS[0], "sentences": ["other", "texts"], "labels": ["a", "b"]}]))
+    with pytest.raises(TraubeError, match=r"test\.jsonl\.gz: damaged, or another file: its SHA-256 is not"):
+        load_task("blurbs")
 
 
 def test_only_the_part_that_is_needed_is_downloaded_at_the_revision_asked_for(hub: Hub, cards: Path) -> None:

@@ -1,11 +1,12 @@
-"""SHA-256 of large files, remembered: the weights of hundreds of models are hashed once,
-not by every command.
+"""SHA-256 of files: what it is, and what it should be. Of large ones it is remembered: the weights
+of hundreds of models are hashed once, not by every command.
 
 A hash is remembered by the file's path and what tells that it was written since: size, times and
 place. A line is added for each; `TRAUBE_HOME/hashes.jsonl` may be deleted.
 """
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +16,9 @@ from pathlib import Path
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import append_line, file_sha256
+from traube.foundation.inputs import read_bytes
 
+SHA256 = re.compile("[0-9a-f]{64}")
 LARGE = 100_000  # bytes; less is hashed in no time
 SETTLED = 2.0  # seconds; a file that was written so lately may be written again without a new time
 
@@ -40,6 +43,17 @@ def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
         with suppress(TraubeError, OSError):  # where nothing can be written, nothing is remembered
             append_line(memory, json.dumps([str(path), list(stamp), sha256]))
     return sha256
+
+
+def stated_sha256(path: Path) -> str | None:
+    """What a file's SHA-256 should be, where something says so: a file `NAME.sha256` beside it, as
+    `sha256sum` writes it, or the name that Hugging Face's cache keeps a large file under.
+    """
+    with suppress(TraubeError):
+        stated = read_bytes(path.with_name(f"{path.name}.sha256"), most=1000).decode(errors="replace").split()
+        return stated[0].lower() if stated else ""
+    kept_as = path.resolve().name
+    return kept_as if SHA256.fullmatch(kept_as) else None
 
 
 def _written(path: Path) -> tuple[int, int] | None:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import digest, file_sha256
+from traube.foundation.hashes import stated_sha256
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 # The line of each key of a card, for errors.
@@ -72,6 +73,22 @@ class Source(ABC):
             [type(self).__name__, self.version, self.card.model_dump(), [file_sha256(p) for p in self.files()]]
         )
 
+    def check(self) -> None:
+        """Compare the raw files with their checksums, where something states them: what was sound
+        when it was downloaded may be damaged since.
+
+        Raises
+        ------
+        TraubeError
+            If one is another.
+        """
+        for path in self.files():
+            stated = stated_sha256(path)
+            if stated is not None and stated != file_sha256(path):
+                raise TraubeError(
+                    f"{path}: damaged, or another file: its SHA-256 is not {stated[:64] or 'stated'}; delete it and get it again"
+                )
+
     @abstractmethod
     def read(self) -> pd.DataFrame:
         """The records, in raw order: `text`, labels per level and, where there are, `part`
@@ -95,6 +112,7 @@ class Source(ABC):
         reason = self.missing()
         if reason:
             raise Unavailable(f"task '{self.name}': {reason}")
+        self.check()
         records = self.read()
         if records.empty:
             raise TraubeError(f"task '{self.name}': {self._where()} holds no texts")

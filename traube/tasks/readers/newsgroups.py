@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.files import write_text
 from traube.foundation.inputs import CHUNK, opened
 from traube.foundation.paths import raw
 from traube.tasks.source import Source
@@ -60,6 +61,7 @@ class Newsgroups(Source):
             pooch.retrieve(URL, known_hash=f"sha256:{SHA256}", fname=path.name, path=path.parent)
         except Exception as error:  # the client raises many kinds; all mean: not to be had now
             raise Unavailable(f"task '{self.name}': {URL} cannot be downloaded ({error})") from error
+        write_text(path.with_name(f"{path.name}.sha256"), f"{SHA256}  {path.name}\n")
 
     def read(self) -> pd.DataFrame:
         (path,) = self.files()
