@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -109,11 +109,11 @@ def serve(port: int, mlflow_port: int) -> None:
         try:
             _start_all(children, Path(folder), port, mlflow_port)
             out.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
-            while True:
-                _check(children)
-                time.sleep(0.5)
+            _watch(children)
         finally:
-            _stop(list(children.values()))
+            _kill(children.values())
+            for child in children.values():
+                child.wait()
 
 
 def _start_all(children: dict[str, subprocess.Popen[bytes]], folder: Path, port: int, mlflow_port: int) -> None:
@@ -130,11 +130,12 @@ def _start_all(children: dict[str, subprocess.Popen[bytes]], folder: Path, port:
         "--location-name", LOCATION, "--log-level", "warning", "--use-python-environment-entry-point",
     )  # fmt: skip
     children["MLflow"] = _start(*ours, "mlflow", str(mlflow_port))
-    while not _listens(code):  # what asks it before shows an error first
-        _check(children)
-        time.sleep(0.1)
+    _wait_for(children, lambda: _listens(socket.AF_UNIX, str(code)))  # what asks it before shows an error first
     children["Dagster"] = _start(*ours, "dagster", str(port), str(workspace))
-    children["Dagster's daemon"] = _start(str(bin_ / "dagster-daemon"), "run", "-w", str(workspace))
+    children["Dagster's daemon"] = _start(
+        str(bin_ / "dagster-daemon"), "run", "-w", str(workspace), "--log-level", "warning"
+    )  # each look of each sensor is a line else
+    _wait_for(children, lambda: all(_listens(socket.AF_INET, (HOST, used)) for used in (port, mlflow_port)))
 
 
 def _start(*command: str) -> subprocess.Popen[bytes]:
@@ -145,9 +146,15 @@ def _start(*command: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
 
 
-def _listens(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        return path.exists() and probe.connect_ex(str(path)) == 0
+def _wait_for(children: dict[str, subprocess.Popen[bytes]], ready: Callable[[], bool]) -> None:
+    while not ready():
+        _check(children)
+        time.sleep(0.1)
+
+
+def _listens(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
+    with socket.socket(family) as probe:
+        return probe.connect_ex(address) == 0
 
 
 def _check(children: dict[str, subprocess.Popen[bytes]]) -> None:
@@ -156,17 +163,22 @@ def _check(children: dict[str, subprocess.Popen[bytes]]) -> None:
             raise TraubeError(f"{name} stopped unexpectedly with exit code {child.returncode}; its messages are above")
 
 
-def _stop(children: list[subprocess.Popen[bytes]]) -> None:
-    for child in children:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGINT)
-    deadline = time.monotonic() + SECONDS_TO_STOP
-    for child in children:
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(max(0.0, deadline - time.monotonic()))
-    _kill(children)
-    for child in children:
-        child.wait()
+def _watch(children: dict[str, subprocess.Popen[bytes]]) -> None:
+    """Until Ctrl-C; then they are asked to end, each by itself. A run of Dagster's is not asked: it
+    is cut off.
+    """
+    try:
+        while True:
+            _check(children)
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        for child in children.values():
+            child.terminate()
+        deadline = time.monotonic() + SECONDS_TO_STOP
+        for child in children.values():
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(max(0.0, deadline - time.monotonic()))
+        raise
 
 
 def _kill(children: Iterable[subprocess.Popen[bytes]]) -> None:

@@ -78,9 +78,9 @@ def environment_in(folder: Path) -> dict[str, str]:
 class Servers:
     """`traube dev`, started and stopped."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ports: tuple[int, int] | None = None) -> None:
         self.folder = folder
-        self.ports = free_port(), free_port()
+        self.ports = ports or (free_port(), free_port())
         self.log = folder / "dev.log"
         with self.log.open("a") as file:
             command = [TRAUBE, "dev", "--port", str(self.ports[0]), "--mlflow-port", str(self.ports[1])]
@@ -93,10 +93,12 @@ class Servers:
         wait_for(lambda: all(map(answers, self.ports)), "starting the servers")
         return self
 
-    def stop(self) -> None:
-        """Ctrl-C, after which nothing may be left."""
-        self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(10) == 130, self.log.read_text()[-2000:]
+    def stop(self, by: signal.Signals = signal.SIGINT) -> None:
+        """Ctrl-C, or another signal, after which nothing may be left."""
+        began = time.monotonic()
+        self.process.send_signal(by)
+        assert self.process.wait(10) == 128 + by, self.log.read_text()[-2000:]
+        assert time.monotonic() - began < 3
         assert [p.cmdline() for p in self.processes()] == [], "processes outlived their servers"
 
     def processes(self, part: str = "") -> list[psutil.Process]:

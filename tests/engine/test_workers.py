@@ -2,8 +2,14 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import numpy as np
+import psutil
 import pytest
 
 from tests.made import cells_of
@@ -20,6 +26,31 @@ def test_a_number_of_workers_that_is_none_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("TRAUBE_WORKERS", value)
     with pytest.raises(TraubeError, match=f"^TRAUBE_WORKERS is '{value}'; it must be a whole number from 1$"):
         workers.count()
+
+
+@pytest.mark.e2e
+def test_ctrl_c_while_workers_start_shows_no_traceback_of_theirs(tmp_path: Path) -> None:
+    """It reaches the whole process group. The parent decides what becomes of them."""
+    script = tmp_path / "starts.py"
+    script.write_text(
+        "import signal, time\n"
+        "from traube.engine import workers\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('heard', flush=True))\n"
+        "workers.warm_up([]), workers.process('checks')\n"
+        "print('started', flush=True)\n"
+        "while True: time.sleep(0.05)\n"
+    )
+    command = [sys.executable, str(script)]
+    process = subprocess.Popen(command, stdout=PIPE, stderr=STDOUT, text=True, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    for _ in range(15):
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stdout.readline() == "heard\n"
+        time.sleep(0.1)
+    assert len(psutil.Process(process.pid).children(recursive=True)) >= workers.count() + 1
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.communicate()[0] == ""
 
 
 @pytest.mark.usefixtures("registries")

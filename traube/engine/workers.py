@@ -46,7 +46,9 @@ def pool() -> Executor:
     """The process pool, started at the first call and kept for the life of this process."""
     from joblib.externals.loky import get_reusable_executor
 
-    _running["pool"] = get_reusable_executor(count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
+    executor = get_reusable_executor(count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
+    if executor is not _running.get("pool"):
+        _running["pool"] = _begun(executor)
     return _running["pool"]
 
 
@@ -57,8 +59,21 @@ def process(name: str) -> Executor:
     from joblib.externals.loky import ProcessPoolExecutor
 
     if name not in _running:
-        _running[name] = ProcessPoolExecutor(1, timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
+        _running[name] = _begun(ProcessPoolExecutor(1, timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start))
     return _running[name]
+
+
+def _begun(executor: Executor) -> Executor:
+    """Start its processes with Ctrl-C blocked, which reaches the whole process group: each would
+    show a traceback while it imports, before `_start`. The thread that starts others when these
+    end has it blocked too.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        executor.submit(int)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return executor
 
 
 def warm_up(reducers: Iterable[Part]) -> None:

@@ -1,0 +1,49 @@
+"""`traube dev` ends when it is told to, however it is told, and shows nothing of what ends inside it."""
+
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Servers, answers, free_port
+from tests.platform.conftest import PARAMS, word_rows, write_task
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "cards").mkdir()
+    write_task(tmp_path / "cards", "words", word_rows())
+    (tmp_path / "params.yaml").write_text(PARAMS)
+    return tmp_path
+
+
+def test_whatever_tells_it_to_end_it_ends_with_all_its_processes(folder: Path) -> None:
+    for seconds, by in ((1, signal.SIGTERM), (3, signal.SIGHUP), (4, signal.SIGINT), (6, signal.SIGTERM)):
+        servers = Servers(folder)
+        time.sleep(seconds)
+        servers.stop(by)
+        assert not any(map(answers, servers.ports))
+    for by in (signal.SIGHUP, signal.SIGTERM):
+        Servers(folder).wait().stop(by)
+    said = servers.log.read_text()
+    assert "Traceback" not in said
+    assert "Aborted" not in said
+
+
+def test_a_port_in_use_is_passed_over_and_the_other_one_named(folder: Path) -> None:
+    ours = free_port(), free_port()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", ours[0]))
+        other.listen()
+        servers = Servers(folder, ours)
+        while "Ctrl-C stops" not in servers.log.read_text():
+            assert servers.process.poll() is None, servers.log.read_text()
+            time.sleep(0.2)
+        said = " ".join(servers.log.read_text().split())
+        servers.stop()
+    used = next(port for port in range(ours[0] + 1, ours[0] + 20) if f"127.0.0.1:{port} " in said)
+    assert f"port {ours[0]} is in use; Dagster uses {used} instead" in said
