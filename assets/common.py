@@ -55,12 +55,12 @@ def refuse_failed_checks(context: dg.AssetExecutionContext, specs: Iterable[dg.A
         where = spec.asset_key.to_user_string()
         if event is not None and event.event_type != dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             raise dg.Failure(
-                f"{where}: the check '{spec.name}' was begun and not finished; materialise {where} again",
+                f"{where}: the check '{spec.name}' was begun and not finished; `traube run` makes it again",
                 allow_retries=False,
             )
         if event is not None and not event.asset_check_evaluation_data.passed:
             raise dg.Failure(
-                f"{where}: the blocking check '{spec.name}' failed; mend the data and materialise {where} again",
+                f"{where}: the blocking check '{spec.name}' failed; mend the data, and `traube run` reads it again",
                 allow_retries=False,
             )
 

@@ -224,9 +224,9 @@ def _prepared(victim: Victim, folder: Path) -> World:
 
 
 def _chain(victim: Victim, campaign: Campaign, world: World, rng: random.Random) -> int:
-    """Kill a command up to six times, then let it end. Returns the number of kills."""
+    """Kill a command up to ten times, then let it end. Returns the number of kills."""
     numbers, before = [], campaign.tried
-    for _ in range(6):
+    for _ in range(10):
         number = rng.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT))
         process = world.start(*victim.command)
         time.sleep(rng.uniform(0.0, 1.05 * victim.seconds))

@@ -12,6 +12,7 @@ from dagster._core.instance.ref import InstanceRef
 
 from assets.common import MODELS, OF_TASKS, data_keys, model_keys
 from assets.registry import registry
+from cli.printing import counted
 from definitions import build_defs
 from resources.databases import make_dagster
 from sensors.lost_runs import end_lost_runs, own_process
@@ -63,7 +64,7 @@ def _instance() -> dg.DagsterInstance:
 
 
 class Launcher:
-    """Starts jobs in this process.
+    """Starts jobs in this process. `notes` holds what checks found that stops nothing, a line each.
 
     Parameters
     ----------
@@ -77,6 +78,7 @@ class Launcher:
         self.lost = align(self.instance)
         self.definitions = build_defs(progress=progress)
         self.run_id: str | None = None  # of the run at work
+        self.notes: list[str] = []
         stopping.at_the_end(self._cancel)
         self.level = "DEBUG" if verbose else "CRITICAL"  # Dagster's own events are of level DEBUG
 
@@ -155,6 +157,7 @@ class Launcher:
             self._cancel()
             raise KeyboardInterrupt
         stopping.check()
+        self.notes += _failed_checks(result, blocking=False)
         return [] if result.success else _errors(result)
 
     def _cancel(self) -> None:
@@ -171,14 +174,21 @@ def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
     return any(error and error.cls_name == "DagsterExecutionInterruptedError" for error in failures)
 
 
+def _failed_checks(result: dg.ExecuteInProcessResult, blocking: bool) -> list[str]:
+    lines = []
+    for check in result.get_asset_check_evaluations():
+        if check.passed or check.blocking != blocking:
+            continue
+        rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
+        where = f" ({counted(int(str(rows.value)), 'row')}; see {page.value})" if rows and page else ""
+        kind = "blocking check" if blocking else "check"
+        lines.append(f"{check.asset_key.to_user_string()}: the {kind} '{check.check_name}' failed{where}")
+    return lines
+
+
 def _errors(result: dg.ExecuteInProcessResult) -> list[str]:
     """What went wrong, one line each: failed blocking checks, and steps that failed by themselves."""
-    errors = []
-    for check in result.get_asset_check_evaluations():
-        if check.blocking and not check.passed:
-            rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
-            where = f" ({rows.value} rows; see {page.value})" if rows and page else ""
-            errors.append(f"{check.asset_key.to_user_string()}: the blocking check '{check.check_name}' failed{where}")
+    errors = _failed_checks(result, blocking=True)
     for event in result.all_events:
         if not event.is_step_failure:
             continue

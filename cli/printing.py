@@ -45,6 +45,7 @@ __all__ = [
     "print_damaged",
     "print_errors",
     "print_json",
+    "print_notes",
     "print_outdated",
     "print_table",
     "print_unavailable",
@@ -173,6 +174,12 @@ def print_table(
     out.print(shown)
     if left_out:
         out.print(f"[dim]no room for: {', '.join(left_out)} (a wider terminal or --json shows all)[/]")
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """What checks found that stops nothing, a line each."""
+    for note in notes:
+        err.print(f"[yellow]note:[/] {escape(note)}")
 
 
 def print_errors(errors: Iterable[str]) -> None:

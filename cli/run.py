@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
-from cli.printing import bars, counted, err, escape, out, print_errors, print_outdated, print_unavailable
+from cli.printing import bars, counted, err, escape, out, print_errors, print_notes, print_outdated, print_unavailable
 from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
             errors += launcher.evaluate(name, tasks, request)
         workers.dismiss()  # they take a second to end, and do so while this process publishes
         errors += launcher.publish(touched if narrow else None)
+    print_notes(launcher.notes)
     print_errors(errors)
     if not errors:
         report = paths.home() / "report" / "index.html"

@@ -55,16 +55,14 @@ def leaderboard(
         lookup = Lookup()
         table = build(store, unavailable(request, store, lookup), metric, params.protocols, lookup)
         stored = store.read()
-    if metric and not (table["status"] == "done").any():
-        raise TraubeError(
-            f"no task is scored by {metric}: silhouette is for tasks without labels, all other metrics for tasks with labels"
-        )
+    _check_metric(table, metric)
     for column, wanted in (("task", task), ("model", model), ("protocol", [protocol] if protocol else None)):
         scored = sorted({name for name in table[column].dropna() if name})
         for name in wanted or ():
             if name not in scored:
                 raise unknown(f"scored {column}", name, scored)
         table = table[table[column].isin(wanted)] if wanted else table
+    _check_metric(table, metric)
     if not every:
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
     print_damaged(stored.damaged)
@@ -76,6 +74,13 @@ def leaderboard(
         _print_leaderboard(table, every, print_outdated(stored.table))
         if show_imported:
             _print_imported(store, task)
+
+
+def _check_metric(table: Any, metric: str | None) -> None:
+    if metric and not (table["status"] == "done").any():
+        raise TraubeError(
+            f"nothing here is scored by {metric}: silhouette is for tasks without labels, all other metrics for tasks with labels"
+        )
 
 
 def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
@@ -95,7 +100,7 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
         if len(rows) > len(shown):
             out.print(f"[dim]and {len(rows) - len(shown)} more models: --all shows them, --model one of them[/]")
         for note in sorted(set(rows["note"]) - {""}):
-            out.print(f"[dim]intervals and places: {escape(note)}[/]")
+            out.print(f"[dim]{escape(note)}[/]")
         out.print()
     if len(done):
         out.print("[dim]#: the places that a model may have, given the data; models whose places overlap are tied[/]")

@@ -30,7 +30,7 @@ def test_a_stored_task_is_the_task_and_has_its_versions(workbench: Workbench, ti
 
 def test_a_task_that_was_not_read_is_one_clear_error(workbench: Workbench) -> None:
     for ask in (workbench.task, workbench.manifest):
-        with pytest.raises(TraubeError, match=r"^task 'other' has not been read yet: materialise other/corpus and oth"):
+        with pytest.raises(TraubeError, match=r"^task 'other' has not been read yet; `traube run --task other`"):
             ask("other")
 
 

@@ -52,6 +52,13 @@ def test_from_raw_data_to_the_leaderboard(
     assert "words" in (home / "report" / "index.html").read_text()
 
 
+def test_what_stops_nothing_is_noted(launcher: Launcher, cards: Path) -> None:
+    write_task(cards, "words", [*word_rows(), *word_rows()[:2]])
+    assert launcher.datasets(["words"]) == []
+    (note,) = launcher.notes
+    assert note.startswith("words/splits: the check 'texts_once' failed (4 rows; see ")
+
+
 def test_what_is_stored_is_not_computed_again(launcher: Launcher, request_for: Asked, store: Store) -> None:
     read(launcher, "words")
     asked = request_for(["words"], ["bow"])
@@ -68,7 +75,7 @@ def test_a_bad_task_stops_itself_and_no_other(
     with Launcher(SILENT) as launcher:  # definitions are read when they are built
         errors = read(launcher, "words", "holes")
         assert len(errors) == 1
-        assert "holes/corpus: the blocking check 'texts_present' failed (1 rows; see " in errors[0]
+        assert "holes/corpus: the blocking check 'texts_present' failed (1 row; see " in errors[0]
         assert planned(["words", "holes"]).unread == ["holes"]
         assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
     assert set(store.cells()["task"]) == {"words"}

@@ -143,6 +143,7 @@ def test_a_task_without_labels_is_ranked_by_its_silhouette(store: Store, add: Ad
     add(0.25, metric="silhouette", level="none")
     (row,) = leaderboard(store).to_dict("records")
     assert (row["metric"], row["mean"], row["best"]) == ("silhouette", 0.25, True)
+    assert row["note"] == "each model's silhouette is measured in its own vector space, so models have no places"
 
 
 def test_a_score_that_does_not_exist_is_never_the_best(store: Store, add: Add) -> None:
@@ -164,6 +165,22 @@ def test_ranks_are_intervals_and_ties_overlap(store: Store, add: Add) -> None:
     add(*[0.49, 0.51, 0.50, 0.51], model="tfidf")
     table = leaderboard(store).set_index("model")
     assert {model: places(row) for model, row in table.iterrows()} == {"lsa": "1", "bow": "2-3", "tfidf": "2-3"}
+
+
+def test_one_split_with_one_seed_decides_no_place(store: Store, add: Add) -> None:
+    """What another seed would give is not known: by the texts alone, a third of equal models would differ."""
+    add(0.80, model="lsa", spread=0.001)
+    add(0.50, model="bow", spread=0.001)
+    add(0.30, model="tfidf", method="none/agglomerative", seed=None, spread=0.001)
+    add(0.10, model="minilm", method="none/agglomerative", seed=None, spread=0.002)
+    table = leaderboard(store).set_index("model")
+    assert {model: places(row) for model, row in table.iterrows()} == {
+        "lsa": "1-4",
+        "bow": "1-4",
+        "tfidf": "1-3",  # of methods without randomness one seed is all there is
+        "minilm": "2-4",
+    }
+    assert table["note"].map(bool).to_dict() == {"lsa": True, "bow": True, "tfidf": False, "minilm": False}
 
 
 def test_one_split_has_places_too(store: Store, add: Add) -> None:

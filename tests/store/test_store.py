@@ -127,9 +127,7 @@ def test_a_task_whose_corpus_is_new_is_absent_until_its_splits_are_there(
     save_task(store, tiny_task, topics)
     store.save_corpus("tiny", tiny_task.corpus[:9], index_texts(topics)[1], "raw 2")
     assert store.manifest("tiny") is None
-    with pytest.raises(
-        TraubeError, match=r"^task 'tiny' has not been read yet: materialise tiny/corpus and tiny/splits$"
-    ):
+    with pytest.raises(TraubeError, match=r"^task 'tiny' has not been read yet; `traube run --task tiny` reads it$"):
         store.task(tiny_task.card)
 
 

@@ -279,4 +279,4 @@ def missing_cells(task: str, model: Model, request: Request, store: Store) -> li
 
 def not_read(task: str) -> TraubeError:
     """The error for a task whose tables are not stored."""
-    return TraubeError(f"task '{task}' has not been read yet: materialise {task}/corpus and {task}/splits")
+    return TraubeError(f"task '{task}' has not been read yet; `traube run --task {task}` reads it")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import wraps
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -68,6 +69,7 @@ def _begun(executor: Executor) -> Executor:
     show a traceback while it imports, before `_start`. The thread that starts others when these
     end has it blocked too.
     """
+    resource_tracker.ensure_running()  # its own start would unblock it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         executor.submit(int)

@@ -13,7 +13,7 @@ from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Protocol
 from traube.foundation import paths
 from traube.foundation.files import digest, file_sha256, read_json
-from traube.metrics.significance import CONFIDENCE, ONE_SEED, Sample, best, holm, intervals, p_values
+from traube.metrics.significance import CONFIDENCE, Sample, best, holm, intervals, p_values
 from traube.models.checkpoints import trained_on
 from traube.report.samples import samples_of
 from traube.store import Store
@@ -27,6 +27,8 @@ COLUMNS = (
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
 WITHOUT_LABELS = "silhouette"
 MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS)
+ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no place is decided by it"
+OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no places"
 DEFAULT_METRIC = TaskCard.model_fields["main_metric"].default
 
 
@@ -47,8 +49,8 @@ def summary(
     data allow: one place for each model that is significantly better or worse (paired tests,
     Holm-corrected over the table's pairs). Models whose places overlap are ties. The best method is
     chosen anew in each replicate of the interval and of the tests, so that its choice is part of
-    them. With one split and one seed, interval and places hold what the texts explain only, and
-    `note` says so. Silhouettes have no places: each model's is of its own vectors.
+    them. With one split and one seed, the interval holds what the texts explain only, and no place
+    is decided by it. Silhouettes have no places: each model's is of its own vectors. `note` says so.
 
     Parameters
     ----------
@@ -120,12 +122,19 @@ def _scored(
     low, high = intervals(samples).T
     table = heads.iloc[found_keys // max(len(names), 1)].assign(
         **{"level": names[found_keys % max(len(names), 1)], "metric": groups["metric"].first().to_numpy()},
-        **{"status": "done", "reason": "", "note": ["" if sample.complete else ONE_SEED for sample in samples]},
+        **{"status": "done", "reason": ""},
         **{"mean": [row.mean for row in group_rows], "sd": [row.sd for row in group_rows], "low": low, "high": high},
         **{"seeds": [row.cells for row in group_rows], "splits": [len(sample.values) for sample in samples]},
         **{"sample": range(len(group_rows)), "created": groups["created"].max().to_numpy()},
     )
+    table["note"] = [_note(*row) for row in zip(table["metric"], samples, strict=True)]
     return table, samples
+
+
+def _note(metric: str, sample: Sample) -> str:
+    if metric == WITHOUT_LABELS:
+        return OWN_SPACES
+    return "" if sample.complete else ONE_SEED
 
 
 def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -> None:
@@ -169,7 +178,9 @@ def _places(samples: Sequence[Sample]) -> NDArray[np.float64]:
         return np.full((n, 2), np.nan)
     means, pairs = np.array([sample.mean for sample in samples]), np.triu_indices(n, k=1)
     decided = np.zeros((n, n), dtype=bool)
-    decided[pairs] = holm(p_values(samples)[pairs]) < 1 - CONFIDENCE
+    complete = np.array([sample.complete for sample in samples])
+    p = np.where(complete[:, None] & complete[None, :], p_values(samples), 1.0)  # as `compare`: else undecided
+    decided[pairs] = holm(p[pairs]) < 1 - CONFIDENCE
     decided |= decided.T
     higher = means[:, None] > means[None, :]
     return np.column_stack([1 + (decided & ~higher).sum(axis=1), n - (decided & higher).sum(axis=1)]).astype(np.float64)

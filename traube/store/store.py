@@ -76,7 +76,7 @@ class Store:
         read = read_sealed_json(self._task(card.name) / "read.json", ("raw_version",))
         if not read:
             raise TraubeError(
-                f"task '{card.name}': its corpus was not read whole: materialise {card.name}/corpus again"
+                f"task '{card.name}': its corpus was not read whole; `traube run --task {card.name}` reads it again"
             )
         write_parquet(self._task(card.name) / "splits.parquet", splits)
         return Manifest(read["raw_version"], frame_digest(self.corpus(card.name)), frame_digest(splits))
@@ -122,9 +122,7 @@ class Store:
             If it has not been read yet or a file of it is damaged.
         """
         if self.manifest(card.name) is None:
-            raise TraubeError(
-                f"task '{card.name}' has not been read yet: materialise {card.name}/corpus and {card.name}/splits"
-            )
+            raise TraubeError(f"task '{card.name}' has not been read yet; `traube run --task {card.name}` reads it")
         splits = read_table(self._task(card.name) / "splits.parquet", SPLIT_COLUMNS)
         return Task(card, self.corpus(card.name), splits)
 

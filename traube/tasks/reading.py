@@ -137,7 +137,7 @@ def format_of(path: Path) -> str:
     suffixes = [s.lower().lstrip(".") for s in path.suffixes]
     kind = suffixes[-2] if suffixes[-1:] == ["gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
     if kind not in ("csv", "tsv", "jsonl", "parquet", "txt"):
-        raise TraubeError(f"{path}: unknown format; expected {FORMATS}")
+        raise TraubeError(f"{path}: unknown format; expected {FORMATS}; txt for `traube cluster`")
     return kind
 
 
