@@ -446,6 +446,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="victims of kills, by name with commas between; default: all")
     arguments = parser.parse_args()
+    # a shell that starts this in the background has it ignore Ctrl-C, and the processes here would too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with TemporaryDirectory(prefix="faults-") as temporary:
         campaigns = campaign_of(Path(temporary), arguments)
     rows = [{"what": c.what, "tried": c.tried, **c.faults} for c in campaigns]

@@ -42,7 +42,20 @@ class Finding:
 def examine() -> list[Finding]:
     """All checks, each by itself: one that fails unexpectedly is a finding too."""
     findings: list[Finding] = []
-    for check in (_antlr, _home, _disk, _params, _tasks, _weights, _checkpoints, _device, _databases, _runs, _mlflow):
+    for check in (
+        _antlr,
+        _home,
+        _disk,
+        _params,
+        _tasks,
+        _weights,
+        _checkpoints,
+        _device,
+        _store,
+        _databases,
+        _runs,
+        _mlflow,
+    ):
         try:
             findings.extend(check())
         except Exception as error:
@@ -148,6 +161,22 @@ def _device() -> Iterator[Finding]:
 
     device = best_device()
     yield Finding("device", "ok", device + (" (no GPU found)" if device == "cpu" else ""))
+
+
+def _store() -> Iterator[Finding]:
+    from traube.report.regressions import damaged_snapshots
+    from traube.store import Store
+
+    store = Store(paths.home() / "store")
+    stored = store.read()
+    for task, files in stored.damaged.items():
+        said = f"{len(files)} files of cells are damaged; `traube run` makes again what is asked for"
+        yield Finding(f"store, {task}", "wrong", said)
+    for path in damaged_snapshots(store):
+        said = f"{path} is damaged and passed over: changes are told since the night before; delete it"
+        yield Finding("nights", "wrong", said)
+    if not stored.damaged:
+        yield Finding("store", "ok", f"{len(stored.table)} cells")
 
 
 def _runs() -> Iterator[Finding]:

@@ -104,6 +104,8 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
         out.print()
     if len(done):
         out.print("[dim]#: the places that a model may have, given the data; models whose places overlap are tied[/]")
+    if (done["missing"] > 0).any():
+        out.print("[dim]*: not all of the protocol is computed for it (`traube run`); the best of what is[/]")
     if done["seen"].any():
         out.print("[dim]\N{DAGGER}: trained on the task's texts, without labels[/]")
     _print_absent(table[table["status"] != "done"].astype(object).fillna(""), every)

@@ -48,6 +48,27 @@ except KeyboardInterrupt:
     sys.exit(stopping.exit_code())
 """
 
+SWALLOWED = """
+import time
+from traube.foundation import stopping
+
+class Closes:
+    def __del__(self):
+        print("ready", flush=True)
+        while True:
+            time.sleep(0.1)
+
+class Breaks:
+    def __del__(self):
+        raise ValueError("a fault of its own")
+
+stopping.watch()
+Breaks()
+Closes()
+while True:
+    time.sleep(0.1)
+"""
+
 
 def started(code: str) -> tuple[subprocess.Popen[str], list[str]]:
     """A process that has said that it is ready, and what it said."""
@@ -114,3 +135,13 @@ def test_ctrl_c_while_the_command_is_still_being_imported(seconds: float) -> Non
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "Traceback" not in errors
+
+
+def test_what_python_cannot_pass_on_ends_the_process_and_is_not_shown() -> None:
+    """An exception in a `__del__` is swallowed and shown; that of a signal is no fault. Others are shown."""
+    process, _ = started(SWALLOWED)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=10)
+    assert (process.returncode, time.monotonic() - began < WITHIN) == (130, True)
+    assert said.count("Traceback") == said.count("ValueError: a fault of its own") == 1

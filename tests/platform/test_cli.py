@@ -97,6 +97,8 @@ def test_damage_takes_no_other_row_away_and_the_next_run_mends_it(
     assert all(before[key] == value for key, value in shown.items())
     warning = " ".join(traube("leaderboard").stderr.split())
     assert f"damaged: words: 2 cells (first: {record}): `traube run` makes again what is asked for" in warning
+    ill = {row["check"]: row["finding"] for row in json.loads(traube("doctor", "--json").stdout)}
+    assert ill["store, words"] == "2 files of cells are damaged; `traube run` makes again what is asked for"
     found = " ".join(traube("run", "--dry-run", *tasks).stdout.split())
     assert "read others" in found and "2 of 6 cells missing" in found
 

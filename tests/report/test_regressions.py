@@ -12,7 +12,7 @@ from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell
 from traube.benchmark.record import record
 from traube.methods import parse_method
-from traube.report.regressions import present, regressions, snapshot
+from traube.report.regressions import damaged_snapshots, present, regressions, snapshot
 from traube.store import Store
 from traube.tasks.task import TaskCard, text_id
 
@@ -117,3 +117,13 @@ def test_libraries_are_named_with_their_versions(store: Store, add: Add) -> None
     add(0.4, "2026-01-02", fingerprint="f2", library_versions={"numpy": "2.0", "scipy": "1.0"})
     (row,) = changes(store).to_dict("records")
     assert row["cause"] == "model weights or settings; libraries: numpy 1.0 -> 2.0"
+
+
+def test_a_damaged_night_is_passed_over_and_named(store: Store, add: Add) -> None:
+    for day in ("2026-01-01", "2026-01-02"):
+        add(0.5, day)
+    assert damaged_snapshots(store) == []
+    path = store.table("nights") / "2026-01-02.parquet"
+    path.write_bytes(path.read_bytes()[:-50])
+    assert damaged_snapshots(store) == [path]
+    assert regressions(store, {"own": OWN}, present(store, {"own": OWN}), "2026-01-03")[0] == "2026-01-01"

@@ -16,7 +16,7 @@ from traube.benchmark.record import record
 from traube.foundation import paths
 from traube.methods import parse_method
 from traube.report.html import page
-from traube.report.tables import COLUMNS, leaderboard, places, shown_interval, shown_name, summary
+from traube.report.tables import COLUMNS, _missing, leaderboard, places, shown_interval, shown_name, summary
 from traube.store import Store
 from traube.tasks.task import Task, TaskCard, index_texts
 
@@ -165,6 +165,20 @@ def test_ranks_are_intervals_and_ties_overlap(store: Store, add: Add) -> None:
     add(*[0.49, 0.51, 0.50, 0.51], model="tfidf")
     table = leaderboard(store).set_index("model")
     assert {model: places(row) for model, row in table.iterrows()} == {"lsa": "1", "bow": "2-3", "tfidf": "2-3"}
+
+
+def test_a_model_of_which_a_part_is_computed_is_marked(store: Store, add: Add) -> None:
+    """The best of one method does not compare with the best of four."""
+    for method in ("none/kmeans", "none/agglomerative", "pca/kmeans", "pca/agglomerative"):
+        for seed in (None,) if method == "none/agglomerative" else (1, 2):
+            add(0.5, 0.6, model="bow", method=method, seed=seed)
+    add(0.5, 0.6, model="lsa", method="none/kmeans", seed=1)
+    own = Protocol(reducers=("none", "pca"), clusterers=("kmeans", "agglomerative"), seeds=(1, 2))
+    cells = store.cells().assign(own_choice=False)
+    assert _missing(cells, {"own": own}) == {("tiny", "own", "bow"): 0, ("tiny", "own", "lsa"): 6}
+    table = leaderboard(store, protocols={"own": own})
+    assert {shown_name(row) for row in table.itertuples()} <= {"bow", "lsa *"}
+    assert _missing(cells, {}) == {}
 
 
 def test_one_split_with_one_seed_decides_no_place(store: Store, add: Add) -> None:

@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import FrameType
+from typing import TypeVar
 
+T = TypeVar("T")
 SECONDS = 1.5  # to end in good order
 LAST_WORDS_SECONDS = 0.5
 STOPPED = "stopped: finished work is kept, and the same command continues from there"
@@ -39,6 +41,8 @@ def watch() -> None:
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     heed(number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN)
+    sys.unraisablehook = _quiet_once_told(sys.unraisablehook)
+    threading.excepthook = _quiet_once_told(threading.excepthook)
     threading.Thread(target=_listen, args=(reader,), daemon=True, name="stopping").start()
 
 
@@ -46,6 +50,13 @@ def heed(signals: Iterable[int] = SIGNALS) -> None:
     """Have these signals end the process, even those that it was started to ignore."""
     for number in signals:
         signal.signal(number, _interrupt)
+
+
+def _quiet_once_told(shows: Callable[[T], object]) -> Callable[[T], object]:
+    """What is shown of an exception that nothing can catch, until the process is told to end: then
+    it is the end that was raised, where Python could not pass it on.
+    """
+    return lambda exception: None if _received else shows(exception)
 
 
 def received() -> int | None:
@@ -106,12 +117,18 @@ def _say_last_words() -> None:
 
 
 def _end() -> None:
+    try:
+        _kill_children()
+        _say_last_words()
+        _say_last_words()  # the main thread is at work still, and may have said something else meanwhile
+        say()
+    finally:
+        os._exit(exit_code())
+
+
+def _kill_children() -> None:
     import psutil
 
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             child.kill()
-    _say_last_words()
-    _say_last_words()  # the main thread is at work still, and may have said something else meanwhile
-    say()
-    os._exit(exit_code())

@@ -62,6 +62,11 @@ def remembered_cells(store: Store, nights: int = 2) -> set[str]:
     return {cell_id for path in islice(_latest(store), nights) for cell_id in read_parquet(path)["cell_id"]}
 
 
+def damaged_snapshots(store: Store) -> list[Path]:
+    """Those that are passed over, by date."""
+    return [path for path in _snapshots(store) if not is_sound(path)]
+
+
 def today(timezone: str) -> str:
     """The date of a night, in the benchmark's time zone."""
     return datetime.now(ZoneInfo(timezone)).date().isoformat()
@@ -105,8 +110,11 @@ def _path(store: Store, night: str) -> Path:
 
 def _latest(store: Store) -> Iterator[Path]:
     """The snapshots, the last date first. A damaged one cannot be made again: the one before it is taken."""
-    paths = sorted(_folder(store).glob("[!.]*.parquet"), reverse=True)
-    return filter(is_sound, paths)
+    return filter(is_sound, reversed(_snapshots(store)))
+
+
+def _snapshots(store: Store) -> list[Path]:
+    return sorted(_folder(store).glob("[!.]*.parquet"))
 
 
 def _read(path: Path) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from traube.tasks.task import TaskCard
 
 COLUMNS = (
     *("task", "family", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "sd", "low", "high"),
-    *("splits", "seeds", "best", "rank_low", "rank_high", "seen", "note"),
+    *("splits", "seeds", "best", "rank_low", "rank_high", "seen", "missing", "note"),
     *("status", "reason", "fingerprint", "data_version", "created"),
 )
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
@@ -63,8 +63,9 @@ def summary(
     Returns
     -------
     DataFrame with COLUMNS; `best` marks the best method of each task, level, protocol and model.
-    Rows of cells that are not done have an empty level and a status with its reason. `seen` is for
-    `leaderboard` to fill: whether the model was trained on the task's texts.
+    Rows of cells that are not done have an empty level and a status with its reason. `seen` and
+    `missing` are for `leaderboard` to fill: whether the model was trained on the task's texts, and
+    how many cells of the protocol are not computed for it.
     """
     if "own_choice" not in cells:
         cells = cells.assign(own_choice=False)
@@ -73,7 +74,7 @@ def summary(
     others = cells[cells["status"] != "done"].drop_duplicates([*KEYS, "status"])
     others = others[[*KEYS, "status", "reason", "created"]].assign(level="", metric="")
     table = pd.concat([table, others], ignore_index=True) if len(others) else table
-    table = table.reindex(columns=[*COLUMNS, "sample"]).assign(best=False, seen=False)
+    table = table.reindex(columns=[*COLUMNS, "sample"]).assign(best=False, seen=False, missing=0)
     ascending = {
         "task": True,
         "level": True,
@@ -186,9 +187,26 @@ def _places(samples: Sequence[Sample]) -> NDArray[np.float64]:
     return np.column_stack([1 + (decided & ~higher).sum(axis=1), n - (decided & higher).sum(axis=1)]).astype(np.float64)
 
 
+def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tuple[str, str, str], int]:
+    """How many cells of a protocol are not computed, by task, protocol and model: the best of few
+    methods does not compare with the best of all.
+    """
+    own = cells[~cells["own_choice"] & cells["status"].isin(("done", "unsupported"))]
+    counts = own.groupby(["task", "protocol", "model"]).size()
+    asked = {
+        name: sum(len(protocol.seeds) if method.seeded else 1 for method in protocol.methods())
+        for name, protocol in protocols.items()
+        if name in set(own["protocol"])
+    }
+    return {key: asked[key[1]] - int(count) for key, count in counts.items() if key[1] in asked}
+
+
 def shown_name(row: Any) -> str:
-    """A model's name in a table; with a mark if it was trained on the task's texts."""
-    return f"{row.model} \N{DAGGER}" if row.seen else str(row.model)
+    """A model's name in a table; with a mark if it was trained on the task's texts, or not all of
+    the protocol is computed for it.
+    """
+    marks = ("\N{DAGGER}" if row.seen else "") + ("*" if row.missing else "")
+    return f"{row.model} {marks}".strip()
 
 
 def shown_interval(row: Any) -> str:
@@ -255,6 +273,9 @@ def leaderboard(
     table = summary(cells, store.scores(cells, wanted, replicates=True), cards, metric, protocols)
     seen = {model: trained_on(model) for model in table["model"].unique()}
     table["seen"] = [seen[model] == task for model, task in zip(table["model"], table["task"], strict=True)]
+    missing = _missing(cells, protocols)
+    keys = zip(table["task"], table["protocol"], table["own_choice"], table["model"], strict=True)
+    table["missing"] = [0 if own else missing.get((task, protocol, model), 0) for task, protocol, own, model in keys]
     rows = [
         {
             "task": "",
@@ -264,6 +285,7 @@ def leaderboard(
             "own_choice": False,
             "best": False,
             "seen": False,
+            "missing": 0,
         }
         for name, reason in (unavailable or {}).items()
     ]
