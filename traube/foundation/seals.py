@@ -38,6 +38,18 @@ def damaged(path: Path, why: str = "its checksum is another") -> Damaged:
 
 
 @contextmanager
+def blamed(path: Path) -> Iterator[None]:
+    """Whatever reading a file raises means that it is damaged, unless it is absent."""
+    try:
+        yield
+    except (TraubeError, FileNotFoundError):
+        raise
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise damaged(path, reason) from None
+
+
+@contextmanager
 def sealed(path: Path) -> Iterator[Path]:
     """As `atomic`; what was written under the temporary name is sealed before it becomes `path`."""
     with atomic(path) as temporary:
@@ -123,14 +135,9 @@ def read_parquet(path: Path) -> "pd.DataFrame":
         If it is another, or cannot be read.
     FileNotFoundError
     """
-    try:
+    with blamed(path):
         check(path)
         return _read(path).to_pandas()
-    except (TraubeError, FileNotFoundError):
-        raise
-    except Exception as error:  # whatever a damaged file raises
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise damaged(path, reason) from None
 
 
 def is_sound(path: Path) -> bool:

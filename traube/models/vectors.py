@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.seals import check_once, damaged, sealed
+from traube.foundation.seals import blamed, check_once, damaged, sealed
 from traube.models.base import Dense
 
 # The row of a text that has no vector.
@@ -78,12 +77,8 @@ def stored_matrix(path: Path) -> Any:
         If it is another, or cannot be read.
     FileNotFoundError
     """
-    try:
+    with blamed(path):
         return _open(path, _state(path))
-    except (TraubeError, FileNotFoundError):
-        raise
-    except Exception as error:  # whatever a damaged file raises
-        raise damaged(path, str(error)) from None
 
 
 def _state(path: Path) -> State:
