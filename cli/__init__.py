@@ -7,13 +7,14 @@ answer; what it asks is answered in `traube/`, and runs of the Dagster graph are
 """
 
 import sys
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from cli import clean, cluster, compare, dev, doctor, exchange, registry, release, run, show, train
-from cli.printing import err, escape
+from cli.printing import err, escape, out
 from traube.foundation import paths, stopping
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import TraubeError
@@ -50,12 +51,29 @@ class _Group(TyperGroup):
 app = typer.Typer(
     cls=_Group,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_show_locals=False,
     rich_markup_mode="rich",
     help="Find out which text embedding groups your texts best.\n\nStart with [bold]traube run[/], then "
     "[bold]traube leaderboard[/]. Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW "
     "(default data/raw/).",
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        out.print(f"traube {version('traube')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None: ...
+
+
 for _family in (
     run,
     show,

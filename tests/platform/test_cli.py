@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import dagster as dg
@@ -307,6 +308,11 @@ def test_tables_fit_eighty_columns_and_cut_no_name(traube: Traube, cards: Path) 
         assert [name for name in names if name not in text] == []
     assert "1 method makes no sense" in traube("leaderboard").stdout
     assert "no room for: revision, source" in traube("models").stdout
+
+
+def test_version_and_short_help(traube: Traube) -> None:
+    assert traube("--version").stdout == f"traube {version('traube')}\n"
+    assert traube("run", "-h").stdout == traube("run", "--help").stdout
 
 
 def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(traube: Traube, cards: Path) -> None:
