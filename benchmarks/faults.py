@@ -22,12 +22,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd
+import psutil
 
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import file_sha256
@@ -247,7 +248,10 @@ def _chain(victim: Victim, campaign: Campaign, world: World, rng: random.Random)
 def _kill(process: "subprocess.Popen[str]", number: signal.Signals, campaign: Campaign) -> None:
     campaign.tried += 1
     began = time.monotonic()
-    os.killpg(process.pid, number)
+    if number == signal.SIGKILL:  # as when the power is cut: servers have sessions of their own
+        _kill_all(process.pid)
+    else:
+        os.killpg(process.pid, number)
     try:
         output, _ = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:
@@ -261,6 +265,12 @@ def _kill(process: "subprocess.Popen[str]", number: signal.Signals, campaign: Ca
         campaign.blame("late", f"{number.name}: {seconds:.1f} s, exit code {process.returncode}: {output[-300:]}")
     if "Traceback" in output:
         campaign.blame("traceback", f"{number.name}: {output[-300:]}")
+
+
+def _kill_all(pid: int) -> None:
+    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def _judge(campaign: Campaign, world: World, wanted: pd.DataFrame, note: str) -> None:

@@ -4,19 +4,17 @@ UI.
 
 import json
 import os
-import signal
 import socket
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
+from cli.children import Children, end_leftovers
 from cli.printing import out
 from traube.foundation import paths, stopping
 from traube.foundation.errors import TraubeError
@@ -24,7 +22,7 @@ from traube.foundation.files import write_text
 
 HOST = "127.0.0.1"
 LOCATION = "definitions"  # the module that Dagster loads, by the name that it has in workspace.yaml
-SECONDS_TO_STOP = 1.0  # a run that is cut off is ended by the next start, and tried again
+RECORD = "dev.json"  # in the home: the processes of the servers
 
 app = typer.Typer()
 
@@ -81,12 +79,19 @@ def free_port(wanted: int, name: str, taken: int = 0) -> int:
 
 def serve(port: int, mlflow_port: int) -> None:
     """Run the servers until Ctrl-C, or until one of them ends."""
-    import dagster as dg
-
-    from cli.launch import align, prepare
-    from resources.tracking import connect, default_uri
+    from cli.launch import prepare
 
     prepare()
+    with _alone():
+        _serve(port, mlflow_port)
+
+
+def _serve(port: int, mlflow_port: int) -> None:
+    import dagster as dg
+
+    from cli.launch import align
+    from resources.tracking import connect, default_uri
+
     connect(default_uri())
     with dg.DagsterInstance.get() as instance:
         align(instance)
@@ -103,20 +108,39 @@ def serve(port: int, mlflow_port: int) -> None:
         "PYTHONPATH": os.pathsep.join(filter(None, (str(paths.PROJECT), os.environ.get("PYTHONPATH")))),
     }
     stopping.heed()  # a shell that starts this in the background has it ignore Ctrl-C
-    children: dict[str, subprocess.Popen[bytes]] = {}
-    stopping.at_the_end(lambda: _kill(children.values()))
+    children = Children(paths.home() / RECORD)
+    stopping.at_the_end(children.kill)
     with TemporaryDirectory(prefix="traube-") as folder:  # its owner's alone, and so is the socket in it
         try:
             _start_all(children, Path(folder), port, mlflow_port)
             out.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
-            _watch(children)
+            children.watch()
         finally:
-            _kill(children.values())
-            for child in children.values():
-                child.wait()
+            children.kill()
 
 
-def _start_all(children: dict[str, subprocess.Popen[bytes]], folder: Path, port: int, mlflow_port: int) -> None:
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One `traube dev` in a home: the daemons of two would start each night twice. What one that was
+    killed has left is ended.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(paths.home() / f"{RECORD}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise TraubeError(
+            f"`traube dev` runs already for {paths.home()}; stop it, or set TRAUBE_HOME to another folder"
+        ) from None
+    try:
+        end_leftovers(paths.home() / RECORD)
+        yield
+    finally:
+        lock.release()
+
+
+def _start_all(children: Children, folder: Path, port: int, mlflow_port: int) -> None:
     """Start what `dagster dev` starts (a code server for both, the web server and the daemon) and
     MLflow, with the guard in front of both UIs.
     """
@@ -125,63 +149,19 @@ def _start_all(children: dict[str, subprocess.Popen[bytes]], folder: Path, port:
     served = {"location_name": LOCATION, "socket": str(code)}
     write_text(workspace, json.dumps({"load_from": [{"grpc_server": served}]}))
     ours = [sys.executable, "-P", "-m", "cli.servers"]
-    children["Dagster's code server"] = _start(
-        str(bin_ / "dagster"), "code-server", "start", "-m", LOCATION, "-s", str(code),
+    children.start(
+        "Dagster's code server", str(bin_ / "dagster"), "code-server", "start", "-m", LOCATION, "-s", str(code),
         "--location-name", LOCATION, "--log-level", "warning", "--use-python-environment-entry-point",
     )  # fmt: skip
-    children["MLflow"] = _start(*ours, "mlflow", str(mlflow_port))
-    _wait_for(children, lambda: _listens(socket.AF_UNIX, str(code)))  # what asks it before shows an error first
-    children["Dagster"] = _start(*ours, "dagster", str(port), str(workspace))
-    children["Dagster's daemon"] = _start(
-        str(bin_ / "dagster-daemon"), "run", "-w", str(workspace), "--log-level", "warning"
-    )  # each look of each sensor is a line else
-    _wait_for(children, lambda: all(_listens(socket.AF_INET, (HOST, used)) for used in (port, mlflow_port)))
-
-
-def _start(*command: str) -> subprocess.Popen[bytes]:
-    """A child in the home, since dagster lets a .env of the folder it starts in overrule the
-    environment: that of the project may name another home. It has a session of its own, so that
-    Ctrl-C reaches this process alone, and each child's children are stopped with it.
-    """
-    return subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
-
-
-def _wait_for(children: dict[str, subprocess.Popen[bytes]], ready: Callable[[], bool]) -> None:
-    while not ready():
-        _check(children)
-        time.sleep(0.1)
+    children.start("MLflow", *ours, "mlflow", str(mlflow_port))
+    children.wait_for(lambda: _listens(socket.AF_UNIX, str(code)))  # what asks it before shows an error first
+    children.start("Dagster", *ours, "dagster", str(port), str(workspace))
+    daemon = str(bin_ / "dagster-daemon")
+    # each look of each sensor is a line of level info
+    children.start("Dagster's daemon", daemon, "run", "-w", str(workspace), "--log-level", "warning")
+    children.wait_for(lambda: all(_listens(socket.AF_INET, (HOST, used)) for used in (port, mlflow_port)))
 
 
 def _listens(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
     with socket.socket(family) as probe:
         return probe.connect_ex(address) == 0
-
-
-def _check(children: dict[str, subprocess.Popen[bytes]]) -> None:
-    for name, child in children.items():
-        if child.poll() is not None:
-            raise TraubeError(f"{name} stopped unexpectedly with exit code {child.returncode}; its messages are above")
-
-
-def _watch(children: dict[str, subprocess.Popen[bytes]]) -> None:
-    """Until Ctrl-C; then they are asked to end, each by itself. A run of Dagster's is not asked: it
-    is cut off.
-    """
-    try:
-        while True:
-            _check(children)
-            time.sleep(0.5)
-    except KeyboardInterrupt:
-        for child in children.values():
-            child.terminate()
-        deadline = time.monotonic() + SECONDS_TO_STOP
-        for child in children.values():
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(max(0.0, deadline - time.monotonic()))
-        raise
-
-
-def _kill(children: Iterable[subprocess.Popen[bytes]]) -> None:
-    for child in children:
-        with suppress(ProcessLookupError):  # dagster's code server now and then outlives its parent
-            os.killpg(child.pid, signal.SIGKILL)

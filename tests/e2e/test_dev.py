@@ -47,3 +47,17 @@ def test_a_port_in_use_is_passed_over_and_the_other_one_named(folder: Path) -> N
         servers.stop()
     used = next(port for port in range(ours[0] + 1, ours[0] + 20) if f"127.0.0.1:{port} " in said)
     assert f"port {ours[0]} is in use; Dagster uses {used} instead" in said
+
+
+def test_what_a_killed_one_left_is_ended_by_the_next_and_there_is_but_one(folder: Path) -> None:
+    """Its daemon would start nights beside that of the next."""
+    killed = Servers(folder).wait()
+    left = {p.pid for p in killed.processes()} - {killed.process.pid}
+    second = Servers(folder)
+    assert second.process.wait(60) == 1
+    assert "`traube dev` runs already for" in " ".join(second.log.read_text().split())
+    killed.process.kill()
+    killed.process.wait()
+    assert left & {p.pid for p in killed.processes()}
+    Servers(folder).wait().stop()
+    assert not left & {p.pid for p in killed.processes()}
