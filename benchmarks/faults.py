@@ -198,9 +198,10 @@ class Victim:
         return ("run",) if self.name == "dev" else self.command
 
 
-def kills(victims: list[Victim], number: int, rng: random.Random, folder: Path) -> list[Campaign]:
+def kills(victims: list[Victim], number: int, rng: random.Random, folder: Path, campaigns: list[Campaign]) -> None:
     """Kill each victim's command, on and on, and look at the home when it has come to its end."""
-    campaigns = {victim.name: Campaign(f"kill {victim.name}") for victim in victims}
+    of = {victim.name: Campaign(f"kill {victim.name}") for victim in victims}
+    campaigns += of.values()
     outcomes: dict[str, object] = {}
     done, turn = 0, 0
     while done < number:
@@ -211,11 +212,10 @@ def kills(victims: list[Victim], number: int, rng: random.Random, folder: Path) 
             outcomes[victim.name] = victim.outcome(world)
         turn += 1
         world = _prepared(victim, folder)
-        done += _chain(victim, campaigns[victim.name], world, rng)
+        done += _chain(victim, of[victim.name], world, rng)
         if (outcome := victim.outcome(world)) != outcomes[victim.name]:
-            campaigns[victim.name].blame("wrong", f"{outcome}; undisturbed: {outcomes[victim.name]}")
+            of[victim.name].blame("wrong", f"{outcome}; undisturbed: {outcomes[victim.name]}")
         print(f"  {done} of {number} kills", file=sys.stderr, flush=True)
-    return list(campaigns.values())
 
 
 def _prepared(victim: Victim, folder: Path) -> World:
@@ -299,10 +299,17 @@ def _judge_runs(campaign: Campaign, world: World, no_failures: bool) -> None:
 
 
 def writers(
-    template: World, rounds: int, folder: Path, wanted: pd.DataFrame, rng: random.Random, where: str
-) -> Campaign:
+    template: World,
+    rounds: int,
+    folder: Path,
+    wanted: pd.DataFrame,
+    rng: random.Random,
+    where: str,
+    campaigns: list[Campaign],
+) -> None:
     """Two to four runs at once, in one home."""
     campaign = Campaign(f"2 to 4 writers at once, {where}")
+    campaigns.append(campaign)
     for _ in range(rounds):
         world, number = template.copy(folder / "writers"), rng.randint(2, 4)
         processes = [world.start("run") for _ in range(number)]
@@ -314,13 +321,14 @@ def writers(
             if "Traceback" in output:
                 campaign.blame("traceback", output[-400:])
         _judge(campaign, world, wanted, f"{number} writers")
-    return campaign
 
 
 # flipped bytes
 
 
-def flips(template: World, number: int, folder: Path, wanted: pd.DataFrame, rng: random.Random) -> list[Campaign]:
+def flips(
+    template: World, number: int, folder: Path, wanted: pd.DataFrame, rng: random.Random, campaigns: list[Campaign]
+) -> None:
     """Damage one file of a finished home and read: what is read is right, or is said to be missing.
     Each kind of file once: run then, which makes anew what is missing.
     """
@@ -329,18 +337,19 @@ def flips(template: World, number: int, folder: Path, wanted: pd.DataFrame, rng:
     kinds: dict[str, list[Path]] = {}
     for path in sorted(p for p in (world.home / "store").rglob("*") if p.is_file() and p.suffix != ".lock"):
         kinds.setdefault(_kind(path, world.home), []).append(path)
-    campaigns = {kind: Campaign(f"damage {kind}") for kind in kinds}
+    of = {kind: Campaign(f"damage {kind}") for kind in kinds}
+    campaigns += of.values()
     for i in range(number):
         kind = list(kinds)[i % len(kinds)]
         path = rng.choice(kinds[kind])
         whole, state = path.read_bytes(), path.stat()
         how = _damage(path, whole, rng)
-        campaigns[kind].tried += 1
-        _read(campaigns[kind], world, wanted, f"{path.name}: {how}")
+        of[kind].tried += 1
+        _read(of[kind], world, wanted, f"{path.name}: {how}")
         path.unlink(missing_ok=True)
         path.write_bytes(whole)
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    for kind, campaign in campaigns.items():
+    for kind, campaign in of.items():
         world = template.copy(folder / "heals")
         path = world.folder / rng.choice(kinds[kind]).relative_to(folder / "flips")
         how = _damage(path, path.read_bytes(), rng)
@@ -355,7 +364,6 @@ def flips(template: World, number: int, folder: Path, wanted: pd.DataFrame, rng:
             campaign.blame("dead", f"{path.name}, {how}: {output[-300:]}")
             continue
         _judge(campaign, world, wanted, f"run after {path.name}: {how}")
-    return list(campaigns.values())
 
 
 def _kind(path: Path, home: Path) -> str:
@@ -409,9 +417,10 @@ def _read(campaign: Campaign, world: World, wanted: pd.DataFrame, note: str) -> 
 # full disks
 
 
-def full_disks(template: World, levels: int, folder: Path, wanted: pd.DataFrame) -> Campaign:
+def full_disks(template: World, levels: int, folder: Path, wanted: pd.DataFrame, campaigns: list[Campaign]) -> None:
     """Start in a home that lies on a disk of 0 to 5 MiB; then give it room."""
     campaign = Campaign("full disk")
+    campaigns.append(campaign)
     home = template.copy(folder / "full").home
     home.mkdir()
     for level in range(levels):
@@ -420,12 +429,11 @@ def full_disks(template: World, levels: int, folder: Path, wanted: pd.DataFrame)
             ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(home)], check=False
         ).returncode:
             campaign.notes.append("skipped: no right to mount a file system")
-            return campaign
+            return
         try:
             _on_small_disk(campaign, World(folder / "full"), f"{kilobytes} KiB", wanted)
         finally:
             subprocess.run(["umount", "-l", str(home)], check=False)
-    return campaign
 
 
 def _on_small_disk(campaign: Campaign, world: World, note: str, wanted: pd.DataFrame) -> None:
@@ -458,8 +466,12 @@ def main() -> int:
     arguments = parser.parse_args()
     # a shell that starts this in the background has it ignore Ctrl-C, and the processes here would too
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    campaigns: list[Campaign] = []
     with TemporaryDirectory(prefix="faults-") as temporary:
-        campaigns = campaign_of(Path(temporary), arguments)
+        try:
+            campaign(Path(temporary), arguments, campaigns)
+        except KeyboardInterrupt:
+            print("stopped before its end")
     rows = [{"what": c.what, "tried": c.tried, **c.faults} for c in campaigns]
     print(f"seed {arguments.seed}\n\n{pd.DataFrame(rows).to_markdown(index=False)}\n")
     for campaign in campaigns:
@@ -468,8 +480,8 @@ def main() -> int:
     return int(any(any(c.faults.values()) for c in campaigns))
 
 
-def campaign_of(folder: Path, asked: argparse.Namespace) -> list[Campaign]:
-    """All campaigns that are asked for, in a folder of their own."""
+def campaign(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign]) -> None:
+    """All that is asked for, in a folder of their own; each is in the list from its beginning."""
     rng = random.Random(asked.seed)
     empty = make_world(folder / "empty")
     ready = empty.copy(folder / "ready")
@@ -489,14 +501,18 @@ def campaign_of(folder: Path, asked: argparse.Namespace) -> list[Campaign]:
         Victim("dev", ("dev", "--port", "3950", "--mlflow-port", "5950"), done, whole, wanted),
     ]
     chosen = [v for v in victims if not asked.only or v.name in asked.only.split(",")]
-    campaigns = kills(chosen, asked.kills, rng, folder) if asked.kills else []
-    if asked.writers:
-        campaigns += [
-            writers(empty, asked.writers // 2, folder, wanted, rng, "a first start"),
-            writers(ready, asked.writers - asked.writers // 2, folder, wanted, rng, "a home that is made"),
-        ]
-    campaigns += flips(done, asked.flips, folder, wanted, rng) if asked.flips else []
-    return [*campaigns, *([full_disks(empty, asked.levels, folder, wanted)] if asked.levels else [])]
+    if asked.kills:
+        kills(chosen, asked.kills, rng, folder, campaigns)
+    for template, rounds, where in (
+        (empty, asked.writers // 2, "a first start"),
+        (ready, asked.writers - asked.writers // 2, "a home that is made"),
+    ):
+        if rounds:
+            writers(template, rounds, folder, wanted, rng, where, campaigns)
+    if asked.flips:
+        flips(done, asked.flips, folder, wanted, rng, campaigns)
+    if asked.levels:
+        full_disks(empty, asked.levels, folder, wanted, campaigns)
 
 
 def _timed(world: World, *command: str) -> float:
