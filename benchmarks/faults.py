@@ -469,7 +469,7 @@ def main() -> int:
     campaigns: list[Campaign] = []
     with TemporaryDirectory(prefix="faults-") as temporary:
         try:
-            campaign(Path(temporary), arguments, campaigns)
+            conduct(Path(temporary), arguments, campaigns)
         except KeyboardInterrupt:
             print("stopped before its end")
     rows = [{"what": c.what, "tried": c.tried, **c.faults} for c in campaigns]
@@ -480,7 +480,7 @@ def main() -> int:
     return int(any(any(c.faults.values()) for c in campaigns))
 
 
-def campaign(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign]) -> None:
+def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign]) -> None:
     """All that is asked for, in a folder of their own; each is in the list from its beginning."""
     rng = random.Random(asked.seed)
     empty = make_world(folder / "empty")
