@@ -1,8 +1,9 @@
 """What all stages share: keys, partitions, and the guard against checks that failed before."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from typing import TypeGuard
 
 import dagster as dg
 
@@ -48,21 +49,48 @@ def model_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
     return [asset_key(task, stage) for task in tasks for stage in MODEL_STAGES]
 
 
-def refuse_failed_checks(context: dg.AssetExecutionContext, specs: Iterable[dg.AssetCheckSpec]) -> None:
-    """Stop where a blocking check upstream failed in an earlier run: Dagster sees one run only."""
-    for spec in specs:
-        event = _latest_evaluation(context, spec.key) if spec.blocking else None
-        where = spec.asset_key.to_user_string()
-        if event is not None and event.event_type != dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+def refuse_failed_checks(
+    context: dg.AssetExecutionContext,
+    specs: Iterable[dg.AssetCheckSpec],
+    check: Callable[[], Iterable[dg.AssetCheckResult]],
+) -> None:
+    """Stop where a blocking check upstream failed in an earlier run: Dagster sees one run only. Where
+    one was begun and not finished (the process was killed, the disk was full), all are made now.
+
+    Parameters
+    ----------
+    check : makes these checks
+    """
+    events = {spec.key: _latest_evaluation(context, spec.key) for spec in specs if spec.blocking}
+    passed = {key: event.asset_check_evaluation_data.passed for key, event in events.items() if _is_finished(event)}
+    if any(event is not None and not _is_finished(event) for event in events.values()):
+        passed |= _make_again(context.instance, check())
+    for key in events:
+        if not passed.get(key, True):
             raise dg.Failure(
-                f"{where}: the check '{spec.name}' was begun and not finished; `traube run` makes it again",
+                f"{key.asset_key.to_user_string()}: the blocking check '{key.name}' failed; mend the data, and "
+                "`traube run` reads it again",
                 allow_retries=False,
             )
-        if event is not None and not event.asset_check_evaluation_data.passed:
-            raise dg.Failure(
-                f"{where}: the blocking check '{spec.name}' failed; mend the data, and `traube run` reads it again",
-                allow_retries=False,
-            )
+
+
+def _is_finished(event: dg.DagsterEvent | None) -> TypeGuard[dg.DagsterEvent]:
+    return event is not None and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION
+
+
+def _make_again(instance: dg.DagsterInstance, results: Iterable[dg.AssetCheckResult]) -> dict[dg.AssetCheckKey, bool]:
+    """Note what checks found outside of their own step; whether each passed."""
+    passed = {}
+    for result in results:
+        assert result.asset_key is not None
+        assert result.check_name is not None
+        key = dg.AssetCheckKey(result.asset_key, result.check_name)
+        passed[key] = result.passed
+        evaluation = dg.AssetCheckEvaluation(
+            key.asset_key, key.name, result.passed, result.metadata, None, result.severity, result.description
+        )
+        instance.report_runless_asset_event(evaluation)
+    return passed
 
 
 def _latest_evaluation(context: dg.AssetExecutionContext, key: dg.AssetCheckKey) -> dg.DagsterEvent | None:

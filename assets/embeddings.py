@@ -13,11 +13,12 @@ from scipy import sparse
 from assets.common import FILL, MODELS, asset_key, refuse_failed_checks
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
-from resources.quality import check_specs
+from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
 from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
 from traube.models import Vectors, fingerprint_on
+from traube.store import Store
 from traube.tasks.source import Source
 
 ROWS_LOOKED_AT = 4096
@@ -47,11 +48,12 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
     def embeddings(
         context: dg.AssetExecutionContext,
         storage: StorageResource,
+        quality: QualityResource,
         encoder: EncoderResource,
         benchmark: BenchmarkResource,
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        refuse_failed_checks(context, upstream)
+        refuse_failed_checks(context, upstream, lambda: _check_data(source, storage.store, quality))
         began = time.perf_counter()
         workbench = storage.workbench
         try:
@@ -88,6 +90,16 @@ def _data_checks(source: Source) -> list[dg.AssetCheckSpec]:
         spec
         for stage in ("corpus", "splits")
         for spec in check_specs(asset_key(source.name, stage), source.card, stage)
+    ]
+
+
+def _check_data(source: Source, store: Store, quality: QualityResource) -> list[dg.AssetCheckResult]:
+    """Make those checks."""
+    task = store.task(source.card)
+    corpus, splits = (asset_key(source.name, stage) for stage in ("corpus", "splits"))
+    return [
+        *quality.check_corpus(source.card, corpus, task.corpus),
+        *quality.check_splits(source.card, splits, task.splits, task.corpus),
     ]
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from assets.common import data_keys
 from cli import app
 from cli.launch import Launcher
 from sensors.lost_runs import PID, STARTED, end_lost_runs, own_process
@@ -79,6 +80,29 @@ def test_a_bad_task_stops_itself_and_no_other(
         assert planned(["words", "holes"]).unread == ["holes"]
         assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
     assert set(store.cells()["task"]) == {"words"}
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_checks_that_were_begun_and_not_finished_are_made_before_a_model_is_evaluated(
+    launcher: Launcher, cards: Path, request_for: Asked, sound: bool
+) -> None:
+    """The tables were stored, and then the process was killed or the disk was full."""
+    write_task(cards, "words", word_rows() if sound else [(text, "one") for text, _ in word_rows()])
+    with Launcher(SILENT) as launcher:
+        read(launcher, "words")
+        job = launcher.definitions.resolve_job_def("datasets")
+        run = launcher.instance.create_run_for_job(job, asset_selection=set(data_keys(["words"])))
+        launcher.instance.report_run_failed(run)
+        errors = launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
+        if sound:
+            assert errors == []
+        else:
+            assert "words/splits: the blocking check 'two_classes' failed" in errors[0]
+        record = launcher.instance.get_latest_asset_check_evaluation_record(
+            dg.AssetCheckKey(dg.AssetKey(["words", "splits"]), "two_classes")
+        )
+        assert record is not None and record.evaluation is not None
+        assert record.evaluation.passed == sound
 
 
 def test_a_check_that_failed_in_an_earlier_run_still_blocks(
