@@ -261,7 +261,8 @@ def _kill(process: "subprocess.Popen[str]", number: signal.Signals, campaign: Ca
     if number == signal.SIGKILL:
         return
     seconds = time.monotonic() - began
-    if seconds > SECONDS_TO_END or process.returncode not in (0, 128 + number):
+    # before Python listens, the signal itself ends the process: to a shell, both are 128 + its number
+    if seconds > SECONDS_TO_END or process.returncode not in (0, 128 + number, -number):
         campaign.blame("late", f"{number.name}: {seconds:.1f} s, exit code {process.returncode}: {output[-300:]}")
     if "Traceback" in output:
         campaign.blame("traceback", f"{number.name}: {output[-300:]}")

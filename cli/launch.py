@@ -3,8 +3,10 @@ the UI shows.
 """
 
 import os
+import sys
 from collections.abc import Collection, Sequence
-from typing import Any
+from contextlib import nullcontext, redirect_stderr
+from typing import Any, TextIO
 from uuid import uuid4
 
 import dagster as dg
@@ -61,6 +63,23 @@ def _instance() -> dg.DagsterInstance:
     """
     folder = os.environ["DAGSTER_HOME"]
     return dg.DagsterInstance.from_ref(InstanceRef.from_dir(folder, overrides={"compute_logs": NO_COPIES}))
+
+
+class WithoutUnwritten:
+    """A stream that leaves out the events that Dagster prints because it cannot store them, with
+    their tracebacks: it raises the reason (a full disk, mostly) as well, and that is said in a line.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        if text.startswith("Exception while writing logger call to event log"):
+            return len(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class Launcher:
@@ -140,16 +159,18 @@ class Launcher:
         self.run_id = str(uuid4())
         loggers = {"loggers": {"console": {"config": {"log_level": self.level}}}}
         tags = {**own_process(), "traube/publishes": "yes"}
+        told = nullcontext() if self.level == "DEBUG" else redirect_stderr(WithoutUnwritten(sys.stderr))
         try:
-            result = self.definitions.resolve_job_def(name).execute_in_process(
-                run_config={**loggers, **(config or {})},
-                instance=self.instance,
-                asset_selection=selection,
-                tags=tags,
-                raise_on_error=False,
-                run_id=self.run_id,
-                **options,
-            )
+            with told:
+                result = self.definitions.resolve_job_def(name).execute_in_process(
+                    run_config={**loggers, **(config or {})},
+                    instance=self.instance,
+                    asset_selection=selection,
+                    tags=tags,
+                    raise_on_error=False,
+                    run_id=self.run_id,
+                    **options,
+                )
         except KeyboardInterrupt:  # before its first step, or after its last one
             self._cancel()
             raise

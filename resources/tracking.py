@@ -193,7 +193,10 @@ def connect(uri: str) -> tuple[Any, str]:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     from mlflow import MlflowClient
 
-    logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # a new store is no news
+    asked = os.environ.get("MLFLOW_LOGGING_LEVEL")
+    logging.getLogger("mlflow").setLevel(asked or "WARNING")  # a new store is no news
+    # it raises the database's errors, and prints them with a traceback beside that
+    logging.getLogger("mlflow.store.db.utils").setLevel(asked or "CRITICAL")
     artifacts = paths.home() / "mlartifacts"
     own = paths.home() / "mlflow.db"
     if uri == f"sqlite:///{own}" and own.parent.is_dir():  # any other database is its owner's

@@ -1,12 +1,13 @@
 """The graph at work: real runs on a real instance, from raw data to the leaderboard."""
 
 import csv
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 
 import dagster as dg
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 
 from assets.common import data_keys
 from cli import app
-from cli.launch import Launcher
+from cli.launch import Launcher, WithoutUnwritten
 from sensors.lost_runs import PID, STARTED, end_lost_runs, own_process
 from tests.platform.conftest import word_rows, write_task
 from traube.benchmark.plan import Plan, Request
@@ -349,3 +350,12 @@ def test_a_corpus_shows_the_dvc_hash_of_its_raw_file(launcher: Launcher, cards: 
     assert event is not None
     assert event.asset_materialization is not None
     assert event.asset_materialization.metadata["dvc/words.csv"].value == "0123abc"
+
+
+def test_events_that_dagster_cannot_store_are_not_shown() -> None:
+    """Their reason, mostly a full disk, is said in a line; whatever else is printed stays."""
+    stream = io.StringIO()
+    with redirect_stderr(WithoutUnwritten(stream)):
+        sys.stderr.write("Exception while writing logger call to event log: (sqlite3...)\nTraceback ...\n")
+        sys.stderr.write("something else\n")
+    assert stream.getvalue() == "something else\n"
