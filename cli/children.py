@@ -1,17 +1,19 @@
-"""Processes that end with the command that has started them: with its end or, where it was killed
-(`kill -9`), at its next start.
+"""The processes of `traube dev`, which end with it or, where it was killed (`kill -9`), at its next
+start.
 """
 
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+from filelock import FileLock, Timeout
 
+from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import read_json, write_json
 
@@ -21,23 +23,17 @@ SECONDS_TO_STOP = 1.0  # a run that is cut off is ended by the next start, and t
 class Children:
     """Processes by name, each in a session of its own, so that Ctrl-C reaches their parent alone and
     each one's children are stopped with it.
-
-    Parameters
-    ----------
-    record : a file that says which processes there are
     """
 
-    def __init__(self, record: Path) -> None:
-        self._record = record
+    def __init__(self) -> None:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *command: str) -> None:
         """Start one in the home, since dagster lets a .env of the folder it starts in overrule the
         environment: that of the project may name another home.
         """
-        home = self._record.parent
-        self._processes[name] = subprocess.Popen(command, cwd=home, start_new_session=True)  # noqa: S603
-        write_json(self._record, {str(p.pid): _began(p.pid) for p in self._processes.values()})
+        self._processes[name] = subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
+        write_json(_record(), {str(p.pid): _began(p.pid) for p in self._processes.values()})
 
     def check(self) -> None:
         """Raise an error if one has ended."""
@@ -53,18 +49,19 @@ class Children:
             time.sleep(0.1)
 
     def watch(self) -> None:
-        """Until Ctrl-C; then they are asked to end, each by itself. A run of Dagster's is not asked:
-        it is cut off.
+        """Until Ctrl-C; then they are asked to end, each by itself, but for the first, which serves
+        the others: it is ended last. A run of Dagster's is not asked: it is cut off.
         """
         try:
             while True:
                 self.check()
                 time.sleep(0.5)
         except KeyboardInterrupt:
-            for process in self._processes.values():
+            asked = list(self._processes.values())[1:]
+            for process in asked:
                 process.terminate()
             deadline = time.monotonic() + SECONDS_TO_STOP
-            for process in self._processes.values():
+            for process in asked:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(max(0.0, deadline - time.monotonic()))
             raise
@@ -75,15 +72,47 @@ class Children:
             _kill(process.pid)  # also one that has ended: dagster's code server's child may outlive it
         for process in self._processes.values():
             process.wait()
-        self._record.unlink(missing_ok=True)
+        _record().unlink(missing_ok=True)
 
 
-def end_leftovers(record: Path) -> None:
-    """End the processes of a command that was killed, which would go on without it."""
-    for pid, began in read_json(record).items():
+@contextmanager
+def alone() -> Iterator[None]:
+    """One `traube dev` in a home: the daemons of two would start each night twice. What one that was
+    killed has left is ended.
+    """
+    lock = FileLock(f"{_record()}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise TraubeError(
+            f"`traube dev` runs already for {paths.home()}; stop it, or set TRAUBE_HOME to another folder"
+        ) from None
+    try:
+        _end_leftovers()
+        yield
+    finally:
+        lock.release()
+
+
+def is_served() -> bool:
+    """Whether a `traube dev` runs in this home."""
+    try:
+        with FileLock(f"{_record()}.lock", timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def _record() -> Path:
+    """The file that says which processes there are."""
+    return paths.home() / "dev.json"
+
+
+def _end_leftovers() -> None:
+    for pid, began in read_json(_record()).items():
         if began and _began(int(pid)) == began:
             _kill(int(pid))
-    record.unlink(missing_ok=True)
+    _record().unlink(missing_ok=True)
 
 
 def _began(pid: int) -> float | None:

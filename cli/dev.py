@@ -6,15 +6,13 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
-from cli.children import Children, end_leftovers
+from cli.children import Children, alone
 from cli.printing import out
 from traube.foundation import paths, stopping
 from traube.foundation.errors import TraubeError
@@ -22,7 +20,6 @@ from traube.foundation.files import write_text
 
 HOST = "127.0.0.1"
 LOCATION = "definitions"  # the module that Dagster loads, by the name that it has in workspace.yaml
-RECORD = "dev.json"  # in the home: the processes of the servers
 
 app = typer.Typer()
 
@@ -82,7 +79,7 @@ def serve(port: int, mlflow_port: int) -> None:
     from cli.launch import prepare
 
     prepare()
-    with _alone():
+    with alone():
         _serve(port, mlflow_port)
 
 
@@ -91,10 +88,12 @@ def _serve(port: int, mlflow_port: int) -> None:
 
     from cli.launch import align
     from resources.tracking import connect, default_uri
+    from sensors.lost_runs import end_unstarted_runs
 
     connect(default_uri())
     with dg.DagsterInstance.get() as instance:
         align(instance)
+        end_unstarted_runs(instance)
     port = free_port(port, "Dagster")
     mlflow_port = free_port(mlflow_port, "MLflow", taken=port)
     os.environ |= {
@@ -108,7 +107,7 @@ def _serve(port: int, mlflow_port: int) -> None:
         "PYTHONPATH": os.pathsep.join(filter(None, (str(paths.PROJECT), os.environ.get("PYTHONPATH")))),
     }
     stopping.heed()  # a shell that starts this in the background has it ignore Ctrl-C
-    children = Children(paths.home() / RECORD)
+    children = Children()
     stopping.at_the_end(children.kill)
     with TemporaryDirectory(prefix="traube-") as folder:  # its owner's alone, and so is the socket in it
         try:
@@ -117,27 +116,6 @@ def _serve(port: int, mlflow_port: int) -> None:
             children.watch()
         finally:
             children.kill()
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    """One `traube dev` in a home: the daemons of two would start each night twice. What one that was
-    killed has left is ended.
-    """
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(paths.home() / f"{RECORD}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise TraubeError(
-            f"`traube dev` runs already for {paths.home()}; stop it, or set TRAUBE_HOME to another folder"
-        ) from None
-    try:
-        end_leftovers(paths.home() / RECORD)
-        yield
-    finally:
-        lock.release()
 
 
 def _start_all(children: Children, folder: Path, port: int, mlflow_port: int) -> None:

@@ -14,10 +14,11 @@ from dagster._core.instance.ref import InstanceRef
 
 from assets.common import MODELS, OF_TASKS, data_keys, model_keys
 from assets.registry import registry
+from cli.children import is_served
 from cli.printing import counted
 from definitions import build_defs
 from resources.databases import make_dagster
-from sensors.lost_runs import end_lost_runs, own_process
+from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, wanted_models
 from traube.engine.progress import Progress
@@ -54,7 +55,7 @@ def align(instance: dg.DagsterInstance) -> list[str]:
     """
     assert MODELS.name is not None
     instance.add_dynamic_partitions(MODELS.name, list(wanted_models(load_params())))
-    return end_lost_runs(instance)
+    return [*end_lost_runs(instance), *([] if is_served() else end_unstarted_runs(instance))]
 
 
 def _instance() -> dg.DagsterInstance:

@@ -94,11 +94,15 @@ class RegistryResource(dg.ConfigurableResource):
         source = client.get_logged_model(info.model_id).artifact_location
         with suppress(MlflowException):  # it is there already
             client.create_registered_model(name)
-        made = client.create_model_version(name, source, run.info.run_id, model_id=info.model_id)
-        version = str(made.version)
         tags = {**identity, "weights": served.fingerprint, "key": key, "score": f"{candidate.mean:.6f}"}
-        self.tag(candidate.task, version, tags)
-        return version
+        made = client.create_model_version(
+            name,
+            source,
+            run.info.run_id,
+            tags={f"traube.{tag}": value for tag, value in tags.items()},  # at once: it is found again by its key
+            model_id=info.model_id,
+        )
+        return str(made.version)
 
     def explain(self, task: str, version: str, verdict: "Verdict") -> None:
         """Write down on a version what was decided of it, and why."""

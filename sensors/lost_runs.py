@@ -38,6 +38,17 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     return lost
 
 
+def end_unstarted_runs(instance: dg.DagsterInstance) -> list[str]:
+    """Fail the runs that a daemon was about to start in a process, where there is no daemon any more.
+    Returns their ids.
+    """
+    starting = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
+    runs = [run for run in instance.get_runs(dg.RunsFilter(statuses=starting)) if process_of(instance, run) is None]
+    for run in runs:
+        instance.report_run_failed(run, GONE)
+    return [run.run_id for run in runs]
+
+
 def process_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
     """The run's process id, and a time by which that process had started; None where it is not
     known yet.

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from assets.common import data_keys
 from cli import app
-from cli.launch import Launcher, WithoutUnwritten
+from cli.children import alone
+from cli.launch import Launcher, WithoutUnwritten, align
 from sensors.lost_runs import PID, STARTED, end_lost_runs, own_process
 from tests.platform.conftest import word_rows, write_task
 from traube.benchmark.plan import Plan, Request
@@ -255,6 +256,14 @@ def test_a_run_that_was_made_and_never_started_is_ended_too(launcher: Launcher) 
     lost = launcher.instance.create_run_for_job(job, tags=gone)
     launcher.instance.create_run_for_job(job, tags=own_process())
     assert end_lost_runs(launcher.instance) == [lost.run_id]
+
+
+def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(launcher: Launcher) -> None:
+    job = launcher.definitions.resolve_job_def("publish")
+    run = launcher.instance.create_run_for_job(job)
+    with alone():  # as `traube dev`
+        assert run.run_id not in align(launcher.instance)
+    assert align(launcher.instance) == [run.run_id]
 
 
 def test_every_cell_says_where_it_comes_from(launcher: Launcher, request_for: Asked, store: Store) -> None:
