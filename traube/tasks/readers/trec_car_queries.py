@@ -58,7 +58,9 @@ class CarA(CarB):
         return [*super().files(), *(path for path in (train, first_of(CAR_B)) if path.is_file())]
 
     def read(self) -> pd.DataFrame:
-        """Three passages of each training article, as QS3M takes them."""
+        """Three passages of each training article, as QS3M takes them; a tenth of the articles
+        validates.
+        """
         path, *others = self.files()
         tested = records(articles(path), self.level, path)
         train = [other for other in others if other != first_of(CAR_B)]
@@ -70,7 +72,10 @@ class CarA(CarB):
             (triple for page in articles(train[0]) if (triple := _triple(page, self.level, held_out))),
             key=lambda page: text_id(page[0].page),  # as good as random, and the same for both levels
         )
-        return pd.concat([tested, records(chosen, self.level, train[0], "train")], ignore_index=True)
+        tenth = len(chosen) // 10
+        validated = records(chosen[:tenth], self.level, train[0], "validation")
+        trained = records(chosen[tenth:], self.level, train[0], "train")
+        return pd.concat([tested, validated, trained], ignore_index=True)
 
 
 class Test200(CarB):
