@@ -47,6 +47,22 @@ class Passage:
         return self.identifier or self.text
 
 
+@dataclass(frozen=True)
+class Page:
+    """A document.
+
+    Attributes
+    ----------
+    name : of its split; no two pages share it
+    title : its query
+    passages : in their order
+    """
+
+    name: str
+    title: str
+    passages: list[Passage]
+
+
 def path_of(passage: Passage, level: Level) -> tuple[str, ...]:
     """The section that a passage belongs to, from the top down."""
     return passage.sections[:1] if level == "flat" else passage.sections
@@ -62,20 +78,20 @@ def label_of(passage: Passage, level: Level) -> str:
     return SEPARATOR.join(heading.replace("%", "%25").replace(SEPARATOR, "%2F") for heading in path)
 
 
-def grouped(page: Iterable[Passage]) -> list[Passage]:
-    """The passages of a page that are to be grouped: those in a section, without blank ones, each
-    once. What stands in two sections counts in the first.
+def grouped(passages: Iterable[Passage]) -> list[Passage]:
+    """Those of a page's passages that are to be grouped: what stands in a section, without blank
+    ones, each once. What stands in two sections counts in the first.
     """
     found: dict[str, Passage] = {}
-    for passage in page:
+    for passage in passages:
         if passage.sections and passage.text.strip():
             found.setdefault(passage.same, passage)
     return list(found.values())
 
 
-def lead(page: Iterable[Passage]) -> str:
+def lead(passages: Iterable[Passage]) -> str:
     """The text before the first section; empty if there is none."""
-    return "\n".join(p.text.strip() for p in page if not p.sections and p.text.strip())
+    return "\n".join(p.text.strip() for p in passages if not p.sections and p.text.strip())
 
 
 def clusterable(passages: Iterable[Passage], level: Level) -> bool:
@@ -83,12 +99,11 @@ def clusterable(passages: Iterable[Passage], level: Level) -> bool:
     return len({label_of(p, level) for p in passages}) >= 2
 
 
-def records(pages: Iterable[list[Passage]], level: Level, where: Path, part: Part = "test") -> pd.DataFrame:
+def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test") -> pd.DataFrame:
     """The clustering problems of some pages; pages that are none are left out.
 
     Parameters
     ----------
-    pages : the passages of each page
     where : the file or folder they are from, for errors
 
     Returns
@@ -101,23 +116,23 @@ def records(pages: Iterable[list[Passage]], level: Level, where: Path, part: Par
         If a page has no title: it is the query, which must not be empty.
     """
     rows = [row for page in pages for row in _rows(page, level, where)]
-    found = pd.DataFrame(rows, columns=["page", "lead", "label", "text"], dtype="str")
-    titles = found.assign(split_set="default", query=found["page"])
+    found = pd.DataFrame(rows, columns=["page", "query", "lead", "label", "text"], dtype="str")
     described = found["lead"] != ""
-    leads = found.assign(split_set="description", query=found["lead"].where(described, found["page"]))
+    titles = found.assign(split_set="default")
+    leads = found.assign(split_set="description", query=found["lead"].where(described, found["query"]))
     tables = [titles, leads] if described.any() else [titles]
     return pd.concat(tables, ignore_index=True).assign(part=part)[list(COLUMNS)]
 
 
-def _rows(page: list[Passage], level: Level, where: Path) -> Iterator[tuple[str, str, str, str]]:
-    passages = grouped(page)
+def _rows(page: Page, level: Level, where: Path) -> Iterator[tuple[str, str, str, str, str]]:
+    passages = grouped(page.passages)
     if not clusterable(passages, level):
         return
-    if not page[0].page.strip():
+    if not page.title.strip():
         raise TraubeError(f"{where}: a page has no title, which is its query; it begins {passages[0].text[:60]!r}")
-    before = lead(page)
+    before = lead(page.passages)
     for passage in passages:
-        yield passage.page, before, label_of(passage, level), passage.text
+        yield page.name, page.title, before, label_of(passage, level), passage.text
 
 
 def draw(indexed: pd.DataFrame, level: Level) -> pd.DataFrame:

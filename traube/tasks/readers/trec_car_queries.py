@@ -6,14 +6,14 @@ on; CAR-B is benchmarkY1-train, of which QS3M trains nothing; `car_test200_*` is
 with COB's parts (`trec_car`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from pathlib import Path
 
 import pandas as pd
 
 from traube.tasks.readers.trec_car import SITE, articles, first_of, parts_of_test200
-from traube.tasks.sections import LEVELS, Level, Passage, draw, grouped, path_of, records
+from traube.tasks.sections import LEVELS, Level, Page, Passage, draw, grouped, path_of, records
 from traube.tasks.source import Source
 from traube.tasks.splitting import generator, shuffled
 from traube.tasks.task import Declared, TaskCard, text_id
@@ -39,7 +39,7 @@ class CarB(Source):
 
     def read(self) -> pd.DataFrame:
         path = self.files()[0]
-        return records(articles(path), self.level, path)
+        return records(_pages(articles(path)), self.level, path)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         return draw(records, self.level)
@@ -62,7 +62,7 @@ class CarA(CarB):
         validates.
         """
         path, *others = self.files()
-        tested = records(articles(path), self.level, path)
+        tested = records(_pages(articles(path)), self.level, path)
         train = [other for other in others if other != first_of(CAR_B)]
         if not train:
             return tested
@@ -73,8 +73,8 @@ class CarA(CarB):
             key=lambda page: text_id(page[0].page),  # as good as random, and the same for both levels
         )
         tenth = len(chosen) // 10
-        validated = records(chosen[:tenth], self.level, train[0], "validation")
-        trained = records(chosen[tenth:], self.level, train[0], "train")
+        validated = records(_pages(chosen[:tenth]), self.level, train[0], "validation")
+        trained = records(_pages(chosen[tenth:]), self.level, train[0], "train")
         return pd.concat([tested, validated, trained], ignore_index=True)
 
 
@@ -89,6 +89,10 @@ class Test200(CarB):
     def read(self) -> pd.DataFrame:
         found = super().read()
         return found.assign(part=parts_of_test200(found["page"]))
+
+
+def _pages(found: Iterable[list[Passage]]) -> Iterator[Page]:
+    return (Page(passages[0].page, passages[0].page, passages) for passages in found if passages)
 
 
 def _titles(path: Path) -> Iterator[str]:
