@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.tasks import card_errors, get_source, load_task
+from traube.tasks.readers.markdown import page_of
 from traube.tasks.task import Split, Task
 
 Wiki = Callable[..., Task]
@@ -161,6 +165,23 @@ def test_a_changed_or_renamed_page_is_another_version(wiki: Wiki, cards: Path) -
     (cards / "wiki" / "luna.md").write_text(f"{MOON}\nMore.\n")
     versions.append(get_source("mine").raw_version())
     assert len({*versions}) == 3 and get_source("mine").raw_version() == versions[2]
+
+
+@given(st.text(alphabet="#ab `>-*|\n\t=[](!<&%/\\", max_size=60))
+def test_whatever_is_in_a_page_is_read(text: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "page.md"
+        path.write_text(text, encoding="utf-8")
+        page = page_of(path, "page.md")
+    assert page.title.strip()
+    for passage in page.passages:
+        assert passage.text and passage.text == " ".join(passage.text.split())
+        assert all(passage.sections)
+
+
+@pytest.mark.parametrize("text", ["> " * 5_000 + "a", "- " * 5_000 + "a", "[" * 20_000, "*a " * 20_000, "#" * 50_000])
+def test_what_is_nested_deep_is_read_too(text: str, wiki: Wiki) -> None:
+    assert "moon.md" in {split.split for split in wiki({"moon.md": MOON, "deep.md": text}).test_splits()}
 
 
 @pytest.mark.parametrize(
