@@ -70,7 +70,7 @@ class CarA(CarB):
         chosen = nsmallest(
             TRAINING_ARTICLES,
             (triple for page in articles(train[0]) if (triple := _triple(page, self.level, held_out))),
-            key=lambda page: text_id(page[0].page),  # as good as random, and the same for both levels
+            key=lambda page: text_id(page[0].page),  # as good as random
         )
         tenth = len(chosen) // 10
         validated = records(_pages(chosen[:tenth]), self.level, train[0], "validation")
