@@ -1,5 +1,6 @@
 """A folder of Markdown files as a task: each page is a query with passages, grouped by section."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -189,12 +190,21 @@ def test_what_is_nested_deep_is_read_too(text: str, wiki: Wiki) -> None:
     [
         ({"a.md": "## A\n\nonly one\n"}, r"wiki: none of its 1 pages has passages in two sections$"),
         ({"a.md": MOON, "b.md": b"## A\n\nCaf\xe9\n"}, r"b\.md:3: byte 0xe9 is not UTF-8; save the file as UTF-8$"),
+        ({"a.md": MOON, "b.md": " " * (8 * 2**20 + 1)}, r"b\.md: 8 MiB is more than the 8 MiB that are read of such"),
         ({" .md": MOON}, r"wiki: a page has no title, which is its query; it begins 'It has seas\.'$"),
     ],
 )
 def test_pages_that_cannot_be_used(pages: dict[str, str | bytes], message: str, wiki: Wiki) -> None:
     with pytest.raises(TraubeError, match=message):
         wiki(pages)
+
+
+def test_what_is_no_plain_file_is_no_page(wiki: Wiki, cards: Path) -> None:
+    """A pipe would be waited for; a link to the folder above would be followed for ever."""
+    (cards / "wiki" / "folder.md").mkdir(parents=True)
+    os.mkfifo(cards / "wiki" / "pipe.md")
+    (cards / "wiki" / "folder.md" / "up").symlink_to("..")
+    assert split_of(wiki({"moon.md": MOON})).split == "moon.md"
 
 
 def test_a_folder_that_is_not_there(cards: Path) -> None:

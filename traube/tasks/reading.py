@@ -42,9 +42,9 @@ def read_text(path: Path) -> str:
     return text
 
 
-def read_any_text(path: Path) -> str:
-    """As `read_text`, of a file that may be empty."""
-    data = read_bytes(path)
+def read_any_text(path: Path, most: int | None = None) -> str:
+    """As `read_text`, of a file that may be empty, of at most `most` bytes."""
+    data = read_bytes(path, most)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -35,6 +35,7 @@ from traube.tasks.task import Part, TaskCard
 if TYPE_CHECKING:  # importing it takes longer than listing all tasks
     from markdown_it.token import Token
 
+LARGEST = 8 * 2**20  # bytes of a page: Markdown is read at a second for 50 to 500 KiB
 SUFFIXES = (".md", ".markdown")
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(---|\.\.\.)[ \t]*(\n|\Z)", re.S)
 TITLE = re.compile(r"^title:[ \t]*(['\"]?)(.+?)\1[ \t]*$", re.M)
@@ -129,11 +130,11 @@ def page_of(path: Path, name: str) -> Page:
     Raises
     ------
     TraubeError
-        If it cannot be read or is not UTF-8.
+        If it cannot be read, is too large or is not UTF-8.
     """
     from markdown_it import MarkdownIt
 
-    text = read_any_text(path).replace("\r\n", "\n")
+    text = read_any_text(path, LARGEST).replace("\r\n", "\n")
     front = FRONT_MATTER.match(text)
     tokens = MarkdownIt("commonmark").enable("table").parse(text[front.end() :] if front else text)
     blocks = list(_blocks(tokens))
