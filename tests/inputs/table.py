@@ -80,6 +80,12 @@ TASK_CARDS: dict[str, tuple[str, str]] = {
     "a data set that is no id": ("dataset: nothing\n", "line 1: dataset: String should match"),
     "a data set that leads elsewhere": ("dataset: ../../etc\n", "line 1: dataset: String should match"),
     "a revision that is a branch": ("dataset: a/b\nrevision: main\n", "line 2: revision: String should match"),
+    "pages of nobody": ("markdown: ~nosuchuser/x\n", "line 1: markdown: .*no path"),
+    "pages with a NUL": ('markdown: "a\\0b"\n', "line 1: markdown: .*no path"),
+    "pages of 5,000 characters": (f"markdown: {LONG}\n", "line 1: markdown: .*is too long for a path"),
+    "pages without a folder": ("markdown:\n", "line 1: markdown: "),
+    "no page to score": ("markdown: a\ntrain: 1\n", "line 2: train: .* less than 1"),
+    "sections of no kind": ("markdown: a\nsections: deep\n", "line 2: sections: Input should be 'flat' or 'hier'"),
     "docstrings of no kind": ("pydocs: both\n", "line 1: pydocs: Input should be 's2s' or 'p2p'"),
     "docstrings of no size": ("pydocs: s2s\nsize: huge\n", "line 2: size: Input should be 'small' or 'full'"),
 }

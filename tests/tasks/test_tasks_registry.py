@@ -13,12 +13,12 @@ CARD = "file: a.csv\ntext: body\n"
 def test_traubes_own_tasks(cards: Path) -> None:
     found = sources()
     assert {"pydocs_s2s", "pydocs_p2p", "pydocs_s2s_full", "pydocs_p2p_full", "tenkgnad_p2p", "tweet"} <= set(found)
-    assert {s.card.family for s in found.values()} == {"pydocs", "german", "shorttext", "cob"}
+    assert {s.card.family for s in found.values()} == {"pydocs", "german", "shorttext", "cob", "qs3m"}
     assert [name for name, s in found.items() if s.offline] == [n for n in found if n.startswith("pydocs")]
     for name, source in found.items():
         assert source.name == name
         assert source.card.licence and source.card.source and source.card.description and source.card.language
-        assert source.card.declared.splits
+        assert source.card.declared.splits or source.card.declared.rows
 
 
 def test_an_unknown_name_gives_the_near_ones(cards: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_broken_card_does_not_take_the_others_down(cards: Path) -> None:
     for name, message in {
         "bad": r"bad.yaml: line 2: txt: unknown key 'txt'",
         "worse": r"worse.yml: line 2: not valid YAML",
-        "neither": r"neither.yaml: line 1: expected one of the keys `dataset`, `file`, `pydocs`, `rows`",
+        "neither": r"neither.yaml: line 1: expected one of the keys `dataset`, `file`, `markdown`, `pydocs`, `rows`",
     }.items():
         with pytest.raises(TraubeError, match=message):
             get_source(name)

@@ -19,6 +19,7 @@ from traube.models import load_model
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 from traube.training import Entry, Trainer
+from traube.training.clusterings import part_as_test
 from traube.training.loop import last_whole
 from traube.training.trainers.cob import Cob
 from traube.training.trainers.triplet import Triplet
@@ -183,6 +184,17 @@ def test_a_step_that_was_half_saved_is_passed_over(tmp_path: Path) -> None:
             (folder / "trainer_state.json").write_text(state)
     assert last_whole(tmp_path) == str(tmp_path / "checkpoint-2")
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint-2"]
+
+
+def test_what_other_split_sets_train_on_is_not_seen() -> None:
+    """In another split set the folds change places: its training texts are those that are scored."""
+    task = words_task()
+    swapped = {"test": "train", "train": "test", "validation": "validation"}
+    other = task.splits.assign(split_set="fold_2", part=task.splits["part"].map(swapped))
+    both = Task(task.card, task.corpus, pd.concat([task.splits, other], ignore_index=True))
+    assert Cob().texts(both, ()) == Cob().texts(task, ())
+    for part in ("train", "validation"):
+        pd.testing.assert_frame_equal(part_as_test(both, part).corpus, part_as_test(task, part).corpus)
 
 
 def test_another_recipe_has_another_name() -> None:

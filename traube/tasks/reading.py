@@ -36,16 +36,21 @@ def read_text(path: Path) -> str:
     TraubeError
         If the file is empty, is damaged, is not UTF-8, or is too large.
     """
-    data = read_bytes(path)
+    text = read_any_text(path)
+    if not text.strip():
+        raise TraubeError(f"{path}: the file is empty")
+    return text
+
+
+def read_any_text(path: Path, most: int | None = None) -> str:
+    """As `read_text`, of a file that may be empty, of at most `most` bytes."""
+    data = read_bytes(path, most)
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         byte = f"byte 0x{data[error.start]:02x}"
         raise TraubeError(f"{path}:{line}: {byte} is not UTF-8; save the file as UTF-8") from None
-    if not text.strip():
-        raise TraubeError(f"{path}: the file is empty")
-    return text
 
 
 def lines(path: Path) -> list[str]:

@@ -67,7 +67,7 @@ class ClusteringTrainer(Trainer[C]):
         """
         if extra:
             raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
-        seen = task.splits[task.splits["part"].isin(self.parts(task))]
+        seen = task.splits[task.splits["part"].isin(self.parts(task)) & (task.splits["split_set"] == "default")]
         for part in self.parts(task):
             if not (seen["part"] == part).any():
                 raise TraubeError(f"{task.name}: there are no {part} splits, which {self.name} needs")
@@ -157,8 +157,10 @@ class SplitExamples(Examples):
 
 
 def part_as_test(task: Task, part: str) -> Task:
-    """The task with a part in place of its test part, and the texts of that part only."""
-    splits = task.splits[task.splits["part"] == part]
+    """The task with a part in place of its test part, and the texts of that part only; of the
+    split set `default`, whose test part the others may train on.
+    """
+    splits = task.splits[(task.splits["part"] == part) & (task.splits["split_set"] == "default")]
     corpus = task.corpus[task.corpus["text_id"].isin(splits["text_id"])].reset_index(drop=True)
     return replace(task, corpus=corpus, splits=splits.assign(part="test").reset_index(drop=True))
 

@@ -11,7 +11,6 @@ their hierarchical qrels.
 import gzip
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -23,6 +22,7 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.inputs import opened
 from traube.foundation.paths import raw
 from traube.tasks.reading import lines, plain_or_gzipped
+from traube.tasks.sections import Passage
 from traube.tasks.source import Source
 from traube.tasks.splitting import generator, shuffled
 from traube.tasks.task import Declared, Part, TaskCard, make_split
@@ -42,20 +42,6 @@ LARGEST = 64 * 2**30  # bytes; read article by article
 LIST, BREAK = b"\x9f", b"\xff"  # CBOR's open-ended list, and its end
 
 
-@dataclass(frozen=True)
-class Passage:
-    """A paragraph of an article.
-
-    Attributes
-    ----------
-    sections : headings from the top section down; empty before the first
-    """
-
-    page: str
-    sections: tuple[str, ...]
-    text: str
-
-
 class TrecCar(Source):
     """Benchmark Y1 of TREC CAR as COB uses it: articles of train.v2.0 with 30, 35 or 40 passages to
     train on, 25 of benchmarkY1-train to validate, benchmarkY1-test to score.
@@ -70,12 +56,14 @@ class TrecCar(Source):
         self.level = level
 
     def files(self) -> list[Path]:
-        test = _first(("benchmarkY1-test", "test.pages.cbor"), ("benchmarkY1-test", "test.pages.cbor-paragraphs.cbor"))
+        test = first_of(
+            ("benchmarkY1-test", "test.pages.cbor"), ("benchmarkY1-test", "test.pages.cbor-paragraphs.cbor")
+        )
         return [test, *(path for path in self._optional().values() if path.is_file())]
 
     def _optional(self) -> dict[Part, Path]:
-        train = _first(("train", "base.train.cbor"), ("train", "train.pages.cbor"))
-        return {"train": train, "validation": _first(("benchmarkY1-train", "train.pages.cbor"))}
+        train = first_of(("train", "base.train.cbor"), ("train", "train.pages.cbor"))
+        return {"train": train, "validation": first_of(("benchmarkY1-train", "train.pages.cbor"))}
 
     def read(self) -> pd.DataFrame:
         tables = [passages(self.files()[0]).assign(part="test")]
@@ -105,16 +93,21 @@ class Test200(TrecCar):
     """
 
     def files(self) -> list[Path]:
-        return [_first(("test200", "train.test200.cbor"))]
+        return [first_of(("test200", "train.test200.cbor"))]
 
     def read(self) -> pd.DataFrame:
         records = _clusterable(passages(self.files()[0]), self.level)
-        pages = records["page"].unique()
-        parts: dict[str, str] = {}
-        order = [pages[i] for i in shuffled(len(pages), generator("test200"))]
-        for part, share in TEST200_SHARES.items():
-            parts |= dict.fromkeys(order[len(parts) : len(parts) + round(share * len(pages))], part)
-        return records.assign(part=records["page"].map(parts).fillna("test"))
+        return records.assign(part=parts_of_test200(records["page"]))
+
+
+def parts_of_test200(pages: pd.Series) -> pd.Series:
+    """The part of each passage, from the names of their articles."""
+    names = pages.unique()
+    parts: dict[str, str] = {}
+    order = [names[i] for i in shuffled(len(names), generator("test200"))]
+    for part, share in TEST200_SHARES.items():
+        parts |= dict.fromkeys(order[len(parts) : len(parts) + round(share * len(names))], part)
+    return pages.map(parts).fillna("test")
 
 
 def passages(path: Path) -> pd.DataFrame:
@@ -130,13 +123,25 @@ def passages(path: Path) -> pd.DataFrame:
     TraubeError
         If the file is damaged or holds something else.
     """
+    rows = [(p.page, *_labels(p.sections), p.text) for article in articles(path) for p in article if p.text.strip()]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def articles(path: Path) -> Iterator[list[Passage]]:
+    """The passages of each article, of the same files as `passages`. Of a file of articles one is
+    held at a time.
+
+    Raises
+    ------
+    TraubeError
+        If the file is damaged or holds something else.
+    """
     name = path.name.removesuffix(".gz")
     if name.endswith("paragraphs.cbor") or name.endswith(".paragraphs"):
-        all_passages = _judged(path)
-    else:
-        all_passages = [passage for page in _objects(path) for passage in _passages(page, path)]
-    rows = [(p.page, *_labels(p.sections), p.text) for p in all_passages if p.text.strip()]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        yield from _judged(path)
+        return
+    for page in _objects(path):
+        yield list(_passages(page, path))
 
 
 def _labels(sections: tuple[str, ...]) -> tuple[str, str]:
@@ -164,7 +169,7 @@ def qrels(path: Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["page", "coarse", "fine", "paragraph", "sections"])
 
 
-def _judged(path: Path) -> list[Passage]:
+def _judged(path: Path) -> list[list[Passage]]:
     texts = {}
     for paragraph in _objects(path):
         identifier, text = _paragraph(paragraph, path)
@@ -177,7 +182,11 @@ def _judged(path: Path) -> list[Passage]:
     absent = ~judged["paragraph"].isin(list(texts))
     if absent.any():
         raise TraubeError(f"{beside}:{int(absent.argmax()) + 1}: its paragraph is not in {path.name}")
-    return [Passage(row.page, row.sections, texts[row.paragraph]) for row in judged.itertuples(index=False)]
+    pages: dict[str, list[Passage]] = {}
+    for row in judged.itertuples(index=False):
+        passage = Passage(row.page, row.sections, texts[row.paragraph], row.paragraph)
+        pages.setdefault(row.page, []).append(passage)
+    return list(pages.values())
 
 
 def _objects(path: Path) -> Iterator[Any]:
@@ -216,7 +225,8 @@ def _of_body(page: str, sections: tuple[str, ...], body: list[Any], path: Path) 
         if part[0] == SECTION:
             yield from _of_body(page, (*sections, str(part[1])), part[3], path)
         elif part[0] in (PARAGRAPH, ITEM):
-            yield Passage(page, sections, _paragraph(part[-1], path)[1])
+            identifier, text = _paragraph(part[-1], path)
+            yield Passage(page, sections, text, identifier)
 
 
 def _paragraph(paragraph: Any, path: Path) -> tuple[str, str]:
@@ -241,7 +251,8 @@ def _clusterable(records: pd.DataFrame, level: Level) -> pd.DataFrame:
     return records[records.groupby("page")[level].transform("nunique") >= 2].reset_index(drop=True)
 
 
-def _first(*places: tuple[str, str]) -> Path:
+def first_of(*places: tuple[str, str]) -> Path:
+    """The first file (folder, name) of TREC CAR that is there, plain or gzipped; else the first."""
     return _there(*(raw() / "trec_car" / folder / name for folder, name in places))
 
 

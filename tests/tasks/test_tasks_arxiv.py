@@ -1,0 +1,93 @@
+"""Abstracts of arXiv: a subject is a query, its subtopics are to be found."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from traube.foundation.errors import TraubeError, Unavailable
+from traube.tasks import load_task
+
+RealRaw = Callable[[str], Path]
+Row = dict[str, object]
+
+
+def rows(subject: str, **subtopics: int) -> list[Row]:
+    return [
+        {"subject": subject, "subtopic": name, "abstract": f" {subject}.{name} number {i}. "}
+        for name, count in subtopics.items()
+        for i in range(count)
+    ]
+
+
+@pytest.fixture
+def write(raw_folder: Path) -> Callable[[list[Row]], None]:
+    path = raw_folder / "arxiv" / "arxiv_qs3m_like_7x500.jsonl"
+    path.parent.mkdir()
+
+    def rows_written(found: list[Row]) -> None:
+        path.write_text("".join(json.dumps(row) + "\n" for row in found))
+
+    return rows_written
+
+
+def test_what_one_fold_trains_the_other_scores(write: Callable[[list[Row]], None]) -> None:
+    write([*rows("stat", ML=20, ME=10), *rows("nlin", CD=8, PS=8)])
+    task = load_task("arxiv_subjects").validate()
+    texts = task.splits.groupby(["split_set", "part"])["text_id"].apply(set)
+    for split_set, other in (("default", "fold_2"), ("fold_2", "default")):
+        assert texts[split_set, "train"] | texts[split_set, "validation"] == texts[other, "test"]
+        assert not texts[split_set, "test"] & texts[other, "test"]
+        splits = {split.split: split for split in task.test_splits(split_set)}
+        assert {name: pd.Series(s.labels).value_counts().to_dict() for name, s in splits.items()} == {
+            "stat": {"ML": 10, "ME": 5},
+            "nlin": {"CD": 4, "PS": 4},
+        }
+        queries = [split.query for split in splits.values() if split.query is not None]
+        assert [task.texts[query] for query in queries] == ["Statistics", "Nonlinear Systems"]
+
+
+def test_an_abstract_that_occurs_again_is_left_out(write: Callable[[list[Row]], None]) -> None:
+    """It would be trained on in one fold and scored in the other."""
+    again: list[Row] = [{"subject": "nlin", "subtopic": "CD", "abstract": "stat.ML number 0."}]
+    write([*rows("stat", ML=4, ME=4), *rows("nlin", CD=4, PS=4), *again])
+    splits = load_task("arxiv_subjects").splits
+    assert splits.groupby("split_set").size().to_dict() == {"default": 16, "fold_2": 16}
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (rows("math", AG=4), r"jsonl:1: unknown subject 'math'"),
+        ([*rows("stat", ML=2), {"subject": "stat", "subtopic": "ML", "abstract": " "}], r"jsonl:3: abstract is empty"),
+        ([{"subject": "stat", "subtopic": "ML"}], r"jsonl: there is no column 'abstract'; expected subject, subtopic"),
+        (rows("stat", ML=4, OT=1), r"jsonl: subject 'stat': there is one abstract only of subtopic 'OT'"),
+        (rows("stat", ML=4), r"split 'stat' \(subtopic\): there is only one class"),
+    ],
+)
+def test_what_cannot_be_used_is_named(found: list[Row], message: str, write: Callable[[list[Row]], None]) -> None:
+    write(found)
+    with pytest.raises(TraubeError, match=message):
+        load_task("arxiv_subjects").validate()
+
+
+def test_without_the_file(raw_folder: Path) -> None:
+    with pytest.raises(Unavailable, match=r"arxiv_qs3m_like_7x500.jsonl is not there; get it from https"):
+        load_task("arxiv_subjects")
+
+
+@pytest.mark.parametrize(
+    ("name", "abstracts", "first"), [("arxiv_subjects", 3499, 1750), ("arxiv_subjects_full", 23_529, 11_766)]
+)
+def test_the_real_abstracts(name: str, abstracts: int, first: int, real_raw: RealRaw) -> None:
+    """The rebuilt sample has 3,500 abstracts and the pool 23,534; one and five occur again."""
+    real_raw("arxiv")
+    task = load_task(name).validate()
+    test = task.splits[task.splits["part"] == "test"]
+    assert test["text_id"].nunique() == abstracts == len(task.corpus) - 7  # and seven queries
+    assert len(test[test["split_set"] == "default"]) == first
+    subtopics = test.groupby(["split_set", "split"])["label"].nunique()
+    counts = {"astro-ph": 6, "cond-mat": 9, "eess": 4, "nlin": 5, "q-bio": 10, "q-fin": 9, "stat": 5}
+    assert subtopics["default"].to_dict() == subtopics["fold_2"].to_dict() == counts

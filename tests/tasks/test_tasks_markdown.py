@@ -1,0 +1,235 @@
+"""A folder of Markdown files as a task: each page is a query with passages, grouped by section."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traube.foundation.errors import TraubeError, Unavailable
+from traube.tasks import card_errors, get_source, load_task
+from traube.tasks.readers.markdown import page_of
+from traube.tasks.task import Split, Task
+
+Wiki = Callable[..., Task]
+
+SUN = """\
+# The Sun
+
+A star, and *near* us.
+
+## Core
+
+It is [hot](https://example.org "very").
+Very hot.
+
+### Fusion
+
+- Hydrogen becomes helium.
+- Light **escapes**.
+
+```python
+print("no passage")
+```
+
+## Sunlight
+
+> It is bright.
+
+| no | passage |
+|----|---------|
+| 1  | 2       |
+
+It is ![warm](warm.png), `8` minutes old.
+"""
+
+MOON = """\
+## Near side
+
+It has seas.
+
+## Far side
+
+It has craters.
+"""
+
+
+@pytest.fixture
+def wiki(cards: Path) -> Wiki:
+    """Writes pages and a card, and loads the task."""
+
+    def load(pages: dict[str, str | bytes], card: str = "") -> Task:
+        for name, text in pages.items():
+            path = cards / "wiki" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode() if isinstance(text, str) else text)
+        (cards / "mine.yaml").write_text(f"markdown: wiki/\n{card}\n")
+        return load_task("mine").validate()
+
+    return load
+
+
+def split_of(task: Task, split_set: str = "default") -> Split:
+    (split,) = task.test_splits(split_set)
+    return split
+
+
+def query(task: Task, split_set: str = "default") -> str:
+    position = split_of(task, split_set).query
+    assert position is not None
+    return task.texts[position]
+
+
+def labelled(task: Task) -> dict[str, str]:
+    split = split_of(task)
+    assert split.labels is not None
+    return {task.texts[row]: label for row, label in zip(split.rows, split.labels, strict=True)}
+
+
+def test_headings_are_sections_and_paragraphs_passages(wiki: Wiki) -> None:
+    task = wiki({"sun.md": SUN}, "sections: hier")
+    assert labelled(task) == {
+        "It is hot. Very hot.": "Core",
+        "Hydrogen becomes helium. Light escapes.": "Core/Fusion",
+        "It is bright.": "Sunlight",
+        "It is warm, 8 minutes old.": "Sunlight",
+    }
+    assert (query(task), query(task, "description")) == ("The Sun", "A star, and near us.")
+    assert set(labelled(wiki({"sun.md": SUN})).values()) == {"Core", "Sunlight"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "title"),
+    [
+        ("moon.md", f"# The Moon\n\n{MOON}", "The Moon"),
+        ("moon.md", f"---\ntags: [a]\ntitle: 'Our Moon'\n---\n# The Moon\n{MOON}", "Our Moon"),
+        ("deep/The%20Moon_of_Earth.markdown", MOON, "The Moon of Earth"),
+        ("moon.md", MOON.replace("## ", "# "), "moon"),  # several headings of level one are sections
+        ("moon.md", f"# \n{MOON}", "moon"),
+        ("moon.md", f"\ufeff# The Moon\r\n{MOON}", "The Moon"),
+    ],
+)
+def test_the_title_is_the_query(name: str, text: str, title: str, wiki: Wiki) -> None:
+    task = wiki({name: text})
+    assert query(task) == title
+    assert split_of(task).split == name
+    assert labelled(task) == {"It has seas.": "Near side", "It has craters.": "Far side"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("one section.md", "# One\n\n## A\n\nfirst\n\nsecond\n"),
+        ("no section.md", "first\n\nsecond\n"),
+        ("one passage.md", "## A\n\nfirst\n\n## B\n\n```\ncode\n```\n"),
+        ("twice the same.md", "## A\n\nsame\n\n## B\n\nsame\n"),
+        ("empty.md", ""),
+        ("blank.md", " \n\n"),
+        ("only a heading.md", "# A"),
+        (".hidden/page.md", MOON),
+        ("notes.txt", MOON),
+    ],
+)
+def test_what_is_no_problem_to_cluster_is_left_out(name: str, text: str, wiki: Wiki) -> None:
+    assert split_of(wiki({"moon.md": MOON, name: text})).split == "moon.md"
+
+
+def test_a_passage_in_two_sections_counts_in_the_first(wiki: Wiki) -> None:
+    task = wiki({"moon.md": f"{MOON}\nIt has seas.\n"})
+    assert labelled(task) == {"It has seas.": "Near side", "It has craters.": "Far side"}
+
+
+def test_a_passage_of_two_pages_is_stored_once(wiki: Wiki) -> None:
+    task = wiki({"moon.md": MOON, "luna.md": MOON})
+    assert [split.split for split in task.test_splits()] == ["luna.md", "moon.md"]
+    assert sorted(task.texts) == ["It has craters.", "It has seas.", "luna", "moon"]
+
+
+def test_a_pages_part_depends_on_its_name_only(wiki: Wiki) -> None:
+    shares = "train: 0.5\nvalidation: 0.2"
+    few = wiki({f"{i}.md": MOON for i in range(60)}, shares)
+    many = wiki({f"{i}.md": MOON for i in range(60, 70)}, shares)
+    before, after = (task.splits.drop_duplicates("split").set_index("split")["part"] for task in (few, many))
+    assert len(after) == 70 and after[before.index].equals(before)
+    assert 20 < (before == "train").sum() < 40 and 4 < (before == "validation").sum() < 22
+    assert get_source("mine").has_training_splits
+
+
+def test_a_changed_or_renamed_page_is_another_version(wiki: Wiki, cards: Path) -> None:
+    wiki({"moon.md": MOON})
+    versions = [get_source("mine").raw_version()]
+    (cards / "wiki" / "moon.md").rename(cards / "wiki" / "luna.md")
+    versions.append(get_source("mine").raw_version())
+    (cards / "wiki" / "luna.md").write_text(f"{MOON}\nMore.\n")
+    versions.append(get_source("mine").raw_version())
+    assert len({*versions}) == 3 and get_source("mine").raw_version() == versions[2]
+
+
+@given(st.text(alphabet="#ab `>-*|\n\t=[](!<&%/\\", max_size=60))
+def test_whatever_is_in_a_page_is_read(text: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "page.md"
+        path.write_text(text, encoding="utf-8")
+        page = page_of(path, "page.md")
+    assert page.title.strip()
+    for passage in page.passages:
+        assert passage.text and passage.text == " ".join(passage.text.split())
+        assert all(passage.sections)
+
+
+@pytest.mark.parametrize("text", ["> " * 5_000 + "a", "- " * 5_000 + "a", "[" * 20_000, "*a " * 20_000, "#" * 50_000])
+def test_what_is_nested_deep_is_read_too(text: str, wiki: Wiki) -> None:
+    assert "moon.md" in {split.split for split in wiki({"moon.md": MOON, "deep.md": text}).test_splits()}
+
+
+@pytest.mark.parametrize(
+    ("pages", "message"),
+    [
+        ({"a.md": "## A\n\nonly one\n"}, r"wiki: none of its 1 pages has passages in two sections$"),
+        ({"a.md": MOON, "b.md": b"## A\n\nCaf\xe9\n"}, r"b\.md:3: byte 0xe9 is not UTF-8; save the file as UTF-8$"),
+        ({"a.md": MOON, "b.md": " " * (8 * 2**20 + 1)}, r"b\.md: 8 MiB is more than the 8 MiB that are read of such"),
+        ({" .md": MOON}, r"wiki: a page has no title, which is its query; it begins 'It has seas\.'$"),
+    ],
+)
+def test_pages_that_cannot_be_used(pages: dict[str, str | bytes], message: str, wiki: Wiki) -> None:
+    with pytest.raises(TraubeError, match=message):
+        wiki(pages)
+
+
+def test_what_is_no_plain_file_is_no_page(wiki: Wiki, cards: Path) -> None:
+    """A pipe would be waited for; a link to the folder above would be followed for ever."""
+    (cards / "wiki" / "folder.md").mkdir(parents=True)
+    os.mkfifo(cards / "wiki" / "pipe.md")
+    (cards / "wiki" / "folder.md" / "up").symlink_to("..")
+    assert split_of(wiki({"moon.md": MOON})).split == "moon.md"
+
+
+def test_a_folder_that_is_not_there(cards: Path) -> None:
+    (cards / "mine.yaml").write_text("language: en\nmarkdown: wiki\n")
+    for message in (r"mine.yaml: line 2: markdown: .*wiki is not there$", r"wiki is a file, not a folder$"):
+        with pytest.raises(Unavailable, match=message):
+            load_task("mine")
+        (cards / "wiki").write_text("")
+    (cards / "wiki").unlink()
+    (cards / "wiki").mkdir()
+    with pytest.raises(Unavailable, match=r"wiki holds no file \*\.md or \*\.markdown$"):
+        load_task("mine")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("sections: deep", r"mine.yaml: line 2: sections: .*'flat' or 'hier'"),
+        ("train: 0.7\nvalidation: 0.3", r"mine.yaml: .*`train` and `validation` leave no page to be scored"),
+        ("section: flat", r"mine.yaml: line 2: section: unknown key 'section'"),
+    ],
+)
+def test_a_card_that_is_wrong(line: str, message: str, cards: Path) -> None:
+    (cards / "mine.yaml").write_text(f"markdown: wiki\n{line}\n")
+    (error,) = card_errors().values()
+    with pytest.raises(TraubeError, match=message):
+        raise error
+    assert "\n" not in str(error)

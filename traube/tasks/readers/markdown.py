@@ -1,0 +1,194 @@
+"""A folder of Markdown files, a wiki say, as clustering problems for a query (QS3M, figure 2).
+
+    markdown: wiki/       # relative to the card's folder
+    sections: hier        # optional; flat, the default, or hier
+    train: 0.6            # optional: the share of pages to train on
+    validation: 0.1       # optional: the share to validate
+
+A page is a file `*.md` or `*.markdown`, also in folders below, but hidden ones. Its headings are
+sections, its paragraphs, lists and quotes passages; code, tables and HTML are none. Its title is
+the query: that of the front matter, or the only heading of level one if it comes first, or the name
+of the file. See `traube.tasks.sections` for labels, split sets and what is left out.
+
+Which part a page belongs to depends on its name only: a new page leaves the others where they are.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pandas as pd
+from pydantic import Field, model_validator
+
+from traube.foundation.config import PathName, parse
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest
+from traube.foundation.inputs import is_file, is_folder, named
+from traube.tasks.reading import read_any_text
+from traube.tasks.sections import Level, Page, Passage, draw, records
+from traube.tasks.source import KeyLines, Source
+from traube.tasks.splitting import generator
+from traube.tasks.task import Part, TaskCard
+
+if TYPE_CHECKING:  # importing it takes longer than listing all tasks
+    from markdown_it.token import Token
+
+LARGEST = 8 * 2**20  # bytes of a page: Markdown is read at a second for 50 to 500 KiB
+SUFFIXES = (".md", ".markdown")
+FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(---|\.\.\.)[ \t]*(\n|\Z)", re.S)
+TITLE = re.compile(r"^title:[ \t]*(['\"]?)(.+?)\1[ \t]*$", re.M)
+PASSAGES = ("paragraph_open", "bullet_list_open", "ordered_list_open", "blockquote_open")
+
+
+class MarkdownCard(TaskCard):
+    """A task card that says where the pages lie."""
+
+    markdown: PathName
+    sections: Level = Field("flat", description="flat for top sections, hier for whole paths")
+    train: float = Field(0, ge=0, lt=1, description="share of pages to train on")
+    validation: float = Field(0, ge=0, lt=1, description="share of pages to validate")
+
+    @model_validator(mode="after")
+    def _some_are_tested(self) -> "MarkdownCard":
+        if self.train + self.validation >= 1:
+            raise ValueError("`train` and `validation` leave no page to be scored")
+        return self
+
+
+class Markdown(Source):
+    """A folder of pages described by a card."""
+
+    def __init__(self, path: Path, card: MarkdownCard, key_lines: KeyLines) -> None:
+        super().__init__(card.plain())
+        self.path = path
+        self.pages = card
+        self.has_training_splits = card.train > 0 and card.validation > 0
+        self._line = key_lines.get(("markdown",), 1)
+
+    @classmethod
+    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "Markdown":
+        """Make the source of a card that has been read.
+
+        Raises
+        ------
+        TraubeError
+            If a key is unknown or wrong; names the card, the line and the key.
+        """
+        return cls(path, parse(MarkdownCard, {**value, "name": path.stem}, path, key_lines), key_lines)
+
+    @property
+    def folder(self) -> Path:
+        return named(self.path.parent, self.pages.markdown)
+
+    def files(self) -> list[Path]:
+        found = (path for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES and is_file(path))
+        below = {path.relative_to(self.folder): path for path in found}
+        return [below[name] for name in sorted(below) if not any(part.startswith(".") for part in name.parts)]
+
+    def missing(self) -> str | None:
+        where = f"{self.path}: line {self._line}: markdown: {self.folder}"
+        if not is_folder(self.folder):
+            return f"{where} is a file, not a folder" if is_file(self.folder) else f"{where} is not there"
+        return None if self.files() else f"{where} holds no file *.md or *.markdown"
+
+    def raw_version(self) -> str:
+        return digest([super().raw_version(), self.pages.model_dump(), list(map(self._name, self.files()))])
+
+    def read(self) -> pd.DataFrame:
+        """The pages' passages.
+
+        Raises
+        ------
+        TraubeError
+            If a page is not UTF-8 or has no title, or none has passages in two sections.
+        """
+        files = self.files()
+        pages = (page_of(path, self._name(path)) for path in files)
+        found = records(pages, self.pages.sections, self.folder)
+        if found.empty:
+            raise TraubeError(f"{self.folder}: none of its {len(files)} pages has passages in two sections")
+        return found.assign(part=found["page"].map(self._part))
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        return draw(records, self.pages.sections)
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.folder).as_posix()
+
+    def _part(self, page: str) -> Part:
+        drawn = generator(page).random()
+        if drawn < self.pages.train:
+            return "train"
+        return "validation" if drawn < self.pages.train + self.pages.validation else "test"
+
+
+def page_of(path: Path, name: str) -> Page:
+    """A file's title and passages.
+
+    Raises
+    ------
+    TraubeError
+        If it cannot be read, is too large or is not UTF-8.
+    """
+    from markdown_it import MarkdownIt
+
+    text = read_any_text(path, LARGEST).replace("\r\n", "\n")
+    front = FRONT_MATTER.match(text)
+    tokens = MarkdownIt("commonmark").enable("table").parse(text[front.end() :] if front else text)
+    blocks = list(_blocks(tokens))
+    heading = _title_heading(blocks)
+    stated = TITLE.search(front[0]) if front else None
+    title = stated[2] if stated else heading or unquote(path.stem).replace("_", " ")
+    passages = [Passage(name, sections, block) for sections, block in _passages(blocks[1:] if heading else blocks)]
+    return Page(name, title, passages)
+
+
+def _blocks(tokens: "list[Token]") -> Iterator[tuple[int, str]]:
+    """The headings and passages of a page in their order: the heading's level, 0 for a passage, and
+    the text. Headings inside lists and quotes are text.
+    """
+    begin = 0
+    for i, token in enumerate(tokens):
+        if token.level:
+            continue
+        if token.nesting == 1:
+            begin = i
+        opened = tokens[begin]
+        if token.nesting == -1 and opened.type in (*PASSAGES, "heading_open"):
+            level = int(opened.tag[1]) if opened.type == "heading_open" else 0
+            if text := _text(tokens[begin:i]):  # a heading without a text begins no section
+                yield level, text
+
+
+def _text(tokens: "list[Token]") -> str:
+    """What people read of some tokens, in one line; of a picture, what stands for it."""
+    lines = ["".join(map(_read, inline.children)) for inline in tokens if inline.children]
+    return " ".join(" ".join(lines).split())
+
+
+def _read(part: "Token") -> str:
+    if part.type in ("text", "code_inline", "image"):
+        return part.content
+    return " " if part.type in ("softbreak", "hardbreak", "html_inline") else ""
+
+
+def _title_heading(blocks: list[tuple[int, str]]) -> str | None:
+    """The text of the page's first block if it is its only heading of level one."""
+    ones = [text for level, text in blocks if level == 1]
+    return ones[0] if len(ones) == 1 and blocks[0][0] == 1 else None
+
+
+def _passages(blocks: list[tuple[int, str]]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each passage below the headings that it stands under, from the top down."""
+    above: list[tuple[int, str]] = []
+    for level, text in blocks:
+        if level:
+            above = [*(heading for heading in above if heading[0] < level), (level, text)]
+        else:
+            yield tuple(heading for _, heading in above), text
+
+
+# the key of a card that asks for this reader
+CARDS = {"markdown": Markdown}

@@ -1,0 +1,152 @@
+"""TREC CAR as QS3M uses it: an article's title is a query, its passages are what was found for it,
+its sections the subtopics. See `traube.tasks.sections` for labels, split sets and what is left out.
+
+CAR-A (`trec_car_flat`, `trec_car_hier`) is benchmarkY1-test with articles of train.v2.0 to train
+on; CAR-B is benchmarkY1-train, of which QS3M trains nothing; `car_test200_*` is the public sample,
+with COB's parts (`trec_car`).
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import nsmallest
+from pathlib import Path
+
+import pandas as pd
+
+from traube.tasks.readers.trec_car import SITE, articles, first_of, parts_of_test200
+from traube.tasks.sections import LEVELS, Level, Page, Passage, draw, grouped, path_of, records
+from traube.tasks.source import Source
+from traube.tasks.splitting import generator, shuffled
+from traube.tasks.task import Declared, TaskCard, text_id
+
+TRAINING_ARTICLES = 162_000  # of QS3M's similarity metric, section 4
+
+CAR_A = ("benchmarkY1-test", "test.pages.cbor")
+CAR_B = ("benchmarkY1-train", "train.pages.cbor")
+
+
+class CarB(Source):
+    """The articles of a file, all to be scored."""
+
+    place = CAR_B
+
+    def __init__(self, card: TaskCard, level: Level) -> None:
+        super().__init__(card)
+        self.level = level
+
+    def files(self) -> list[Path]:
+        folder, name = self.place
+        return [first_of((folder, name), (folder, f"{name}-paragraphs.cbor"))]
+
+    def read(self) -> pd.DataFrame:
+        path = self.files()[0]
+        return records(_pages(articles(path)), self.level, path)
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        return draw(records, self.level)
+
+
+class CarA(CarB):
+    """CAR-A. The training articles are optional: without them the task can be scored, not trained
+    on.
+    """
+
+    has_training_splits = True
+    place = CAR_A
+
+    def files(self) -> list[Path]:
+        train = first_of(("train", "base.train.cbor"), ("train", "train.pages.cbor"))
+        return [*super().files(), *(path for path in (train, first_of(CAR_B)) if path.is_file())]
+
+    def read(self) -> pd.DataFrame:
+        """Three passages of each training article, as QS3M takes them; a tenth of the articles
+        validates.
+        """
+        path, *others = self.files()
+        tested = records(_pages(articles(path)), self.level, path)
+        train = [other for other in others if other != first_of(CAR_B)]
+        if not train:
+            return tested
+        held_out = {page for file in self.files() if file not in train for page in _titles(file)}
+        chosen = nsmallest(
+            TRAINING_ARTICLES,
+            (triple for page in articles(train[0]) if (triple := _triple(page, self.level, held_out))),
+            key=lambda page: text_id(page[0].page),  # as good as random
+        )
+        tenth = len(chosen) // 10
+        validated = records(_pages(chosen[:tenth]), self.level, train[0], "validation")
+        trained = records(_pages(chosen[tenth:]), self.level, train[0], "train")
+        return pd.concat([tested, validated, trained], ignore_index=True)
+
+
+class Test200(CarB):
+    """The sample of 198 articles. None has a text before its first section, so there are no
+    descriptions.
+    """
+
+    has_training_splits = True
+    place = ("test200", "train.test200.cbor")
+
+    def read(self) -> pd.DataFrame:
+        found = super().read()
+        return found.assign(part=parts_of_test200(found["page"]))
+
+
+def _pages(found: Iterable[list[Passage]]) -> Iterator[Page]:
+    return (Page(passages[0].page, passages[0].page, passages) for passages in found if passages)
+
+
+def _titles(path: Path) -> Iterator[str]:
+    for page in articles(path):
+        yield from {passage.page for passage in page}
+
+
+def _triple(page: list[Passage], level: Level, held_out: set[str]) -> list[Passage]:
+    """The lead of an article and three random passages of it, two of one section and one of
+    another; nothing if there are none or the article is held out.
+
+    At level `hier` the third is of no section above or below the two: whether it is of the same
+    subtopic would be a matter of opinion.
+    """
+    if not page or page[0].page in held_out:
+        return []
+    passages = grouped(page)
+    passages = [passages[i] for i in shuffled(len(passages), generator(page[0].page))]
+    sections: dict[tuple[str, ...], list[Passage]] = {}
+    for passage in passages:
+        sections.setdefault(path_of(passage, level), []).append(passage)
+    for path, two in sections.items():
+        others = [p for p in passages if not _related(path, path_of(p, level))]
+        if len(two) >= 2 and others:
+            return [*(p for p in page if not p.sections), *two[:2], others[0]]
+    return []
+
+
+def _related(path: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two sections are the same, or one is above the other."""
+    shorter = min(len(path), len(other))
+    return path[:shorter] == other[:shorter]
+
+
+def sources() -> list[Source]:
+    files = f"{SITE} (benchmarkY1test, benchmarkY1train and train of v2.0)"
+    found: list[Source] = []
+    for level in LEVELS:
+        a = _card(f"trec_car_{level}", level, "Wikipedia articles of benchmark Y1 (CAR-A)", files, 132)
+        b = _card(f"trec_car_b_{level}", level, "Wikipedia articles of benchmark Y1's training part (CAR-B)", files)
+        sample = _card(f"car_test200_{level}", level, "The sample test200", f"{SITE} (test200 of v1.5)", 74)
+        found += [CarA(a, level), CarB(b, level), Test200(sample, level)]
+    return found
+
+
+def _card(name: str, level: Level, what: str, source: str, splits: int | None = None) -> TaskCard:
+    return TaskCard(
+        name=name,
+        family="qs3m",
+        description=f"{what} of TREC CAR, titles as queries: an article's passages by their {LEVELS[level]}.",
+        language="en",
+        licence="CC BY-SA 3.0",
+        citation="Kashyapi & Dietz, Query-specific Subtopic Clustering (JCDL 2022); Dietz et al., TREC CAR (2017)",
+        source=source,
+        main_metric="ari/noise_as_cluster",
+        declared=Declared(splits=splits, rows=(2, 1000), classes=(2, 200)),
+    )

@@ -1,0 +1,146 @@
+"""Sectioned documents as clustering problems for a query (QS3M, section 3.2 and figure 2).
+
+A split is a page: its passages, grouped by its sections. At level `flat` a passage's label is its
+top section, at level `hier` the whole path down to the deepest section. What stands before the
+first section is no passage but describes the page.
+
+The query is the page's title in the split set `default`; in the split set `description` it is the
+text before the first section, or the title where there is none. That split set exists where some
+page has such a text: else both would be the same. (The mean of the passages, QS3M's third kind of
+query, is no text: whoever compares the passages has it from their vectors.)
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from traube.foundation.errors import TraubeError
+from traube.tasks.task import SPLIT_COLUMNS, Part
+
+Level = Literal["flat", "hier"]
+
+LEVELS: dict[Level, str] = {"flat": "top section", "hier": "whole path of sections"}
+SEPARATOR = "/"  # between the sections of a label at level `hier`
+COLUMNS = ("split_set", "part", "page", "query", "label", "text")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A paragraph of a page.
+
+    Attributes
+    ----------
+    sections : headings from the top section down; empty before the first
+    identifier : passages of a page that share it are one passage; by default its text
+    """
+
+    page: str
+    sections: tuple[str, ...]
+    text: str
+    identifier: str = ""
+
+    @property
+    def same(self) -> str:
+        return self.identifier or self.text
+
+
+@dataclass(frozen=True)
+class Page:
+    """A document.
+
+    Attributes
+    ----------
+    name : of its split; no two pages share it
+    title : its query
+    passages : in their order
+    """
+
+    name: str
+    title: str
+    passages: list[Passage]
+
+
+def path_of(passage: Passage, level: Level) -> tuple[str, ...]:
+    """The section that a passage belongs to, from the top down."""
+    return passage.sections[:1] if level == "flat" else passage.sections
+
+
+def label_of(passage: Passage, level: Level) -> str:
+    """The label of a passage. In a path the slashes of a heading are written `%2F`, so that
+    `Rise/Set` and `Set` below `Rise` stay two labels.
+    """
+    path = path_of(passage, level)
+    if level == "flat":
+        return path[0]
+    return SEPARATOR.join(heading.replace("%", "%25").replace(SEPARATOR, "%2F") for heading in path)
+
+
+def grouped(passages: Iterable[Passage]) -> list[Passage]:
+    """Those of a page's passages that are to be grouped: what stands in a section, without blank
+    ones, each once. What stands in two sections counts in the first.
+    """
+    found: dict[str, Passage] = {}
+    for passage in passages:
+        if passage.sections and passage.text.strip():
+            found.setdefault(passage.same, passage)
+    return list(found.values())
+
+
+def lead(passages: Iterable[Passage]) -> str:
+    """The text before the first section; empty if there is none."""
+    return "\n".join(p.text.strip() for p in passages if not p.sections and p.text.strip())
+
+
+def clusterable(passages: Iterable[Passage], level: Level) -> bool:
+    """Whether there is more than one group: no page of one section or one passage is a problem."""
+    return len({label_of(p, level) for p in passages}) >= 2
+
+
+def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test") -> pd.DataFrame:
+    """The clustering problems of some pages; pages that are none are left out.
+
+    Parameters
+    ----------
+    where : the file or folder they are from, for errors
+
+    Returns
+    -------
+    DataFrame `COLUMNS` (str), a row a passage in each split set, in the order of the pages
+
+    Raises
+    ------
+    TraubeError
+        If a page has no title: it is the query, which must not be empty.
+    """
+    rows = [row for page in pages for row in _rows(page, level, where)]
+    found = pd.DataFrame(rows, columns=["page", "query", "lead", "label", "text"], dtype="str")
+    described = found["lead"] != ""
+    titles = found.assign(split_set="default")
+    leads = found.assign(split_set="description", query=found["lead"].where(described, found["query"]))
+    tables = [titles, leads] if described.any() else [titles]
+    return pd.concat(tables, ignore_index=True).assign(part=part)[list(COLUMNS)]
+
+
+def _rows(page: Page, level: Level, where: Path) -> Iterator[tuple[str, str, str, str, str]]:
+    passages = grouped(page.passages)
+    if not clusterable(passages, level):
+        return
+    if not page.title.strip():
+        raise TraubeError(f"{where}: a page has no title, which is its query; it begins {passages[0].text[:60]!r}")
+    before = lead(page.passages)
+    for passage in passages:
+        yield page.name, page.title, before, label_of(passage, level), passage.text
+
+
+def draw(indexed: pd.DataFrame, level: Level) -> pd.DataFrame:
+    """The splits table: a split for each page, in each split set.
+
+    Parameters
+    ----------
+    indexed : what `records` gives, with `text_id` and `query_id` in place of the texts
+    """
+    item = indexed.groupby(["split_set", "part", "page"], sort=False).cumcount()
+    return indexed.assign(split=indexed["page"], level=level, item=item)[list(SPLIT_COLUMNS)]
