@@ -289,7 +289,8 @@ def _judge(campaign: Campaign, world: World, wanted: pd.DataFrame, note: str) ->
 
 
 def _judge_runs(campaign: Campaign, world: World, no_failures: bool) -> None:
-    """No run of Dagster's is left open; one that was stopped by hand is no failure."""
+    """When the UI is opened, no run of Dagster's is open; one that was stopped by hand is no failure."""
+    world.run("init")  # brings the instance in line, as `dev` does
     with closing(sqlite3.connect(world.home / "dagster" / "history" / "runs.db")) as database:
         states = [row[0] for row in database.execute("SELECT status FROM runs")]
     left = {"NOT_STARTED", "STARTING", "STARTED", "CANCELING"} & set(states)
