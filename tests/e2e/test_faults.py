@@ -9,7 +9,7 @@ import pytest
 
 from traube.foundation import paths
 
-SHORT = ["--kills", "3", "--only", "run", "--writers", "2", "--flips", "40", "--heals", "3", "--levels", "1"]
+SHORT = ["--kills", "2", "--only", "run", "--writers", "1", "--flips", "40", "--heals", "2", "--levels", "1"]
 
 
 @pytest.mark.e2e
