@@ -133,8 +133,8 @@ class World:
         return scores.sort_values([*keys, "split", "level", "metric"]).reset_index(drop=True)
 
 
-def make_world(folder: Path) -> World:
-    """Two tasks and one to train on, a tiny encoder, and params; no home yet."""
+def make_world(folder: Path, *, encoder: bool = True) -> World:
+    """Two tasks and one to train on, a tiny encoder if wanted, and params; no home yet."""
     (folder / "cards").mkdir(parents=True)
     (folder / "params.yaml").write_text(PARAMS)
     rng = random.Random(0)
@@ -150,7 +150,9 @@ def make_world(folder: Path) -> World:
     table["part"] = [("train", "validation", "test")[i // 3 % 3] for i in range(len(table))]
     table.to_csv(folder / "cards" / "learn.csv", index=False)
     (folder / "cards" / "learn.yaml").write_text("file: learn.csv\ntext: text\nlabels: topic\npart: part\n")
-    make_encoder(folder / "checkpoints" / BASE)
+    (folder / "checkpoints").mkdir()
+    if encoder:
+        make_encoder(folder / "checkpoints" / BASE)
     return World(folder)
 
 
@@ -478,6 +480,9 @@ def main() -> int:
     parser.add_argument("--levels", type=int, default=20, help="full disks, from 0 to 5 MiB of room")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="victims of kills, by name with commas between; default: all")
+    parser.add_argument(
+        "--no-encoder", dest="encoder", action="store_false", help="lexical models alone, which start sooner"
+    )
     arguments = parser.parse_args()
     # a shell that starts this in the background has it ignore Ctrl-C, and the processes here would too
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -498,7 +503,7 @@ def main() -> int:
 def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign]) -> None:
     """All that is asked for, in a folder of their own; each is in the list from its beginning."""
     rng = random.Random(asked.seed)
-    empty = make_world(folder / "empty")
+    empty = make_world(folder / "empty", encoder=asked.encoder)
     ready = empty.copy(folder / "ready")
     start = _timed(ready, "init")
     done = ready.copy(folder / "done")
@@ -515,7 +520,8 @@ def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign]) 
         Victim("tune", TUNING, done, whole, wanted, outcome=_trials),
         Victim("dev", ("dev", "--port", "3950", "--mlflow-port", "5950"), done, whole, wanted),
     ]
-    chosen = [v for v in victims if not asked.only or v.name in asked.only.split(",")]
+    able = [v for v in victims if asked.encoder or BASE not in v.command]
+    chosen = [v for v in able if not asked.only or v.name in asked.only.split(",")]
     if asked.kills:
         kills(chosen, asked.kills, rng, folder, campaigns)
     for template, rounds, where in (

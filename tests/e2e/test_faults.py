@@ -9,7 +9,21 @@ import pytest
 
 from traube.foundation import paths
 
-SHORT = ["--kills", "2", "--only", "run", "--writers", "1", "--flips", "40", "--heals", "2", "--levels", "1"]
+SHORT = [
+    "--no-encoder",
+    "--kills",
+    "2",
+    "--only",
+    "run",
+    "--writers",
+    "1",
+    "--flips",
+    "40",
+    "--heals",
+    "1",
+    "--levels",
+    "1",
+]
 
 
 @pytest.mark.e2e

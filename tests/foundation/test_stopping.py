@@ -69,6 +69,20 @@ while True:
     time.sleep(0.1)
 """
 
+LOGGED = """
+import logging, time
+from traube.foundation import stopping
+
+stopping.watch()
+logging.getLogger("some.library").warning("before the end")
+try:
+    print("ready", flush=True)
+    time.sleep(600)
+except BaseException:
+    logging.getLogger("some.library").exception("what it caught")
+    raise SystemExit(stopping.exit_code())
+"""
+
 
 def started(code: str) -> tuple[subprocess.Popen[str], list[str]]:
     """A process that has said that it is ready, and what it said."""
@@ -145,3 +159,12 @@ def test_what_python_cannot_pass_on_ends_the_process_and_is_not_shown() -> None:
     _, said = process.communicate(timeout=10)
     assert (process.returncode, time.monotonic() - began < WITHIN) == (130, True)
     assert said.count("Traceback") == said.count("ValueError: a fault of its own") == 1
+
+
+def test_what_a_library_logs_of_the_end_is_not_shown() -> None:
+    """A library that catches whatever comes, such as SQLAlchemy's pool, logs it. What it logs before is shown."""
+    process, _ = started(LOGGED)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=10)
+    assert process.returncode == 143
+    assert said == "before the end\n"

@@ -6,6 +6,7 @@ thread is told of every signal too, and ends the process when its time is up. Th
 moment, since everything is written whole or not at all.
 """
 
+import logging
 import os
 import signal
 import sys
@@ -43,6 +44,8 @@ def watch() -> None:
     heed(number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN)
     sys.unraisablehook = _quiet_once_told(sys.unraisablehook)
     threading.excepthook = _quiet_once_told(threading.excepthook)
+    if logging.lastResort:  # a library logs whatever it catches, and so the end itself
+        logging.lastResort.addFilter(lambda record: not _received)
     threading.Thread(target=_listen, args=(reader,), daemon=True, name="stopping").start()
 
 
