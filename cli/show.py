@@ -57,7 +57,7 @@ def leaderboard(
         stored = store.read()
     _check_metric(table, metric)
     for column, wanted in (("task", task), ("model", model), ("protocol", [protocol] if protocol else None)):
-        scored = sorted({name for name in table[column].dropna() if name})
+        scored = sorted(name for name in table[column].dropna().unique() if name)
         for name in wanted or ():
             if name not in scored:
                 raise unknown(f"scored {column}", name, scored)

@@ -68,7 +68,7 @@ def of_present_data(cells: pd.DataFrame, store: Store) -> pd.DataFrame:
     versions = {task: m.data_version if (m := manifests[task]) else latest[task] for task in manifests}
     cells = cells[cells["task"].map(versions) == cells["data_version"]]
     clusters = {task: card.clusters if (card := store.card(task)) else None for task in versions}
-    same = [_same(clusters[task], k) for task, k in zip(cells["task"], cells["clusters"], strict=True)]
+    same = [_same(clusters[task], k) for task, k in zip(cells["task"].tolist(), cells["clusters"], strict=True)]
     return cells[np.array(same, dtype=bool)]
 
 
@@ -91,7 +91,7 @@ def _for_each(cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping
     share their dictionaries.
     """
     keys = zip(*(_comparable(cells[c]) for c in columns), strict=True)
-    rows = zip(*(cells[c] for c in columns), strict=True)
+    rows = zip(*(cells[c].tolist() for c in columns), strict=True)  # strings of pandas are slow to iterate
     known: dict[tuple[Any, ...], Answer] = {}
     answers = []
     for key, row in zip(keys, rows, strict=True):
@@ -104,7 +104,7 @@ def _for_each(cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping
 def _comparable(column: pd.Series) -> Iterable[Any]:
     if column.name in ("params", "numerics"):
         return map(id, column)
-    return column.astype(object).where(column.notna(), None)  # nan would be unlike itself
+    return column.astype(object).where(column.notna(), None).tolist()  # nan would be unlike itself
 
 
 def _is_own_choice(cell: Mapping[str, Any], protocol: Protocol | None) -> bool | None:
@@ -180,7 +180,7 @@ def of_present_models(
     present = _fingerprints(cells, store, protocols, lookup)
     keys = ["task", "model", "protocol"]
     same = cells["fingerprint"].to_numpy() == np.array(
-        [present[key] for key in zip(*map(cells.get, keys), strict=True)], dtype=object
+        [present[key] for key in zip(*(cells[key].tolist() for key in keys), strict=True)], dtype=object
     )
     groups = [cells[key] for key in (*keys, CHOICE)]
     is_there = pd.Series(same, index=cells.index).groupby(groups).transform("any").to_numpy()

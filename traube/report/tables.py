@@ -128,7 +128,7 @@ def _scored(
         **{"seeds": [row.cells for row in group_rows], "splits": [len(sample.values) for sample in samples]},
         **{"sample": range(len(group_rows)), "created": groups["created"].max().to_numpy()},
     )
-    table["note"] = [_note(*row) for row in zip(table["metric"], samples, strict=True)]
+    table["note"] = [_note(*row) for row in zip(table["metric"].tolist(), samples, strict=True)]
     return table, samples
 
 
@@ -143,7 +143,7 @@ def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -
     first = group.drop_duplicates("model").index
     table.loc[first, "best"] = True
     by_model: dict[str, list[Sample]] = {}
-    for model, number in zip(group["model"], group["sample"], strict=True):
+    for model, number in zip(group["model"].tolist(), group["sample"], strict=True):
         by_model.setdefault(model, []).append(samples[int(number)])
     chosen = [_chosen(own) for own in by_model.values()]
     table.loc[first, ["low", "high"]] = intervals(chosen)
@@ -272,9 +272,10 @@ def leaderboard(
     wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}
     table = summary(cells, store.scores(cells, wanted, replicates=True), cards, metric, protocols)
     seen = {model: trained_on(model) for model in table["model"].unique()}
-    table["seen"] = [seen[model] == task for model, task in zip(table["model"], table["task"], strict=True)]
+    columns = ("task", "protocol", "own_choice", "model")
+    keys = list(zip(*(table[column].tolist() for column in columns), strict=True))
+    table["seen"] = [seen[model] == task for task, _, _, model in keys]
     missing = _missing(cells, protocols)
-    keys = zip(table["task"], table["protocol"], table["own_choice"], table["model"], strict=True)
     table["missing"] = [0 if own else missing.get((task, protocol, model), 0) for task, protocol, own, model in keys]
     rows = [
         {
