@@ -45,7 +45,7 @@ def embed(
     """
     if model.corpus_bound:
         return _embed_corpus(texts, model, matrix, progress)
-    encoder = cast("Encoder", model)
+    encoder = cast("Encoder", model.encoder)
     shelf = cache.shelf(cache_key(encoder))
     rows = shelf.rows(texts)
     absent = list(dict.fromkeys(texts[int(i)] for i in np.flatnonzero(rows < 0)))

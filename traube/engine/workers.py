@@ -22,12 +22,14 @@ from traube import methods
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported
 from traube.methods import Part
+from traube.models.similarity import Similarity
 from traube.models.vectors import Vectors, save_matrix
 
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
 IDLE_SECONDS = 600
+MATRICES = 6  # square ones that are held at once while items are compared
 _running: dict[str, Any] = {}  # loky's executors, by name
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -176,6 +178,35 @@ def cluster(
         k, _ = methods.choose_k(values, seed)
     began = time.perf_counter()
     return methods.cluster(clusterer.name, params, values, k, seed, memory), time.perf_counter() - began
+
+
+@_sent_whole
+def cluster_by_distance(
+    vectors: Vectors,
+    query: Vectors | None,
+    similarity: Similarity,
+    clusterer: Part,
+    params: dict[str, Any],
+    k: int | None,
+    seed: int,
+    memory: int,
+) -> tuple[NDArray[np.int64], float]:
+    """Labels of a split whose items a similarity compares, int64 [n], and the seconds it took.
+
+    Parameters
+    ----------
+    query : the vector of the split's query, where the similarity compares for one
+    """
+    methods.CLUSTERERS[clusterer.name] = clusterer
+    if (needed := MATRICES * 8 * len(vectors) ** 2) > memory:
+        raise DoesNotFit(
+            f"the distances of {len(vectors):,} texts need {needed / 2**30:.1f} GiB, and {memory / 2**30:.1f} GiB may be used"
+        )
+    values = vectors.load()
+    began = time.perf_counter()
+    distances = similarity.distances(values, None if query is None else query.load()[0])
+    labels = methods.cluster_by_distance(clusterer.name, params, distances, k, seed)
+    return labels, time.perf_counter() - began
 
 
 @_sent_whole

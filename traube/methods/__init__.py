@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 
 from traube.methods import registered
-from traube.methods.apply import cluster, reduce
+from traube.methods.apply import cluster, cluster_by_distance, reduce
 from traube.methods.method import Method, grid, parse_method
 from traube.methods.number_of_clusters import choose_k
 from traube.methods.parts import (
@@ -30,6 +30,7 @@ __all__ = [
     "Part",
     "choose_k",
     "cluster",
+    "cluster_by_distance",
     "get_clusterer",
     "get_reducer",
     "grid",

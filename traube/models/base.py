@@ -1,7 +1,7 @@
 """What a model is: whatever turns texts into vectors."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from scipy.sparse import csr_matrix
 
 from traube.foundation.config import PathName, Strict
 from traube.foundation.files import digest
+
+if TYPE_CHECKING:
+    from traube.models.similarity import Similarity
 
 Dense = NDArray[np.float32]
 Precision = Literal["fp32", "bf16", "auto"]
@@ -20,7 +23,7 @@ class ModelCard(Strict):
     """A model's entry in the catalogue, or a card of one's own in `cards/`."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
-    kind: Literal["bow", "tfidf", "lsa", "packaged", "transformer"] = "transformer"
+    kind: Literal["bow", "tfidf", "lsa", "packaged", "transformer", "pairwise"] = "transformer"
     description: str = ""
     # lexical models
     features: int | None = Field(None, ge=1, description="vocabulary size; the most frequent terms are kept")
@@ -53,12 +56,21 @@ class Model(Protocol):
     trainable : whether a trainer can start from it
     device : where it computes: `cuda`, `mps` or `cpu`
     numerics : what computes the vectors (code and libraries), with versions
+    encoder : the model that the vectors are of: itself, or that of a trained similarity
+    similarity : what compares the vectors of a split, where that is not up to a method; None for
+        nearly all models
     """
 
     name: str
     card: ModelCard
     corpus_bound: bool
     trainable: bool
+
+    @property
+    def encoder(self) -> "Model": ...
+
+    @property
+    def similarity(self) -> "Similarity | None": ...
 
     @property
     def device(self) -> str: ...
@@ -103,5 +115,7 @@ def fingerprint_on(model: Model, corpus_version: str) -> str:
 
 
 def cache_key(model: Model) -> str:
-    """What the cached vectors of a model are kept under: its fingerprint, and what computes them."""
-    return digest([model.fingerprint, dict(model.numerics)])
+    """What the cached vectors of a model are kept under: its encoder's fingerprint, and what
+    computes them.
+    """
+    return digest([model.encoder.fingerprint, dict(model.encoder.numerics)])

@@ -13,14 +13,15 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import below, digest, locked, read_json, write_json
-from traube.foundation.inputs import is_folder, parse_json, read_bytes
+from traube.foundation.inputs import is_file, is_folder, parse_json, read_bytes
 from traube.models.base import ModelCard, Precision
 from traube.models.catalogue import catalogue
+from traube.models.similarity import CONFIG, FOLDER, check_similarity
 from traube.models.tensors import check_tensors, one_line
 from traube.models.weights import LARGEST_JSON, check_folder
 
@@ -64,7 +65,8 @@ def card_of(folder: Path) -> ModelCard:
         raise TraubeError(
             f"{folder / 'checkpoint.json'}: precision: '{precision}' is none of {', '.join(get_args(Precision))}"
         )
-    return ModelCard(name=folder.name, kind="transformer", model=str(folder), precision=precision)
+    kind: Literal["pairwise", "transformer"] = "pairwise" if is_file(folder / FOLDER / CONFIG) else "transformer"
+    return ModelCard(name=folder.name, kind=kind, model=str(folder), precision=precision)
 
 
 def trained_on(model: str) -> str | None:
@@ -126,6 +128,8 @@ def _checked(folder: Path) -> ModelCard:
         if fault:
             raise TraubeError(f"{path}: {fault}")
     check_tensors(folder)
+    if card.kind == "pairwise":
+        check_similarity(folder)
     return card
 
 

@@ -5,7 +5,7 @@ They are fitted on the texts they are given: their vectors hold for one corpus o
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -14,6 +14,7 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.foundation.versions import versions
 from traube.models.base import Dense, ModelCard
+from traube.models.similarity import Similarity
 
 SEED = 42
 LIBRARIES = ("scikit-learn", "scipy", "numpy")
@@ -23,10 +24,15 @@ class _Lexical(ABC):
     corpus_bound = True
     trainable = False
     device = "cpu"
+    similarity: Similarity | None = None
 
     def __init__(self, card: ModelCard) -> None:
         self.card = card
         self.name = card.name
+
+    @property
+    def encoder(self) -> Self:
+        return self
 
     @property
     def numerics(self) -> dict[str, str]:
