@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics import roc_auc_score
 
 from traube.foundation.errors import TraubeError
-from traube.metrics.pairs import auc, auc_of_all_pairs, auc_of_pairs, mean_of_pages
+from traube.metrics.pairs import auc, auc_of_pairs, mean_of_pages, page_auc
 from traube.tasks.pairs import balanced_pairs
 from traube.tasks.task import Split
 
@@ -29,25 +29,25 @@ def pages(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_what_knows_the_groups_is_perfect_and_upside_down_it_is_always_wrong() -> None:
-    assert auc_of_all_pairs(TRUTH, LABELS) == 1
-    assert auc_of_all_pairs(1 - TRUTH, LABELS) == 0
-    assert auc_of_all_pairs(np.ones((5, 5)), LABELS) == 0.5  # what knows nothing
+    assert page_auc(TRUTH, LABELS) == 1
+    assert page_auc(1 - TRUTH, LABELS) == 0
+    assert page_auc(np.ones((5, 5)), LABELS) == 0.5  # what knows nothing
 
 
 def test_distances_are_judged_by_their_negative() -> None:
     distances = np.array([[0, 1, 5], [1, 0, 4], [5, 4, 0]])
-    assert auc_of_all_pairs(-distances, np.array(["a", "a", "b"])) == 1
+    assert page_auc(-distances, np.array(["a", "a", "b"])) == 1
 
 
 def test_random_values_are_at_chance() -> None:
     rng = np.random.default_rng(1)
     labels = rng.integers(0, 5, 300)
-    assert auc_of_all_pairs(rng.random((300, 300)), labels) == pytest.approx(0.5, abs=0.01)
+    assert page_auc(rng.random((300, 300)), labels) == pytest.approx(0.5, abs=0.01)
     split = Split("s", "l", np.arange(300), np.arange(300), labels.astype(str).astype(object))
     pairs = balanced_pairs(split)
     alike = (labels[:, None] == labels) + rng.normal(0, 1, (300, 300))
     balanced = auc_of_pairs(alike, pairs.first, pairs.second, pairs.same)
-    assert balanced == pytest.approx(auc_of_all_pairs(alike, labels), abs=0.02)  # it does not depend on the shares
+    assert balanced == pytest.approx(page_auc(alike, labels), abs=0.02)  # it does not depend on the shares
 
 
 @given(pages())
@@ -57,27 +57,25 @@ def test_it_is_always_the_share_of_pairs_in_the_right_order(page: tuple[np.ndarr
     for i, j in combinations(range(len(labels)), 2):
         values[bool(labels[i] == labels[j])].append(alike[i, j])
     order = [1.0 if a > b else 0.5 if a == b else 0.0 for a in values[True] for b in values[False]]
-    assert auc_of_all_pairs(alike, labels) == pytest.approx(np.mean(order))
+    assert page_auc(alike, labels) == pytest.approx(np.mean(order))
     truth = [True] * len(values[True]) + [False] * len(values[False])
-    assert auc_of_all_pairs(alike, labels) == pytest.approx(roc_auc_score(truth, values[True] + values[False]))
+    assert page_auc(alike, labels) == pytest.approx(roc_auc_score(truth, values[True] + values[False]))
 
 
 @given(pages(), st.randoms(use_true_random=False))
-def test_it_always_depends_on_the_order_of_values_alone(
-    page: tuple[np.ndarray, np.ndarray], random: Random
-) -> None:
+def test_it_always_depends_on_the_order_of_values_alone(page: tuple[np.ndarray, np.ndarray], random: Random) -> None:
     alike, labels = page
-    expected = auc_of_all_pairs(alike, labels)
-    assert auc_of_all_pairs(np.exp(alike) * 7 - 2, labels) == pytest.approx(expected)
-    assert auc_of_all_pairs(-alike, labels) == pytest.approx(1 - expected)
+    expected = page_auc(alike, labels)
+    assert page_auc(np.exp(alike) * 7 - 2, labels) == pytest.approx(expected)
+    assert page_auc(-alike, labels) == pytest.approx(1 - expected)
     order = list(range(len(labels)))
     random.shuffle(order)
-    assert auc_of_all_pairs(alike[np.ix_(order, order)], labels[order]) == pytest.approx(expected)
+    assert page_auc(alike[np.ix_(order, order)], labels[order]) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("labels", [[], ["a"], ["a", "a", "a"], ["a", "b", "c"]])
 def test_where_all_pairs_are_the_same_or_none_is_there_is_no_value(labels: list[str]) -> None:
-    assert np.isnan(auc_of_all_pairs(np.ones((len(labels), len(labels))), np.array(labels)))
+    assert np.isnan(page_auc(np.ones((len(labels), len(labels))), np.array(labels)))
 
 
 def test_the_mean_leaves_out_pages_without_a_value() -> None:

@@ -49,7 +49,7 @@ def auc_of_pairs(alike: Square, first: NDArray[np.int64], second: NDArray[np.int
     return auc(alike[first, second], same)
 
 
-def auc_of_all_pairs(alike: Square, labels: NDArray[Any]) -> float:
+def page_auc(alike: Square, labels: NDArray[Any]) -> float:
     """As `auc`, of all n (n - 1) / 2 pairs of a page.
 
     Parameters
