@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.spatial.distance import cdist
 
 from tests.made import cells_of
 from traube.engine.cluster import cluster
@@ -16,8 +18,8 @@ from traube.metrics.pairs import page_auc
 from traube.models import load_model, model_of
 from traube.models.base import ModelCard
 from traube.models.catalogue import catalogue
-from traube.models.similarities import Divergence, Jaccard, JensenShannon
-from traube.tasks.task import Task
+from traube.models.similarities import Divergence, Jaccard, JensenShannon, QuerySpace
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 
 def compared(name: str, texts: list[str]) -> np.ndarray:
@@ -120,3 +122,93 @@ def test_every_such_model_of_the_catalogue_says_what_it_is(card: ModelCard) -> N
 def test_a_similarity_of_other_vectors_is_refused() -> None:
     with pytest.raises(ValueError, match="jaccard compares vectors of tokens, not of tfidf"):
         ModelCard(name="mine", kind="tfidf", similarity="jaccard")
+
+
+# in the space of the query
+
+SPACE = QuerySpace(neighbours=2, directions=2, metric="euclidean")
+
+
+def page(rng: np.random.Generator, n: int = 9, d: int = 16) -> tuple[np.ndarray, np.ndarray]:
+    """Passages, float32 [n, d], and a query."""
+    return rng.normal(size=(n, d)).astype(np.float32), rng.normal(size=d).astype(np.float32)
+
+
+def test_what_the_nearest_passages_do_not_know_is_left_out() -> None:
+    """Of three subtopics of cheese two are seen by the query's nearest passages, what else is in a passage is not."""
+    passages = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0.1, 0, 5, 0], [0.1, 0, 0, 5]], dtype=np.float32)
+    query = np.array([1, 1, 0, 0], dtype=np.float32)
+    alike = SPACE.compare(passages, query)
+    assert alike[2, 3] == pytest.approx(0, abs=1e-5)  # both are about something else
+    assert alike[0, 1] == pytest.approx(-np.sqrt(2), abs=1e-5)
+    other = np.array([0, 0, 1, 1], dtype=np.float32)  # for it they are different
+    assert SPACE.compare(passages, other)[2, 3] == pytest.approx(-np.sqrt(50), rel=1e-2)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_with_all_passages_and_directions_the_space_is_that_of_the_vectors(metric: str) -> None:
+    vectors, query = page(np.random.default_rng(1))
+    alike = QuerySpace(100, 100, metric).compare(vectors, query)
+    expected = -cdist(vectors, vectors) if metric == "euclidean" else 1 - cdist(vectors, vectors, "cosine")
+    assert alike == pytest.approx(expected, abs=1e-3)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 12), st.integers(1, 12))
+def test_the_order_of_passages_never_matters(seed: int, n: int, neighbours: int, directions: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors, query = page(rng, n)
+    space = QuerySpace(neighbours, directions, "euclidean")
+    alike, order = space.compare(vectors, query), rng.permutation(n)
+    assert alike.shape == (n, n) and np.allclose(alike, alike.T, atol=1e-4)
+    assert space.compare(vectors[order], query) == pytest.approx(alike[np.ix_(order, order)], abs=1e-3)
+
+
+def test_passages_that_are_all_the_same_are_alike() -> None:
+    vectors, query = page(np.random.default_rng(1), n=1)
+    for space in (SPACE, QuerySpace()):
+        assert space.distances(np.repeat(vectors, 4, axis=0), query).max() <= 1
+
+
+def test_without_a_text_the_passages_themselves_are_the_query() -> None:
+    vectors, _ = page(np.random.default_rng(1))
+    mean = QuerySpace(2, 2, query="passages").distances(vectors)
+    assert np.array_equal(mean, QuerySpace(2, 2).distances(vectors, vectors.mean(axis=0)))
+    with pytest.raises(TraubeError, match="there is no query"):
+        QuerySpace(2, 2).distances(vectors)
+
+
+def test_it_shares_the_vectors_of_its_encoder_and_settings_are_part_of_what_it_is(
+    tmp_path: Path, tiny_bert: Path, tiny_task: Task
+) -> None:
+    card = ModelCard(name="tiny", model=str(tiny_bert))
+    models = [model_of(card.model_copy(update={"similarity": "query_space", "neighbours": n}), "cpu") for n in (10, 5)]
+    bench = Workbench.at(tmp_path)
+    vectors, encoded = bench.encoded(tiny_task, model_of(card, "cpu"))
+    assert encoded == len(tiny_task.texts)
+    assert [bench.encoded(tiny_task, model)[1] for model in models] == [0, 0]
+    assert bench.vectors(tiny_task, models[0]).path == vectors.path
+    assert len({model_of(card, "cpu").fingerprint, *(model.fingerprint for model in models)}) == 3
+    assert not models[0].trainable
+
+
+def test_on_splits_without_queries_it_is_unsupported(tmp_path: Path, tiny_bert: Path, tiny_task: Task) -> None:
+    model = model_of(ModelCard(name="tiny", model=str(tiny_bert), similarity="query_space"), "cpu")
+    bench = Workbench.at(tmp_path)
+    asked = cells_of(tiny_task, "none/agglomerative_average", model=model)
+    vectors = bench.vectors(tiny_task, model)
+    (result,) = cluster(tiny_task, vectors, asked, bench.store, similarity=model.similarity)
+    assert (result.status, result.reason) == (
+        "unsupported",
+        "tiny compares texts for a query, and splits of tiny have none",
+    )
+
+
+def test_where_there_are_queries_it_is_clustered(tmp_path: Path, tiny_bert: Path, topics: pd.DataFrame) -> None:
+    corpus, records = index_texts(topics[:36].assign(query="the cat"))
+    task = Task(TaskCard(name="asked"), corpus, make_split(records, "all", "topic", label="topic")).validate()
+    model = model_of(ModelCard(name="tiny", model=str(tiny_bert), similarity="query_space"), "cpu")
+    bench = Workbench.at(tmp_path)
+    asked = cells_of(task, "none/agglomerative_average", model=model)
+    (result,) = cluster(task, bench.vectors(task, model), asked, bench.store, similarity=model.similarity)
+    assert (result.status, result.reason) == ("done", "")
+    assert result.assignments is not None and len(result.assignments) == 36

@@ -18,7 +18,12 @@ Dense = NDArray[np.float32]
 Precision = Literal["fp32", "bf16", "auto"]
 Progress = Callable[[int], None]
 # The kinds of models whose vectors a similarity can compare.
-COMPARED = {"jaccard": ("tokens",), "jensen_shannon": ("lda",), "divergence": ("lda",)}
+COMPARED = {
+    "jaccard": ("tokens",),
+    "jensen_shannon": ("lda",),
+    "divergence": ("lda",),
+    "query_space": ("packaged", "transformer"),
+}
 
 
 class ModelCard(Strict):
@@ -44,7 +49,9 @@ class ModelCard(Strict):
     )
     precision: Precision = "fp32"
     # what compares the vectors of a split, where that is not up to a method
-    similarity: Literal["jaccard", "jensen_shannon", "divergence"] | None = None
+    similarity: Literal["jaccard", "jensen_shannon", "divergence", "query_space"] | None = None
+    neighbours: int = Field(10, ge=1, description="query_space: passages that are the nearest to the query")
+    directions: int = Field(10, ge=1, description="query_space: dimensions of their span that are kept, at most")
 
     @model_validator(mode="after")
     def _can_be_compared(self) -> Self:

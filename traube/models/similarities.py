@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.spatial.distance import pdist, squareform
+from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
 
 from traube.foundation.files import digest
 from traube.models.base import Dense, ModelCard
-from traube.models.similarity import Similarity
+from traube.models.similarity import Query, Similarity
+
+ROUNDING = 1e-6  # of the largest singular value: what is smaller is no direction
 
 
 @dataclass(frozen=True)
@@ -69,18 +72,54 @@ def _divergence(X: Any) -> Dense:
     return np.asarray(np.minimum(squareform(roots) ** 2 / np.log(2), 1), dtype=np.float32)
 
 
+@dataclass(frozen=True)
+class QuerySpace(Untrained):
+    """How near passages are in the part of the space that the query's nearest passages span.
+
+    What they have in common with the query leads them there; what else they are about is left out.
+
+    Attributes
+    ----------
+    neighbours : how many passages count as the nearest, by the cosine to the query
+    directions : at most so many dimensions of their span are kept: those of the largest singular
+        values
+    metric : how they are compared there: the negative Euclidean distance, or the cosine
+    query : the text of the split's query, or the mean of the passages (`passages`)
+    """
+
+    neighbours: int = 10
+    directions: int = 10
+    metric: Literal["euclidean", "cosine"] = "cosine"
+    query: Query = "text"
+
+    def compare(self, X: Any, query: Dense | None) -> Dense:
+        assert query is not None
+        vectors = _dense(X).astype(np.float64)
+        places = vectors @ self._space(vectors, query).T
+        alike = cosine_similarity(places) if self.metric == "cosine" else -euclidean_distances(places)
+        return np.asarray(alike, dtype=np.float32)
+
+    def _space(self, vectors: NDArray[np.float64], query: Dense) -> NDArray[np.float64]:
+        """Orthogonal directions, float64 [directions or fewer, d]."""
+        near = cosine_similarity(vectors, query[None])[:, 0]
+        nearest = np.argsort(-near, kind="stable")[: self.neighbours]
+        _, strengths, directions = np.linalg.svd(vectors[nearest], full_matrices=False)
+        return np.asarray(directions[: self.directions][strengths[: self.directions] > ROUNDING * strengths[0]])
+
+
 def _dense(X: Any) -> NDArray[Any]:
     return np.asarray(X.toarray() if issparse(X) else X)
 
 
-_OF_CARD: dict[str, Callable[[], Untrained]] = {
-    "jaccard": Jaccard,
-    "jensen_shannon": JensenShannon,
-    "divergence": Divergence,
+_OF_CARD: dict[str, Callable[[ModelCard], Untrained]] = {
+    "jaccard": lambda card: Jaccard(),
+    "jensen_shannon": lambda card: JensenShannon(),
+    "divergence": lambda card: Divergence(),
+    "query_space": lambda card: QuerySpace(card.neighbours, card.directions),
 }
 
 
 def named(card: ModelCard) -> Untrained:
     """The similarity that a card names."""
     assert card.similarity is not None
-    return _OF_CARD[card.similarity]()
+    return _OF_CARD[card.similarity](card)
