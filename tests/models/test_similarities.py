@@ -119,6 +119,18 @@ def test_every_such_model_of_the_catalogue_says_what_it_is(card: ModelCard) -> N
     assert model.numerics.items() > model.encoder.numerics.items()
 
 
+def test_a_model_in_the_space_of_queries_has_the_vectors_of_that_without() -> None:
+    assert load_model("minilm_query_space").encoder.fingerprint == load_model("minilm").fingerprint
+
+
+def test_a_card_may_name_a_similarity_that_fits_its_vectors(cards: Path) -> None:
+    (cards / "mine.yaml").write_text("model: me/mine\nsimilarity: query_space\nshare: 0.4\n")
+    assert load_model("mine").similarity == QuerySpace(share=0.4)
+    (cards / "other.yaml").write_text("model: me/other\nsimilarity: jaccard\n")
+    with pytest.raises(TraubeError, match=r"jaccard compares vectors of tokens, not of transformer$"):
+        load_model("other")
+
+
 def test_a_similarity_of_other_vectors_is_refused() -> None:
     with pytest.raises(ValueError, match="jaccard compares vectors of tokens, not of tfidf"):
         ModelCard(name="mine", kind="tfidf", similarity="jaccard")
@@ -126,7 +138,7 @@ def test_a_similarity_of_other_vectors_is_refused() -> None:
 
 # in the space of the query
 
-SPACE = QuerySpace(neighbours=2, directions=2, metric="euclidean")
+SPACE = QuerySpace(share=0.5, directions=2, metric="euclidean")
 
 
 def page(rng: np.random.Generator, n: int = 9, d: int = 16) -> tuple[np.ndarray, np.ndarray]:
@@ -148,16 +160,16 @@ def test_what_the_nearest_passages_do_not_know_is_left_out() -> None:
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_with_all_passages_and_directions_the_space_is_that_of_the_vectors(metric: str) -> None:
     vectors, query = page(np.random.default_rng(1))
-    alike = QuerySpace(100, 100, metric).compare(vectors, query)
+    alike = QuerySpace(1, 100, metric).compare(vectors, query)
     expected = -cdist(vectors, vectors) if metric == "euclidean" else 1 - cdist(vectors, vectors, "cosine")
     assert alike == pytest.approx(expected, abs=1e-3)
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 12), st.integers(1, 12))
-def test_the_order_of_passages_never_matters(seed: int, n: int, neighbours: int, directions: int) -> None:
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.floats(0.01, 1), st.integers(1, 12))
+def test_the_order_of_passages_never_matters(seed: int, n: int, share: float, directions: int) -> None:
     rng = np.random.default_rng(seed)
     vectors, query = page(rng, n)
-    space = QuerySpace(neighbours, directions, "euclidean")
+    space = QuerySpace(share, directions, "euclidean")
     alike, order = space.compare(vectors, query), rng.permutation(n)
     assert alike.shape == (n, n) and np.allclose(alike, alike.T, atol=1e-4)
     assert space.compare(vectors[order], query) == pytest.approx(alike[np.ix_(order, order)], abs=1e-3)
@@ -171,17 +183,19 @@ def test_passages_that_are_all_the_same_are_alike() -> None:
 
 def test_without_a_text_the_passages_themselves_are_the_query() -> None:
     vectors, _ = page(np.random.default_rng(1))
-    mean = QuerySpace(2, 2, query="passages").distances(vectors)
-    assert np.array_equal(mean, QuerySpace(2, 2).distances(vectors, vectors.mean(axis=0)))
+    mean = QuerySpace(0.5, 2, query="passages").distances(vectors)
+    assert np.array_equal(mean, QuerySpace(0.5, 2).distances(vectors, vectors.mean(axis=0)))
     with pytest.raises(TraubeError, match="there is no query"):
-        QuerySpace(2, 2).distances(vectors)
+        QuerySpace(0.5, 2).distances(vectors)
 
 
 def test_it_shares_the_vectors_of_its_encoder_and_settings_are_part_of_what_it_is(
     tmp_path: Path, tiny_bert: Path, tiny_task: Task
 ) -> None:
     card = ModelCard(name="tiny", model=str(tiny_bert))
-    models = [model_of(card.model_copy(update={"similarity": "query_space", "neighbours": n}), "cpu") for n in (10, 5)]
+    models = [
+        model_of(card.model_copy(update={"similarity": "query_space", "share": share}), "cpu") for share in (1, 0.5)
+    ]
     bench = Workbench.at(tmp_path)
     vectors, encoded = bench.encoded(tiny_task, model_of(card, "cpu"))
     assert encoded == len(tiny_task.texts)

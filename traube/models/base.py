@@ -50,8 +50,8 @@ class ModelCard(Strict):
     precision: Precision = "fp32"
     # what compares the vectors of a split, where that is not up to a method
     similarity: Literal["jaccard", "jensen_shannon", "divergence", "query_space"] | None = None
-    neighbours: int = Field(10, ge=1, description="query_space: passages that are the nearest to the query")
-    directions: int = Field(10, ge=1, description="query_space: dimensions of their span that are kept, at most")
+    share: float = Field(0.75, gt=0, le=1, description="query_space: of the passages, those nearest to the query")
+    directions: int = Field(5, ge=1, description="query_space: dimensions of their span that are kept, at most")
 
     @model_validator(mode="after")
     def _can_be_compared(self) -> Self:

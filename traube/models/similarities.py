@@ -1,5 +1,6 @@
 """Similarities that need no training. A model's card names the one that compares its vectors."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -77,18 +78,21 @@ class QuerySpace(Untrained):
     """How near passages are in the part of the space that the query's nearest passages span.
 
     What they have in common with the query leads them there; what else they are about is left out.
+    The nearest are a share of the passages: twenty are most of a page of TREC CAR, but few of 250
+    abstracts.
 
     Attributes
     ----------
-    neighbours : how many passages count as the nearest, by the cosine to the query
+    share : of the passages that count as the nearest, by the cosine to the query, in (0, 1]; they
+        are no fewer than the directions
     directions : at most so many dimensions of their span are kept: those of the largest singular
         values
     metric : how they are compared there: the negative Euclidean distance, or the cosine
     query : the text of the split's query, or the mean of the passages (`passages`)
     """
 
-    neighbours: int = 10
-    directions: int = 10
+    share: float = 0.75
+    directions: int = 5
     metric: Literal["euclidean", "cosine"] = "cosine"
     query: Query = "text"
 
@@ -102,7 +106,8 @@ class QuerySpace(Untrained):
     def _space(self, vectors: NDArray[np.float64], query: Dense) -> NDArray[np.float64]:
         """Orthogonal directions, float64 [directions or fewer, d]."""
         near = cosine_similarity(vectors, query[None])[:, 0]
-        nearest = np.argsort(-near, kind="stable")[: self.neighbours]
+        count = max(self.directions, math.ceil(self.share * len(vectors)))
+        nearest = np.argsort(-near, kind="stable")[:count]
         _, strengths, directions = np.linalg.svd(vectors[nearest], full_matrices=False)
         return np.asarray(directions[: self.directions][strengths[: self.directions] > ROUNDING * strengths[0]])
 
@@ -115,7 +120,7 @@ _OF_CARD: dict[str, Callable[[ModelCard], Untrained]] = {
     "jaccard": lambda card: Jaccard(),
     "jensen_shannon": lambda card: JensenShannon(),
     "divergence": lambda card: Divergence(),
-    "query_space": lambda card: QuerySpace(card.neighbours, card.directions),
+    "query_space": lambda card: QuerySpace(card.share, card.directions),
 }
 
 
