@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
 from traube.foundation.errors import TraubeError
 
@@ -32,6 +31,8 @@ def auc(alike: NDArray[np.floating[Any]], same: NDArray[np.bool_]) -> float:
     TraubeError
         If a similarity is NaN or infinite.
     """
+    from sklearn.metrics import roc_auc_score
+
     if not np.isfinite(alike).all():
         raise TraubeError("a similarity is NaN or infinite: pairs cannot be put in its order")
     return float(roc_auc_score(same, alike)) if 0 < np.count_nonzero(same) < len(same) else float("nan")

@@ -8,8 +8,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from scipy.spatial.distance import pdist, squareform
-from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
 
 from traube.foundation.files import digest
 from traube.models.base import Dense, ModelCard
@@ -66,6 +64,8 @@ class Divergence(Untrained):
 
 def _divergence(X: Any) -> Dense:
     """The Jensen-Shannon divergence between all rows in bits, float32 [n, n] in [0, 1]."""
+    from scipy.spatial.distance import pdist, squareform
+
     rows = _dense(X).astype(np.float64)
     roots = pdist(rows, "jensenshannon")  # SciPy gives the root of the divergence
     if np.isfinite(rows).all():
@@ -97,6 +97,8 @@ class QuerySpace(Untrained):
     query: Query = "text"
 
     def compare(self, X: Any, query: Dense | None) -> Dense:
+        from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
+
         assert query is not None
         vectors = _dense(X).astype(np.float64)
         places = vectors @ self._space(vectors, query).T
@@ -105,6 +107,8 @@ class QuerySpace(Untrained):
 
     def _space(self, vectors: NDArray[np.float64], query: Dense) -> NDArray[np.float64]:
         """Orthogonal directions, float64 [directions or fewer, d]."""
+        from sklearn.metrics.pairwise import cosine_similarity
+
         near = cosine_similarity(vectors, query[None])[:, 0]
         count = max(self.directions, math.ceil(self.share * len(vectors)))
         nearest = np.argsort(-near, kind="stable")[:count]
