@@ -192,6 +192,8 @@ def cluster_by_distance(
 ) -> tuple[NDArray[np.int64], float]:
     """Labels of a split whose items a similarity compares, int64 [n], and the seconds it took.
 
+    Without k, the one with the best silhouette is taken.
+
     Parameters
     ----------
     query : the vector of the split's query, where the similarity compares for one
@@ -200,6 +202,8 @@ def cluster_by_distance(
     values = vectors.load()
     began = time.perf_counter()
     distances = similarity.distances(values, None if query is None else query.load()[0], memory)
+    if k is None and clusterer.takes_k:
+        k, _ = methods.choose_k_by_distance(clusterer.name, params, distances, seed)
     labels = methods.cluster_by_distance(clusterer.name, params, distances, k, seed)
     return labels, time.perf_counter() - began
 
