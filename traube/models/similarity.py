@@ -14,6 +14,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
+from scipy import sparse
 
 from traube.foundation.config import Strict, parse
 from traube.foundation.errors import DoesNotFit, TraubeError
@@ -32,6 +33,7 @@ SENTENCES = 10  # of a passage that attention looks at
 LARGEST_CONFIG = 100_000  # bytes
 GIB = 2**30
 MATRICES = 6  # square ones of double precision that are held at once while items are compared
+NEW_AT_ONCE = 256  # items that are compared with a page
 ROUNDING = 1e-6  # of a similarity: items that differ by less are equally alike
 
 Query: TypeAlias = Literal["none", "text", "passages"]
@@ -77,16 +79,33 @@ class Similarity(ABC):
         DoesNotFit
             If the pairs would not fit the memory.
         """
-        budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
-        if (needed := MATRICES * 8 * X.shape[0] ** 2) > budget:
-            raise DoesNotFit(
-                f"the distances of {X.shape[0]:,} texts need {needed / GIB:.1f} GiB, "
-                f"and {budget / GIB:.1f} GiB may be used: compare fewer"
-            )
+        _check_memory(X.shape[0], memory_bytes)
         alike = self._compared(X, self.asked(X, text))
         distances = _scaled(alike, alike)
         np.fill_diagonal(distances, 0)
         return distances
+
+    def distances_to(self, page: Any, new: Any, text: Dense | None = None) -> Dense:
+        """Distances of new items to those of a page, float32 [k, n], in the scale of the page's
+        pairs: below 0 where two are more alike than any of the page's, above 1 where less.
+
+        Parameters
+        ----------
+        page : [n, d], a row an item; a query that is made of the items is made of these
+        new : [k, d]
+        text : as in `distances`
+
+        Raises
+        ------
+        TraubeError, DoesNotFit
+            As `distances`.
+        """
+        n, query = page.shape[0], self.asked(page, text)
+        _check_memory(n + min(new.shape[0], NEW_AT_ONCE), None)
+        stack = sparse.vstack if sparse.issparse(page) else np.vstack
+        own = self._compared(page, query)
+        blocks = [new[start : start + NEW_AT_ONCE] for start in range(0, new.shape[0], NEW_AT_ONCE)]
+        return np.concatenate([_scaled(self._compared(stack([page, block]), query)[n:, :n], own) for block in blocks])
 
     def _compared(self, X: Any, query: Dense | None) -> NDArray[np.float64]:
         alike = self.compare(X, query).astype(np.float64)
@@ -103,6 +122,16 @@ class Similarity(ABC):
         if text is None:
             raise TraubeError("there is no query, and this similarity compares for one")
         return text
+
+
+def _check_memory(n: int, memory_bytes: int | None) -> None:
+    """Refuse to compare n items with each other where that would not fit."""
+    budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
+    if (needed := MATRICES * 8 * n**2) > budget:
+        raise DoesNotFit(
+            f"the distances of {n:,} texts need {needed / GIB:.1f} GiB, "
+            f"and {budget / GIB:.1f} GiB may be used: compare fewer"
+        )
 
 
 def _scaled(alike: NDArray[np.float64], page: NDArray[np.float64]) -> Dense:
