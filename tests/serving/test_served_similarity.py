@@ -17,7 +17,9 @@ from traube.models import load_model
 from traube.serving import served as serving
 from traube.serving.served import Served
 
-TEXTS = [f"{topic} {topic} {topic} {rest}" for topic in ("cat", "star", "soup") for rest in ("the", "a", "the a", "a a")]
+TEXTS = [
+    f"{topic} {topic} {topic} {rest}" for topic in ("cat", "star", "soup") for rest in ("the", "a", "the a", "a a")
+]
 NEW = ["cat cat cat a the", "star star star the the", "soup soup soup", "bread dog"]
 Serve = Callable[..., Served]
 
