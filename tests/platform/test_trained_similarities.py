@@ -153,3 +153,29 @@ print(model.predict(["cat cat cat the", "bread bread bread the", "cat cat cat a"
     assert cat["cluster"] == other["cluster"] != bread["cluster"]
     assert "cat" in cat["words"] and "bread" in bread["words"]
     assert 0 <= cat["distance"] <= 1
+
+
+def test_what_was_found_for_a_query_is_grouped_and_described(
+    traube: Callable[..., Result], cards: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "found.csv"
+    shutil.copy(cards / "asked.csv", file)
+    shown = traube("cluster", str(file), "--query", "query [red]star", "--model", "mine", "-k", "3").stdout
+    assert f"3 clusters by mine, {METHOD}, for: query [red]star" in " ".join(shown.split())
+    assert all(topic in shown for topic in ("cat", "dog", "bread"))
+    with file.with_name("found.csv.clusters.csv").open() as written:
+        rows = list(csv.DictReader(written))
+    assert len(rows) == 27 and len({row["cluster"] for row in rows}) == 3
+    assert all(0 <= float(row["distance"]) <= 1 for row in rows)
+    assert "k was chosen by silhouette" in traube("cluster", str(file), "--query", "a star", "--model", "mine").stdout
+    for arguments, message in (
+        (["-m", "mine"], "model 'mine' compares texts for a query: say what they were found for"),
+        (["-m", "bow", "--query", "a cat"], "model 'bow' has no use for a query"),
+        (
+            ["-m", "mine", "--query", "a cat", "--method", "none/hdbscan", "-k", "3"],
+            f"leave out -k, or use {METHOD}",
+        ),
+    ):
+        refused = CliRunner().invoke(app, ["cluster", str(file), *arguments])
+        assert refused.exit_code == 1 and message in refused.stderr
+        assert len(refused.stderr.strip().splitlines()) == 1
