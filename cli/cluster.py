@@ -49,12 +49,14 @@ def cluster(
 ) -> None:
     """Group your own texts, and print what each cluster is about.
 
-    Writes the cluster of each text to a CSV file, and its distance: to the mean of its cluster; with a
-    trained similarity, the mean distance to the cluster's other texts (0: as near as the nearest two
-    texts of the file, 1: as far as the farthest).
+    Writes the cluster of each text to a CSV file, and its distance to the mean of its cluster.
 
-    What was found for a query is grouped by what it says to it: traube cluster found.csv --query
-    "life at sea" --model my_checkpoint
+    With --query, texts are grouped by what they say to it, by a trained similarity:
+
+    traube cluster found.csv --query "life at sea" --model my_checkpoint
+
+    The distance is then the mean one to the cluster's other texts, where the
+    most alike of all pairs is 0 apart and the least alike 1.
     """
     import pandas as pd
 
