@@ -27,6 +27,7 @@ from traube.models.similarity import (
     Similarity,
     SimilarityConfig,
     TrainedSimilarity,
+    load_network,
     make_network,
     page_similarities,
 )
@@ -321,6 +322,16 @@ def test_weights_that_were_written_since_they_were_hashed_are_not_used(checkpoin
     weights(lambda values: values["expand"].mul_(2))(checkpoint / "similarity")
     with pytest.raises(TraubeError, match=r"its files changed while they were read; run again$"):
         similarity.distances(np.ones((2, 32), dtype=np.float32), np.ones(32, dtype=np.float32))
+
+
+def test_weights_that_were_loaded_can_be_trained_on_and_do_not_follow_the_file(checkpoint: Path) -> None:
+    network = load_network(checkpoint / "similarity" / "model.safetensors", description(network="qss", dimensions=32))
+    before = network.expand.detach().clone()
+    (checkpoint / "similarity" / "model.safetensors").write_bytes(b"")
+    assert torch.equal(network.expand, before)
+    torch.optim.SGD(network.parameters(), lr=1.0).zero_grad()
+    network.forward(*torch.rand(3, 4, 32)).sum().backward()
+    assert network.expand.grad is not None
 
 
 def test_weights_of_half_precision_compare_in_single_precision(checkpoint: Path) -> None:

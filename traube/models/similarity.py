@@ -279,7 +279,8 @@ def load_network(path: Path, config: SimilarityConfig) -> Any:
         network = make_network(config)
     try:
         weights = load_file(path)
-        network.load_state_dict(weights, assign=True)
+        # copies: what is read of a file in place would change with it, or end the process with it
+        network.load_state_dict({name: values.clone() for name, values in weights.items()}, assign=True)
     except (SafetensorError, OSError, RuntimeError) as error:
         raise TraubeError(f"{path}: no weights of a {config.network} ({' '.join(str(error).split())[:200]})") from None
     if not all(bool(values.isfinite().all()) for values in weights.values()):
