@@ -83,6 +83,20 @@ except BaseException:
     raise SystemExit(stopping.exit_code())
 """
 
+READS_ARGUMENTS = """
+import time
+from typer.core import TyperGroup
+
+def parse_args(*_):
+    print("ready", flush=True)
+    time.sleep(600)
+
+TyperGroup.parse_args = parse_args
+from traube.foundation.console import main
+
+main()
+"""
+
 
 def started(code: str) -> tuple[subprocess.Popen[str], list[str]]:
     """A process that has said that it is ready, and what it said."""
@@ -168,3 +182,14 @@ def test_what_a_library_logs_of_the_end_is_not_shown() -> None:
     _, said = process.communicate(timeout=10)
     assert process.returncode == 143
     assert said == "before the end\n"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_arguments_are_read(number: signal.Signals, code: int) -> None:
+    process, _ = started(READS_ARGUMENTS)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=10)
+    assert (process.returncode, said) == (
+        code,
+        "stopped: finished work is kept, and the same command continues from there\n",
+    )

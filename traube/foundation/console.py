@@ -21,6 +21,9 @@ def main() -> None:
     sys.path.insert(0, str(paths.PROJECT))  # another package may be called `cli` too
     try:
         import_module("cli").app()
-    except KeyboardInterrupt:  # while it is imported; the command itself sees to the rest
+    except (KeyboardInterrupt, SystemExit) as end:
+        # while it is imported, or its arguments are read: typer makes 130 of whatever signal it is
+        if isinstance(end, SystemExit) and stopping.received() is None:
+            raise
         stopping.say()
         sys.exit(stopping.exit_code())

@@ -15,6 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 HIDDEN = 32  # of QSS and of attention, as in the paper's code
+# Of the first weights of a comparison that begins as a distance, and of QSS's cosines as logits:
+# with these most pairs of unit vectors lie where a sigmoid is steep.
+SLOPE, HEIGHT = 0.5, 3.0
+STEEPNESS, MIDDLE = 10.0, 0.5
 
 Projection = Literal["coded", "printed"]
 Output = Literal["relu", "sigmoid"]
@@ -27,8 +31,18 @@ class SimilarityNetwork(Protocol):
         """[b] from two passages each, [b, m], and the query's vector, [b, d]."""
         ...
 
+    def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        """The same before the last activation, for a loss that brings its own."""
+        ...
+
     def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
         """[n, n] from the passages of a page, [n, m], and its query's vector, [d]."""
+        ...
+
+    def begin_as_distance(self) -> None:
+        """Set weights with which it is a distance of the vectors as they are: what it learns from
+        little data is then how to better it.
+        """
         ...
 
 
@@ -42,6 +56,12 @@ class Qss(nn.Module):
         self.reduce = nn.Linear(dimensions, HIDDEN)
         self.expand = nn.Parameter(torch.randn(HIDDEN, dimensions))
 
+    def begin_as_distance(self) -> None:
+        """Every dimension counts the same, whatever the query; the similarity is the cosine."""
+        with torch.no_grad():
+            self.reduce.bias.fill_(1.0)
+            self.expand.fill_(1 / HIDDEN)
+
     def _scale(self, query: Tensor) -> Tensor:
         return functional.relu(self.reduce(query)) @ self.expand
 
@@ -49,6 +69,10 @@ class Qss(nn.Module):
         assert query is not None
         scale = self._scale(query)
         return functional.cosine_similarity(scale * first, scale * second, dim=-1)
+
+    def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        """[b]: the cosine, spread over the range in which a sigmoid decides."""
+        return STEEPNESS * (self(first, second, query) - MIDDLE)
 
     def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
         assert query is not None
@@ -77,6 +101,18 @@ class Qs3m(nn.Module):
         self.compare = nn.Linear(dimensions * (5 if with_query else 3), 1)
         self.with_query = with_query
         self.output = output
+
+    def begin_as_distance(self) -> None:
+        """The projection changes nothing but signs, and the comparison is a Manhattan distance."""
+        dimensions = self.compare.in_features // (5 if self.with_query else 3)
+        with torch.no_grad():
+            for layer in self.project:
+                if isinstance(layer, nn.Linear):
+                    layer.weight.copy_(torch.eye(dimensions))
+                    layer.bias.zero_()
+            self.compare.weight.zero_()
+            self.compare.weight[0, 2 * dimensions : 3 * dimensions] = -SLOPE
+            self.compare.bias.fill_(HEIGHT)
 
     def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
         """[b], before the last activation."""
@@ -132,6 +168,12 @@ class Attention(nn.Module):
         self.head = head
         self.dimensions = dimensions
         self.masked = masked
+
+    def begin_as_distance(self) -> None:
+        """A passage is the plain mean of its sentences, compared as by the head's first weights."""
+        self.head.begin_as_distance()
+        with torch.no_grad():
+            self.weigh.weight.zero_()
 
     def pooled(self, passages: Tensor, query: Tensor) -> Tensor:
         """A vector for each passage, [b, d], from [b, (1 + m) d] and the query's, [b, d] or [d]; zeros
