@@ -219,7 +219,9 @@ def models(as_json: Json = False) -> None:
             status = "to be downloaded"
         except TraubeError as error:
             status = str(error)
-        source = card.package or card.model or f"fitted on each task's texts, {card.features} terms"
+        terms = f", {card.features} terms" if card.features else ""
+        source = card.package or card.model or f"fitted on each task's texts{terms}"
+        source += f", compared by {card.similarity}" if card.similarity else ""
         rows.append(
             {"model": name, "kind": card.kind, "source": source, "revision": card.revision or "", "status": status}
         )

@@ -76,9 +76,11 @@ class Method:
         None if it does.
         """
         if self.reduces:
-            return f"a trained similarity gives distances, and {self.reducer} reduces vectors: use none/agglomerative_average"
+            return f"a similarity gives distances, and {self.reducer} reduces vectors: use none/agglomerative_average"
         if get_clusterer(self.clusterer).by_distance(self.clusterer_params) is None:
-            return f"a trained similarity gives distances, and {self.clusterer} works on vectors: use none/agglomerative_average"
+            return (
+                f"a similarity gives distances, and {self.clusterer} works on vectors: use none/agglomerative_average"
+            )
         return None
 
     @property

@@ -1,6 +1,7 @@
-"""Trained similarities as models: an encoder, and what compares its vectors.
+"""Similarities as models: an encoder, and what compares its vectors.
 
-A checkpoint holds both, so that it can be moved as it is. The encoder's files are its base model's:
+A card of the catalogue names a similarity that needs no training (`Compared`). A checkpoint holds
+both, so that it can be moved as it is. The encoder's files are its base model's:
 what that model has encoded is not encoded again.
 """
 
@@ -14,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.foundation.files import digest
-from traube.models.base import Dense, Encoder, ModelCard
+from traube.models.base import Dense, Encoder, Model, ModelCard
+from traube.models.similarities import Untrained
 from traube.models.similarity import SENTENCES, SIMILARITY_VERSION, TrainedSimilarity
 from traube.models.transformer import Transformer
 
@@ -83,6 +85,53 @@ class Pairwise:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"card": self.card, "name": self.name, "_device": self._device}
+
+
+class Compared:
+    """A model whose vectors a similarity without weights compares.
+
+    Its vectors are its encoder's, and are kept with those.
+
+    Parameters
+    ----------
+    card : ModelCard that names a similarity
+    encoder : the model of the card without it
+    similarity : what compares the vectors
+    """
+
+    trainable = False
+
+    def __init__(self, card: ModelCard, encoder: Model, similarity: Untrained) -> None:
+        self.card = card
+        self.name = card.name
+        self.corpus_bound = encoder.corpus_bound
+        self.encoder = encoder
+        self.similarity = similarity
+
+    @property
+    def device(self) -> str:
+        return self.encoder.device
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        """What computes vectors and distances, with versions."""
+        return {**self.encoder.numerics, "similarity": SIMILARITY_VERSION}
+
+    @property
+    def fingerprint(self) -> str:
+        return digest(["compared", self.encoder.fingerprint, self.similarity.fingerprint])
+
+    def fetch(self) -> None:
+        """Make the encoder's weights available."""
+        self.encoder.fetch()
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        """The encoder's vectors, float32 [n, d]."""
+        return self.encoder.encode(texts)
+
+    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Any:
+        """The encoder's vectors of texts that are not of the corpus, float32 [n, d]."""
+        return self.encoder.encode_new(corpus, texts)
 
 
 class Sentences:

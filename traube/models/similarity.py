@@ -244,11 +244,14 @@ def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None
     """What a network says of all pairs of a page, float32 [n, n], symmetric."""
     import torch
 
+    device = next(network.parameters()).device
+
     def tensor(values: Dense) -> "torch.Tensor":
-        return torch.from_numpy(np.array(values, dtype=np.float32))  # a copy: what lies in a file cannot be written
+        # a copy: what lies in a file cannot be written
+        return torch.from_numpy(np.array(values, dtype=np.float32)).to(device)
 
     with torch.inference_mode():
-        found = network.page(tensor(X), None if query is None else tensor(query)).numpy()
+        found = network.page(tensor(X), None if query is None else tensor(query)).cpu().numpy()
     if symmetric:
         return (found + found.T) / 2
     upper = np.triu(found)

@@ -118,7 +118,7 @@ class Qs3m(Trainer[Qs3mRecipe]):
         return ["train", "validation"]
 
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
-        """The texts of the train and validation splits, and their queries.
+        """The texts of the train and validation splits, and their queries where these are asked for.
 
         Raises
         ------
@@ -153,6 +153,10 @@ class Qs3m(Trainer[Qs3mRecipe]):
     def learner(self, network: "Trained", examples: "PagePairs") -> Any:
         return _learner(network.module, examples.pages, self.recipe, network.encoder.device)
 
+    def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
+        begun = TrainedSimilarity.at(paths.checkpoints() / self.recipe.start).fingerprint if self.recipe.start else None
+        return {**super()._identity(task, base, texts), **({"start_fingerprint": begun} if begun else {})}
+
     def measure(self, task: Task, base: Transformer, network: "Trained", learner: Any, step: int) -> float:
         """AUC over all pairs of a validation page, mean over pages."""
         from traube.metrics.pairs import page_auc
@@ -161,7 +165,7 @@ class Qs3m(Trainer[Qs3mRecipe]):
         for split in pages.of(task, "validation", self.recipe.split_set):
             assert split.labels is not None
             X, query = pages.vectors[split.rows], pages.query(split)
-            alike = page_similarities(network.on_cpu(), self.recipe.symmetric, X, query)
+            alike = page_similarities(network.module, self.recipe.symmetric, X, query)
             values.append(page_auc(alike, split.labels))
         if not np.isfinite(values).any():
             raise TraubeError(f"{task.name}: no validation page has pairs of the same and of different groups")
@@ -255,10 +259,6 @@ class Trained:
     def vectors(self, texts: Sequence[str]) -> Dense:
         """The encoder's vectors, float32 [n, m], from the cache where they are in it."""
         return np.asarray(Workbench.at(paths.home()).vectors_of_texts(texts, self.encoder).load())
-
-    def on_cpu(self) -> Any:
-        """The network where pages are compared."""
-        return self.module.cpu()
 
     def eval(self) -> None:
         """Have the network compare, not learn."""
