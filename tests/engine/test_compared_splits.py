@@ -133,10 +133,10 @@ def test_what_works_on_vectors_is_unsupported_and_what_works_on_distances_is_not
     assert {name: found[name].status for name in good} == dict.fromkeys(good, "done")
     assert {name: found[name].status for name in bad} == dict.fromkeys(bad, "unsupported")
     assert found["none/kmeans"].reason == (
-        "a trained similarity gives distances, and kmeans works on vectors: use none/agglomerative_average"
+        "a similarity gives distances, and kmeans works on vectors: use none/agglomerative_average"
     )
     assert found["umap/hdbscan"].reason == (
-        "a trained similarity gives distances, and umap reduces vectors: use none/agglomerative_average"
+        "a similarity gives distances, and umap reduces vectors: use none/agglomerative_average"
     )
 
 

@@ -225,8 +225,7 @@ def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int
         (
             {},
             {"query": "a cat", "model": "bow"},
-            "model 'bow' has no use for a query: it is no trained similarity; "
-            "leave the query out, or choose another model",
+            "model 'bow' has no use for a query; leave the query out, or choose another model",
         ),
         (
             {},
@@ -236,13 +235,12 @@ def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int
         (
             {},
             {"query": "a cat", "method": "none/kmeans"},
-            "none/kmeans: a trained similarity gives distances, and kmeans works on vectors: "
-            "use none/agglomerative_average",
+            "none/kmeans: a similarity gives distances, and kmeans works on vectors: use none/agglomerative_average",
         ),
         (
             {},
             {"query": "a cat", "method": "pca/agglomerative_average"},
-            "pca/agglomerative_average: a trained similarity gives distances, and pca reduces vectors: "
+            "pca/agglomerative_average: a similarity gives distances, and pca reduces vectors: "
             "use none/agglomerative_average",
         ),
         ({}, {"query": "a cat", "method": ""}, "'' is no method: .*"),

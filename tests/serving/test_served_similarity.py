@@ -13,7 +13,7 @@ from tests.made import save_similarity
 from traube.foundation import paths
 from traube.methods import cluster_by_distance, parse_method
 from traube.methods.new_points import nearest_on_average
-from traube.models import load_model
+from traube.models import ModelCard, load_model, model_of
 from traube.serving import served as serving
 from traube.serving.served import Served
 
@@ -72,6 +72,22 @@ def test_a_new_passage_joins_the_cluster_to_which_its_mean_distance_is_smallest(
         assert found["cluster"][i] == int(np.argmax(alike))
         assert found["words"][i] == f"word{found['cluster'][i]}"
     assert (found["distance"] >= 0).all()
+
+
+@pytest.mark.parametrize("card", ["query_space", "jaccard"])
+def test_similarities_without_weights_are_served_too(tiny_bert: Path, card: str) -> None:
+    about = {"kind": "tokens"} if card == "jaccard" else {"model": str(tiny_bert)}
+    model = model_of(ModelCard.model_validate({"name": "mine", "similarity": card, **about}), "cpu")
+    corpus, clusters = [*TEXTS, "query"], np.repeat([0, 1, 2], 4)
+    vectors = model.encode(corpus)[:-1]
+    method = parse_method("none/agglomerative_average")
+    served = Served(
+        model.card, model.fingerprint, method, 0, corpus, TEXTS, vectors, vectors, clusters, {}, query="query"
+    )
+    together = served.predict(NEW)
+    assert together["cluster"].tolist()[:3] == [0, 1, 2]
+    alone = pd.concat([served.predict([text]) for text in NEW], ignore_index=True)
+    pd.testing.assert_frame_equal(together, alone, atol=1e-5)
 
 
 def test_new_passages_join_their_topics(serve: Serve) -> None:

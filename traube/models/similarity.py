@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import psutil
@@ -46,9 +46,12 @@ class Similarity(ABC):
     ----------
     query : what it has to know besides the items: nothing (`none`), the text of the split's query
         (`text`), or the mean of the items' own vectors (`passages`)
+    by_pairs : whether how alike two items are depends on them and the query alone, not on the
+        others of the split
     """
 
     query: Query = "none"
+    by_pairs: ClassVar[bool] = True
 
     @abstractmethod
     def compare(self, X: Any, query: Dense | None) -> Dense:
@@ -101,10 +104,11 @@ class Similarity(ABC):
             As `distances`.
         """
         n, query = page.shape[0], self.asked(page, text)
-        _check_memory(n + min(new.shape[0], NEW_AT_ONCE), None)
+        at_once = NEW_AT_ONCE if self.by_pairs else 1  # where a new item changes the others, each is compared alone
+        _check_memory(n + min(new.shape[0], at_once), None)
         stack = sparse.vstack if sparse.issparse(page) else np.vstack
         own = self._compared(page, query)
-        blocks = [new[start : start + NEW_AT_ONCE] for start in range(0, new.shape[0], NEW_AT_ONCE)]
+        blocks = [new[start : start + at_once] for start in range(0, new.shape[0], at_once)]
         return np.concatenate([_scaled(self._compared(stack([page, block]), query)[n:, :n], own) for block in blocks])
 
     def _compared(self, X: Any, query: Dense | None) -> NDArray[np.float64]:

@@ -63,8 +63,7 @@ def cluster_texts(
     method : like "umap/hdbscan", a reducer and a clusterer; by default the model's `usual_method`
     k : number of clusters; by default the one with the best silhouette
     seed : of everything random
-    query : what the texts were found for, where the model is a trained similarity that compares for
-        a query
+    query : what the texts were found for, where the model is a similarity that compares for a query
 
     Raises
     ------
@@ -123,7 +122,7 @@ def _check_query(model: str, similarity: Similarity | None, query: str | None) -
         return
     if not heeded:
         why = {"none": "compares texts whatever the query", "passages": "makes its query of the texts themselves"}
-        said = why[similarity.query] if similarity else "has no use for a query: it is no trained similarity"
+        said = why[similarity.query] if similarity else "has no use for a query"
         raise TraubeError(f"model '{model}' {said}; leave the query out, or choose another model")
     if not query.strip():
         raise TraubeError("the query is empty: say what the texts were found for")
