@@ -28,14 +28,14 @@ def cluster(
         typer.Option(
             "--query",
             "-q",
-            help="What the texts were found for. For a model that compares texts for a query: a trained similarity, "
-            "which `traube models` lists as pairwise.",
+            help="What the texts were found for. For a model that compares texts for a query: minilm_query_space, "
+            "or a trained similarity, which `traube models` lists as pairwise.",
         ),
     ] = None,
     method: Annotated[
         str | None,
         typer.Option(
-            help="A method: reducer/clusterer; `traube methods` lists them. Default: none/kmeans; for a trained "
+            help="A method: reducer/clusterer; `traube methods` lists them. Default: none/kmeans; for a "
             "similarity, which gives distances, none/agglomerative_average."
         ),
     ] = None,
@@ -51,9 +51,9 @@ def cluster(
 
     Writes the cluster of each text to a CSV file, and its distance to the mean of its cluster.
 
-    With --query, texts are grouped by what they say to it, by a trained similarity:
+    With --query, texts are grouped by what they say to it, by a model that compares them for a query:
 
-    traube cluster found.csv --query "life at sea" --model my_checkpoint
+    traube cluster found.csv --query "life at sea" --model minilm_query_space
 
     The distance is then the mean one to the cluster's other texts, where the
     most alike of all pairs is 0 apart and the least alike 1.

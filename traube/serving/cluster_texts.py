@@ -29,7 +29,7 @@ class Clusters:
     Attributes
     ----------
     labels : int64 [n], -1 for noise
-    distances : float64 [n], to the mean of the text's cluster, in the model's space; by a trained
+    distances : float64 [n], to the mean of the text's cluster, in the model's space; by a
         similarity, the mean distance to the cluster's other texts, where the most alike of all
         pairs is 0 apart and the least alike 1
     words : key words by cluster
@@ -78,7 +78,11 @@ def cluster_texts(
     >>> sorted(words[0] for words in groups.words.values())
     ['bread', 'crew']
 
-    With a trained similarity, `cluster_texts(found, model="my_checkpoint", query="life at sea")`.
+    What was found for a query is grouped by what it says to it:
+
+    >>> groups = cluster_texts(found, model="minilm_query_space", query="life at sea", k=2)
+    >>> [found[positions[0]] for positions in groups.typical.values()]
+    ['the crew of the ship', 'the dough of the bread']
     """
     texts = list(texts)
     if not texts:

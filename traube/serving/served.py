@@ -4,7 +4,7 @@ Kept as plain files, so that nothing is unpickled to serve it.
 
 A served clustering is that of a task's largest test split, exactly as it was scored. Where a new
 text is put among its texts, and which cluster it joins, the method's parts say (`Part.place`,
-`Part.assign`). Where a trained similarity compares the texts, there are no places: a new text joins
+`Part.assign`). Where a similarity compares the texts, there are no places: a new text joins
 the cluster whose texts are nearest on average, for the split's query.
 """
 
@@ -82,7 +82,7 @@ class Served:
         Returns
         -------
         DataFrame [n] cluster (int; -1 is noise), distance (to the cluster's centre, in the reduced
-        space; by a trained similarity, the mean to the cluster's texts, where the split's pairs lie
+        space; by a similarity, the mean to the cluster's texts, where the split's pairs lie
         between 0 and 1; nan for noise), words (the cluster's key words, in one string)
 
         Raises
