@@ -204,14 +204,17 @@ def models(as_json: Json = False) -> None:
     """List the models and whether their weights are on this machine."""
     from traube.foundation.errors import Unavailable
     from traube.models import model_cards
+    from traube.models.similarity import TrainedSimilarity
     from traube.models.weights import check_folder, locate
 
     rows = []
     for name, card in model_cards().items():
         status = "ready"
         try:
-            if card.kind in ("packaged", "transformer"):
+            if card.kind in ("packaged", "transformer", "pairwise"):
                 check_folder(locate(card), card)
+            if card.kind == "pairwise":
+                TrainedSimilarity.at(locate(card))
         except Unavailable:
             status = "to be downloaded"
         except TraubeError as error:

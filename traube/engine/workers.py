@@ -29,7 +29,6 @@ _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
 IDLE_SECONDS = 600
-MATRICES = 6  # square ones that are held at once while items are compared
 _running: dict[str, Any] = {}  # loky's executors, by name
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -193,18 +192,18 @@ def cluster_by_distance(
 ) -> tuple[NDArray[np.int64], float]:
     """Labels of a split whose items a similarity compares, int64 [n], and the seconds it took.
 
+    Without k, the one with the best silhouette is taken.
+
     Parameters
     ----------
     query : the vector of the split's query, where the similarity compares for one
     """
     methods.CLUSTERERS[clusterer.name] = clusterer
-    if (needed := MATRICES * 8 * len(vectors) ** 2) > memory:
-        raise DoesNotFit(
-            f"the distances of {len(vectors):,} texts need {needed / 2**30:.1f} GiB, and {memory / 2**30:.1f} GiB may be used"
-        )
     values = vectors.load()
     began = time.perf_counter()
-    distances = similarity.distances(values, None if query is None else query.load()[0])
+    distances = similarity.distances(values, None if query is None else query.load()[0], memory)
+    if k is None and clusterer.takes_k:
+        k, _ = methods.choose_k_by_distance(clusterer.name, params, distances, seed)
     labels = methods.cluster_by_distance(clusterer.name, params, distances, k, seed)
     return labels, time.perf_counter() - began
 

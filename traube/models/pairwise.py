@@ -21,7 +21,7 @@ from traube.models.similarity import SENTENCES, SIMILARITY_VERSION, TrainedSimil
 from traube.models.transformer import Transformer
 
 TEXTS_AT_ONCE = 256
-_END_OF_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
+_END_OF_SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"'”’»)\]]))\s+")  # perhaps with a quotation's end
 
 
 class Pairwise:
@@ -199,6 +199,7 @@ class Sentences:
 
 def sentences(text: str) -> list[str]:
     """The sentences of a text, at least one: what ends with a full stop, an exclamation or a question
-    mark and white space after it. (Abbreviations end some too early; attention weighs the halves.)
+    mark, perhaps a closing quotation mark or bracket, and white space after it. (Abbreviations end
+    some too early; attention weighs the halves.)
     """
     return [piece for part in _END_OF_SENTENCE.split(text) if (piece := part.strip())] or [text]

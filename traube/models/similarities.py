@@ -95,6 +95,7 @@ class QuerySpace(Untrained):
     directions: int = 5
     metric: Literal["euclidean", "cosine"] = "cosine"
     query: Query = "text"
+    by_pairs = False
 
     def compare(self, X: Any, query: Dense | None) -> Dense:
         from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances

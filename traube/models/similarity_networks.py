@@ -176,13 +176,16 @@ class Attention(nn.Module):
             self.weigh.weight.zero_()
 
     def pooled(self, passages: Tensor, query: Tensor) -> Tensor:
-        """A vector for each passage, [b, d], from [b, (1 + m) d] and the query's, [b, d] or [d]."""
+        """A vector for each passage, [b, d], from [b, (1 + m) d] and the query's, [b, d] or [d]; zeros
+        for a passage without sentences.
+        """
         sentences = passages.unflatten(-1, (-1, self.dimensions))[:, 1:]
         asked = query.expand(len(passages), -1)[:, None].expand_as(sentences)
         there = (sentences != 0).any(dim=-1)
         scores = self.weigh(torch.tanh(self.attend(torch.cat([asked, sentences], dim=-1)))).squeeze(-1) * there
         if self.masked:
-            scores = scores.masked_fill(~there, float("-inf"))
+            absent = ~there & there.any(dim=-1, keepdim=True)  # where all are, a softmax of nothing would be NaN
+            scores = scores.masked_fill(absent, float("-inf"))
         return (scores.softmax(dim=-1)[..., None] * sentences).sum(dim=1)
 
     def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
