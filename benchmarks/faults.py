@@ -35,6 +35,7 @@ from traube.foundation.files import file_sha256
 from traube.store import Store
 
 PROJECT = Path(__file__).resolve().parents[1]
+TRAUBE = str(Path(sys.executable).with_name("traube"))
 SECONDS_TO_END = 3.0
 TOPICS = {
     "fruit": "apple pear plum cherry grape peach quince fig melon berry",
@@ -96,7 +97,7 @@ class World:
 
     def start(self, *command: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-m", "cli", *command],
+            [TRAUBE, *command],
             cwd=PROJECT,
             env=self.environment(),
             stdout=subprocess.PIPE,
@@ -269,10 +270,10 @@ def _kill(process: "subprocess.Popen[str]", number: signal.Signals, campaign: Ca
     if number == signal.SIGKILL:
         return
     seconds = time.monotonic() - began
-    # before Python listens, the signal itself ends the process: to a shell, both are 128 + its number
+    # before Traube listens, the signal itself ends the process: to a shell, both are 128 + its number
     if seconds > SECONDS_TO_END or process.returncode not in (0, 128 + number, -number):
         campaign.blame("late", f"{number.name}: {seconds:.1f} s, exit code {process.returncode}: {output[-300:]}")
-    if "Traceback" in output:
+    if "Traceback" in output and process.returncode != -number:  # Python's own, before Traube listens
         campaign.blame("traceback", f"{number.name}: {output[max(0, output.index('Traceback') - 200) :][:1500]}")
 
 
