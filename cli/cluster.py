@@ -40,7 +40,7 @@ def cluster(
         ),
     ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", help="The number of clusters. Default: the one with the best silhouette.")
+        int | None, typer.Option("-k", help="The number of clusters. Default: the one that fits best.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The seed of everything random.")] = 42,
     output: Annotated[
@@ -95,7 +95,7 @@ def cluster(
         out.print(f"{sizes[-1]} texts belong to no cluster (noise, cluster -1)")
     if result.k_table is not None:
         out.print(
-            "k was chosen by silhouette: "
-            + ", ".join(f"{row.k}: {row.silhouette:.3f}" for row in result.k_table.itertuples())
+            f"k was chosen by {result.k_table.columns[1]}: "
+            + ", ".join(f"{k}: {fit:.3f}" for k, fit in result.k_table.itertuples(index=False))
         )
     out.print(f"written to {escape(str(target))}")

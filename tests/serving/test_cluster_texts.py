@@ -178,7 +178,7 @@ def test_what_was_found_for_a_query_is_grouped_in_three_lines(drop: Drop) -> Non
     groups = cluster_texts(FOUND, model="mine", query="query")
     assert adjusted_rand_score(TOPICS, groups.labels) == 1
     assert {words[0] for words in groups.words.values()} == {"cat", "star", "soup"}
-    assert groups.k_table is not None and groups.k_table.loc[groups.k_table["silhouette"].idxmax(), "k"] == 3
+    assert groups.k_table is not None and groups.k_table.loc[groups.k_table["correlation"].idxmax(), "k"] == 3
 
 
 def test_distances_are_those_of_the_similarity_for_that_query(drop: Drop) -> None:

@@ -81,7 +81,7 @@ def test_the_encoder_stays_as_it_is_and_the_similarity_does_not(base: Transforme
 @pytest.mark.parametrize(
     "changes",
     [{}, {"query": "passages"}, {"query": "none"}, {"network": "qss"}, {"network": "attention"}, {"loss": "mse"},
-     {"projection": "printed"}, {"pairs": "all"}, {"begin": "random"}, {"network": "attention", "masked": "no"}],
+     {"projection": "coded"}, {"pairs": "all"}, {"begin": "random"}, {"network": "attention", "masked": "no"}],
 )  # fmt: skip
 def test_every_variant_learns_what_tells_cats_from_dogs(changes: dict[str, str], base: Transformer) -> None:
     recipe = {**QUICK, "epochs": 60, "patience": 0, **changes}
@@ -187,7 +187,7 @@ def test_attention_can_begin_with_a_trained_head(base: Transformer) -> None:
     weights, own = (load_file(folder / "similarity" / "model.safetensors") for folder in (left.last, head))
     assert all(np.array_equal(weights[f"head.{name}"], values) for name, values in own.items())
     with pytest.raises(TraubeError, match="is no qs3m with the same query, projection and loss"):
-        Qs3m.with_changes({**changes, "projection": "printed"}).fit(pages(), base, paths.checkpoints())
+        Qs3m.with_changes({**changes, "projection": "coded"}).fit(pages(), base, paths.checkpoints())
 
 
 def test_patience_ends_a_training_that_gets_no_better(base: Transformer) -> None:

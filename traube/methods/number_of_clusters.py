@@ -45,7 +45,11 @@ def choose_k(
     tried = _tried(X.shape[0], len(rows), candidates)
     distances = pairwise_distances(sample, metric=metric)
     np.fill_diagonal(distances, 0)
-    return _best(tried, distances, lambda k: cluster("kmeans", None, sample, k, seed), "their vectors are all the same")
+
+    def fit(k: int) -> float:
+        return _silhouette(distances, cluster("kmeans", None, sample, k, seed))
+
+    return _best(tried, "silhouette", fit, "their vectors are all the same")
 
 
 def choose_k_by_distance(
@@ -55,7 +59,12 @@ def choose_k_by_distance(
     seed: int,
     candidates: Iterable[int] | None = None,
 ) -> tuple[int, pd.DataFrame]:
-    """The number of clusters at which a clusterer's own clustering has the best silhouette.
+    """The number of clusters at which a clusterer's own clustering fits the distances best.
+
+    The fit is the correlation of distances with lying in different clusters (the point-biserial
+    index of Milligan & Cooper 1985). The silhouette would take one text apart from all others: on
+    40 pages of TREC CAR it chose 2 clusters in the median, where there are 5.5 sections, and came to
+    an ARI of .029, the correlation to .097.
 
     Parameters
     ----------
@@ -65,7 +74,9 @@ def choose_k_by_distance(
 
     Returns
     -------
-    k, table : as `choose_k`
+    k : int; of equal ones the smallest
+    table : DataFrame (k, correlation), a row per candidate in ascending order; nan where there is
+        one cluster only
 
     Raises
     ------
@@ -82,7 +93,7 @@ def choose_k_by_distance(
     def clustered(k: int) -> Labels:
         return cluster_by_distance(clusterer_name, params, square, k, seed)
 
-    return _best(tried, square, clustered, "they are all equally alike")
+    return _best(tried, "correlation", lambda k: _correlation(square, clustered(k)), "they are all equally alike")
 
 
 def _sample(n: int, seed: int) -> NDArray[np.int64]:
@@ -95,14 +106,12 @@ def _tried(n: int, rows: int, candidates: Iterable[int] | None) -> list[int]:
     return tried
 
 
-def _best(
-    tried: list[int], distances: NDArray[np.float64], clustered: Callable[[int], Labels], otherwise: str
-) -> tuple[int, pd.DataFrame]:
-    """The number with the best silhouette, and that of each; `otherwise` says why none has one."""
-    table = pd.DataFrame({"k": tried, "silhouette": [_silhouette(distances, clustered(k)) for k in tried]})
-    if table["silhouette"].isna().all():
+def _best(tried: list[int], name: str, fit: Callable[[int], float], otherwise: str) -> tuple[int, pd.DataFrame]:
+    """The number that fits best, and how well each fits; `otherwise` says why none does."""
+    table = pd.DataFrame({"k": tried, name: [fit(k) for k in tried]})
+    if table[name].isna().all():
         raise TraubeError(f"no number of clusters suits these texts: {otherwise}")
-    return tried[int(table["silhouette"].argmax())], table
+    return tried[int(table[name].argmax())], table
 
 
 def _grid(n: int) -> list[int]:
@@ -125,3 +134,11 @@ def _silhouette(distances: NDArray[np.float64], labels: Labels) -> float:
     if not 2 <= len(np.unique(labels)) < len(labels):
         return float("nan")
     return float(silhouette_score(distances, labels, metric="precomputed"))
+
+
+def _correlation(distances: NDArray[np.float64], labels: Labels) -> float:
+    first, second = np.triu_indices(len(labels), 1)
+    apart = labels[first] != labels[second]
+    if apart.all() or not apart.any():
+        return float("nan")
+    return float(np.corrcoef(distances[first, second], apart)[0, 1])

@@ -18,7 +18,7 @@ from traube.models import Model, Similarity, load_model
 from traube.models.base import Dense
 from traube.serving.describe import distances, keywords, mean_distances, typical
 
-# labels, distances and, where the number of clusters was chosen, the silhouettes
+# labels, distances and, where the number of clusters was chosen, how well each fits
 Grouped: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], pd.DataFrame | None]
 
 
@@ -34,7 +34,8 @@ class Clusters:
         pairs is 0 apart and the least alike 1
     words : key words by cluster
     typical : positions of typical texts by cluster
-    k_table : silhouette by number of clusters, where the number was chosen
+    k_table : how well each number of clusters fits, where the number was chosen: `silhouette`, or the
+        `correlation` of `choose_k_by_distance`
     """
 
     labels: NDArray[np.int64]
@@ -61,7 +62,8 @@ def cluster_texts(
     ----------
     model : name of a model; its weights are downloaded if they are not on this machine
     method : like "umap/hdbscan", a reducer and a clusterer; by default the model's `usual_method`
-    k : number of clusters; by default the one with the best silhouette
+    k : number of clusters; by default the one that fits best (`traube.methods.choose_k`, or
+        `choose_k_by_distance`)
     seed : of everything random
     query : what the texts were found for, where the model is a similarity that compares for a query
 

@@ -59,7 +59,7 @@ class Batch(TypedDict):
 # As in the paper's code. From random weights 21,000 pairs teach next to nothing: AUC .51 on
 # articles of test200 where the encoder's own distance has .65.
 PAPER: dict[str, Any] = {
-    "begin": "random", "loss": "mse", "epochs": 3, "batch": 32, "learning_rate": 1e-5, "patience": 0
+    "begin": "random", "loss": "mse", "projection": "coded", "epochs": 3, "batch": 32, "learning_rate": 1e-5, "patience": 0
 }  # fmt: skip
 
 
@@ -74,7 +74,9 @@ class Qs3mRecipe(Recipe):
         "identity", description="first weights; identity: it begins as a distance of the encoder's vectors"
     )
     loss: Literal["bce", "mse"] = Field("bce", description="bce, of a sigmoid, or mse, of a ReLU (the paper's)")
-    projection: Literal["coded", "printed"] = Field("coded", description="printed: a ReLU after each layer")
+    projection: Literal["printed", "coded"] = Field(
+        "printed", description="printed: a ReLU after each layer, as in the paper; coded: after both, as in its code"
+    )
     pairs: Literal["balanced", "all"] = Field("balanced", description="of a page: as many same as different, or all")
     masked: bool = Field(True, description="attention: absent sentences get none; off, as in the paper's code")
     symmetric: bool = Field(True, description="compare both orders of a pair, and take the mean")
