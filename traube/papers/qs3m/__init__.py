@@ -23,7 +23,7 @@ PAPER = Paper(
         Table(
             "table_2",
             "How well each way of comparing tells same from different (AUC) and groups passages (ARI).",
-            partial(tables.published, "table2"),
+            tables.published_results,
             tables.results,
             absent="no similarity is trained on this task here",
             shown=tables.for_people,
