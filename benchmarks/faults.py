@@ -249,8 +249,7 @@ def _chain(victim: Victim, campaign: Campaign, world: World, rng: random.Random,
         campaign.blame("dead", f"after {[n.name for n in numbers]}: {output[-300:]}")
         return campaign.tried - before
     _judge(campaign, world, victim.wanted, f"after {[n.name for n in numbers]}")
-    # what Ctrl-C of `dev` cuts off is tried again by its next start, and so it is a failure
-    _judge_runs(campaign, world, signal.SIGKILL not in numbers and victim.name != "dev")
+    _judge_runs(campaign, world, signal.SIGKILL not in numbers)
     return campaign.tried - before
 
 

@@ -17,7 +17,7 @@ from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import read_json, write_json
 
-SECONDS_TO_STOP = 1.0  # a run that is cut off is ended by the next start, and tried again
+SECONDS_TO_STOP = 1.0
 
 
 class Children:
@@ -50,7 +50,7 @@ class Children:
 
     def watch(self) -> None:
         """Until Ctrl-C; then they are asked to end, each by itself, but for the first, which serves
-        the others: it is ended last. A run of Dagster's is not asked: it is cut off.
+        the others: it is ended last. A run of Dagster's is not asked: it is cut off, and cancelled.
         """
         try:
             while True:

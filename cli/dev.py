@@ -108,14 +108,26 @@ def _serve(port: int, mlflow_port: int) -> None:
     }
     stopping.heed()  # a shell that starts this in the background has it ignore Ctrl-C
     children = Children()
-    stopping.at_the_end(children.kill)
+    stopping.at_the_end(lambda: _end(children))
     with TemporaryDirectory(prefix="traube-") as folder:  # its owner's alone, and so is the socket in it
         try:
             _start_all(children, Path(folder), port, mlflow_port)
             out.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
             children.watch()
         finally:
-            children.kill()
+            _end(children)
+
+
+def _end(children: Children) -> None:
+    """End the servers and what they run; what that cuts off is cancelled if somebody asked for it."""
+    import dagster as dg
+
+    from sensors.lost_runs import cancel_cut_off_runs
+
+    children.kill()
+    if stopping.received():
+        with dg.DagsterInstance.get() as instance:
+            cancel_cut_off_runs(instance)
 
 
 def _start_all(children: Children, folder: Path, port: int, mlflow_port: int) -> None:

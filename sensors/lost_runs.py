@@ -49,6 +49,19 @@ def end_unstarted_runs(instance: dg.DagsterInstance) -> list[str]:
     return [run.run_id for run in runs]
 
 
+def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
+    """Cancel the runs that a daemon had started or was about to, where somebody has ended it and
+    all its processes: that is no failure, and nothing to try again. Returns their ids.
+    """
+    cut_off = []
+    for run in instance.get_runs(dg.RunsFilter(statuses=list(ALIVE))):
+        process = process_of(instance, run)
+        if process is None or not _alive(*process):
+            instance.report_run_canceled(run, "`traube dev` was stopped")
+            cut_off.append(run.run_id)
+    return cut_off
+
+
 def process_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
     """The run's process id, and a time by which that process had started; None where it is not
     known yet.

@@ -1,13 +1,15 @@
 """`traube dev` ends when it is told to, however it is told, and shows nothing of what ends inside it."""
 
+import shutil
 import signal
 import socket
 import time
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
-from tests.e2e.conftest import Servers, answers, free_port
+from tests.e2e.conftest import Servers, answers, free_port, wait_for
 from tests.platform.conftest import PARAMS, word_rows, write_task
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -31,6 +33,16 @@ def test_whatever_tells_it_to_end_it_ends_with_all_its_processes(folder: Path) -
     said = servers.log.read_text()
     assert "Traceback" not in said
     assert "Aborted" not in said
+
+
+def test_a_run_that_ctrl_c_cuts_off_is_cancelled_and_not_tried_again(folder: Path, tiny_bert: Path) -> None:
+    shutil.copytree(tiny_bert, folder / "checkpoints" / "fresh")  # which a sensor has evaluated
+    servers = Servers(folder).wait()
+    with dg.DagsterInstance.from_config(str(folder / "home" / "dagster")) as instance:
+        started = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
+        wait_for(lambda: instance.get_runs(started), "the run of the sensor")
+        servers.stop(signal.SIGINT)
+        assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.CANCELED}
 
 
 def test_a_port_in_use_is_passed_over_and_the_other_one_named(folder: Path) -> None:

@@ -19,7 +19,7 @@ from assets.common import data_keys
 from cli import app
 from cli.children import alone
 from cli.launch import Launcher, WithoutUnwritten, align
-from sensors.lost_runs import PID, STARTED, end_lost_runs, own_process
+from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, own_process
 from tests.platform.conftest import word_rows, write_task
 from traube.benchmark.plan import Plan, Request
 from traube.engine.progress import SILENT
@@ -256,6 +256,18 @@ def test_a_run_that_was_made_and_never_started_is_ended_too(launcher: Launcher) 
     lost = launcher.instance.create_run_for_job(job, tags=gone)
     launcher.instance.create_run_for_job(job, tags=own_process())
     assert end_lost_runs(launcher.instance) == [lost.run_id]
+
+
+def test_what_the_end_of_the_servers_cuts_off_is_cancelled_and_other_runs_are_not(launcher: Launcher) -> None:
+    job = launcher.definitions.resolve_job_def("publish")
+    gone = launcher.instance.create_run_for_job(job, tags={PID: str(os.getpid()), STARTED: "0.00"})
+    never_started = launcher.instance.create_run_for_job(job)
+    ours = launcher.instance.create_run_for_job(job, tags=own_process())
+    assert set(cancel_cut_off_runs(launcher.instance)) == {gone.run_id, never_started.run_id}
+    statuses = {run.run_id: run.status for run in launcher.instance.get_runs()}
+    assert statuses[gone.run_id] == statuses[never_started.run_id] == dg.DagsterRunStatus.CANCELED
+    assert statuses[ours.run_id] == dg.DagsterRunStatus.NOT_STARTED
+    assert end_lost_runs(launcher.instance) == []
 
 
 def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(launcher: Launcher) -> None:
