@@ -167,7 +167,7 @@ def test_what_was_found_for_a_query_is_grouped_and_described(
         rows = list(csv.DictReader(written))
     assert len(rows) == 27 and len({row["cluster"] for row in rows}) == 3
     assert all(0 <= float(row["distance"]) <= 1 for row in rows)
-    assert "k was chosen by silhouette" in traube("cluster", str(file), "--query", "a star", "--model", "mine").stdout
+    assert "k was chosen by correlation" in traube("cluster", str(file), "--query", "a star", "--model", "mine").stdout
     for arguments, message in (
         (["-m", "mine"], "model 'mine' compares texts for a query: say what they were found for"),
         (["-m", "bow", "--query", "a cat"], "model 'bow' has no use for a query"),
