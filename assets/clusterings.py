@@ -53,7 +53,7 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
             ]
             task = workbench.task(source.name)
             vectors = workbench.vectors(task, model, progress)
-            for result in cluster(task, vectors, cells, store, progress):
+            for result in cluster(task, vectors, cells, store, progress, model.similarity):
                 statuses[result.status] += 1
                 if result.assignments is not None:
                     recorder.clustered(result.cell, result.assignments, result.seconds)

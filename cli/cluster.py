@@ -23,11 +23,24 @@ def cluster(
     ],
     column: Annotated[str, typer.Option("--text", help="The column that holds the texts.")] = "text",
     model: Annotated[str, typer.Option("--model", "-m", help="A model; `traube models` lists them.")] = "minilm",
+    query: Annotated[
+        str | None,
+        typer.Option(
+            "--query",
+            "-q",
+            help="What the texts were found for. For a model that compares texts for a query: minilm_query_space, "
+            "or a trained similarity, which `traube models` lists as pairwise.",
+        ),
+    ] = None,
     method: Annotated[
-        str, typer.Option(help="A method: reducer/clusterer; `traube methods` lists them.")
-    ] = "none/kmeans",
+        str | None,
+        typer.Option(
+            help="A method: reducer/clusterer; `traube methods` lists them. Default: none/kmeans; for a "
+            "similarity, which gives distances, none/agglomerative_average."
+        ),
+    ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", help="The number of clusters. Default: the one with the best silhouette.")
+        int | None, typer.Option("-k", help="The number of clusters. Default: the one that fits best.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The seed of everything random.")] = 42,
     output: Annotated[
@@ -36,7 +49,14 @@ def cluster(
 ) -> None:
     """Group your own texts, and print what each cluster is about.
 
-    Writes the cluster of each text to a CSV file.
+    Writes the cluster of each text to a CSV file, and its distance to the mean of its cluster.
+
+    With --query, texts are grouped by what they say to it, by a model that compares them for a query:
+
+    traube cluster found.csv --query "life at sea" --model minilm_query_space
+
+    The distance is then the mean one to the cluster's other texts, where the
+    most alike of all pairs is 0 apart and the least alike 1.
     """
     import pandas as pd
 
@@ -44,15 +64,17 @@ def cluster(
     from traube.foundation.files import write_text
     from traube.foundation.inert import csv_text
     from traube.methods import CLUSTERERS
-    from traube.serving.cluster_texts import cluster_texts
+    from traube.models import load_model
+    from traube.serving.cluster_texts import cluster_texts, usual_method
     from traube.tasks.readers.table import read_texts
 
     texts = read_texts(file, column)
-    protocol = load_params().chosen()
-    if k is not None and not CLUSTERERS[protocol.method(method).clusterer].takes_k:
-        raise TraubeError(f"{method} finds the number of clusters by itself: leave out -k, or use none/kmeans")
+    usual = usual_method(load_model(model))
+    chosen = load_params().chosen().method(usual if method is None else method)
+    if k is not None and not CLUSTERERS[chosen.clusterer].takes_k:
+        raise TraubeError(f"{chosen.name} finds the number of clusters by itself: leave out -k, or use {usual}")
     with err.status(f"encoding and clustering {len(texts)} texts"):
-        result = cluster_texts(texts, model=model, method=protocol.method(method), k=k, seed=seed)
+        result = cluster_texts(texts, model=model, method=chosen, k=k, seed=seed, query=query)
     target = output or file.with_name(file.name + ".clusters.csv")
     clustered = pd.DataFrame({"text": texts, "cluster": result.labels, "distance": result.distances})
     write_text(target, csv_text(clustered))
@@ -61,7 +83,7 @@ def cluster(
         "texts",
         "key words",
         "typical text",
-        title=f"{len(result.words)} clusters by {model}, {method}",
+        title=f"{len(result.words)} clusters by {model}, {chosen.name}{f', for: {escape(query)}' if query else ''}",
         title_justify="left",
     )
     sizes = pd.Series(result.labels).value_counts()
@@ -73,7 +95,7 @@ def cluster(
         out.print(f"{sizes[-1]} texts belong to no cluster (noise, cluster -1)")
     if result.k_table is not None:
         out.print(
-            "k was chosen by silhouette: "
-            + ", ".join(f"{row.k}: {row.silhouette:.3f}" for row in result.k_table.itertuples())
+            f"k was chosen by {result.k_table.columns[1]}: "
+            + ", ".join(f"{k}: {fit:.3f}" for k, fit in result.k_table.itertuples(index=False))
         )
     out.print(f"written to {escape(str(target))}")

@@ -204,19 +204,24 @@ def models(as_json: Json = False) -> None:
     """List the models and whether their weights are on this machine."""
     from traube.foundation.errors import Unavailable
     from traube.models import model_cards
+    from traube.models.similarity import TrainedSimilarity
     from traube.models.weights import check_folder, locate
 
     rows = []
     for name, card in model_cards().items():
         status = "ready"
         try:
-            if card.kind in ("packaged", "transformer"):
+            if card.kind in ("packaged", "transformer", "pairwise"):
                 check_folder(locate(card), card)
+            if card.kind == "pairwise":
+                TrainedSimilarity.at(locate(card))
         except Unavailable:
             status = "to be downloaded"
         except TraubeError as error:
             status = str(error)
-        source = card.package or card.model or f"fitted on each task's texts, {card.features} terms"
+        terms = f", {card.features} terms" if card.features else ""
+        source = card.package or card.model or f"fitted on each task's texts{terms}"
+        source += f", compared by {card.similarity}" if card.similarity else ""
         rows.append(
             {"model": name, "kind": card.kind, "source": source, "revision": card.revision or "", "status": status}
         )

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from traube.foundation import paths
 from traube.methods import parse_method
 from traube.metrics import GROUPS
 from traube.models import Model, load_model
+from traube.models.similarity import CONFIG, FOLDER, WEIGHTS, SimilarityConfig, make_network
 from traube.store import Store
 from traube.tasks.task import Task
 
@@ -40,6 +42,20 @@ _OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
 def cells_of(task: Task, *methods: str, model: Model | None = None, seeds: Sequence[int] = (1,)) -> list[Cell]:
     """The cells of a task by some methods, by default with bag of words and one seed."""
     return cells(task, model or load_model("bow"), _OWN, methods=[parse_method(m) for m in methods], seeds=seeds)
+
+
+def save_similarity(model: Path, **settings: Any) -> Path:
+    """Put a similarity with random weights into a model's folder, and make it a trained similarity. Returns the folder."""
+    import torch
+    from safetensors.torch import save_file
+
+    config = SimilarityConfig.model_validate({"network": "qss", "query": "text", "dimensions": 32, **settings})
+    (model / FOLDER).mkdir()
+    (model / FOLDER / CONFIG).write_text(config.model_dump_json())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        save_file(make_network(config).state_dict(), model / FOLDER / WEIGHTS)
+    return model
 
 
 def copy_project(folder: Path, without: tuple[str, ...]) -> dict[str, str]:

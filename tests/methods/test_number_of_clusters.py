@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 from traube.foundation.errors import TraubeError
-from traube.methods import choose_k
+from traube.methods import choose_k, choose_k_by_distance
 from traube.methods import number_of_clusters as module
 
 
@@ -54,3 +54,49 @@ def test_refuses(blobs, n, candidates, message):
 def test_equal_vectors_have_no_number_of_clusters():
     with pytest.raises(TraubeError, match="all the same"):
         choose_k(np.ones((20, 3), dtype=np.float32), seed=0)
+
+
+# where distances are given
+
+
+def distances_of(vectors):
+    return np.linalg.norm(vectors[:, None] - vectors[None], axis=2)
+
+
+@pytest.mark.parametrize("clusterer", ["agglomerative_average", "agglomerative"])
+def test_finds_the_number_of_groups_by_distance(blobs, clusterer):
+    params = {"linkage": "complete"} if clusterer == "agglomerative" else None
+    k, table = choose_k_by_distance(clusterer, params, distances_of(blobs[0]), seed=0)
+    assert k == 4
+    assert (table["k"].min(), table["k"].max()) == (2, 25)
+
+
+def test_of_many_texts_some_are_compared(blobs, monkeypatch):
+    monkeypatch.setattr(module, "ROWS", 60)
+    distances = distances_of(blobs[0])
+    first, second = (choose_k_by_distance("agglomerative_average", None, distances, seed=5) for _ in range(2))
+    assert first[0] == 4 and first[1].equals(second[1])
+
+
+@pytest.mark.parametrize(
+    ("distances", "message"),
+    [
+        (1 - np.eye(2), "2 texts are too few to choose a number of clusters"),
+        (1 - np.eye(9), "they are all equally alike"),
+        (np.zeros((9, 9)), "they are all equally alike"),
+    ],
+)
+def test_distances_that_say_nothing_are_refused(distances, message):
+    with pytest.raises(TraubeError, match=message):
+        choose_k_by_distance("agglomerative_average", None, distances, seed=0)
+
+
+def test_by_distance_one_far_text_does_not_hide_the_groups() -> None:
+    """Average linkage takes the far one apart first; the silhouette would leave it at that."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(5, 8)) * 2
+    points = np.concatenate([*(centre + rng.normal(size=(12, 8)) * 0.6 for centre in centres), np.full((1, 8), 4.0)])
+    distances = np.linalg.norm(points[:, None] - points[None, :], axis=2)
+    k, table = choose_k_by_distance("agglomerative_average", None, distances, 0)
+    assert 5 <= k <= 7
+    assert list(table) == ["k", "correlation"] and table.set_index("k")["correlation"].idxmax() == k

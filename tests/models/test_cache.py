@@ -33,12 +33,13 @@ def vectors_of(texts: Sequence[str]) -> NDArray[np.float32]:
 class Counting:
     """An encoder that remembers what it was given, and gives its batches in no particular order."""
 
-    name, fingerprint, corpus_bound = "counting", "f00d", False
+    name, fingerprint, corpus_bound, similarity = "counting", "f00d", False, None
     numerics: ClassVar[dict[str, str]] = {"counting": "1"}
 
     def __init__(self, fails_after: int | None = None) -> None:
         self.encoded: list[str] = []
         self.fails_after = fails_after
+        self.encoder = self
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return vectors_of(texts)

@@ -7,11 +7,12 @@ import pytest
 from scipy import sparse
 
 from traube.engine.embed import embed
+from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
-from traube.models import EmbeddingCache, fingerprint_on, load_model
+from traube.models import EmbeddingCache, ModelCard, fingerprint_on, load_model, model_of
 from traube.tasks.task import Task
 
-LEXICAL = ["bow", "tfidf", "lsa"]
+LEXICAL = ["bow", "tfidf", "lsa", "jaccard", "lda"]
 
 
 def dense(values: object) -> np.ndarray:
@@ -36,6 +37,25 @@ def test_lsa_puts_texts_with_common_words_close(tiny_task: Task) -> None:
     assert similarity[np.ix_(bread, bread)].mean() > 2 * similarity[np.ix_(bread, football)].mean()
 
 
+def test_tokens_stand_between_white_space_as_they_are() -> None:
+    vectors = dense(load_model("jaccard").encode(["The cat, the cat.", "the\tcat."]))
+    assert vectors.sum(axis=1).tolist() == [4, 2]  # The | cat, | the | cat.
+    assert (vectors @ vectors.T)[0, 1] == 2
+
+
+def test_topics_are_shares_that_stop_words_and_words_of_one_place_do_not_change(tiny_task: Task) -> None:
+    few = model_of(ModelCard(name="few", kind="lda", dimensions=3))
+    topics = dense(few.encode([*tiny_task.texts, "the and of", "once"]))
+    assert topics.shape == (len(tiny_task.texts) + 2, 3)
+    assert topics.sum(axis=1) == pytest.approx(1)
+    assert topics[:-2].max(axis=1).mean() > 0.8  # a text is mostly of one topic
+    assert topics[-2:] == pytest.approx(1 / 3)  # nothing is known of these
+
+
+def test_there_are_no_more_topics_than_texts() -> None:
+    assert dense(load_model("lda").encode(["brine and salt", "salt and brine", "cheese"])).shape == (3, 3)
+
+
 @pytest.mark.parametrize("name", LEXICAL)
 def test_the_same_texts_have_the_same_vectors_in_float32(name: str, tiny_task: Task) -> None:
     first, second = (dense(load_model(name).encode(tiny_task.texts)) for _ in range(2))
@@ -52,18 +72,34 @@ def test_the_fingerprint_on_a_corpus_changes_with_the_corpus(name: str) -> None:
 
 
 def test_models_differ_in_their_fingerprints() -> None:
-    assert len({load_model(name).fingerprint for name in LEXICAL}) == 3
+    names = [*LEXICAL, "lda_inverted"]
+    assert len({load_model(name).fingerprint for name in names}) == len(names)
 
 
 @pytest.mark.parametrize("name", LEXICAL)
 def test_texts_without_words_are_one_clear_error(name: str) -> None:
+    texts = [" ", "\t"] if name == "jaccard" else ["...", "!"]
     with pytest.raises(TraubeError, match=rf"^model '{name}': no vocabulary: the texts hold no words"):
-        load_model(name).encode(["...", "!"])
+        load_model(name).encode(texts)
 
 
 def test_lsa_of_one_text_is_one_clear_error() -> None:
     with pytest.raises(TraubeError, match=r"^model 'lsa': LSA needs at least two texts and two words$"):
         load_model("lsa").encode(["cat dog"])
+
+
+def test_topics_of_words_that_all_occur_once_are_one_clear_error() -> None:
+    with pytest.raises(TraubeError, match=r"^model 'lda': LDA needs words that occur twice, and the texts hold none$"):
+        load_model("lda").encode(["cat dog", "owl"])
+
+
+def test_both_readings_of_topics_share_a_matrix(tmp_path: Path, tiny_task: Task) -> None:
+    bench = Workbench.at(tmp_path)
+    first, encoded = bench.encoded(tiny_task, load_model("lda"))
+    second, again = bench.encoded(tiny_task, load_model("lda_inverted"))
+    assert (encoded, again) == (len(tiny_task.texts), 0) and first.path == second.path
+    texts = bench.vectors_of_texts(tiny_task.texts, load_model("lda"))
+    assert np.array_equal(texts.load(), first.load())
 
 
 @pytest.mark.parametrize("name", ["bow", "lsa"])  # a sparse and a dense matrix

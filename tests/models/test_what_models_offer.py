@@ -8,10 +8,10 @@ from scipy import sparse
 
 from traube.models import Model, ModelCard, load_model, model_of
 
-CORPUS = ["the cat", "a dog", "star soup", "bread"]
+CORPUS = ["the cat", "a dog", "star soup", "bread soup"]
 
 
-@pytest.fixture(params=["bow", "tfidf", "lsa", "tiny"])
+@pytest.fixture(params=["bow", "tfidf", "lsa", "jaccard", "lda", "tiny"])
 def model(request: pytest.FixtureRequest, tiny_bert: Path) -> Model:
     if request.param == "tiny":
         return model_of(ModelCard(name="tiny", model=str(tiny_bert)), "cpu")

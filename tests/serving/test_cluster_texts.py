@@ -1,16 +1,21 @@
 """One's own texts: grouped, and each group described by its words and typical texts."""
 
+from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from tests.made import save_similarity
+from traube.foundation import paths
 from traube.foundation.errors import TraubeError, Unsupported
 from traube.methods import parse_method
+from traube.models import load_model
 from traube.serving.cluster_texts import cluster_texts
-from traube.serving.describe import distances, keywords, typical
+from traube.serving.describe import distances, keywords, mean_distances, typical
 
 KMEANS = parse_method("none/kmeans")
 TEXTS = ["the dough and the crust", "dough crust loaf", "a keeper, a goal", "goal! goal! penalty", "the of and"]
@@ -61,6 +66,12 @@ def test_distances_are_to_the_mean_of_the_cluster_and_noise_has_none() -> None:
     vectors = np.array([[0, 0], [6, 8], [1, 1], [9, 9]], dtype=np.float32)
     found = distances(vectors, np.array([0, 0, 1, -1]))
     assert found[:3].tolist() == [5, 5, 0] and np.isnan(found[3])
+
+
+def test_where_pairs_are_compared_distances_are_to_the_others_of_the_cluster() -> None:
+    pairs = np.array([[0, 2, 4, 9, 9], [2, 0, 6, 9, 9], [4, 6, 0, 9, 9], [9, 9, 9, 0, 9], [9, 9, 9, 9, 0]])
+    found = mean_distances(pairs, np.array([0, 0, 0, 1, -1]))
+    assert found[:4].tolist() == [3, 4, 5, 0] and np.isnan(found[4])
 
 
 def test_typical_texts_are_the_nearest_to_the_mean() -> None:
@@ -141,3 +152,112 @@ def test_a_method_that_makes_no_sense_is_refused_before_any_work(home: Path) -> 
 def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(TraubeError, match=r"^unknown model 'bwo': did you mean bow\?$"):
         cluster_texts(["a cat", "a dog"], model="bwo", method=KMEANS, k=2)
+
+
+# grouping for a query
+
+FOUND = [
+    f"{topic} {topic} {topic} {rest}" for topic in ("cat", "star", "soup") for rest in ("the", "a", "the a", "a a")
+]
+TOPICS = [topic for topic in range(3) for _ in range(4)]
+Drop = Callable[..., str]
+
+
+@pytest.fixture
+def drop(tiny_bert: Path) -> Drop:
+    """Put a trained similarity into checkpoints/; its name."""
+
+    def make(**settings: object) -> str:
+        return save_similarity(Path(copytree(tiny_bert, paths.checkpoints() / "mine")), **settings).name
+
+    return make
+
+
+def test_what_was_found_for_a_query_is_grouped_in_three_lines(drop: Drop) -> None:
+    drop()
+    groups = cluster_texts(FOUND, model="mine", query="query")
+    assert adjusted_rand_score(TOPICS, groups.labels) == 1
+    assert {words[0] for words in groups.words.values()} == {"cat", "star", "soup"}
+    assert groups.k_table is not None and groups.k_table.loc[groups.k_table["correlation"].idxmax(), "k"] == 3
+
+
+def test_distances_are_those_of_the_similarity_for_that_query(drop: Drop) -> None:
+    model = load_model(drop())
+    assert model.similarity is not None
+    pairs = model.similarity.distances(model.encode(FOUND), model.encode(["query"])[0])
+    groups = cluster_texts(FOUND, model="mine", query="query", k=3)
+    assert groups.distances == pytest.approx(mean_distances(pairs, groups.labels), abs=1e-4)
+    assert not np.allclose(groups.distances, cluster_texts(FOUND, model="mine", query="a dog", k=3).distances)
+
+
+@pytest.mark.parametrize("settings", [{"query": "passages"}, {"network": "qs3m", "query": "none"}], ids=str)
+def test_a_similarity_that_needs_no_query_groups_without(drop: Drop, settings: dict[str, str]) -> None:
+    assert len(set(cluster_texts(FOUND, model=drop(**settings), k=3).labels)) == 3
+
+
+def test_hdbscan_groups_by_distance_and_needs_no_number(drop: Drop) -> None:
+    method = parse_method("none/hdbscan", {"hdbscan": {"min_cluster_size": 3}})
+    groups = cluster_texts(FOUND, model=drop(), query="query", method=method)
+    assert groups.k_table is None and len(groups.labels) == 12
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int) -> None:
+    groups = cluster_texts(FOUND[3 : 3 + n], model=drop(), query="query", k=2)
+    assert len(set(groups.labels)) == 2 and np.isfinite(groups.distances).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "message"),
+    [
+        ({}, {}, r"model 'mine' compares texts for a query: say what they were found for \(query, or --query\)"),
+        ({}, {"query": "  "}, "the query is empty: say what the texts were found for"),
+        (
+            {"network": "qs3m", "query": "none"},
+            {"query": "a cat"},
+            "model 'mine' compares texts whatever the query; leave the query out, or choose another model",
+        ),
+        (
+            {"query": "passages"},
+            {"query": "a cat"},
+            "model 'mine' makes its query of the texts themselves; leave the query out, or choose another model",
+        ),
+        (
+            {},
+            {"query": "a cat", "model": "bow"},
+            "model 'bow' has no use for a query; leave the query out, or choose another model",
+        ),
+        (
+            {},
+            {"query": "a cat", "texts": ["a cat"], "k": 1},
+            "there is one text, and a similarity compares texts: give at least two",
+        ),
+        (
+            {},
+            {"query": "a cat", "method": "none/kmeans"},
+            "none/kmeans: a similarity gives distances, and kmeans works on vectors: use none/agglomerative_average",
+        ),
+        (
+            {},
+            {"query": "a cat", "method": "pca/agglomerative_average"},
+            "pca/agglomerative_average: a similarity gives distances, and pca reduces vectors: "
+            "use none/agglomerative_average",
+        ),
+        ({}, {"query": "a cat", "method": ""}, "'' is no method: .*"),
+        (
+            {},
+            {"query": "a cat", "texts": ["a cat", "a dog"]},
+            "2 texts are too few to choose a number of clusters: there must be three",
+        ),
+        (
+            {},
+            {"query": "a cat", "texts": ["a cat"] * 9},
+            "no number of clusters suits these texts: they are all equally alike",
+        ),
+    ],
+)
+def test_what_a_query_cannot_group_is_one_clear_error(
+    drop: Drop, settings: dict[str, str], arguments: dict[str, object], message: str
+) -> None:
+    with pytest.raises(TraubeError, match=rf"^{message}$"):
+        cluster_texts(**{"texts": FOUND, "model": drop(**settings), **arguments})  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ def sources_of() -> dict[bool, Source]:
 def test_a_trainer_says_what_it_learns_from(sources_of: dict[bool, Source]) -> None:
     kinds = {name: trainer.learns_from for name, trainer in TRAINERS.items()}
     assert {name for name, kind in kinds.items() if kind == "texts"} == {"wwm", "tsdae"}
-    assert {name for name, kind in kinds.items() if kind == "splits"} == {"cob", "triplet", "untrained"}
+    assert {name for name, kind in kinds.items() if kind == "splits"} == {"cob", "triplet", "untrained", "qs3m"}
     for trainer in TRAINERS.values():
         assert trainer.unsuited(sources_of[True]) is None
     assert TRAINERS["wwm"].unsuited(sources_of[False]) is None

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,8 +22,8 @@ from traube.engine.progress import SILENT, Progress
 from traube.engine.schedule import Failure, Job, run
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
-from traube.methods import Method
-from traube.models import Vectors
+from traube.methods import Method, Part
+from traube.models import Similarity, Vectors
 from traube.models.vectors import stored_matrix
 from traube.store import Store
 from traube.tasks.task import Split, Task
@@ -49,12 +50,21 @@ class CellResult:
 
 
 def cluster(
-    task: Task, vectors: Vectors, cells: Sequence[Cell], store: Store, progress: Progress = SILENT
+    task: Task,
+    vectors: Vectors,
+    cells: Sequence[Cell],
+    store: Store,
+    progress: Progress = SILENT,
+    similarity: Similarity | None = None,
 ) -> Iterator[CellResult]:
     """Cluster the test splits of a task by each cell's method; results come as cells are finished.
 
     One cell that fails does not stop the others. Reductions are kept in the store and found there
     the next time.
+
+    Parameters
+    ----------
+    similarity : what compares the texts of a split, for a model that has one of its own
 
     Raises
     ------
@@ -63,7 +73,7 @@ def cluster(
     """
     possible = []
     for cell in cells:
-        reason = cell.method.unsupported()
+        reason = _unsupported(cell, task, similarity)
         if reason:
             progress.done("cells", 1)
             yield CellResult(cell, "unsupported", reason)
@@ -75,7 +85,16 @@ def cluster(
             yield CellResult(cell, "failed", f"there are no test splits in the split set '{cell.split_set}'")
         return
     progress.total("clusterings", len(possible) * len(splits))
-    yield from _clustered(_Work(task, vectors, splits, store), possible, progress)
+    yield from _clustered(_Work(task, vectors, splits, store, similarity), possible, progress)
+
+
+def _unsupported(cell: Cell, task: Task, similarity: Similarity | None) -> str | None:
+    """Why a cell makes no sense, in one line; None if it does."""
+    if similarity is None:
+        return cell.method.unsupported()
+    if similarity.query == "text" and any(split.query is None for split in task.test_splits(cell.split_set)):
+        return f"{cell.model} compares texts for a query, and splits of {task.name} have none"
+    return cell.method.unsupported_by_distance()
 
 
 def _clustered(work: "_Work", cells: Sequence[Cell], progress: Progress) -> Iterator[CellResult]:
@@ -134,8 +153,10 @@ class _Unfinished:
 class _Work:
     """The jobs that cells of one task and model are made of."""
 
-    def __init__(self, task: Task, vectors: Vectors, splits: list[Split], store: Store) -> None:
-        self.splits, self.store = splits, store
+    def __init__(
+        self, task: Task, vectors: Vectors, splits: list[Split], store: Store, similarity: Similarity | None
+    ) -> None:
+        self.splits, self.store, self.vectors, self.similarity = splits, store, vectors, similarity
         ids = task.corpus["text_id"].to_numpy(dtype=object)
         self.ids = [ids[split.rows] for split in splits]
         self.views = [vectors.subset(split.rows) for split in splits]
@@ -172,7 +193,15 @@ class _Work:
     def _clustering(self, cell: Cell, i: int, points: Vectors, reduction: Job | None) -> Job:
         clusterer, params = methods.get_clusterer(cell.method.clusterer), dict(cell.method.clusterer_params)
         k = self.splits[i].classes or cell.clusters
+        if self.similarity:
+            return self._by_distance(cell, i, clusterer, params, k)
         return Job(workers.cluster, (points, clusterer, params, k, cell.seed or 0), after=reduction)
+
+    def _by_distance(self, cell: Cell, i: int, clusterer: Part, params: dict[str, Any], k: int | None) -> Job:
+        split = self.splits[i]
+        query = None if split.query is None else self.vectors.subset(np.array([split.query]))
+        arguments = (self.views[i], query, self.similarity, clusterer, params, k, cell.seed or 0)
+        return Job(workers.cluster_by_distance, arguments)
 
 
 def reduction_path(

@@ -44,8 +44,8 @@ def embed(
     encoded : number of texts that had to be encoded
     """
     if model.corpus_bound:
-        return _embed_corpus(texts, model, matrix, progress)
-    encoder = cast("Encoder", model)
+        return _embed_corpus(texts, model.encoder, matrix, progress)
+    encoder = cast("Encoder", model.encoder)
     shelf = cache.shelf(cache_key(encoder))
     rows = shelf.rows(texts)
     absent = list(dict.fromkeys(texts[int(i)] for i in np.flatnonzero(rows < 0)))

@@ -73,7 +73,7 @@ class Workbench:
             If the task has no test split, the model's weights are not here, or a text cannot be
             encoded.
         """
-        matrix = self.store.matrix(task.name, fingerprint_on(model, task.corpus_version))
+        matrix = self.store.matrix(task.name, fingerprint_on(model.encoder, task.corpus_version))
         return embed_task(task, model, self.cache, matrix, progress)
 
     def vectors(self, task: Task, model: Model, progress: Progress = SILENT) -> Vectors:
@@ -89,5 +89,5 @@ class Workbench:
         Raises what `encoded` does.
         """
         corpus = digest([text_id(text) for text in texts])
-        matrix = self.store.matrix("texts", digest([model.fingerprint, corpus]))
+        matrix = self.store.matrix("texts", digest([model.encoder.fingerprint, corpus]))
         return embed(texts, model, self.cache, matrix, progress)[0]

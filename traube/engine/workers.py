@@ -22,6 +22,7 @@ from traube import methods
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported
 from traube.methods import Part
+from traube.models.similarity import Similarity
 from traube.models.vectors import Vectors, save_matrix
 
 _ONE_THREAD = dict.fromkeys(
@@ -176,6 +177,35 @@ def cluster(
         k, _ = methods.choose_k(values, seed)
     began = time.perf_counter()
     return methods.cluster(clusterer.name, params, values, k, seed, memory), time.perf_counter() - began
+
+
+@_sent_whole
+def cluster_by_distance(
+    vectors: Vectors,
+    query: Vectors | None,
+    similarity: Similarity,
+    clusterer: Part,
+    params: dict[str, Any],
+    k: int | None,
+    seed: int,
+    memory: int,
+) -> tuple[NDArray[np.int64], float]:
+    """Labels of a split whose items a similarity compares, int64 [n], and the seconds it took.
+
+    Without k, the one with the best silhouette is taken.
+
+    Parameters
+    ----------
+    query : the vector of the split's query, where the similarity compares for one
+    """
+    methods.CLUSTERERS[clusterer.name] = clusterer
+    values = vectors.load()
+    began = time.perf_counter()
+    distances = similarity.distances(values, None if query is None else query.load()[0], memory)
+    if k is None and clusterer.takes_k:
+        k, _ = methods.choose_k_by_distance(clusterer.name, params, distances, seed)
+    labels = methods.cluster_by_distance(clusterer.name, params, distances, k, seed)
+    return labels, time.perf_counter() - began
 
 
 @_sent_whole

@@ -10,9 +10,9 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 
 from traube.methods import registered
-from traube.methods.apply import cluster, reduce
+from traube.methods.apply import cluster, cluster_by_distance, reduce
 from traube.methods.method import Method, grid, parse_method
-from traube.methods.number_of_clusters import choose_k
+from traube.methods.number_of_clusters import choose_k, choose_k_by_distance
 from traube.methods.parts import (
     CLUSTERERS,
     REDUCERS,
@@ -29,7 +29,9 @@ __all__ = [
     "Method",
     "Part",
     "choose_k",
+    "choose_k_by_distance",
     "cluster",
+    "cluster_by_distance",
     "get_clusterer",
     "get_reducer",
     "grid",

@@ -93,12 +93,48 @@ def cluster(
         X = X.astype(
             np.float64
         )  # scikit-learn computes in double anyway, and converts block by block: a hundred times slower
-    labels = np.asarray(_run(part, estimator_params, lambda estimator: estimator.fit_predict(X)))
+    return _as_labels(part, n, _run(part, estimator_params, lambda estimator: estimator.fit_predict(X)))
+
+
+def _as_labels(part: Part, n: int, given: Any) -> Labels:
+    labels = np.asarray(given)
     if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
         raise TraubeError(
             f"{part.name} must give an integer for each of {n} texts; it gave {labels.dtype} {labels.shape}"
         )
     return labels.astype(np.int64)
+
+
+def cluster_by_distance(
+    clusterer_name: str, params: Mapping[str, Any] | None, distances: Matrix, k: int | None, seed: int | None
+) -> Labels:
+    """Fit a clusterer on distances and give the labels.
+
+    Parameters
+    ----------
+    distances : float [n, n], symmetric, 0 on the diagonal
+    params, k, seed : as in `cluster`
+
+    Returns
+    -------
+    int64 [n], as `cluster`
+
+    Raises
+    ------
+    TraubeError
+        As in `cluster`; or if the clusterer does not work on distances.
+    """
+    part = get_clusterer(clusterer_name)
+    resolved = part.resolve(params)
+    suited = part.by_distance(resolved)
+    if suited is None:
+        raise TraubeError(f"{part.name} works on vectors, not on distances")
+    n = distances.shape[0]
+    estimator_params = {**suited, **_seed(part, seed), **_clusters(part, k, n)}
+    if n == 1 or estimator_params.get("n_clusters") == 1:
+        return np.zeros(n, dtype=np.int64)
+    square = np.ascontiguousarray(distances, dtype=np.float64)
+    return _as_labels(part, n, _run(part, estimator_params, lambda estimator: estimator.fit_predict(square)))
 
 
 def _seed(part: Part, seed: int | None) -> dict[str, Any]:

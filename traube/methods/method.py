@@ -71,6 +71,18 @@ class Method:
             )
         return None
 
+    def unsupported_by_distance(self) -> str | None:
+        """Why it makes no sense for a model that gives distances in place of vectors, in one line;
+        None if it does.
+        """
+        if self.reduces:
+            return f"a similarity gives distances, and {self.reducer} reduces vectors: use none/agglomerative_average"
+        if get_clusterer(self.clusterer).by_distance(self.clusterer_params) is None:
+            return (
+                f"a similarity gives distances, and {self.clusterer} works on vectors: use none/agglomerative_average"
+            )
+        return None
+
     @property
     def numerics(self) -> dict[str, dict[str, str]]:
         """What computes the reduction and the clustering, with versions."""

@@ -54,6 +54,26 @@ def centres(points: Matrix, clusters: Clusters) -> tuple[Clusters, NDArray[np.fl
     return ids, np.stack(means) if means else np.empty((0, points.shape[1]))
 
 
+def nearest_on_average(distances: NDArray[Any], clusters: Clusters) -> tuple[Clusters, NDArray[np.float64]]:
+    """The cluster whose members are nearest to each new item, as average linkage joins clusters.
+
+    Parameters
+    ----------
+    distances : [k, n], of new items to those that were clustered
+    clusters : [n]
+
+    Returns
+    -------
+    clusters : int64 [k]; -1 where there are none but noise
+    means : float64 [k], the distance to the cluster's members; nan for noise
+    """
+    ids = np.unique(clusters[clusters >= 0])
+    if not len(ids):
+        return np.full(len(distances), -1, dtype=np.int64), np.full(len(distances), np.nan)
+    means = np.stack([distances[:, clusters == c].mean(axis=1, dtype=np.float64) for c in ids], axis=1)
+    return ids[means.argmin(axis=1)].astype(np.int64), means.min(axis=1)
+
+
 def nearest_centre(build: Build, points: Matrix, clusters: Clusters, new: Matrix) -> Clusters:
     """For any clusterer: the cluster whose mean is nearest; noise where there are no clusters."""
     from sklearn.metrics import pairwise_distances_argmin

@@ -1,12 +1,14 @@
 """How many clusters, where no gold labels say so."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from traube.foundation.errors import TraubeError
-from traube.methods.apply import Matrix, cluster, reduce
+from traube.methods.apply import Labels, Matrix, cluster, cluster_by_distance, reduce
 
 ROWS = 3_000
 MOST = 100
@@ -38,17 +40,78 @@ def choose_k(
     """
     from sklearn.metrics import pairwise_distances
 
-    n = X.shape[0]
-    rows = np.sort(np.random.default_rng(seed).choice(n, min(n, ROWS), replace=False))
+    rows = _sample(X.shape[0], seed)
     sample = reduce("none", None, X[rows], seed)
-    tried = _grid(n) if candidates is None else sorted(set(candidates))
-    _check(tried, len(rows))
+    tried = _tried(X.shape[0], len(rows), candidates)
     distances = pairwise_distances(sample, metric=metric)
     np.fill_diagonal(distances, 0)
-    table = pd.DataFrame({"k": tried, "silhouette": [_silhouette(sample, distances, k, seed) for k in tried]})
-    if table["silhouette"].isna().all():
-        raise TraubeError("no number of clusters suits these texts: their vectors are all the same")
-    return tried[int(table["silhouette"].argmax())], table
+
+    def fit(k: int) -> float:
+        return _silhouette(distances, cluster("kmeans", None, sample, k, seed))
+
+    return _best(tried, "silhouette", fit, "their vectors are all the same")
+
+
+def choose_k_by_distance(
+    clusterer_name: str,
+    params: Mapping[str, Any] | None,
+    distances: Matrix,
+    seed: int,
+    candidates: Iterable[int] | None = None,
+) -> tuple[int, pd.DataFrame]:
+    """The number of clusters at which a clusterer's own clustering fits the distances best.
+
+    The fit is the correlation of distances with lying in different clusters (the point-biserial
+    index of Milligan & Cooper 1985). The silhouette would take one text apart from all others: on
+    40 pages of TREC CAR it chose 2 clusters in the median, where there are 5.5 sections, and came to
+    an ARI of .029, the correlation to .097.
+
+    Parameters
+    ----------
+    clusterer_name, params : as in `cluster_by_distance`
+    distances : float [n, n], symmetric, 0 on the diagonal; of at most 3,000 rows, drawn by `seed`
+    candidates : as in `choose_k`
+
+    Returns
+    -------
+    k : int; of equal ones the smallest
+    table : DataFrame (k, correlation), a row per candidate in ascending order; nan where there is
+        one cluster only
+
+    Raises
+    ------
+    TraubeError
+        As `choose_k`, or `cluster_by_distance`; or if all distances are the same.
+    """
+    rows = _sample(len(distances), seed)
+    tried = _tried(len(distances), len(rows), candidates)
+    square = np.asarray(distances if len(rows) == len(distances) else distances[np.ix_(rows, rows)], dtype=np.float64)
+    pairs = square[~np.eye(len(square), dtype=bool)]
+    if pairs.min() == pairs.max():
+        raise TraubeError("no number of clusters suits these texts: they are all equally alike")
+
+    def clustered(k: int) -> Labels:
+        return cluster_by_distance(clusterer_name, params, square, k, seed)
+
+    return _best(tried, "correlation", lambda k: _correlation(square, clustered(k)), "they are all equally alike")
+
+
+def _sample(n: int, seed: int) -> NDArray[np.int64]:
+    return np.sort(np.random.default_rng(seed).choice(n, min(n, ROWS), replace=False))
+
+
+def _tried(n: int, rows: int, candidates: Iterable[int] | None) -> list[int]:
+    tried = _grid(n) if candidates is None else sorted(set(candidates))
+    _check(tried, rows)
+    return tried
+
+
+def _best(tried: list[int], name: str, fit: Callable[[int], float], otherwise: str) -> tuple[int, pd.DataFrame]:
+    """The number that fits best, and how well each fits; `otherwise` says why none does."""
+    table = pd.DataFrame({"k": tried, name: [fit(k) for k in tried]})
+    if table[name].isna().all():
+        raise TraubeError(f"no number of clusters suits these texts: {otherwise}")
+    return tried[int(table[name].argmax())], table
 
 
 def _grid(n: int) -> list[int]:
@@ -65,10 +128,17 @@ def _check(candidates: list[int], rows: int) -> None:
         raise TraubeError(f"the numbers of clusters to try must lie between 2 and {rows - 1}; got {faulty or 'none'}")
 
 
-def _silhouette(sample: Matrix, distances: np.ndarray, k: int, seed: int) -> float:
+def _silhouette(distances: NDArray[np.float64], labels: Labels) -> float:
     from sklearn.metrics import silhouette_score
 
-    labels = cluster("kmeans", None, sample, k, seed)
     if not 2 <= len(np.unique(labels)) < len(labels):
         return float("nan")
     return float(silhouette_score(distances, labels, metric="precomputed"))
+
+
+def _correlation(distances: NDArray[np.float64], labels: Labels) -> float:
+    first, second = np.triu_indices(len(labels), 1)
+    apart = labels[first] != labels[second]
+    if apart.all() or not apart.any():
+        return float("nan")
+    return float(np.corrcoef(distances[first, second], apart)[0, 1])

@@ -39,6 +39,8 @@ class Part:
     place : how a reducer places new vectors; by default among their nearest neighbours
     assign : how a clusterer assigns new points; by default to the nearest centre
     types : of some parameters, the type that pydantic is to find, with its limits
+    by_distance : what a clusterer is built with where distances are given in place of vectors, from
+        its parameters; None where it cannot work on these
     """
 
     name: str
@@ -55,6 +57,7 @@ class Part:
     place: Place = by_neighbours
     assign: Assign = nearest_centre
     types: Mapping[str, Any] = field(default_factory=dict)
+    by_distance: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda params: None
 
     def estimator(self, params: Mapping[str, Any], seed: int | None, **more: Any) -> Any:
         """The estimator, not fitted, with its seed where it takes one."""
@@ -192,6 +195,7 @@ def register_clusterer(
     libraries: Iterable[str] = NUMERICAL,
     assign: Assign = nearest_centre,
     types: Mapping[str, Any] | None = None,
+    by_distance: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda params: None,
     replace: bool = False,
 ) -> Part:
     """Add a clusterer: anything that makes an estimator with `fit_predict(X) -> int [n]`, where -1
@@ -200,7 +204,7 @@ def register_clusterer(
     Parameters
     ----------
     takes_k : `build` takes `n_clusters`; None = as its signature says
-    quadratic, needs : see `Part`
+    quadratic, needs, by_distance : see `Part`
     assign : which cluster new points join, a function of `traube.methods.new_points` or one like it
     name, build, params, seeded, dense, version, libraries, types, replace : see `register_reducer`
 
@@ -229,6 +233,7 @@ def register_clusterer(
         libraries=tuple(libraries),
         assign=assign,
         types=types or {},
+        by_distance=by_distance,
     )
     return _register(CLUSTERERS, part, replace)
 

@@ -14,7 +14,10 @@ from traube.models import checkpoints
 from traube.models.base import Encoder, Model, ModelCard, Precision, cache_key, fingerprint_on
 from traube.models.cache import EmbeddingCache
 from traube.models.catalogue import catalogue
-from traube.models.lexical import BagOfWords, Lsa, TfIdf
+from traube.models.lexical import BagOfWords, Lda, Lsa, TfIdf, Tokens
+from traube.models.pairwise import Compared, Pairwise
+from traube.models.similarities import named
+from traube.models.similarity import SIMILARITY_VERSION, Similarity
 from traube.models.transformer import ENCODER_VERSION, Transformer
 from traube.models.vectors import Vectors
 
@@ -25,6 +28,7 @@ __all__ = [
     "Model",
     "ModelCard",
     "Precision",
+    "Similarity",
     "Vectors",
     "cache_key",
     "card_errors",
@@ -35,13 +39,20 @@ __all__ = [
     "present_version",
 ]
 
-CORPUS_BOUND = ("bow", "tfidf", "lsa")  # kinds of models that are fitted on each task's texts
-_LEXICAL: dict[str, Callable[[ModelCard], Model]] = {"bow": BagOfWords, "tfidf": TfIdf, "lsa": Lsa}
+_LEXICAL: dict[str, Callable[[ModelCard], Model]] = {
+    "bow": BagOfWords,
+    "tfidf": TfIdf,
+    "lsa": Lsa,
+    "tokens": Tokens,
+    "lda": Lda,
+}
+CORPUS_BOUND = tuple(_LEXICAL)  # kinds of models that are fitted on each task's texts
 
 
 def present_version(name: str) -> str:
     """Today's version of something in a model's `numerics`."""
-    return ENCODER_VERSION if name == "encoder" else installed(name)
+    own = {"encoder": ENCODER_VERSION, "similarity": SIMILARITY_VERSION}
+    return own[name] if name in own else installed(name)
 
 
 def model_cards() -> dict[str, ModelCard]:
@@ -105,4 +116,8 @@ def _card(name: str) -> ModelCard:
 
 def model_of(card: ModelCard, device: str | None = None) -> Model:
     """The model that a card describes. Weights are loaded when they are first needed."""
-    return _LEXICAL[card.kind](card) if card.kind in _LEXICAL else Transformer(card, device)
+    if card.similarity:
+        return Compared(card, model_of(card.model_copy(update={"similarity": None}), device), named(card))
+    if card.kind in _LEXICAL:
+        return _LEXICAL[card.kind](card)
+    return Pairwise(card, device) if card.kind == "pairwise" else Transformer(card, device)

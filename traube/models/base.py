@@ -1,30 +1,40 @@
 """What a model is: whatever turns texts into vectors."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 from scipy.sparse import csr_matrix
 
 from traube.foundation.config import PathName, Strict
 from traube.foundation.files import digest
 
+if TYPE_CHECKING:
+    from traube.models.similarity import Similarity
+
 Dense = NDArray[np.float32]
 Precision = Literal["fp32", "bf16", "auto"]
 Progress = Callable[[int], None]
+# The kinds of models whose vectors a similarity can compare.
+COMPARED = {
+    "jaccard": ("tokens",),
+    "jensen_shannon": ("lda",),
+    "divergence": ("lda",),
+    "query_space": ("packaged", "transformer"),
+}
 
 
 class ModelCard(Strict):
     """A model's entry in the catalogue, or a card of one's own in `cards/`."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
-    kind: Literal["bow", "tfidf", "lsa", "packaged", "transformer"] = "transformer"
+    kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "packaged", "transformer", "pairwise"] = "transformer"
     description: str = ""
     # lexical models
     features: int | None = Field(None, ge=1, description="vocabulary size; the most frequent terms are kept")
-    dimensions: int = Field(128, ge=1, description="lsa: number of components")
+    dimensions: int = Field(128, ge=1, description="number of components of lsa, of topics of lda")
     # packaged models
     package: str | None = None
     sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors; checked at load")
@@ -38,6 +48,17 @@ class ModelCard(Strict):
         description="for encoders that come without pooling; by default the mean, or the last token of a causal model",
     )
     precision: Precision = "fp32"
+    # what compares the vectors of a split, where that is not up to a method
+    similarity: Literal["jaccard", "jensen_shannon", "divergence", "query_space"] | None = None
+    share: float = Field(0.75, gt=0, le=1, description="query_space: of the passages, those nearest to the query")
+    directions: int = Field(5, ge=1, description="query_space: dimensions of their span that are kept, at most")
+
+    @model_validator(mode="after")
+    def _can_be_compared(self) -> Self:
+        kinds = COMPARED.get(self.similarity or "", (self.kind,))
+        if self.kind not in kinds:
+            raise ValueError(f"{self.similarity} compares vectors of {' or '.join(kinds)}, not of {self.kind}")
+        return self
 
 
 class Model(Protocol):
@@ -53,12 +74,21 @@ class Model(Protocol):
     trainable : whether a trainer can start from it
     device : where it computes: `cuda`, `mps` or `cpu`
     numerics : what computes the vectors (code and libraries), with versions
+    encoder : the model that the vectors are of: itself, unless it has a similarity
+    similarity : what compares the vectors of a split, where that is not up to a method; None for
+        nearly all models
     """
 
     name: str
     card: ModelCard
     corpus_bound: bool
     trainable: bool
+
+    @property
+    def encoder(self) -> "Model": ...
+
+    @property
+    def similarity(self) -> "Similarity | None": ...
 
     @property
     def device(self) -> str: ...
@@ -103,5 +133,7 @@ def fingerprint_on(model: Model, corpus_version: str) -> str:
 
 
 def cache_key(model: Model) -> str:
-    """What the cached vectors of a model are kept under: its fingerprint, and what computes them."""
-    return digest([model.fingerprint, dict(model.numerics)])
+    """What the cached vectors of a model are kept under: its encoder's fingerprint, and what
+    computes them.
+    """
+    return digest([model.encoder.fingerprint, dict(model.encoder.numerics)])

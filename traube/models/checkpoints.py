@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError, unknown
@@ -21,6 +21,7 @@ from traube.foundation.files import below, digest, locked, read_json, write_json
 from traube.foundation.inputs import is_folder, parse_json, read_bytes
 from traube.models.base import ModelCard, Precision
 from traube.models.catalogue import catalogue
+from traube.models.similarity import FOLDER, check_similarity
 from traube.models.tensors import check_tensors, one_line
 from traube.models.weights import LARGEST_JSON, check_folder
 
@@ -64,7 +65,9 @@ def card_of(folder: Path) -> ModelCard:
         raise TraubeError(
             f"{folder / 'checkpoint.json'}: precision: '{precision}' is none of {', '.join(get_args(Precision))}"
         )
-    return ModelCard(name=folder.name, kind="transformer", model=str(folder), precision=precision)
+    # whatever is in that folder: a broken similarity is not to be taken for its encoder
+    kind: Literal["pairwise", "transformer"] = "pairwise" if is_folder(folder / FOLDER) else "transformer"
+    return ModelCard(name=folder.name, kind=kind, model=str(folder), precision=precision)
 
 
 def trained_on(model: str) -> str | None:
@@ -126,6 +129,8 @@ def _checked(folder: Path) -> ModelCard:
         if fault:
             raise TraubeError(f"{path}: {fault}")
     check_tensors(folder)
+    if card.kind == "pairwise":
+        check_similarity(folder)
     return card
 
 
@@ -184,7 +189,7 @@ def errors() -> dict[Path, TraubeError]:
 def pin(card: ModelCard, fingerprint: str) -> ModelCard:
     """A checkpoint's card with a copy of the weights, which stays; any other card as it is."""
     source = Path(card.model or "")
-    if card.kind != "transformer" or source.parent != paths.checkpoints():
+    if card.kind not in ("transformer", "pairwise") or source.parent != paths.checkpoints():
         return card
     target = paths.home() / "weights" / fingerprint
     with locked(target):

@@ -5,7 +5,7 @@ They are fitted on the texts they are given: their vectors hold for one corpus o
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -14,6 +14,7 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.foundation.versions import versions
 from traube.models.base import Dense, ModelCard
+from traube.models.similarity import Similarity
 
 SEED = 42
 LIBRARIES = ("scikit-learn", "scipy", "numpy")
@@ -23,10 +24,15 @@ class _Lexical(ABC):
     corpus_bound = True
     trainable = False
     device = "cpu"
+    similarity: Similarity | None = None
 
     def __init__(self, card: ModelCard) -> None:
         self.card = card
         self.name = card.name
+
+    @property
+    def encoder(self) -> Self:
+        return self
 
     @property
     def numerics(self) -> dict[str, str]:
@@ -59,8 +65,8 @@ class _Lexical(ABC):
         except ValueError as error:
             raise TraubeError(f"model '{self.name}': no vocabulary: the texts hold no words ({error})") from None
 
-    def _vectorizer(self, kind: type) -> Any:
-        return kind(max_features=self.card.features, dtype=np.float32)
+    def _vectorizer(self, kind: type, **settings: Any) -> Any:
+        return kind(max_features=self.card.features, dtype=np.float32, **settings)
 
 
 def _as_float32(vectors: Any) -> Dense | csr_matrix:
@@ -83,6 +89,41 @@ class TfIdf(_Lexical):
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         return self._vectorizer(TfidfVectorizer)
+
+
+class Tokens(_Lexical):
+    """Which tokens a text has, those between white space as they are; float32 csr [n, tokens] of 0
+    and 1 (QS3M's baseline Jaccard).
+    """
+
+    def _pipeline(self, texts: Sequence[str]) -> Any:
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        return self._vectorizer(CountVectorizer, tokenizer=str.split, token_pattern=None, lowercase=False, binary=True)
+
+
+class Lda(_Lexical):
+    """Latent Dirichlet allocation (seed 42): the share of each topic in a text; float32
+    [n, dimensions] or fewer, rows sum to 1.
+
+    There are no more topics than texts: among more, no word belongs to any.
+
+    Of words that occur once in the corpus and of English stop words nothing is known. A text
+    without any other has all topics in equal shares. (QS3M's baseline, which gensim computes.)
+    """
+
+    def _pipeline(self, texts: Sequence[str]) -> Any:
+        from sklearn.decomposition import LatentDirichletAllocation
+        from sklearn.feature_extraction.text import CountVectorizer
+        from sklearn.pipeline import make_pipeline
+
+        words = self._vectorizer(CountVectorizer, stop_words="english")
+        counts = words.fit_transform(texts).sum(axis=0)
+        known = words.get_feature_names_out()[np.asarray(counts).ravel() > 1]
+        if not len(known):
+            raise TraubeError(f"model '{self.name}': LDA needs words that occur twice, and the texts hold none")
+        topics = LatentDirichletAllocation(min(self.card.dimensions, len(texts)), random_state=SEED)
+        return make_pipeline(self._vectorizer(CountVectorizer, vocabulary=known), topics)
 
 
 class Lsa(_Lexical):

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +50,16 @@ class Transformer:
 
     corpus_bound = False
     trainable = True
+    similarity = None
 
     def __init__(self, card: ModelCard, device: str | None = None) -> None:
         self.card = card
         self.name = card.name
         self._device = device
+
+    @property
+    def encoder(self) -> Self:
+        return self
 
     @cached_property
     def device(self) -> str:

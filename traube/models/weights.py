@@ -27,6 +27,7 @@ UNREAD = (
     *(f"*{suffix}" for suffix in f"{_DOCUMENTS} {_OTHER_WEIGHTS}".split()),
     *("*.py", "*.ipynb", "*.xml", "*.bak"),
     *("onnx/*", "openvino/*", ".*", "*/.*", "*/onnx/*", "*/openvino/*"),
+    "similarity/*",  # of a trained similarity: the encoder is the same with and without it
     *("LICENSE*", "NOTICE*", "data_config.json", "model_card.json", "checkpoint.json", "*/checkpoint.json"),
 )
 _UNREAD = re.compile("|".join(map(translate, UNREAD)))
@@ -146,7 +147,7 @@ def check_folder(folder: Path, card: ModelCard) -> None:
         raise TraubeError(f"{where}: it is a {kind}; only models that give each text one dense vector can be evaluated")
     for module in listed or [WHOLE]:
         _check_module(where, folder, module)
-    if card.sha256 and file_hash(weights[0], _stamp(weights[0])) != card.sha256:
+    if card.sha256 and file_hash(weights[0], stamp(weights[0])) != card.sha256:
         raise TraubeError(f"{where}: {weights[0].name} has a wrong checksum; reinstall it")
 
 
@@ -235,14 +236,15 @@ def modules(folder: Path) -> list[dict[str, str]]:
         raise TraubeError(f"{path}: broken json") from None
 
 
-def _stamp(path: Path) -> Stamp:
+def stamp(path: Path) -> Stamp:
+    """What changes when a file is written."""
     state = path.stat()
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
 def stamps(folder: Path) -> dict[Path, Stamp]:
     """The files that are read, by name, and what tells that one of them has been written since."""
-    return {path: _stamp(path) for path in files(folder)}
+    return {path: stamp(path) for path in files(folder)}
 
 
 def files(folder: Path) -> list[Path]:

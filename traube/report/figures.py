@@ -138,6 +138,29 @@ def convergence(trainings: pd.DataFrame) -> Markup:
     return _svg(figure)
 
 
+def grouped_bars(means: pd.DataFrame, group: str, bar: str, label: str) -> Markup:
+    """Bars with their standard errors, side by side in groups.
+
+    Parameters
+    ----------
+    means : columns `group` and `bar`, mean, sem (nan where there is none)
+    label : of the axis of means
+    """
+    from matplotlib.figure import Figure
+
+    groups, bars = means[group].unique(), means[bar].unique()
+    figure = Figure(figsize=(max(4.8, 0.25 * len(groups) * len(bars) + 2), 3.6), layout="constrained")
+    axes = figure.subplots()
+    width = 0.8 / len(bars)
+    for i, name in enumerate(bars):
+        rows = means[means[bar] == name].set_index(group).reindex(groups)
+        places = [x + (i - (len(bars) - 1) / 2) * width for x in range(len(groups))]
+        axes.bar(places, rows["mean"], width, yerr=rows["sem"].fillna(0), capsize=2, label=name)
+    axes.set(xticks=range(len(groups)), xticklabels=groups, ylabel=label)
+    axes.legend(frameon=False, fontsize="small")
+    return _svg(figure)
+
+
 def _svg(figure: Any) -> Markup:
     buffer = StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})

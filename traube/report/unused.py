@@ -196,7 +196,7 @@ def _model(name: str, precision: Precision | None = None) -> Model | None:
 
 def _matrices(bench: Workbench) -> Iterator[Unused]:
     """Matrices of corpus-bound models on other data, of other settings or other libraries."""
-    models = [model for name in model_cards() if (model := _model(name)) and model.corpus_bound]
+    models = [model.encoder for name in model_cards() if (model := _model(name)) and model.corpus_bound]
     files = []
     for folder in bench.store.folder.glob("matrices/*"):
         manifest = bench.store.manifest(folder.name)

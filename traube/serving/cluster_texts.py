@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,13 @@ from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError, Unsupported
 from traube.methods import Method, parse_method
-from traube.models import load_model
-from traube.serving.describe import distances, keywords, typical
+from traube.methods.apply import Matrix
+from traube.models import Model, Similarity, load_model
+from traube.models.base import Dense
+from traube.serving.describe import distances, keywords, mean_distances, typical
+
+# labels, distances and, where the number of clusters was chosen, how well each fits
+Grouped: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], pd.DataFrame | None]
 
 
 @dataclass(frozen=True)
@@ -23,10 +29,13 @@ class Clusters:
     Attributes
     ----------
     labels : int64 [n], -1 for noise
-    distances : float64 [n], to the mean of the text's cluster, in the model's space
+    distances : float64 [n], to the mean of the text's cluster, in the model's space; by a
+        similarity, the mean distance to the cluster's other texts, where the most alike of all
+        pairs is 0 apart and the least alike 1
     words : key words by cluster
     typical : positions of typical texts by cluster
-    k_table : silhouette by number of clusters, where the number was chosen
+    k_table : how well each number of clusters fits, where the number was chosen: `silhouette`, or the
+        `correlation` of `choose_k_by_distance`
     """
 
     labels: NDArray[np.int64]
@@ -40,42 +49,107 @@ def cluster_texts(
     texts: Sequence[str],
     *,
     model: str = "minilm",
-    method: str | Method = "none/kmeans",
+    method: str | Method | None = None,
     k: int | None = None,
     seed: int = 42,
+    query: str | None = None,
 ) -> Clusters:
-    """Group texts, and say what each group is about.
+    """Group texts, perhaps by what they say to a query, and say what each group is about.
 
     Vectors are kept in TRAUBE_HOME, so that the same texts are not encoded twice.
 
     Parameters
     ----------
     model : name of a model; its weights are downloaded if they are not on this machine
-    method : like "umap/hdbscan", a reducer and a clusterer
-    k : number of clusters; by default the one with the best silhouette
+    method : like "umap/hdbscan", a reducer and a clusterer; by default the model's `usual_method`
+    k : number of clusters; by default the one that fits best (`traube.methods.choose_k`, or
+        `choose_k_by_distance`)
     seed : of everything random
+    query : what the texts were found for, where the model is a similarity that compares for a query
 
     Raises
     ------
     TraubeError
-        If there are no texts or fewer than clusters, or the method makes no sense.
+        If there are no texts or fewer than clusters, the method makes no sense, or the query is
+        empty, missing or of no use to the model.
+
+    Examples
+    --------
+    >>> found = ["the dough of the bread", "a loaf of bread", "the crew of the ship", "a ship and its crew"]
+    >>> groups = cluster_texts(found, model="tfidf", k=2)
+    >>> sorted(words[0] for words in groups.words.values())
+    ['bread', 'crew']
+
+    What was found for a query is grouped by what it says to it:
+
+    >>> groups = cluster_texts(found, model="minilm_query_space", query="life at sea", k=2)
+    >>> [found[positions[0]] for positions in groups.typical.values()]
+    ['the crew of the ship', 'the dough of the bread']
     """
     texts = list(texts)
     if not texts:
         raise TraubeError("there are no texts to group")
     if k is not None and k > len(texts):
         raise TraubeError(f"{k} clusters cannot be made of {len(texts)} texts")
+    loaded = load_model(model)
+    similarity, method = loaded.similarity, usual_method(loaded) if method is None else method
     method = parse_method(method) if isinstance(method, str) else method
-    reason = method.unsupported()
+    _check_query(model, similarity, query)
+    reason = method.unsupported_by_distance() if similarity else method.unsupported()
     if reason:
         raise Unsupported(f"{method.name}: {reason}")
-    encoder = load_model(model)
-    encoder.fetch()
-    values = Workbench.at(paths.home()).vectors_of_texts(texts, encoder).load()
+    if similarity and len(texts) < 2:
+        raise TraubeError("there is one text, and a similarity compares texts: give at least two")
+    loaded.fetch()
+    values = _encoded(loaded, texts if query is None else [*texts, query])
+    if not similarity:
+        labels, distance, table = _of_vectors(values, method, k, seed)
+    else:
+        pairs = similarity.distances(values[: len(texts)], None if query is None else values[-1])
+        labels, distance, table = _of_distances(pairs, method, k, seed)
+    return Clusters(labels, distance, keywords(texts, labels), typical(labels, distance), table)
+
+
+def usual_method(model: Model) -> str:
+    """The method by which texts are grouped if nobody names one: k-means on vectors, average linkage
+    where a similarity compares them.
+    """
+    return "none/agglomerative_average" if model.similarity else "none/kmeans"
+
+
+def _check_query(model: str, similarity: Similarity | None, query: str | None) -> None:
+    """Refuse a query that is empty or changes nothing, and a model that lacks one."""
+    heeded = similarity is not None and similarity.query == "text"
+    if heeded and query is None:
+        raise TraubeError(
+            f"model '{model}' compares texts for a query: say what they were found for (query, or --query)"
+        )
+    if query is None:
+        return
+    if not heeded:
+        why = {"none": "compares texts whatever the query", "passages": "makes its query of the texts themselves"}
+        said = why[similarity.query] if similarity else "has no use for a query"
+        raise TraubeError(f"model '{model}' {said}; leave the query out, or choose another model")
+    if not query.strip():
+        raise TraubeError("the query is empty: say what the texts were found for")
+
+
+def _encoded(model: Model, texts: list[str]) -> Matrix:
+    return Workbench.at(paths.home()).vectors_of_texts(texts, model).load()
+
+
+def _of_vectors(values: Matrix, method: Method, k: int | None, seed: int) -> Grouped:
     points = methods.reduce(method.reducer, method.reducer_params, values, seed) if method.reduces else values
     table = None
     if k is None and methods.CLUSTERERS[method.clusterer].takes_k:
         k, table = methods.choose_k(points, seed)
     labels = methods.cluster(method.clusterer, method.clusterer_params, points, k, seed)
-    distance = distances(values, labels)
-    return Clusters(labels, distance, keywords(texts, labels), typical(labels, distance), table)
+    return labels, distances(values, labels), table
+
+
+def _of_distances(pairs: Dense, method: Method, k: int | None, seed: int) -> Grouped:
+    table = None
+    if k is None and methods.CLUSTERERS[method.clusterer].takes_k:
+        k, table = methods.choose_k_by_distance(method.clusterer, method.clusterer_params, pairs, seed)
+    labels = methods.cluster_by_distance(method.clusterer, method.clusterer_params, pairs, k, seed)
+    return labels, mean_distances(pairs, labels), table

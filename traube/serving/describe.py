@@ -48,8 +48,23 @@ def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -
     return distance
 
 
+def mean_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Mean distance of each text to the others of its cluster, float64 [n]; 0 where it is alone, nan
+    for noise.
+
+    Parameters
+    ----------
+    pairs : float [n, n], the distances of all pairs, 0 on the diagonal
+    """
+    distance = np.full(len(clusters), np.nan)
+    for c in np.unique(clusters[clusters >= 0]):
+        rows = np.flatnonzero(clusters == c)
+        distance[rows] = pairs[np.ix_(rows, rows)].sum(axis=1, dtype=np.float64) / max(1, len(rows) - 1)
+    return distance
+
+
 def typical(clusters: NDArray[np.int64], distance: NDArray[np.float64], count: int = 3) -> dict[int, list[int]]:
-    """Positions of the texts nearest to each cluster's mean."""
+    """Positions of the texts of each cluster with the smallest distances."""
     nearest = {}
     for c in np.unique(clusters[clusters >= 0]):
         rows = np.flatnonzero(clusters == c)

@@ -4,7 +4,8 @@ Kept as plain files, so that nothing is unpickled to serve it.
 
 A served clustering is that of a task's largest test split, exactly as it was scored. Where a new
 text is put among its texts, and which cluster it joins, the method's parts say (`Part.place`,
-`Part.assign`).
+`Part.assign`). Where a similarity compares the texts, there are no places: a new text joins
+the cluster whose texts are nearest on average, for the split's query.
 """
 
 import json
@@ -26,8 +27,8 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.files import atomic, write_json
 from traube.foundation.seals import Damaged
 from traube.methods import Method, get_clusterer, get_reducer
-from traube.methods.new_points import centres
-from traube.models import Model, ModelCard, Vectors, model_of
+from traube.methods.new_points import centres, nearest_on_average
+from traube.models import Model, ModelCard, Similarity, Vectors, model_of
 from traube.models.vectors import stored_matrix
 from traube.report.comparison import Candidate
 from traube.serving.describe import keywords
@@ -51,6 +52,7 @@ class Served:
     points : float32 [n, m], reduced; the vectors themselves where nothing is reduced
     clusters : int64 [n]; -1 is noise
     words : key words by cluster
+    query : of the split; None where there is none
     """
 
     card: ModelCard
@@ -63,6 +65,7 @@ class Served:
     points: Matrix
     clusters: NDArray[np.int64]
     words: dict[int, list[str]]
+    query: str | None = None
 
     @cached_property
     def model(self) -> Model:
@@ -79,7 +82,8 @@ class Served:
         Returns
         -------
         DataFrame [n] cluster (int; -1 is noise), distance (to the cluster's centre, in the reduced
-        space; nan for noise), words (the cluster's key words, in one string)
+        space; by a similarity, the mean to the cluster's texts, where the split's pairs lie
+        between 0 and 1; nan for noise), words (the cluster's key words, in one string)
 
         Raises
         ------
@@ -88,17 +92,30 @@ class Served:
         """
         if not texts or any(not isinstance(t, str) or not t.strip() for t in texts):
             raise TraubeError("give at least one text, none of them empty")
-        points = self._placed(self._encoded(list(texts)))
+        vectors = self._encoded(list(texts))
+        similarity = self.model.similarity
+        clusters, distances = self._compared(similarity, vectors) if similarity else self._near(vectors)
+        words = [", ".join(self.words.get(int(c), [])) for c in clusters]
+        return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words})
+
+    def _compared(self, similarity: Similarity, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The clusters that new texts join by a similarity, and their mean distances to them."""
+        asked = None if self.query is None or similarity.query != "text" else self._encoded([self.query])[0]
+        clusters, means = nearest_on_average(similarity.distances_to(self.vectors, vectors, asked), self.clusters)
+        return clusters, np.maximum(means, 0)
+
+    def _near(self, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The clusters that new texts join by the method, and their distances to the centres."""
+        points = self._placed(vectors)
         clusters = self._assigned(points)
         ids, means = self._centres
         at = np.searchsorted(ids, clusters)
-        distances = np.full(len(texts), np.nan)
+        distances = np.full(len(clusters), np.nan)
         for i, c in enumerate(clusters):
             if c >= 0:
                 row = np.asarray(points[i].todense()).ravel() if sparse.issparse(points) else points[i]
                 distances[i] = np.linalg.norm(row - means[at[i]])
-        words = [", ".join(self.words.get(int(c), [])) for c in clusters]
-        return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words})
+        return clusters, distances
 
     def _encoded(self, texts: list[str]) -> Matrix:
         if self.model.fingerprint != self.fingerprint:
@@ -144,7 +161,8 @@ def freeze(store: Store, task: Task, candidate: Candidate, model: Model, vectors
     )
     words = keywords(texts, clusters)
     corpus = task.texts if model.corpus_bound else []
-    return Served(model.card, model.fingerprint, method, seed, corpus, texts, values, points, clusters, words)
+    query = None if split.query is None else task.texts[split.query]
+    return Served(model.card, model.fingerprint, method, seed, corpus, texts, values, points, clusters, words, query)
 
 
 def _points(
@@ -175,6 +193,7 @@ def save(served: Served, folder: Path) -> None:
             "corpus": served.corpus,
             "texts": served.texts,
             "words": {str(c): words for c, words in served.words.items()},
+            "query": served.query,
         },
     )
 
@@ -195,6 +214,7 @@ def load(folder: Path) -> Served:
         points=_load_matrix(folder / "points") if method.reduces else vectors,
         clusters=np.load(folder / "clusters.npy", allow_pickle=False),
         words={int(c): words for c, words in entry["words"].items()},
+        query=entry.get("query"),  # what was saved before there were queries has none
     )
 
 

@@ -52,7 +52,9 @@ MetricName = Annotated[str, AfterValidator(_metric)]
 class Declared(Strict):
     """What a task's card says its splits look like; a check compares it with what is there."""
 
-    splits: int | None = Field(None, ge=1, description="number of splits")
+    splits: Annotated[int, Field(ge=1)] | tuple[int, int] | None = Field(
+        None, description="number of test splits; or the fewest and most of a split set"
+    )
     rows: tuple[int, int] | None = Field(None, description="fewest and most rows of a test split")
     classes: tuple[int, int] | None = Field(None, description="fewest and most classes of a test split")
 

@@ -158,9 +158,11 @@ class SplitExamples(Examples):
 
 def part_as_test(task: Task, part: str) -> Task:
     """The task with a part in place of its test part, and the texts of that part only; of the
-    split set `default`, whose test part the others may train on.
+    split set `default`, whose test part the others may train on. Queries, which these trainers do
+    not look at, are left out.
     """
     splits = task.splits[(task.splits["part"] == part) & (task.splits["split_set"] == "default")]
+    splits = splits.assign(query_id=None)
     corpus = task.corpus[task.corpus["text_id"].isin(splits["text_id"])].reset_index(drop=True)
     return replace(task, corpus=corpus, splits=splits.assign(part="test").reset_index(drop=True))
 

@@ -40,6 +40,7 @@ class Learning:
     measure : gives that score of the network as it is after a step
     report : gives what else goes into the curve, of the steps since the last time
     prepare : what is done before the first step, and not again when a training goes on
+    patience : evaluations without a better score after which the training ends; 0: it never does
     """
 
     recipe: Recipe
@@ -51,6 +52,7 @@ class Learning:
     measure: Callable[[int], float]
     report: Callable[[], dict[str, float]]
     prepare: Callable[[], None]
+    patience: int = 0
 
 
 class Loop:
@@ -122,6 +124,12 @@ class Loop:
         self.watch(entry)
         self.began = time.monotonic()
 
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether the score has not risen for as many evaluations as patience lasts."""
+        scores = [entry[self.learning.watched] or 0 for entry in self.curve]
+        return 0 < self.learning.patience < len(scores) - int(np.argmax(scores))
+
     def diverged(self, step: int, what: str) -> TraubeError:
         """The error for numbers that are not finite."""
         return TraubeError(
@@ -180,6 +188,7 @@ def _transformers_trainer(loop: Loop) -> Any:
             loop.progress.done("steps", 1)
             if state.global_step % loop.every == 0 or state.global_step == loop.steps:
                 loop.evaluate(state.global_step)
+            control.should_training_stop |= loop.is_in_vain
 
         def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             loop.began = time.monotonic()  # the curve's seconds are those of training

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ class Snapshot(ABC):
 
     corpus_bound = False
     trainable = False
+    similarity = None
 
     def __init__(self, base: Transformer, step: int) -> None:
         self.name = base.name
@@ -37,6 +38,10 @@ class Snapshot(ABC):
         self.device = base.device
         self.fingerprint = f"step-{step}"
         self.numerics: Mapping[str, str] = base.numerics
+
+    @property
+    def encoder(self) -> Self:
+        return self
 
     def fetch(self) -> None:  # noqa: B027 (nothing to do)
         """Nothing is done: the network is in memory."""

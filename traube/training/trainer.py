@@ -127,6 +127,11 @@ class Trainer(ABC, Generic[R]):
         return f"{source.name} has no {needed[cls.learns_from]}, which {cls.name} learns from"
 
     @property
+    def patience(self) -> int:
+        """Evaluations without a better score after which a training ends; 0: it never does."""
+        return 0
+
+    @property
     def variant(self) -> str:
         """What tells the checkpoints of variants of a recipe apart; part of their names."""
         return ""
@@ -276,6 +281,7 @@ class Trainer(ABC, Generic[R]):
             measure=lambda step: self.measure(task, base, network, learner, step),
             report=lambda: self.report(learner),
             prepare=lambda: self.prepare(learner, examples, progress),
+            patience=self.patience,
         )
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:

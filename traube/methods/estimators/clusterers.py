@@ -66,7 +66,7 @@ class Agglomerative(ClusterMixin, BaseEstimator):
     ----------
     n_clusters : int
     linkage : "ward" (with metric "euclidean"), "average", "complete" or "single"
-    metric : "euclidean" or "cosine"
+    metric : "euclidean" or "cosine"; "precomputed" where X [n, n] holds the distances
     """
 
     def __init__(self, n_clusters: int = 2, linkage: str = "ward", metric: str = "euclidean") -> None:
@@ -88,7 +88,7 @@ class Agglomerative(ClusterMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
         if self.linkage == "ward" and self.metric != "euclidean":
             raise ValueError(f"linkage 'ward' is defined for Euclidean distances, not for {self.metric!r}")
-        merges = linkage(_condensed(_oriented(X) if self.metric == "cosine" else X, self.metric), self.linkage)
+        merges = linkage(self._distances(X), self.linkage)
         n = len(merges) + 1
         # the first n - k merges, also where heights are equal (SciPy's cut_tree takes two
         # hundred times as long)
@@ -96,9 +96,18 @@ class Agglomerative(ClusterMixin, BaseEstimator):
         self.labels_: Labels = cut.astype(np.int64) - 1
         return self
 
+    def _distances(self, X: Matrix) -> NDArray[np.float64]:
+        """Of all pairs in SciPy's order, float64 [n (n - 1) / 2]."""
+        if self.metric == "precomputed":
+            from scipy.spatial.distance import squareform
+
+            return squareform(X, checks=False)
+        return _condensed(_oriented(X) if self.metric == "cosine" else X, self.metric)
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
 
 

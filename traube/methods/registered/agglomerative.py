@@ -2,6 +2,7 @@
 that fits large corpora.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from traube.methods.limits import Count
@@ -20,11 +21,24 @@ def agglomerative_knn(**params: Any) -> Any:
     return AgglomerativeKnn(**params)
 
 
+def by_distance(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Linkages but Ward's, which is of vectors."""
+    return None if params["linkage"] == "ward" else {**params, "metric": "precomputed"}
+
+
 EXACT: dict[str, Any] = {"takes_k": True, "seeded": False, "quadratic": True, "dense": False}
 EXACT["types"] = {"linkage": Literal["ward", "average", "complete", "single"], "metric": Literal["euclidean", "cosine"]}
 
-register_clusterer("agglomerative", agglomerative, {"linkage": "ward", "metric": "euclidean"}, **EXACT)
-register_clusterer("agglomerative_average", agglomerative, {"linkage": "average", "metric": "euclidean"}, **EXACT)
+register_clusterer(
+    "agglomerative", agglomerative, {"linkage": "ward", "metric": "euclidean"}, by_distance=by_distance, **EXACT
+)
+register_clusterer(
+    "agglomerative_average",
+    agglomerative,
+    {"linkage": "average", "metric": "euclidean"},
+    by_distance=by_distance,
+    **EXACT,
+)
 register_clusterer(
     "agglomerative_cosine", agglomerative, {"linkage": "average", "metric": "cosine"}, needs="vectors", **EXACT
 )

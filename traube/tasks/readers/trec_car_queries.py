@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from traube.tasks.readers.trec_car import SITE, articles, first_of, parts_of_test200
@@ -18,6 +19,7 @@ from traube.tasks.source import Source
 from traube.tasks.splitting import generator, shuffled
 from traube.tasks.task import Declared, TaskCard, text_id
 
+FOLDS = 5  # of the sample
 TRAINING_ARTICLES = 162_000  # of QS3M's similarity metric, section 4
 
 CAR_A = ("benchmarkY1-test", "test.pages.cbor")
@@ -80,7 +82,7 @@ class CarA(CarB):
 
 class Test200(CarB):
     """The sample of 198 articles. None has a text before its first section, so there are no
-    descriptions.
+    descriptions. The split sets `fold_1` to `fold_5` test a fifth of the articles each.
     """
 
     has_training_splits = True
@@ -89,6 +91,22 @@ class Test200(CarB):
     def read(self) -> pd.DataFrame:
         found = super().read()
         return found.assign(part=parts_of_test200(found["page"]))
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        folds = [
+            records.assign(split_set=f"fold_{i + 1}", part=_parts_of_fold(records["page"], i)) for i in range(FOLDS)
+        ]
+        return draw(pd.concat([records, *folds], ignore_index=True), self.level)
+
+
+def _parts_of_fold(pages: pd.Series, fold: int) -> pd.Series:
+    """Which part each passage is of: a fifth of the pages is tested, a tenth validates."""
+    names = pages.drop_duplicates().to_numpy()
+    order = shuffled(len(names), generator("folds of test200"))
+    tested, rest = order[fold::FOLDS], [i for place, i in enumerate(order) if place % FOLDS != fold]
+    part = np.full(len(names), "train", dtype=object)
+    part[tested], part[rest[: len(names) // 10]] = "test", "validation"
+    return pages.map(dict(zip(names, part, strict=True)))
 
 
 def _pages(found: Iterable[list[Passage]]) -> Iterator[Page]:
@@ -133,12 +151,12 @@ def sources() -> list[Source]:
     for level in LEVELS:
         a = _card(f"trec_car_{level}", level, "Wikipedia articles of benchmark Y1 (CAR-A)", files, 132)
         b = _card(f"trec_car_b_{level}", level, "Wikipedia articles of benchmark Y1's training part (CAR-B)", files)
-        sample = _card(f"car_test200_{level}", level, "The sample test200", f"{SITE} (test200 of v1.5)", 74)
+        sample = _card(f"car_test200_{level}", level, "The sample test200", f"{SITE} (test200 of v1.5)", (39, 74))
         found += [CarA(a, level), CarB(b, level), Test200(sample, level)]
     return found
 
 
-def _card(name: str, level: Level, what: str, source: str, splits: int | None = None) -> TaskCard:
+def _card(name: str, level: Level, what: str, source: str, splits: int | tuple[int, int] | None = None) -> TaskCard:
     return TaskCard(
         name=name,
         family="qs3m",

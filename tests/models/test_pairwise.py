@@ -1,0 +1,138 @@
+"""A trained similarity as a model: its encoder's vectors are the base's own, and it is another model than the base."""
+
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.made import save_similarity
+from traube.engine.workbench import Workbench
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
+from traube.models import Model, ModelCard, cache_key, checkpoints, load_model, model_of
+from traube.models.pairwise import Pairwise, sentences
+from traube.models.similarity import SENTENCES
+
+TEXTS = ["the cat. a dog!", "star soup", "bread"]
+Drop = Callable[..., Pairwise]
+
+
+@pytest.fixture
+def drop(tiny_bert: Path) -> Drop:
+    """Put a similarity over the tiny encoder into checkpoints/."""
+
+    def make(name: str = "mine", **settings: object) -> Pairwise:
+        save_similarity(Path(shutil.copytree(tiny_bert, paths.checkpoints() / name)), **settings)
+        model = load_model(name, "cpu")
+        assert isinstance(model, Pairwise)
+        return model
+
+    return make
+
+
+@pytest.fixture
+def base(tiny_bert: Path) -> Model:
+    return model_of(ModelCard(name="base", model=str(tiny_bert)), "cpu")
+
+
+def test_what_the_base_has_encoded_is_not_encoded_again(drop: Drop, base: Model, home: Path) -> None:
+    bench, similarity = Workbench.at(home), drop()
+    before = bench.vectors_of_texts(TEXTS, base)
+    again = bench.vectors_of_texts(TEXTS, similarity)
+    assert "network" not in vars(similarity.encoder)  # it was not even loaded
+    assert np.array_equal(before.load(), again.load())
+    assert cache_key(similarity) == cache_key(base)
+    bench.vectors_of_texts([*TEXTS, "a new cat"], similarity)  # twin: what is new is encoded
+    assert "network" in vars(similarity.encoder)
+
+
+def test_its_vectors_are_those_of_its_encoder_and_its_base(drop: Drop, base: Model) -> None:
+    similarity = drop()
+    assert np.array_equal(similarity.encode(TEXTS), base.encode(TEXTS))
+    assert np.array_equal(similarity.encode_new([], TEXTS), base.encode(TEXTS))
+    assert (similarity.corpus_bound, similarity.trainable, similarity.device) == (False, False, "cpu")
+
+
+def test_it_has_another_fingerprint_than_its_base_and_than_other_similarities(drop: Drop, base: Model) -> None:
+    models = [drop(), drop("other", network="qs3m"), drop("none", network="qs3m", query="none")]
+    assert len({base.fingerprint, *(m.fingerprint for m in models)}) == 4
+    assert drop("same").fingerprint == models[0].fingerprint  # twin: its name is not its content
+    assert models[0].numerics.keys() - base.numerics.keys() == {"similarity"}
+
+
+def test_the_encoder_is_set_up_as_it_was_in_training(drop: Drop, tiny_bert: Path) -> None:
+    prompted = model_of(ModelCard(name="p", model=str(tiny_bert), prompt="query the "), "cpu")
+    similarity = drop(prompt="query the ")
+    assert cache_key(similarity) == cache_key(prompted)
+    assert np.array_equal(similarity.encode(TEXTS), prompted.encode(TEXTS))
+
+
+def test_it_compares_the_same_in_another_process_and_folder(drop: Drop, tmp_path: Path) -> None:
+    similarity = drop(network="qs3m", output="sigmoid")
+    X, query = similarity.encode(TEXTS), similarity.encode(["query"])[0]
+    found = similarity.similarity.distances(X, query)
+    assert np.array_equal(pickle.loads(pickle.dumps(similarity.similarity)).distances(X, query), found)
+    pinned = model_of(checkpoints.pin(similarity.card, similarity.fingerprint), "cpu")
+    shutil.rmtree(paths.checkpoints() / "mine")
+    assert pinned.fingerprint == similarity.fingerprint
+    assert pinned.similarity is not None and np.array_equal(pinned.similarity.distances(X, query), found)
+
+
+# sentences
+
+
+def test_attention_looks_at_the_text_and_then_its_sentences(drop: Drop, base: Model) -> None:
+    found = drop(network="attention").encode(TEXTS).reshape(3, 1 + SENTENCES, 32)
+    assert np.allclose(found[:, 0], base.encode(TEXTS), atol=1e-6)
+    assert np.allclose(found[0, 1:3], base.encode(["the cat.", "a dog!"]), atol=1e-6)
+    assert [int((passage != 0).any(axis=1).sum()) for passage in found] == [3, 2, 2]
+
+
+def test_attention_compares_real_passages(drop: Drop) -> None:
+    similarity = drop(network="attention", output="sigmoid")
+    X, query = similarity.encode(TEXTS), similarity.encode(["query"])[0]
+    found = similarity.similarity.distances(X, query)
+    assert found.shape == (3, 3) and found.max() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ("no end", ["no end"]),
+        ('"Quoted." (Aside.) Rest', ['"Quoted."', "(Aside.)", "Rest"]),
+        ("3.14 is pi.", ["3.14 is pi."]),
+        ("...", ["..."]),
+        ("  ", ["  "]),
+    ],
+)
+def test_a_text_has_at_least_one_sentence(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+def test_sentences_beyond_the_tenth_are_left_out(drop: Drop) -> None:
+    model = drop(network="attention")
+    ten, eleven = (" ".join(["cat."] * n) for n in (10, 11))
+    found = model.encode([ten, eleven]).reshape(2, 1 + SENTENCES, 32)
+    assert np.array_equal(found[0, 1:], found[1, 1:])
+
+
+# what goes wrong
+
+
+def test_a_similarity_that_is_gone_is_said_so(drop: Drop) -> None:
+    drop()
+    (paths.checkpoints() / "mine" / "similarity" / "model.safetensors").unlink()
+    with pytest.raises(TraubeError, match=r"similarity/model\.safetensors: there is no such file$"):
+        _ = load_model("mine").fingerprint
+
+
+def test_a_broken_similarity_is_not_taken_for_its_encoder(drop: Drop) -> None:
+    drop()
+    (paths.checkpoints() / "mine" / "similarity" / "config.json").unlink()
+    assert checkpoints.cards()["mine"].kind == "pairwise"
+    with pytest.raises(TraubeError, match=r"similarity/config\.json: there is no such file$"):
+        _ = load_model("mine").fingerprint

@@ -1,0 +1,181 @@
+"""A trained similarity dropped into checkpoints/ is a model like any other: evaluated, shown, explained and served."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import dagster as dg
+import pytest
+from typer.testing import CliRunner, Result
+
+from assets.common import MODELS
+from cli import app
+from cli.launch import Launcher
+from definitions import build_defs
+from resources.registry import RegistryResource
+from resources.tracking import default_uri
+from tests.made import save_similarity
+from tests.platform.conftest import sensor_of
+from traube.foundation import paths
+from traube.store import Store
+
+PARAMS = """
+protocol: tiny
+tasks: [asked, words]
+models: [bow]
+protocols:
+  tiny:
+    reducers: [none, pca]
+    clusterers: [kmeans, agglomerative_average]
+"""
+WORDS = ["the", "a", "cat", "dog", "star", "soup", "bread"]
+METHOD = "none/agglomerative_average"
+
+
+@pytest.fixture
+def cards(cards: Path) -> Path:
+    """The cards folder, with the task `asked` too, whose splits have queries."""
+    random = Random(0)
+    rows = [
+        (f"{topic} {topic} {topic} {' '.join(random.choices(WORDS, k=3))} {i}", topic, query, split)
+        for split, query in (("first", "query star"), ("second", "query a soup"))
+        for topic in ("cat", "dog", "bread")
+        for i in range(5 if split == "first" else 4)
+    ]
+    with (cards / "asked.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("text", "topic", "question", "part_of"), *rows])
+    (cards / "asked.yaml").write_text("file: asked.csv\ntext: text\nlabels: topic\nsplit: part_of\nquery: question\n")
+    (cards.parent / "params.yaml").write_text(PARAMS)
+    return cards
+
+
+@pytest.fixture
+def checkpoint(tiny_bert: Path) -> Path:
+    """A trained similarity in checkpoints/, called `mine`."""
+    return save_similarity(Path(shutil.copytree(tiny_bert, paths.checkpoints() / "mine")))
+
+
+@pytest.fixture
+def traube(cards: Path) -> Callable[..., Result]:
+    def call(*arguments: str) -> Result:
+        result = CliRunner().invoke(app, list(arguments))
+        assert result.exit_code == 0, result.output
+        return result
+
+    return call
+
+
+def statuses(store: Store) -> dict[tuple[str, str], str]:
+    """Of the cells of `mine`, by task and method."""
+    cells = store.cells()
+    cells = cells[cells["model"] == "mine"]
+    return dict(zip(zip(cells["task"], cells["reducer"] + "/" + cells["clusterer"]), cells["status"]))  # noqa: B905
+
+
+def test_the_sensor_has_it_evaluated_where_splits_have_queries(
+    launcher: Launcher, checkpoint: Path, store: Store
+) -> None:
+    launcher.datasets(["asked", "words"])
+    definitions = build_defs()
+    sensor, cursor, requests = sensor_of(definitions, "new_checkpoints"), None, []
+    while not requests:
+        found = sensor(dg.build_sensor_context(launcher.instance, cursor, definitions=definitions))
+        cursor, requests = found.cursor, found.run_requests or []
+    (request,) = requests
+    launcher.instance.add_dynamic_partitions(str(MODELS.name), [request.partition_key])
+    job = definitions.resolve_job_def("evaluate")
+    done = job.execute_in_process(
+        instance=launcher.instance, partition_key=request.partition_key, asset_selection=request.asset_selection
+    )
+    assert done.success
+    found = statuses(store)
+    assert [key for key, status in found.items() if status == "done"] == [("asked", METHOD)]
+    assert set(found.values()) == {"done", "unsupported"} and len(found) == 8
+    cells = store.cells()
+    (reason,) = set(cells[(cells["model"] == "mine") & (cells["task"] == "words")]["reason"])
+    assert reason == "mine compares texts for a query, and splits of words have none"
+
+
+def test_every_command_takes_it_for_a_model(
+    traube: Callable[..., Result], checkpoint: Path, home: Path, store: Store
+) -> None:
+    traube("run", "-m", "mine", "-m", "bow")
+    board = json.loads(traube("leaderboard", "--all", "--json").stdout)
+    shown = {(row["task"], row["model"], row["method"]): row for row in board}
+    assert shown["asked", "mine", METHOD]["status"] == "done"
+    assert shown["words", "mine", METHOD]["status"] == "unsupported"
+    assert "mine" in traube("leaderboard").stdout
+    (origin,) = json.loads(traube("explain", "asked", "mine", METHOD, "--json").stdout)
+    assert origin["status"] == "done" and origin["changed_since"] == [] and origin["scores"]
+    listed = {row["model"]: row for row in json.loads(traube("models", "--json").stdout)}
+    assert (listed["mine"]["kind"], listed["mine"]["status"]) == ("pairwise", "ready")
+    assert "equal: cell" in traube("reproduce", origin["cell_id"]).stdout
+    assert "checkpoints" in traube("doctor").stdout
+    assert "Nothing is missing" in traube("run", "-m", "mine", "-m", "bow").stdout
+    assert (home / "report" / "index.html").read_text().count("mine")
+    assert json.loads(traube("compare", "mine", "bow", "--json").stdout)[0]["a"]["model"] == "mine"
+
+
+def test_commands_say_what_is_wrong_with_a_broken_one(cards: Path, checkpoint: Path) -> None:
+    (checkpoint / "similarity" / "config.json").write_text("{}")
+    said = CliRunner().invoke(app, ["models", "--json"]).stdout
+    assert "similarity/config.json" in {row["model"]: row for row in json.loads(said)}["mine"]["status"]
+    done = CliRunner().invoke(app, ["run", "-m", "mine"])
+    assert done.exit_code == 1 and "similarity/config.json" in done.output.replace("\n", "")
+    examined = CliRunner().invoke(app, ["doctor", "--json"])
+    assert examined.exit_code == 1
+    (finding,) = [row["finding"] for row in json.loads(examined.stdout) if row["check"] == "checkpoint mine"]
+    assert "similarity/config.json" in finding
+
+
+def test_it_becomes_champion_and_serves_new_passages_in_a_fresh_process(
+    traube: Callable[..., Result], checkpoint: Path
+) -> None:
+    traube("run", "-m", "mine", "-t", "asked")
+    held = RegistryResource().held("asked", "champion")
+    assert held is not None
+    assert (held["model"], held["method"], held["decision"]) == ("mine", METHOD, "first")
+    shutil.rmtree(checkpoint)  # what is served stays
+    code = """
+import mlflow
+model = mlflow.pyfunc.load_model("models:/traube-asked@champion")
+print(model.predict(["cat cat cat the", "bread bread bread the", "cat cat cat a"]).to_json(orient="records"))
+"""
+    environment = {**os.environ, "MLFLOW_TRACKING_URI": default_uri(), "TRAUBE_HOME": str(paths.home())}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    cat, bread, other = json.loads(done.stdout.splitlines()[-1])
+    assert cat["cluster"] == other["cluster"] != bread["cluster"]
+    assert "cat" in cat["words"] and "bread" in bread["words"]
+    assert 0 <= cat["distance"] <= 1
+
+
+def test_what_was_found_for_a_query_is_grouped_and_described(
+    traube: Callable[..., Result], cards: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "found.csv"
+    shutil.copy(cards / "asked.csv", file)
+    shown = traube("cluster", str(file), "--query", "query [red]star", "--model", "mine", "-k", "3").stdout
+    assert f"3 clusters by mine, {METHOD}, for: query [red]star" in " ".join(shown.split())
+    assert all(topic in shown for topic in ("cat", "dog", "bread"))
+    with file.with_name("found.csv.clusters.csv").open() as written:
+        rows = list(csv.DictReader(written))
+    assert len(rows) == 27 and len({row["cluster"] for row in rows}) == 3
+    assert all(0 <= float(row["distance"]) <= 1 for row in rows)
+    assert "k was chosen by correlation" in traube("cluster", str(file), "--query", "a star", "--model", "mine").stdout
+    for arguments, message in (
+        (["-m", "mine"], "model 'mine' compares texts for a query: say what they were found for"),
+        (["-m", "bow", "--query", "a cat"], "model 'bow' has no use for a query"),
+        (
+            ["-m", "mine", "--query", "a cat", "--method", "none/hdbscan", "-k", "3"],
+            f"leave out -k, or use {METHOD}",
+        ),
+    ):
+        refused = CliRunner().invoke(app, ["cluster", str(file), *arguments])
+        assert refused.exit_code == 1 and message in refused.stderr
+        assert len(refused.stderr.strip().splitlines()) == 1

@@ -1,0 +1,68 @@
+"""How well a similarity tells pairs of the same group from all others: the area under the ROC curve.
+
+It is the chance that a random pair of the same group is more alike than a random other one; equal
+ones count half. So 1 is perfect, 0.5 is chance, and below it the similarity is upside down. It
+depends on the order of the values alone: for distances give the negative ones.
+
+A page is judged by itself, and the mean is over pages (QS3M, section 5.1): `mean_of_pages`.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traube.foundation.errors import TraubeError
+
+Square = NDArray[np.floating[Any]]
+
+
+def auc(alike: NDArray[np.floating[Any]], same: NDArray[np.bool_]) -> float:
+    """The area under the ROC curve, in [0, 1]; nan where all pairs are the same, or none is.
+
+    Parameters
+    ----------
+    alike : [p], how alike the items of each pair are; larger is more alike
+    same : bool [p], whether they are of the same group
+
+    Raises
+    ------
+    TraubeError
+        If a similarity is NaN or infinite.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    if not np.isfinite(alike).all():
+        raise TraubeError("a similarity is NaN or infinite: pairs cannot be put in its order")
+    return float(roc_auc_score(same, alike)) if 0 < np.count_nonzero(same) < len(same) else float("nan")
+
+
+def auc_of_pairs(alike: Square, first: NDArray[np.int64], second: NDArray[np.int64], same: NDArray[np.bool_]) -> float:
+    """As `auc`, of some pairs of a page, such as balanced ones.
+
+    Parameters
+    ----------
+    alike : [n, n], how alike the items of a page are
+    first, second : int64 [p], positions in the page
+    same : bool [p], whether they are of the same group
+    """
+    return auc(alike[first, second], same)
+
+
+def page_auc(alike: Square, labels: NDArray[Any]) -> float:
+    """As `auc`, of all n (n - 1) / 2 pairs of a page.
+
+    Parameters
+    ----------
+    alike : [n, n], how alike the items of a page are; what is above the diagonal is read
+    labels : [n], the items' groups
+    """
+    first, second = np.triu_indices(len(labels), 1)
+    return auc_of_pairs(alike, first, second, labels[first] == labels[second])
+
+
+def mean_of_pages(values: Iterable[float]) -> float:
+    """The mean over the pages for which there is a value; nan if there is none."""
+    found = np.array([value for value in values if not np.isnan(value)])
+    return float(found.mean()) if len(found) else float("nan")

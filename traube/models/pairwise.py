@@ -1,0 +1,205 @@
+"""Similarities as models: an encoder, and what compares its vectors.
+
+A card of the catalogue names a similarity that needs no training (`Compared`). A checkpoint holds
+both, so that it can be moved as it is. The encoder's files are its base model's:
+what that model has encoded is not encoded again.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traube.foundation.files import digest
+from traube.models.base import Dense, Encoder, Model, ModelCard
+from traube.models.similarities import Untrained
+from traube.models.similarity import SENTENCES, SIMILARITY_VERSION, TrainedSimilarity
+from traube.models.transformer import Transformer
+
+TEXTS_AT_ONCE = 256
+_END_OF_SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"'”’»)\]]))\s+")  # perhaps with a quotation's end
+
+
+class Pairwise:
+    """A trained similarity.
+
+    Parameters
+    ----------
+    card : ModelCard of kind `pairwise`
+    device : `cuda`, `mps` or `cpu`; by default the best one there is
+    """
+
+    corpus_bound = False
+    trainable = False
+
+    def __init__(self, card: ModelCard, device: str | None = None) -> None:
+        self.card = card
+        self.name = card.name
+        self._device = device
+
+    @cached_property
+    def similarity(self) -> TrainedSimilarity:
+        """What compares the vectors.
+
+        Raises
+        ------
+        TraubeError
+            If the checkpoint has none, or its description is not one.
+        """
+        return TrainedSimilarity.at(Path(self.card.model or ""))
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """What the vectors are of."""
+        config = self.similarity.config
+        base = Transformer(config.encoder_card(self.card), self._device)
+        return Sentences(base) if config.network == "attention" else base
+
+    @property
+    def device(self) -> str:
+        return self.encoder.device
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        """What computes vectors and distances, with versions."""
+        return {**self.encoder.numerics, "similarity": SIMILARITY_VERSION}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return digest(["pairwise", self.encoder.fingerprint, self.similarity.fingerprint])
+
+    def fetch(self) -> None:
+        """Nothing: a checkpoint is a folder on this machine."""
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        """The encoder's vectors, float32 [n, d]."""
+        return self.encoder.encode(texts)
+
+    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Any:
+        """The encoder's vectors, float32 [n, d], whatever the corpus."""
+        return self.encoder.encode(texts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"card": self.card, "name": self.name, "_device": self._device}
+
+
+class Compared:
+    """A model whose vectors a similarity without weights compares.
+
+    Its vectors are its encoder's, and are kept with those.
+
+    Parameters
+    ----------
+    card : ModelCard that names a similarity
+    encoder : the model of the card without it
+    similarity : what compares the vectors
+    """
+
+    trainable = False
+
+    def __init__(self, card: ModelCard, encoder: Model, similarity: Untrained) -> None:
+        self.card = card
+        self.name = card.name
+        self.corpus_bound = encoder.corpus_bound
+        self.encoder = encoder
+        self.similarity = similarity
+
+    @property
+    def device(self) -> str:
+        return self.encoder.device
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        """What computes vectors and distances, with versions."""
+        return {**self.encoder.numerics, "similarity": SIMILARITY_VERSION}
+
+    @property
+    def fingerprint(self) -> str:
+        return digest(["compared", self.encoder.fingerprint, self.similarity.fingerprint])
+
+    def fetch(self) -> None:
+        """Make the encoder's weights available."""
+        self.encoder.fetch()
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        """The encoder's vectors, float32 [n, d]."""
+        return self.encoder.encode(texts)
+
+    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Any:
+        """The encoder's vectors of texts that are not of the corpus, float32 [n, d]."""
+        return self.encoder.encode_new(corpus, texts)
+
+
+class Sentences:
+    """An encoder whose vector of a text is the whole text's and those of its first sentences, one
+    after the other: float32 [n, (1 + SENTENCES) d], with zeros where a text has fewer (QS3M,
+    section 3.5).
+
+    Parameters
+    ----------
+    base : what encodes
+    """
+
+    corpus_bound = False
+    trainable = False
+    similarity = None
+
+    def __init__(self, base: Transformer) -> None:
+        self.base = base
+        self.name = base.name
+        self.card = base.card
+
+    @property
+    def encoder(self) -> "Sentences":
+        return self
+
+    @property
+    def device(self) -> str:
+        return self.base.device
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        return self.base.numerics
+
+    @property
+    def fingerprint(self) -> str:
+        return digest(["sentences", SENTENCES, _END_OF_SENTENCE.pattern, self.base.fingerprint])
+
+    def fetch(self) -> None:
+        """Make the weights available."""
+        self.base.fetch()
+
+    def encode(self, texts: Sequence[str]) -> Dense:
+        """Vectors, float32 [n, (1 + SENTENCES) d]."""
+        return np.concatenate([block for _, block in self.encode_batches(texts)])
+
+    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense:
+        """Vectors, whatever the corpus."""
+        return self.encode(texts)
+
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+        """Vectors in the order of the texts, some at once: positions and float32 [b, (1 + SENTENCES) d]."""
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            some = texts[start : start + TEXTS_AT_ONCE]
+            yield np.arange(start, start + len(some)), self._block(some)
+
+    def _block(self, texts: Sequence[str]) -> Dense:
+        pieces = [[text, *sentences(text)[:SENTENCES]] for text in texts]
+        different = list(dict.fromkeys(piece for of_text in pieces for piece in of_text))
+        vectors, row = self.base.encode(different), {piece: i for i, piece in enumerate(different)}
+        block = np.zeros((len(texts), 1 + SENTENCES, vectors.shape[1]), dtype=np.float32)
+        for i, of_text in enumerate(pieces):
+            block[i, : len(of_text)] = vectors[[row[piece] for piece in of_text]]
+        return block.reshape(len(texts), -1)
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, at least one: what ends with a full stop, an exclamation or a question
+    mark, perhaps a closing quotation mark or bracket, and white space after it. (Abbreviations end
+    some too early; attention weighs the halves.)
+    """
+    return [piece for part in _END_OF_SENTENCE.split(text) if (piece := part.strip())] or [text]

@@ -1,0 +1,334 @@
+"""Similarities: what compares the items of a split, where it is not just a distance of vectors.
+
+A trained similarity lies in the folder `similarity/` of a checkpoint: `config.json` says what it
+is, `model.safetensors` holds its weights. What trains it is in `traube.training`.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from scipy import sparse
+
+from traube.foundation.config import Strict, parse
+from traube.foundation.errors import DoesNotFit, TraubeError
+from traube.foundation.files import digest
+from traube.foundation.hashes import remembered_sha256
+from traube.foundation.inputs import parse_json, read_bytes, regular
+from traube.models.base import Dense, ModelCard, Precision
+from traube.models.weights import Stamp, stamp
+
+# Raise when the same weights would compare otherwise: what follows from them is computed again.
+SIMILARITY_VERSION = "1"
+FOLDER = "similarity"
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+SENTENCES = 10  # of a passage that attention looks at
+LARGEST_CONFIG = 100_000  # bytes
+GIB = 2**30
+MATRICES = 6  # square ones of double precision that are held at once while items are compared
+NEW_AT_ONCE = 256  # items that are compared with a page
+ROUNDING = 1e-6  # of a similarity: items that differ by less are equally alike
+
+Query: TypeAlias = Literal["none", "text", "passages"]
+
+
+class Similarity(ABC):
+    """Compares the items of a split, perhaps given a query.
+
+    Attributes
+    ----------
+    query : what it has to know besides the items: nothing (`none`), the text of the split's query
+        (`text`), or the mean of the items' own vectors (`passages`)
+    by_pairs : whether how alike two items are depends on them and the query alone, not on the
+        others of the split
+    """
+
+    query: Query = "none"
+    by_pairs: ClassVar[bool] = True
+
+    @abstractmethod
+    def compare(self, X: Any, query: Dense | None) -> Dense:
+        """How alike the items are, float32 [n, n], symmetric; larger is more alike.
+
+        Parameters
+        ----------
+        X : [n, d], a row an item
+        query : float32 [d], where `query` is not `none`
+        """
+
+    def distances(self, X: Any, text: Dense | None = None, memory_bytes: int | None = None) -> Dense:
+        """Distances between the items of a split, float32 [n, n] in [0, 1]: symmetric, 0 on the
+        diagonal (QS3M, section 5.1: similarities are scaled to [0, 1] on each page).
+
+        Items that are all equally alike are all 1 apart.
+
+        Parameters
+        ----------
+        X : [n, d], a row an item
+        text : float32 [d], the vector of the split's query, which `text` asks for
+        memory_bytes : what may be used; None = half of the memory that is free
+
+        Raises
+        ------
+        TraubeError
+            If a similarity is not finite.
+        DoesNotFit
+            If the pairs would not fit the memory.
+        """
+        _check_memory(X.shape[0], memory_bytes)
+        alike = self._compared(X, self.asked(X, text))
+        distances = _scaled(alike, alike)
+        np.fill_diagonal(distances, 0)
+        return distances
+
+    def distances_to(self, page: Any, new: Any, text: Dense | None = None) -> Dense:
+        """Distances of new items to those of a page, float32 [k, n], in the scale of the page's
+        pairs: below 0 where two are more alike than any of the page's, above 1 where less.
+
+        Parameters
+        ----------
+        page : [n, d], a row an item; a query that is made of the items is made of these
+        new : [k, d]
+        text : as in `distances`
+
+        Raises
+        ------
+        TraubeError, DoesNotFit
+            As `distances`.
+        """
+        n, query = page.shape[0], self.asked(page, text)
+        at_once = NEW_AT_ONCE if self.by_pairs else 1  # where a new item changes the others, each is compared alone
+        _check_memory(n + min(new.shape[0], at_once), None)
+        stack = sparse.vstack if sparse.issparse(page) else np.vstack
+        own = self._compared(page, query)
+        blocks = [new[start : start + at_once] for start in range(0, new.shape[0], at_once)]
+        return np.concatenate([_scaled(self._compared(stack([page, block]), query)[n:, :n], own) for block in blocks])
+
+    def _compared(self, X: Any, query: Dense | None) -> NDArray[np.float64]:
+        alike = self.compare(X, query).astype(np.float64)
+        if not np.isfinite(alike).all():
+            raise TraubeError("a similarity is NaN or infinite: the weights are broken")
+        return alike
+
+    def asked(self, X: Any, text: Dense | None) -> Dense | None:
+        """The query's vector, float32 [d]: the text's, or made of the items."""
+        if self.query == "none":
+            return None
+        if self.query == "passages":
+            return np.asarray(X.mean(axis=0), dtype=np.float32).ravel()
+        if text is None:
+            raise TraubeError("there is no query, and this similarity compares for one")
+        return text
+
+
+def _check_memory(n: int, memory_bytes: int | None) -> None:
+    """Refuse to compare n items with each other where that would not fit."""
+    budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
+    if (needed := MATRICES * 8 * n**2) > budget:
+        raise DoesNotFit(
+            f"the distances of {n:,} texts need {needed / GIB:.1f} GiB, "
+            f"and {budget / GIB:.1f} GiB may be used: compare fewer"
+        )
+
+
+def _scaled(alike: NDArray[np.float64], page: NDArray[np.float64]) -> Dense:
+    """Similarities as distances, in the scale of a page: 0 for its most alike pair, 1 for its least.
+
+    Parameters
+    ----------
+    alike : [m, n]
+    page : [n, n], of all pairs of the page
+    """
+    pairs = page[~np.eye(len(page), dtype=bool)]
+    low, high = (pairs.min(), pairs.max()) if len(pairs) else (0.0, 0.0)
+    if high - low <= ROUNDING * max(abs(low), abs(high)):
+        return np.ones(alike.shape, dtype=np.float32)
+    return np.asarray(1 - (alike - low) / (high - low), dtype=np.float32)
+
+
+class SimilarityConfig(Strict):
+    """What a trained similarity is.
+
+    Attributes
+    ----------
+    encoder : settings with which its encoder gives vectors, as in a model's card
+    """
+
+    network: Literal["qss", "qs3m", "attention"]
+    query: Query
+    dimensions: int = Field(ge=1, le=100_000, description="length of a vector")
+    projection: Literal["coded", "printed"] = "coded"
+    output: Literal["relu", "sigmoid"] = "relu"
+    masked: bool = True
+    symmetric: bool = Field(True, description="False: of both orders of a pair that of the items counts")
+    prompt: str | None = None
+    max_length: int | None = None
+    pooling: Literal["mean", "cls", "max", "lasttoken", "weightedmean"] | None = None
+    precision: Precision = "fp32"
+
+    @model_validator(mode="after")
+    def _has_a_query(self) -> Self:
+        if self.query == "none" and self.network != "qs3m":
+            raise ValueError(f"{self.network} compares for a query; query: none goes with qs3m alone")
+        return self
+
+    def encoder_card(self, card: ModelCard) -> ModelCard:
+        """The card of the encoder, from that of the checkpoint."""
+        own = self.model_dump(include={"prompt", "max_length", "pooling", "precision"})
+        return ModelCard(name=card.name, kind="transformer", model=card.model, **own)
+
+
+@dataclass(frozen=True)
+class TrainedSimilarity(Similarity):
+    """A trained similarity. Its weights are loaded where they are first needed: it is sent to worker
+    processes.
+
+    Attributes
+    ----------
+    folder : `similarity/` of a checkpoint
+    stamps : of its two files
+    config : what it is
+    """
+
+    folder: Path
+    stamps: tuple[Stamp, Stamp]
+    config: SimilarityConfig
+
+    @classmethod
+    def at(cls, checkpoint: Path) -> Self:
+        """The similarity of a checkpoint.
+
+        Raises
+        ------
+        TraubeError
+            If there is none, or its description is not one.
+        """
+        folder = checkpoint / FOLDER
+        config = read_config(folder / CONFIG)
+        regular(folder / WEIGHTS)
+        return cls(folder, _stamps(folder), config)
+
+    @property
+    def query(self) -> Query:  # type: ignore[override]
+        return self.config.query
+
+    @property
+    def fingerprint(self) -> str:
+        """Content hash of what it is and its weights."""
+        names = zip((CONFIG, WEIGHTS), self.stamps, strict=True)
+        return digest([remembered_sha256(self.folder / name, state) for name, state in names])
+
+    def compare(self, X: Any, query: Dense | None) -> Dense:
+        dimensions, with_sentences = self.config.dimensions, self.config.network == "attention"
+        if X.shape[1] != dimensions * (1 + SENTENCES if with_sentences else 1):
+            raise TraubeError(
+                f"{self.folder / CONFIG}: dimensions: {dimensions}, and the vectors of its encoder are others "
+                f"(a passage has {X.shape[1]} numbers{', its sentences among them' if with_sentences else ''})"
+            )
+        if query is not None and with_sentences:
+            query = query[:dimensions]  # the whole text's vector stands before its sentences
+        return page_similarities(_loaded(self), self.config.symmetric, X, query)
+
+    def __hash__(self) -> int:
+        return hash((self.folder, self.stamps))
+
+
+def _stamps(folder: Path) -> tuple[Stamp, Stamp]:
+    return stamp(folder / CONFIG), stamp(folder / WEIGHTS)
+
+
+def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None) -> Dense:
+    """What a network says of all pairs of a page, float32 [n, n], symmetric."""
+    import torch
+
+    device = next(network.parameters()).device
+
+    def tensor(values: Dense) -> "torch.Tensor":
+        # a copy: what lies in a file cannot be written
+        return torch.from_numpy(np.array(values, dtype=np.float32)).to(device)
+
+    with torch.inference_mode():
+        found = network.page(tensor(X), None if query is None else tensor(query)).cpu().numpy()
+    if symmetric:
+        return (found + found.T) / 2
+    upper = np.triu(found)
+    return upper + np.triu(found, 1).T
+
+
+@lru_cache(maxsize=4)
+def _loaded(similarity: TrainedSimilarity) -> Any:
+    network = load_network(similarity.folder / WEIGHTS, similarity.config)
+    if _stamps(similarity.folder) != similarity.stamps:  # a result would stand under the fingerprint of others
+        raise TraubeError(f"{similarity.folder}: its files changed while they were read; run again")
+    return network
+
+
+def load_network(path: Path, config: SimilarityConfig) -> Any:
+    """The network of a description, with the weights of a file.
+
+    Raises
+    ------
+    TraubeError
+        If the weights are others than the network's, or not finite.
+    """
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    with torch.device("meta"):  # without numbers: a description may ask for more than fits the memory
+        network = make_network(config)
+    try:
+        weights = load_file(path)
+        # copies: what is read of a file in place would change with it, or end the process with it
+        network.load_state_dict({name: values.clone() for name, values in weights.items()}, assign=True)
+    except (SafetensorError, OSError, RuntimeError) as error:
+        raise TraubeError(f"{path}: no weights of a {config.network} ({' '.join(str(error).split())[:200]})") from None
+    if not all(bool(values.isfinite().all()) for values in weights.values()):
+        raise TraubeError(f"{path}: NaN or infinity in its weights")
+    return network.float().eval()
+
+
+def make_network(config: SimilarityConfig) -> Any:
+    """The network of a description, with random weights."""
+    from traube.models.similarity_networks import Attention, Qs3m, Qss
+
+    if config.network == "qss":
+        return Qss(config.dimensions)
+    qs3m = Qs3m(config.dimensions, config.query != "none", config.projection, config.output)
+    return qs3m if config.network == "qs3m" else Attention(config.dimensions, qs3m, config.masked)
+
+
+def read_config(path: Path) -> SimilarityConfig:
+    """Read the description of a similarity.
+
+    Raises
+    ------
+    TraubeError
+        If there is none, or a value cannot be; names it.
+    """
+    try:
+        entry = parse_json(read_bytes(path, LARGEST_CONFIG))
+    except ValueError as error:
+        raise TraubeError(f"{path}: broken json ({error})") from None
+    if not isinstance(entry, dict):
+        raise TraubeError(f"{path}: expected an object of settings")
+    return parse(SimilarityConfig, entry, path, {})
+
+
+def check_similarity(checkpoint: Path) -> None:
+    """Refuse a checkpoint whose similarity cannot be used.
+
+    Raises
+    ------
+    TraubeError
+        As `TrainedSimilarity.at` and `load_network`.
+    """
+    similarity = TrainedSimilarity.at(checkpoint)
+    load_network(similarity.folder / WEIGHTS, similarity.config)

@@ -1,0 +1,201 @@
+"""The networks of trained similarities (QS3M, section 3): pairs of passages in, how alike they are
+out.
+
+Each has two ways in: `forward` takes the pairs of a batch, to learn from; `page` all pairs of a
+page at once, to score it. Both give the same. A passage is a row of vectors, float32 [d], or, for
+attention, its whole vector and those of its sentences one after the other, float32 [(1 + m) d].
+
+This module brings torch: import it where a network is needed, not before.
+"""
+
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+HIDDEN = 32  # of QSS and of attention, as in the paper's code
+# Of the first weights of a comparison that begins as a distance, and of QSS's cosines as logits:
+# with these most pairs of unit vectors lie where a sigmoid is steep.
+SLOPE, HEIGHT = 0.5, 3.0
+STEEPNESS, MIDDLE = 10.0, 0.5
+
+Projection = Literal["coded", "printed"]
+Output = Literal["relu", "sigmoid"]
+
+
+class SimilarityNetwork(Protocol):
+    """What every network offers besides being a torch module."""
+
+    def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        """[b] from two passages each, [b, m], and the query's vector, [b, d]."""
+        ...
+
+    def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        """The same before the last activation, for a loss that brings its own."""
+        ...
+
+    def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
+        """[n, n] from the passages of a page, [n, m], and its query's vector, [d]."""
+        ...
+
+    def begin_as_distance(self) -> None:
+        """Set weights with which it is a distance of the vectors as they are: what it learns from
+        little data is then how to better it.
+        """
+        ...
+
+
+class Qss(nn.Module):
+    """Query-specific scaling (section 3.3): the query says how much each dimension counts, and the
+    similarity is the cosine of what is scaled.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        super().__init__()
+        self.reduce = nn.Linear(dimensions, HIDDEN)
+        self.expand = nn.Parameter(torch.randn(HIDDEN, dimensions))
+
+    def begin_as_distance(self) -> None:
+        """Every dimension counts the same, whatever the query; the similarity is the cosine."""
+        with torch.no_grad():
+            self.reduce.bias.fill_(1.0)
+            self.expand.fill_(1 / HIDDEN)
+
+    def _scale(self, query: Tensor) -> Tensor:
+        return functional.relu(self.reduce(query)) @ self.expand
+
+    def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        assert query is not None
+        scale = self._scale(query)
+        return functional.cosine_similarity(scale * first, scale * second, dim=-1)
+
+    def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        """[b]: the cosine, spread over the range in which a sigmoid decides."""
+        return STEEPNESS * (self(first, second, query) - MIDDLE)
+
+    def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
+        assert query is not None
+        scaled = functional.normalize(self._scale(query) * passages, dim=-1)
+        return scaled @ scaled.T
+
+
+class Qs3m(nn.Module):
+    """QS3M (section 3.4): passages and query are projected, and one layer looks at both projections,
+    how they differ, and how each differs from that of the query.
+
+    Parameters
+    ----------
+    with_query : False for the ablation that knows no query
+    projection : `coded`: two layers with one ReLU after them, as in the paper's code; `printed`: a
+        ReLU after each, as in the paper
+    output : `relu`, as in the code, or `sigmoid`
+    """
+
+    def __init__(self, dimensions: int, with_query: bool, projection: Projection, output: Output) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [nn.Linear(dimensions, dimensions), nn.Linear(dimensions, dimensions), nn.ReLU()]
+        if projection == "printed":
+            layers.insert(1, nn.ReLU())
+        self.project = nn.Sequential(*layers)
+        self.compare = nn.Linear(dimensions * (5 if with_query else 3), 1)
+        self.with_query = with_query
+        self.output = output
+
+    def begin_as_distance(self) -> None:
+        """The projection changes nothing but signs, and the comparison is a Manhattan distance."""
+        dimensions = self.compare.in_features // (5 if self.with_query else 3)
+        with torch.no_grad():
+            for layer in self.project:
+                if isinstance(layer, nn.Linear):
+                    layer.weight.copy_(torch.eye(dimensions))
+                    layer.bias.zero_()
+            self.compare.weight.zero_()
+            self.compare.weight[0, 2 * dimensions : 3 * dimensions] = -SLOPE
+            self.compare.bias.fill_(HEIGHT)
+
+    def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        """[b], before the last activation."""
+        one, other = self.project(first), self.project(second)
+        features = [one, other, (one - other).abs()]
+        if self.with_query:
+            assert query is not None
+            asked = self.project(query)
+            features += [(one - asked).abs(), (other - asked).abs()]
+        return self.compare(torch.cat(features, dim=-1)).squeeze(-1)
+
+    def activated(self, logits: Tensor) -> Tensor:
+        """What the logits say: similarities."""
+        return functional.relu(logits) if self.output == "relu" else torch.sigmoid(logits)
+
+    def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        return self.activated(self.logits(first, second, query))
+
+    def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
+        """The last layer is linear, so that all but |one - other| is summed for each passage by
+        itself; the rest is a weighted Manhattan distance.
+        """
+        projected = self.project(passages)
+        weights = self.compare.weight[0].split(projected.shape[1])
+        first, second = projected @ weights[0], projected @ weights[1]
+        if self.with_query:
+            assert query is not None
+            apart = (projected - self.project(query)).abs()
+            first, second = first + apart @ weights[3], second + apart @ weights[4]
+        logits = first[:, None] + second[None, :] + _manhattan(projected, weights[2]) + self.compare.bias
+        return self.activated(logits)
+
+
+def _manhattan(vectors: Tensor, weights: Tensor) -> Tensor:
+    """Sum of weights * |a - b| over dimensions for all pairs, [n, n]; weights of any sign."""
+    up, down = vectors * weights.clamp(min=0), vectors * weights.clamp(max=0)
+    return torch.cdist(up, up, p=1) - torch.cdist(down, down, p=1)
+
+
+class Attention(nn.Module):
+    """Attention over sentences (section 3.5): a passage is the mean of its sentences, weighted by
+    how much each has to do with the query; QS3M compares the means.
+
+    Parameters
+    ----------
+    masked : False gives absent sentences a share of the attention too, as the paper's code does
+    """
+
+    def __init__(self, dimensions: int, head: Qs3m, masked: bool) -> None:
+        super().__init__()
+        self.attend = nn.Linear(2 * dimensions, HIDDEN, bias=False)
+        self.weigh = nn.Linear(HIDDEN, 1, bias=False)
+        self.head = head
+        self.dimensions = dimensions
+        self.masked = masked
+
+    def begin_as_distance(self) -> None:
+        """A passage is the plain mean of its sentences, compared as by the head's first weights."""
+        self.head.begin_as_distance()
+        with torch.no_grad():
+            self.weigh.weight.zero_()
+
+    def pooled(self, passages: Tensor, query: Tensor) -> Tensor:
+        """A vector for each passage, [b, d], from [b, (1 + m) d] and the query's, [b, d] or [d]; zeros
+        for a passage without sentences.
+        """
+        sentences = passages.unflatten(-1, (-1, self.dimensions))[:, 1:]
+        asked = query.expand(len(passages), -1)[:, None].expand_as(sentences)
+        there = (sentences != 0).any(dim=-1)
+        scores = self.weigh(torch.tanh(self.attend(torch.cat([asked, sentences], dim=-1)))).squeeze(-1) * there
+        if self.masked:
+            absent = ~there & there.any(dim=-1, keepdim=True)  # where all are, a softmax of nothing would be NaN
+            scores = scores.masked_fill(absent, float("-inf"))
+        return (scores.softmax(dim=-1)[..., None] * sentences).sum(dim=1)
+
+    def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        """[b], before the last activation."""
+        assert query is not None
+        return self.head.logits(self.pooled(first, query), self.pooled(second, query), query)
+
+    def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        return self.head.activated(self.logits(first, second, query))
+
+    def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
+        assert query is not None
+        return self.head.page(self.pooled(passages, query), query)

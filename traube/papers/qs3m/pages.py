@@ -1,0 +1,226 @@
+"""QS3M's measurements: how well each way of comparing passages tells and groups the subtopics of a
+page.
+
+A page is a test split of a task with queries. Each way gives distances between its passages; from
+these come AUC (all pairs, and balanced ones) and ARI (average linkage, the true number of clusters).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from traube.engine.queries import SEPARATOR, query_first
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest
+from traube.foundation.seals import read_parquet, write_parquet
+from traube.foundation.versions import versions
+from traube.methods import cluster_by_distance
+from traube.metrics.clustering import ari
+from traube.metrics.pairs import auc_of_pairs, page_auc
+from traube.models import Model, model_of
+from traube.papers.context import Context
+from traube.tasks.pairs import balanced_pairs
+from traube.tasks.task import Split, Task
+
+TRAINER = "qs3m"
+REFERENCE = "SBERT euclid"
+METRICS = ("auc_balanced", "auc_all", "ari")
+LEXICAL = {"jaccard": "Jaccard", "lda": "Topic model", "lda_inverted": "Topic model, inverted"}
+NETWORKS = {"qs3m": "QS3M", "qss": "QSS", "attention": "attn-QS3M"}
+FOLD = "fold_"
+SCORES = ["page", *METRICS, "method", "base", "recipe", "fold"]
+
+VERSION = "1"  # of what is measured here; raise it when it changes
+
+Distances = Callable[[int, Split], np.ndarray]  # of a page's number and the page
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of comparing passages.
+
+    Attributes
+    ----------
+    method : its name in the paper's tables
+    base : the encoder's name; empty for what has none
+    recipe : digest of one that is not the trainer's own
+    made_of : what the distances follow from, besides the task and this module's code
+    distances : gives what finds the distances between the passages of a page, float [n, n]
+    """
+
+    method: str
+    base: str
+    recipe: str
+    made_of: list[Any]
+    distances: Callable[[], Distances]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The checkpoints of one recipe, by the split set that each was trained on.
+
+    Attributes
+    ----------
+    method, base, recipe : as in `Way`
+    checkpoints : names of models, a list for each split set: of several seeds
+    """
+
+    method: str
+    base: str
+    recipe: str
+    checkpoints: dict[str, list[str]]
+
+
+def trained(context: Context, task: Task) -> list[Trained]:
+    """The similarities that were trained on a task, by recipe."""
+    groups: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for name, record in context.trainings(TRAINER):
+        config = record.get("config", {})
+        if record.get("task") != task.name or record.get("data_version") != task.data_version:
+            continue
+        key = _method(config), str(record["base"]), _recipe(name)
+        of_set = groups.setdefault(key, {}).setdefault(str(config.get("split_set", "default")), [])
+        of_set.append(f"{name.removesuffix('-last')}-best")
+    return [Trained(*key, checkpoints) for key, checkpoints in sorted(groups.items())]
+
+
+def _method(config: dict[str, Any]) -> str:
+    queries = {"text": "Title", "passages": "Passages", "none": "no-query"}
+    return f"{NETWORKS[config['network']]}-{queries[config['query']]}"
+
+
+def _recipe(checkpoint: str) -> str:
+    """The digest in a checkpoint's name of a recipe that is not the trainer's own."""
+    _, mark, rest = checkpoint.partition(".x")
+    return rest[:6] if mark else ""
+
+
+def split_sets(task: Task) -> list[str]:
+    """The split sets whose test pages make up a task's pages: its folds, or the usual one."""
+    names = sorted(task.splits["split_set"].unique())
+    folds = [name for name in names if name.startswith(FOLD)]
+    is_whole = "fold_1" in folds  # where the first fold is the usual split set, it has no other name
+    return folds if is_whole else ["default", *folds]
+
+
+def page_scores(context: Context, task: Task) -> pd.DataFrame:
+    """What each way makes of each test page of a task.
+
+    Returns
+    -------
+    DataFrame method, base, recipe, fold, page, auc_balanced, auc_all, ari; the scores of several
+    seeds are means
+    """
+    every = trained(context, task)
+    tables = []
+    for fold in split_sets(task):
+        splits = [split for split in task.test_splits(fold) if split.labels is not None]
+        ways = _ways(context, task, splits, [t for t in every if fold in t.checkpoints], fold)
+        tables += [_kept(context, task, fold, way, splits).assign(fold=fold) for way in ways]
+    if not tables:
+        return pd.DataFrame(columns=SCORES)
+    keys = ["method", "base", "recipe", "fold", "page"]
+    return pd.concat(tables, ignore_index=True).groupby(keys, sort=False, as_index=False)[list(METRICS)].mean()
+
+
+def _ways(context: Context, task: Task, splits: Sequence[Split], every: Sequence[Trained], fold: str) -> Iterator[Way]:
+    """The ways of comparing that there are: baselines are measured where something is trained."""
+    for base in dict.fromkeys(t.base for t in every):
+        yield from _of_encoder(context, task, splits, base)
+    for t in every:
+        for name in t.checkpoints[fold]:
+            try:
+                yield _own(context, task, t.method, t.base, t.recipe, context.model(name, None))
+            except TraubeError as error:
+                context.warn(f"{task.name}: {error}")
+    if every:
+        for name, method in LEXICAL.items():
+            yield _own(context, task, method, "", "", context.model(name, None))
+        yield _by_metric(context, task, "TFIDF cosine", "", context.model("tfidf", None), "cosine")
+
+
+def _of_encoder(context: Context, task: Task, splits: Sequence[Split], base: str) -> Iterator[Way]:
+    """An encoder's own distances, and the rivals that need no training."""
+    model = context.model(base, None)
+    yield _by_metric(context, task, REFERENCE, base, model, "euclidean")
+    yield _by_metric(context, task, "SBERT cosine", base, model, "cosine")
+    in_space = model_of(model.card.model_copy(update={"similarity": "query_space"}))
+    yield _own(context, task, "Query's space", base, "", in_space)
+    yield Way("Query first", base, "", [_identity(model), SEPARATOR], lambda: _with_query(context, task, splits, model))
+
+
+def _own(context: Context, task: Task, method: str, base: str, recipe: str, model: Model) -> Way:
+    """A model that has a similarity of its own."""
+    return Way(method, base, recipe, [_identity(model)], lambda: by_model(context, task, model))
+
+
+def _identity(model: Model) -> list[Any]:
+    return [model.fingerprint, dict(model.numerics)]
+
+
+def by_model(context: Context, task: Task, model: Model) -> Distances:
+    """The distances of a model that has a similarity of its own."""
+    similarity = model.similarity
+    assert similarity is not None
+    vectors = context.vectors(task, model)
+
+    def distances(_: int, split: Split) -> np.ndarray:
+        text = None if split.query is None else _dense(vectors.subset(np.array([split.query])).load())[0]
+        return similarity.distances(vectors.subset(split.rows).load(), text)
+
+    return distances
+
+
+def _by_metric(context: Context, task: Task, method: str, base: str, model: Model, metric: str) -> Way:
+    def distances() -> Distances:
+        vectors = context.vectors(task, model)
+        return lambda _, split: _pairwise(vectors.subset(split.rows).load(), metric)
+
+    return Way(method, base, "", [_identity(model), metric], distances)
+
+
+def _with_query(context: Context, task: Task, splits: Sequence[Split], model: Model) -> Distances:
+    together = query_first(context.workbench, task, splits, model)
+    return lambda number, _: _pairwise(together[number].load(), "cosine")
+
+
+def _pairwise(vectors: Any, metric: str) -> np.ndarray:
+    from sklearn.metrics import pairwise_distances
+
+    return np.asarray(pairwise_distances(vectors, metric=metric))
+
+
+def _dense(vectors: Any) -> np.ndarray:
+    return np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors)
+
+
+def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Split]) -> pd.DataFrame:
+    """What a way makes of some pages; measured once for all tables, figures and publications."""
+    made_of = [VERSION, task.data_version, fold, way.made_of, versions(("scikit-learn", "scipy"))]
+    path = context.store.folder / "pages" / f"{digest(made_of)}.parquet"
+    try:
+        scores = read_parquet(path)
+    except (FileNotFoundError, TraubeError):  # absent or damaged
+        distances = way.distances()
+        rows = [(split.split, *scores_of(distances(i, split), split)) for i, split in enumerate(splits)]
+        scores = pd.DataFrame(rows, columns=["page", *METRICS])
+        write_parquet(path, scores)
+    return scores.assign(method=way.method, base=way.base, recipe=way.recipe)
+
+
+def scores_of(distances: np.ndarray, split: Split) -> tuple[float, float, float]:
+    """AUC of balanced and of all pairs, and ARI of average linkage with the true number of clusters.
+
+    Parameters
+    ----------
+    distances : [n, n], between the items of the split
+    """
+    labels = split.labels
+    assert labels is not None
+    pairs = balanced_pairs(split)
+    balanced = auc_of_pairs(-distances, pairs.first, pairs.second, pairs.same)
+    clusters = cluster_by_distance("agglomerative_average", None, distances, split.classes, None)
+    return balanced, page_auc(-distances, labels), ari(labels, clusters)

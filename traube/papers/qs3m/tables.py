@@ -1,0 +1,169 @@
+"""QS3M's tables: what is printed, and the same numbers measured here."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from traube.papers.context import Context
+from traube.papers.published import one_a_row, printed
+from traube.papers.qs3m.pages import METRICS, REFERENCE, page_scores, split_sets
+from traube.papers.sizes import split_sizes
+from traube.tasks.task import Task
+
+CAR = {"CAR-A": "trec_car", "CAR-B": "trec_car_b", "test200": "car_test200"}
+LEVELS = ("flat", "hier")
+WIKIPEDIA = tuple(f"{name}_{level}" for name in CAR.values() for level in LEVELS)
+ARXIV = "arxiv_subjects"
+TASKS = (*WIKIPEDIA, ARXIV)
+LEVEL = 0.05
+TESTED = ["difference", "p", "verdict", "pages"]
+
+published = partial(printed, __package__)
+
+
+def published_grid(name: str, row: str) -> pd.DataFrame:
+    """A table as it is printed: row, column, published."""
+    return one_a_row(published(name).set_index(row), row, "column")
+
+
+def published_results() -> pd.DataFrame:
+    """Table 2 as it is printed: method, task, metric, published."""
+    return published("table2").drop(columns="published_test")
+
+
+def sizes(context: Context) -> pd.DataFrame:
+    """Table 1: pairs of passages, queries, and means and standard deviations of clusters a query and
+    of passages a cluster.
+
+    Returns
+    -------
+    DataFrame data, column, measured
+    """
+    rows = []
+    for data, name in CAR.items():
+        for level in LEVELS:
+            task = context.task(f"{name}_{level}")
+            if task is not None:
+                rows += [(data, column, value) for column, value in _sizes(task, level).items()]
+    return pd.DataFrame(rows, columns=["data", "column", "measured"]).drop_duplicates(["data", "column"])
+
+
+def _sizes(task: Task, level: str) -> dict[str, float]:
+    tested = _pages(task)
+    by_page = split_sizes(tested)
+    by_cluster = tested.groupby(["split_set", "split", "label"]).size()
+    return {
+        "pairs": float((by_page["rows"] * (by_page["rows"] - 1) // 2).sum()),
+        "queries": float(len(by_page)),
+        f"clusters_{level}": float(by_page["classes"].mean()),
+        f"clusters_{level}_sd": float(by_page["classes"].std(ddof=0)),
+        f"passages_{level}": float(by_cluster.mean()),
+        f"passages_{level}_sd": float(by_cluster.std(ddof=0)),
+    }
+
+
+def _pages(task: Task) -> pd.DataFrame:
+    """The rows of a task's pages."""
+    is_page = (task.splits["part"] == "test") & task.splits["split_set"].isin(split_sets(task))
+    return task.splits[is_page]
+
+
+def results(context: Context) -> pd.DataFrame:
+    """Table 2: AUC of balanced and of all pairs, and ARI, means over pages, each way of comparing
+    tested against Euclidean distances of the same encoder.
+
+    Returns
+    -------
+    DataFrame method, task, metric, base, recipe, measured, difference, p (paired t-test over pages,
+    two-sided, with Bonferroni's correction over the ways that are tested), verdict, pages
+    """
+    tables = [_tested(name, _scores(context, name)) for name in WIKIPEDIA]
+    return pd.concat(tables, ignore_index=True)
+
+
+def for_people(table: pd.DataFrame) -> pd.DataFrame:
+    """Table 2 as people are shown it: a row a way, `published | measured` for each metric, and how the
+    test ended.
+    """
+    marks = {"higher": "▲", "lower": "▼", "*": "*"}
+    shown = [
+        f"{_number(row.published)} | {_number(row.measured)}{marks.get(str(row.verdict), '')}"
+        for row in table.itertuples()
+    ]
+    rows = ["task", "method", "base", "recipe"]
+    text = table.assign(shown=shown, **{column: table[column].fillna("") for column in rows})
+    grid = text.pivot_table(index=rows, columns="metric", values="shown", aggfunc="first", sort=False)
+    return grid.fillna("").reset_index().rename_axis(columns=None)
+
+
+def _number(value: float) -> str:
+    return "–" if pd.isna(value) else f"{value:.3f}"
+
+
+def _scores(context: Context, name: str) -> pd.DataFrame:
+    task = context.task(name)
+    return page_scores(context, task) if task is not None else pd.DataFrame()
+
+
+def _tested(name: str, scores: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for metric in METRICS if len(scores) else ():
+        grid = scores.pivot_table(
+            index=["fold", "page"], columns=["method", "base", "recipe"], values=metric, sort=False
+        )
+        rows += [(way[0], name, metric, *way[1:], grid[way].mean(), *_against_reference(grid, way)) for way in grid]
+    columns = ["method", "task", "metric", "base", "recipe", "measured", *TESTED]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _against_reference(grid: pd.DataFrame, way: tuple[str, str, str]) -> tuple[float, float, str, int]:
+    """Difference, p, verdict and pages of a way against Euclidean distances of its encoder, or of the
+    first one.
+    """
+    from scipy.stats import ttest_rel
+
+    references = [other for other in grid if other[0] == REFERENCE]
+    reference = next((other for other in references if other[1] == way[1]), references[0])
+    pages = grid[[way, reference]].dropna() if way != reference else grid[[way]].dropna()
+    if way == reference:
+        return 0.0, np.nan, "*", len(pages)
+    differences = pages[way] - pages[reference]
+    difference, tests = float(differences.mean()), len(grid.columns) - len(references)
+    if np.allclose(differences, difference):  # nothing varies, so nothing can be tested
+        return difference, np.nan, "", len(pages)
+    p = min(1.0, float(ttest_rel(pages[way], pages[reference]).pvalue) * tests)
+    verdict = ("higher" if difference > 0 else "lower") if p < LEVEL else ""
+    return difference, p, verdict, len(pages)
+
+
+def subjects(context: Context) -> pd.DataFrame:
+    """Table 3: arXiv's subjects, subtopics, and abstracts a subtopic.
+
+    Returns
+    -------
+    DataFrame subject, column, measured
+    """
+    task = context.task(ARXIV)
+    rows: list[tuple[str, str, float]] = []
+    for subject, tested in () if task is None else _pages(task).groupby("split", sort=False):
+        counts = tested["label"].value_counts()
+        values = {"subtopics": len(counts), "abstracts": counts.mean(), "abstracts_sd": counts.std(ddof=0)}
+        rows += [(str(subject), column, float(value)) for column, value in values.items()]
+    return pd.DataFrame(rows, columns=["subject", "column", "measured"])
+
+
+def arxiv(context: Context) -> pd.DataFrame:
+    """Table 4: AUC over all pairs on arXiv's two folds, means over subjects; and ARI.
+
+    Returns
+    -------
+    DataFrame method, fold, base, recipe, measured, ari
+    """
+    scores = _scores(context, ARXIV)
+    if scores.empty:
+        return pd.DataFrame(columns=["method", "fold", "base", "recipe", "measured", "ari"])
+    number = {"default": 1, "fold_2": 2}
+    keys = ["method", "fold", "base", "recipe"]
+    means = scores.assign(fold=scores["fold"].map(number)).groupby(keys, sort=False)[["auc_all", "ari"]].mean()
+    return means.reset_index().rename(columns={"auc_all": "measured"})

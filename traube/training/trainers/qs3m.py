@@ -1,0 +1,358 @@
+"""QS3M: similarities for a query (Kashyapi & Dietz, JCDL 2022, section 3).
+
+A frozen encoder gives vectors of passages and queries; what is trained is the network that compares
+two passages for a query. What is left is a checkpoint with a folder `similarity/` besides the
+encoder (`traube.models.similarity`).
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self, TypeAlias, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from traube.engine.workbench import Workbench
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import write_text
+from traube.models.base import Dense, Encoder
+from traube.models.pairwise import Sentences
+from traube.models.similarity import (
+    CONFIG,
+    FOLDER,
+    WEIGHTS,
+    Query,
+    SimilarityConfig,
+    TrainedSimilarity,
+    load_network,
+    make_network,
+    page_similarities,
+)
+from traube.models.transformer import Transformer
+from traube.models.weights import files
+from traube.tasks.pairs import Pairs, all_pairs, balanced_pairs
+from traube.tasks.sections import SEPARATOR
+from traube.tasks.task import Split, Task
+from traube.training.examples import Examples
+from traube.training.recipe import Recipe
+from traube.training.trainer import Trainer
+
+Rows: TypeAlias = NDArray[np.int64]
+
+
+class Batch(TypedDict):
+    """Pairs: rows of the first and of the second passages, int64 [b]; what is asked, float32 [b, d];
+    and which pairs are the same, bool [b].
+    """
+
+    first: Rows
+    second: Rows
+    asked: Dense | None
+    same: NDArray[np.bool_]
+
+
+# As in the paper's code. From random weights 21,000 pairs teach next to nothing: AUC .51 on
+# articles of test200 where the encoder's own distance has .65.
+PAPER: dict[str, Any] = {
+    "begin": "random", "loss": "mse", "projection": "coded", "epochs": 3, "batch": 32, "learning_rate": 1e-5, "patience": 0
+}  # fmt: skip
+
+
+class Qs3mRecipe(Recipe):
+    """How to train a similarity. The paper's way is `PAPER`: other values for some of these."""
+
+    network: Literal["qs3m", "qss", "attention"] = Field(
+        "qs3m", description="qss: the query scales dimensions; attention: over the sentences of a passage"
+    )
+    query: Query = Field("text", description="text of the split's query, the mean of its passages, or none")
+    begin: Literal["identity", "random"] = Field(
+        "identity", description="first weights; identity: it begins as a distance of the encoder's vectors"
+    )
+    loss: Literal["bce", "mse"] = Field("bce", description="bce, of a sigmoid, or mse, of a ReLU (the paper's)")
+    projection: Literal["printed", "coded"] = Field(
+        "printed", description="printed: a ReLU after each layer, as in the paper; coded: after both, as in its code"
+    )
+    pairs: Literal["balanced", "all"] = Field("balanced", description="of a page: as many same as different, or all")
+    masked: bool = Field(True, description="attention: absent sentences get none; off, as in the paper's code")
+    symmetric: bool = Field(True, description="compare both orders of a pair, and take the mean")
+    start: str | None = Field(None, description="attention: the checkpoint of a qs3m that its head begins with")
+    split_set: str = Field("default", description="whose train and validation splits are learnt from")
+    patience: int = Field(3, ge=0, le=10_000, description="evaluations without a better score to end after; 0: never")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.query == "none" and self.network != "qs3m":
+            raise ValueError(f"query: {self.network} compares for a query; none goes with qs3m alone")
+        if self.start is not None and self.network != "attention":
+            raise ValueError("start: attention alone begins with another checkpoint")
+        return self
+
+
+class Qs3m(Trainer[Qs3mRecipe]):
+    """Learns from pairs of passages whether two belong to one subtopic; `best` has the highest AUC
+    on the validation splits (all pairs of a page, mean over pages).
+    """
+
+    name = "qs3m"
+    section = "Kashyapi & Dietz 2022, section 3"
+    learns_from = "splits"
+    watched = "validation_auc"
+    in_name = ("seed", "network", "query", "split_set")
+    defaults = Qs3mRecipe(epochs=12, batch=256, learning_rate=1e-4)
+
+    @property
+    def patience(self) -> int:
+        return self.recipe.patience
+
+    @property
+    def variant(self) -> str:
+        recipe, usual = self.recipe, self.defaults
+        query = "no_query" if recipe.query == "none" else recipe.query
+        parts = ((recipe.network, usual.network), (query, usual.query), (recipe.split_set, usual.split_set))
+        return "".join(f".{value}" for value, default in parts if value != default)
+
+    def parts(self, task: Task) -> list[str]:
+        return ["train", "validation"]
+
+    def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
+        """The texts of the train and validation splits, and their queries where these are asked for.
+
+        Raises
+        ------
+        TraubeError
+            If the task has no labelled splits of both parts, they have no queries and the recipe
+            asks for them, or more texts are given: there is nothing to learn from them.
+        """
+        if extra:
+            raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
+        where = f"{task.name}: split set '{self.recipe.split_set}'"
+        seen = task.splits[
+            task.splits["part"].isin(self.parts(task)) & (task.splits["split_set"] == self.recipe.split_set)
+        ]
+        for part in self.parts(task):
+            if not (seen["part"] == part).any():
+                raise TraubeError(f"{where}: there are no {part} splits, which {self.name} needs")
+        if seen["label"].isna().any():
+            raise TraubeError(f"{where}: there are splits without labels, from which {self.name} cannot learn")
+        if self.recipe.query == "text" and seen["query_id"].isna().any():
+            raise TraubeError(f"{where}: there are splits without a query; set query=passages or query=none")
+        wanted = {*seen["text_id"], *(seen["query_id"].dropna() if self.recipe.query == "text" else ())}
+        return task.corpus.loc[task.corpus["text_id"].isin(wanted), "text"].tolist()
+
+    def network(self, base: Transformer) -> "Trained":
+        encoder = base.card.model_copy(update={"max_length": self.recipe.max_length or base.card.max_length})
+        return Trained(Transformer(encoder, base.device), self.recipe)
+
+    def examples(self, network: "Trained", task: Task, texts: Sequence[str]) -> "PagePairs":
+        pages = Pages(network.vectors(texts), texts, network.dimensions, self.recipe.query)
+        return PagePairs(pages, pages.of(task, "train", self.recipe.split_set), self.recipe)
+
+    def learner(self, network: "Trained", examples: "PagePairs") -> Any:
+        return _learner(network.module, examples.pages, self.recipe, network.encoder.device)
+
+    def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
+        begun = TrainedSimilarity.at(paths.checkpoints() / self.recipe.start).fingerprint if self.recipe.start else None
+        return {**super()._identity(task, base, texts), **({"start_fingerprint": begun} if begun else {})}
+
+    def measure(self, task: Task, base: Transformer, network: "Trained", learner: Any, step: int) -> float:
+        """AUC over all pairs of a validation page, mean over pages."""
+        from traube.metrics.pairs import page_auc
+
+        pages, values = learner.pages, []
+        for split in pages.of(task, "validation", self.recipe.split_set):
+            assert split.labels is not None
+            X, query = pages.vectors[split.rows], pages.query(split)
+            alike = page_similarities(network.module, self.recipe.symmetric, X, query)
+            values.append(page_auc(alike, split.labels))
+        if not np.isfinite(values).any():
+            raise TraubeError(f"{task.name}: no validation page has pairs of the same and of different groups")
+        return float(np.nanmean(values))
+
+
+@dataclass
+class Pages:
+    """Vectors of texts, and what is asked of each page.
+
+    Attributes
+    ----------
+    vectors : float32 [n, m], a row for each of `texts`
+    dimensions : of a query's vector, which stands first in a row
+    query : what is asked
+    """
+
+    vectors: Dense
+    texts: Sequence[str]
+    dimensions: int
+    asked: Query
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {text: row for row, text in enumerate(self.texts)}
+
+    def of(self, task: Task, part: str, split_set: str) -> list[Split]:
+        """The splits of a part, their rows being those of `vectors`."""
+        chosen = replace(task, splits=task.splits[task.splits["part"] == part].assign(part="test"))
+        rows = np.array([self._rows.get(text, -1) for text in task.texts], dtype=np.int64)
+        return [
+            Split(s.split, s.level, s.items, rows[s.rows], s.labels, None if s.query is None else int(rows[s.query]))
+            for s in chosen.test_splits(split_set)
+        ]
+
+    def query(self, split: Split) -> Dense | None:
+        """The vector of what is asked of a split, float32 [d]."""
+        if self.asked == "none":
+            return None
+        row = self.vectors[split.rows].mean(axis=0) if self.asked == "passages" else self.vectors[split.query]
+        return row[: self.dimensions]
+
+
+class Trained:
+    """What is trained: an encoder, which stays as it is, and the network that compares.
+
+    Parameters
+    ----------
+    base : the encoder
+    """
+
+    def __init__(self, base: Transformer, recipe: Qs3mRecipe) -> None:
+        import torch
+
+        self.base = base
+        self.recipe = recipe
+        self.encoder: Encoder = Sentences(base) if recipe.network == "attention" else base
+        self.dimensions = int(base.network.get_embedding_dimension())
+        torch.manual_seed(recipe.seed)
+        self.module = make_network(self.config)
+        if recipe.begin == "identity":
+            self.module.begin_as_distance()
+        if recipe.start:
+            self._begin_with(recipe.start)
+
+    @property
+    def config(self) -> SimilarityConfig:
+        recipe, card = self.recipe, self.base.card
+        return SimilarityConfig(
+            network=recipe.network,
+            query=recipe.query,
+            dimensions=self.dimensions,
+            projection=recipe.projection,
+            output="relu" if recipe.loss == "mse" else "sigmoid",
+            masked=recipe.masked,
+            symmetric=recipe.symmetric,
+            prompt=card.prompt,
+            max_length=card.max_length,
+            pooling=card.pooling,
+            precision=card.precision,
+        )
+
+    def _begin_with(self, checkpoint: str) -> None:
+        other = TrainedSimilarity.at(paths.checkpoints() / checkpoint)
+        wanted = self.config.model_copy(update={"network": "qs3m"})
+        same = ("network", "query", "dimensions", "projection", "output")
+        if any(getattr(other.config, name) != getattr(wanted, name) for name in same):
+            raise TraubeError(f"recipe: start: {checkpoint} is no qs3m with the same query, projection and loss")
+        self.module.head = load_network(other.folder / WEIGHTS, other.config)
+
+    def vectors(self, texts: Sequence[str]) -> Dense:
+        """The encoder's vectors, float32 [n, m], from the cache where they are in it."""
+        return np.asarray(Workbench.at(paths.home()).vectors_of_texts(texts, self.encoder).load())
+
+    def eval(self) -> None:
+        """Have the network compare, not learn."""
+        self.module.eval()
+
+    def save(self, folder: str) -> None:
+        """Write a checkpoint: the encoder's files as they are, and the similarity."""
+        from safetensors.torch import save_file
+
+        out = Path(folder)
+        for path in files(self.base.folder):
+            target = out / path.relative_to(self.base.folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        (out / FOLDER).mkdir(parents=True, exist_ok=True)
+        write_text(out / FOLDER / CONFIG, self.config.model_dump_json(indent=2))
+        weights = {name: values.detach().cpu().contiguous() for name, values in self.module.state_dict().items()}
+        save_file(weights, out / FOLDER / WEIGHTS)
+
+
+class PagePairs(Examples):
+    """Pairs of passages of a page, whether they are of one group, and what is asked.
+
+    Where labels are paths of sections, pairs of a section and one above it are left out.
+
+    Parameters
+    ----------
+    splits : to learn from
+    """
+
+    def __init__(self, pages: Pages, splits: Sequence[Split], recipe: Qs3mRecipe) -> None:
+        self.pages = pages
+        drawn = [_pairs(split, recipe) for split in splits]
+        self.first = np.concatenate([split.rows[p.first] for split, p in zip(splits, drawn, strict=True)])
+        self.second = np.concatenate([split.rows[p.second] for split, p in zip(splits, drawn, strict=True)])
+        self.same = np.concatenate([p.same for p in drawn])
+        self.page = np.repeat(np.arange(len(splits)), [len(p) for p in drawn])
+        queries = [pages.query(split) for split in splits]
+        self.queries = None if recipe.query == "none" else np.stack([query for query in queries if query is not None])
+        if not len(self.same):
+            raise TraubeError("there are no pairs: no train split has two texts of one group and one of another")
+        super().__init__(len(self.same), recipe.seed)
+
+    def make(self, example: int, rng: np.random.Generator) -> tuple[int, bool]:
+        """A pair's number, and whether its passages change places: their order means nothing."""
+        return example, bool(rng.random() < 0.5)
+
+    def collate(self, made: list[tuple[int, bool]]) -> Batch:
+        """The pairs of these numbers."""
+        numbers, swapped = (np.array(values) for values in zip(*made, strict=True))
+        first, second = self.first[numbers], self.second[numbers]
+        one, other = np.where(swapped, second, first), np.where(swapped, first, second)
+        asked = None if self.queries is None else self.queries[self.page[numbers]]
+        return {"first": one, "second": other, "asked": asked, "same": self.same[numbers]}
+
+
+def _pairs(split: Split, recipe: Qs3mRecipe) -> Pairs:
+    separator = SEPARATOR if split.level == "hier" else None
+    if recipe.pairs == "balanced":
+        return balanced_pairs(split, seed=recipe.seed, separator=separator)
+    blocks = list(all_pairs(split, separator=separator))
+    empty = np.empty(0, dtype=np.int64)
+    return Pairs(
+        np.concatenate([empty, *(block.first for block in blocks)]),
+        np.concatenate([empty, *(block.second for block in blocks)]),
+        np.concatenate([empty.astype(bool), *(block.same for block in blocks)]),
+    )
+
+
+def _learner(module: Any, pages: Pages, recipe: Qs3mRecipe, device: str) -> Any:
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    loss: Callable[..., Any] = (
+        functional.mse_loss if recipe.loss == "mse" else functional.binary_cross_entropy_with_logits
+    )
+
+    class Comparing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+            self.pages = pages
+            self.vectors = torch.from_numpy(pages.vectors).to(device)
+
+        def forward(self, batch: Batch) -> torch.Tensor:
+            query = None if batch["asked"] is None else torch.from_numpy(batch["asked"]).to(device)
+            gold = torch.from_numpy(batch["same"].astype(np.float32)).to(device)
+            said = module.forward if recipe.loss == "mse" else module.logits
+            return loss(said(self.vectors[batch["first"]], self.vectors[batch["second"]], query), gold)
+
+    return Comparing()
+
+
+TRAINER = Qs3m
