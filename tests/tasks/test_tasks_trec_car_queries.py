@@ -180,9 +180,16 @@ def test_the_real_sample(real_raw: RealRaw) -> None:
     counts = {"flat": (18_569, 80_636), "hier": (7_851, 78_438)}
     for level, column, classes in (("flat", "top_section", 1121), ("hier", "section_id", 1858)):
         task = load_task(f"car_test200_{level}").validate()
-        pages = task.splits.groupby("split", sort=False)
-        assert (len(task.splits), pages.ngroups) == (4696, 198)
-        assert set(task.splits["split_set"]) == {"default"}  # no article has a text before its first section
+        usual = task.splits[task.splits["split_set"] == "default"]
+        pages = usual.groupby("split", sort=False)
+        assert (len(usual), pages.ngroups) == (4696, 198)
+        folds = {f"fold_{i}" for i in range(1, 6)}
+        assert set(task.splits["split_set"]) == {"default", *folds}  # no article has a text before its first section
+        tested = task.splits[task.splits["split_set"].isin(folds) & (task.splits["part"] == "test")]
+        assert sorted(tested.groupby("split_set")["split"].nunique()) == [39, 39, 40, 40, 40]
+        assert tested.groupby("split")["split_set"].nunique().eq(1).all() and tested["split"].nunique() == 198
+        in_parts = task.splits.groupby(["split_set", "split"])["part"].nunique()
+        assert in_parts.eq(1).all()  # no article is learnt from and tested
         assert pages["label"].nunique().sum() == classes
         assert int((pages.size() * (pages.size() - 1) // 2).sum()) == 80_636
         gold = theirs.groupby("page", sort=False)[column].apply(lambda rows: pd.factorize(rows)[0].tolist())

@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from traube.foundation.config import Strict
 from traube.foundation.errors import TraubeError
@@ -41,6 +41,14 @@ def _metric(name: str) -> str:
         raise ValueError(str(error)) from None
 
 
+def _number_or_range(value: object) -> object:
+    numbers = value if isinstance(value, list | tuple) else [value]
+    is_one = value is None or (len(numbers) in (1, 2) and all(type(n) is int and n >= 1 for n in numbers))
+    if not is_one:
+        raise ValueError("expected a number from 1 on, or the fewest and most, like [39, 74]")
+    return value
+
+
 # What is checked of every task; a card may raise any of them to blocking.
 CheckName = Literal[
     "texts_present", "text_ids_unique", "texts_unique", "text_lengths", "no_mojibake", "items_valid", "labels_present",
@@ -52,7 +60,7 @@ MetricName = Annotated[str, AfterValidator(_metric)]
 class Declared(Strict):
     """What a task's card says its splits look like; a check compares it with what is there."""
 
-    splits: Annotated[int, Field(ge=1)] | tuple[int, int] | None = Field(
+    splits: Annotated[int | tuple[int, int] | None, BeforeValidator(_number_or_range)] = Field(
         None, description="number of test splits; or the fewest and most of a split set"
     )
     rows: tuple[int, int] | None = Field(None, description="fewest and most rows of a test split")
