@@ -14,6 +14,7 @@ from traube.foundation import paths
 from traube.methods import cluster
 from traube.models import load_model
 from traube.models.base import ModelCard
+from traube.models.checkpoints import trained_on
 from traube.models.transformer import Transformer
 from traube.papers import Context
 from traube.papers.qs3m import PAPER, figures, tables
@@ -76,6 +77,14 @@ def test_each_page_is_tested_by_what_has_not_seen_it(context: Context, task: Tas
         "TFIDF cosine",
     }
     assert scores.groupby(["method", "base"]).size().eq(4).all()
+
+
+def test_what_was_trained_on_a_fold_is_marked_where_the_usual_split_set_tests_its_texts(task: Task) -> None:
+    """Fold 2 learns from an article that the usual split set tests; what learns from that set does not."""
+    usual, fold = Qs3m.with_changes(QUICK), Qs3m.with_changes({**QUICK, "split_set": "fold_2"})
+    assert usual.parts(task) == ["train", "validation"]
+    assert "test" in fold.parts(task)
+    assert trained_on(f"{fold.names(NAME, 'minilm')}-best") == NAME
 
 
 def test_the_reference_is_what_scikit_learn_makes_of_the_vectors(context: Context, task: Task) -> None:

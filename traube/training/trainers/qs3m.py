@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, TypedDict
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -43,6 +44,7 @@ from traube.training.recipe import Recipe
 from traube.training.trainer import Trainer
 
 Rows: TypeAlias = NDArray[np.int64]
+LEARNT = ("train", "validation")  # parts
 
 
 class Batch(TypedDict):
@@ -117,7 +119,17 @@ class Qs3m(Trainer[Qs3mRecipe]):
         return "".join(f".{value}" for value, default in parts if value != default)
 
     def parts(self, task: Task) -> list[str]:
-        return ["train", "validation"]
+        """Of which parts of the usual split set the training sees texts: what one fold learns from,
+        another tests, and a model that has seen a task's test texts is marked.
+        """
+        if self.recipe.split_set == "default":
+            return list(LEARNT)
+        usual = task.splits[task.splits["split_set"] == "default"]
+        return sorted(usual.loc[usual["text_id"].isin(self._seen(task)["text_id"]), "part"].unique())
+
+    def _seen(self, task: Task) -> pd.DataFrame:
+        """The rows that are learnt from."""
+        return task.splits[task.splits["part"].isin(LEARNT) & (task.splits["split_set"] == self.recipe.split_set)]
 
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
         """The texts of the train and validation splits, and their queries where these are asked for.
@@ -131,10 +143,8 @@ class Qs3m(Trainer[Qs3mRecipe]):
         if extra:
             raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
         where = f"{task.name}: split set '{self.recipe.split_set}'"
-        seen = task.splits[
-            task.splits["part"].isin(self.parts(task)) & (task.splits["split_set"] == self.recipe.split_set)
-        ]
-        for part in self.parts(task):
+        seen = self._seen(task)
+        for part in LEARNT:
             if not (seen["part"] == part).any():
                 raise TraubeError(f"{where}: there are no {part} splits, which {self.name} needs")
         if seen["label"].isna().any():
