@@ -9,7 +9,6 @@ import pytest
 
 from traube.foundation import paths
 
-# what is damaged is read only here: that a run mends it is seen in tests/platform
 SHORT = [
     "--no-encoder",
     "--kills",
@@ -19,9 +18,9 @@ SHORT = [
     "--writers",
     "1",
     "--flips",
-    "28",
+    "40",
     "--heals",
-    "0",
+    "1",
     "--levels",
     "1",
 ]

@@ -24,7 +24,30 @@ TEXTS_AT_ONCE = 256
 _END_OF_SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"'”’»)\]]))\s+")  # perhaps with a quotation's end
 
 
-class Pairwise:
+class _OfEncoder:
+    """A model whose vectors are its encoder's."""
+
+    encoder: Any
+
+    @property
+    def device(self) -> str:
+        return self.encoder.device
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        """What computes vectors and distances, with versions."""
+        return {**self.encoder.numerics, "similarity": SIMILARITY_VERSION}
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        """The encoder's vectors, float32 [n, d]."""
+        return self.encoder.encode(texts)
+
+    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Any:
+        """The encoder's vectors of texts that are not of the corpus, float32 [n, d]."""
+        return self.encoder.encode_new(corpus, texts)
+
+
+class Pairwise(_OfEncoder):
     """A trained similarity.
 
     Parameters
@@ -59,15 +82,6 @@ class Pairwise:
         base = Transformer(config.encoder_card(self.card), self._device)
         return Sentences(base) if config.network == "attention" else base
 
-    @property
-    def device(self) -> str:
-        return self.encoder.device
-
-    @property
-    def numerics(self) -> dict[str, str]:
-        """What computes vectors and distances, with versions."""
-        return {**self.encoder.numerics, "similarity": SIMILARITY_VERSION}
-
     @cached_property
     def fingerprint(self) -> str:
         return digest(["pairwise", self.encoder.fingerprint, self.similarity.fingerprint])
@@ -75,19 +89,11 @@ class Pairwise:
     def fetch(self) -> None:
         """Nothing: a checkpoint is a folder on this machine."""
 
-    def encode(self, texts: Sequence[str]) -> Any:
-        """The encoder's vectors, float32 [n, d]."""
-        return self.encoder.encode(texts)
-
-    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Any:
-        """The encoder's vectors, float32 [n, d], whatever the corpus."""
-        return self.encoder.encode(texts)
-
     def __getstate__(self) -> dict[str, Any]:
         return {"card": self.card, "name": self.name, "_device": self._device}
 
 
-class Compared:
+class Compared(_OfEncoder):
     """A model whose vectors a similarity without weights compares.
 
     Its vectors are its encoder's, and are kept with those.
@@ -109,29 +115,12 @@ class Compared:
         self.similarity = similarity
 
     @property
-    def device(self) -> str:
-        return self.encoder.device
-
-    @property
-    def numerics(self) -> dict[str, str]:
-        """What computes vectors and distances, with versions."""
-        return {**self.encoder.numerics, "similarity": SIMILARITY_VERSION}
-
-    @property
     def fingerprint(self) -> str:
         return digest(["compared", self.encoder.fingerprint, self.similarity.fingerprint])
 
     def fetch(self) -> None:
         """Make the encoder's weights available."""
         self.encoder.fetch()
-
-    def encode(self, texts: Sequence[str]) -> Any:
-        """The encoder's vectors, float32 [n, d]."""
-        return self.encoder.encode(texts)
-
-    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Any:
-        """The encoder's vectors of texts that are not of the corpus, float32 [n, d]."""
-        return self.encoder.encode_new(corpus, texts)
 
 
 class Sentences:
