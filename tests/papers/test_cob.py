@@ -1,6 +1,8 @@
 """COB's tables: measured beside published, from what was evaluated and trained."""
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.training.test_training import words_task
-from traube.benchmark.params import load_params
+from traube.benchmark.params import Protocol, load_params
 from traube.benchmark.plan import cells
 from traube.benchmark.record import Recorder
 from traube.engine.cluster import cluster
@@ -37,7 +39,7 @@ def test_what_is_printed() -> None:
     assert set(printed["method"]) == {"cob", "triplet", "untrained", "tfidf"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def newsgroups() -> Task:
     """The words, under the name of the paper's task."""
     task = words_task()
@@ -53,23 +55,35 @@ def made(name: str, context: Context) -> pd.DataFrame:
     return table.make(context)
 
 
+@pytest.fixture(scope="module")
+def trained_home(newsgroups: Task, tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home with COB and Triplet with two seeds each, trained and evaluated."""
+    home = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAUBE_HOME", str(home))
+        patch.setenv("TRAUBE_CHECKPOINTS", str(home / "checkpoints"))
+        patch.setenv("TRAUBE_CARDS", str(home / "cards"))
+        base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
+        store = Workbench.at(home).store
+        store.save_corpus("newsgroups", newsgroups.corpus, newsgroups.corpus, raw_version="")
+        store.complete(newsgroups.card, store.save_splits(newsgroups.card, newsgroups.splits))
+        protocol = load_params().chosen("cob")
+        for name in ("cob", "triplet", "untrained"):
+            for seed in (42, 1):
+                recipe = {**RECIPE, "seed": seed} | ({"epochs": 0} if name == "untrained" else {})
+                left = TRAINERS[name].with_changes(recipe).fit(newsgroups, base, paths.checkpoints())
+                _evaluate(store, newsgroups, (left.last if name == "untrained" else left.best).name, protocol)
+        yield home
+
+
 @pytest.fixture
-def trained(context: Context, newsgroups: Task, tiny_bert: Path) -> Context:
-    """COB and Triplet with two seeds each, trained and evaluated."""
-    base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
-    store = context.store
-    store.save_corpus("newsgroups", newsgroups.corpus, newsgroups.corpus, raw_version="")
-    store.complete(newsgroups.card, store.save_splits(newsgroups.card, newsgroups.splits))
-    protocol = load_params().chosen("cob")
-    for name in ("cob", "triplet", "untrained"):
-        for seed in (42, 1):
-            recipe = {**RECIPE, "seed": seed} | ({"epochs": 0} if name == "untrained" else {})
-            left = TRAINERS[name].with_changes(recipe).fit(newsgroups, base, paths.checkpoints())
-            _evaluate(store, newsgroups, (left.last if name == "untrained" else left.best).name, protocol)
+def trained(trained_home: Path, home: Path, context: Context) -> Context:
+    """A copy of that home: no test changes another's."""
+    shutil.copytree(trained_home, home, dirs_exist_ok=True)
     return context
 
 
-def _evaluate(store: Store, task: Task, name: str, protocol: object) -> None:
+def _evaluate(store: Store, task: Task, name: str, protocol: Protocol) -> None:
     model = load_model(name, precision="fp32")
     asked = cells(task, model, protocol, protocol_name="cob")
     vectors = Workbench(store, EmbeddingCache(paths.home() / "embeddings")).vectors(task, model)

@@ -1,11 +1,17 @@
-"""While `traube dev` runs, its user opens a page of somebody else's in a real browser: the page tries
-to delete his runs, and nothing happens. His own pages can.
+"""`traube dev` in a real browser: its user looks at the pages of the UIs; pages of somebody else's, opened in the same
+browser, try to delete his runs, and nothing happens.
+
+With TRAUBE_SCREENSHOTS=<folder> the pages of the UIs are kept as pictures.
 """
 
 import json
+import os
+import shutil
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,66 +21,77 @@ import pytest
 from tests.e2e.conftest import NEEDS_BROWSER, Running, wait_for
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
+ATTACKS = Path(__file__).with_name("attacks.html")
 
-PAGE = """<!doctype html><title>trying</title><body><script>
-const TARGET = JSON.parse('%s')
-const {graphql, mlflow, query} = TARGET
-const json = JSON.stringify({query})
-const asked = `${graphql}?query=${encodeURIComponent(query)}`
-const soon = promise => Promise.race([promise, new Promise(done => setTimeout(done, 3000, "no answer"))])
-const form = (method, enctype, action, name, value) => new Promise(done => {
-  const frame = document.createElement("iframe")
-  frame.name = `frame${document.querySelectorAll("iframe").length}`
-  document.body.append(frame)
-  const made = document.body.appendChild(document.createElement("form"))
-  Object.assign(made, {method, enctype, action, target: frame.name})
-  const field = made.appendChild(document.createElement("textarea"))
-  Object.assign(field, {name, value})
-  frame.onload = () => done("loaded")
-  made.submit()
-})
-const shown = (tag, src) => new Promise(done => {
-  const made = document.createElement(tag)
-  made.onload = () => done("loaded")
-  made.onerror = () => done("failed")
-  made.src = src
-  document.body.append(made)
-})
-const sent = (url, body, type, mode, method = "POST") =>
-  fetch(url, {method, mode, body, headers: type ? {"Content-Type": type} : {}}).then(r => r.type, () => "failed")
-const socket = () => new Promise(done => {
-  const made = new WebSocket(graphql.replace("http", "ws"), "graphql-ws")
-  made.onopen = () => {
-    made.send(JSON.stringify({type: "connection_init"}))
-    made.send(JSON.stringify({type: "start", id: "1", payload: {query}}))
-    setTimeout(done, 1000, "opened")
-  }
-  made.onerror = () => done("refused")
-})
-const attacks = {
-  image: () => shown("img", asked),
-  script: () => shown("script", asked),
-  frame: () => shown("iframe", asked),
-  get: () => sent(asked, undefined, "", "no-cors", "GET"),
-  link: () => form("get", "", graphql, "query", query),
-  plain: () => form("post", "text/plain", graphql, json.slice(0, -1) + ', "x": "', '"}'),
-  urlencoded: () => form("post", "application/x-www-form-urlencoded", graphql, "query", query),
-  multipart: () => form("post", "multipart/form-data", asked, "query", query),
-  post: () => sent(asked, "", "", "no-cors"),
-  text: () => sent(graphql, json, "text/plain", "no-cors"),
-  disguised: () => sent(graphql, json, "text/plain; application/json", "no-cors"),
-  json: () => sent(graphql, json, "application/json", "cors"),
-  beacon: () => navigator.sendBeacon(asked, new Blob([json], {type: "text/plain"})),
-  socket,
-  mlflow: () => sent(`${mlflow}/api/2.0/mlflow/runs/delete`, TARGET.body, "application/json", "cors"),
-  mlflow_text: () => sent(`${mlflow}/ajax-api/2.0/mlflow/runs/delete`, TARGET.body, "text/plain", "no-cors"),
-}
-const outcomes = {};
-(async () => {
-  for (const [name, attack] of Object.entries(attacks)) outcomes[name] = await soon(attack())
-  document.title = "tried"
-})()
-</script>"""
+
+@pytest.fixture
+def see(browser: Any) -> Callable[..., str]:
+    """Open a page and wait until it shows some words; gives all it shows, and keeps a picture if asked to."""
+
+    def look(address: str, *words: str, click: str = "", picture: str = "") -> str:
+        browser.get(address)
+        if click:
+            xpath = f"//*[text()[contains(., '{click}')]]"
+            wait_for(lambda: browser.find_elements("xpath", xpath), f"showing {click}", 60)[0].click()
+
+        def shown() -> str:
+            text = str(browser.execute_script("return document.body.innerText"))
+            return text if all(word in text for word in words) else ""
+
+        try:
+            text = str(wait_for(shown, f"showing {words}", 60))
+        except AssertionError as error:
+            raise AssertionError(
+                f"{error}; shown: {browser.execute_script('return document.body.innerText')}"
+            ) from None
+        folder = os.environ.get("TRAUBE_SCREENSHOTS")
+        if folder and picture:
+            time.sleep(3)  # charts move in
+            browser.save_screenshot(str(Path(folder) / f"{picture}.png"))
+        return text
+
+    return look
+
+
+def test_the_graph_shows_tasks_by_group_and_what_follows_them(running: Running, see: Callable[..., str]) -> None:
+    text = see(f"{running.dagster}/asset-groups", "leaderboard", "registry", "report", "pydocs", picture="graph")
+    assert "own" in text
+
+
+def test_scores_are_shown_and_plotted_across_models(running: Running, browser: Any, see: Callable[..., str]) -> None:
+    see(f"{running.dagster}/assets/words/scores?view=overview", "best_topic", "mlflow")
+    see(f"{running.dagster}/assets/words/scores?view=overview", "best_topic", click="Plots", picture="scores")
+    assert wait_for(lambda: browser.find_elements("css selector", "canvas"), "drawing the plot", 60)
+
+
+def test_a_failed_check_shows_its_offending_rows(running: Running, see: Callable[..., str]) -> None:
+    address = f"{running.dagster}/assets/holes/corpus?view=checks&checkDetail=texts_present"
+    see(address, "texts_present", "offending_rows", "Failed")  # it may run again: raw data is looked at by itself
+    see(address, "row", "text_id", click="Show Markdown", picture="check")
+
+
+def test_a_checkpoint_put_there_gets_its_row_with_nothing_clicked(
+    running: Running, tiny_bert: Path, see: Callable[..., str]
+) -> None:
+    shutil.copytree(tiny_bert, running.checkpoints / "fresh")
+    board = running.home / "store" / "tables" / "leaderboard.csv"
+    wait_for(lambda: "fresh" in board.read_text(), "the row on the leaderboard")
+    see(f"{running.dagster}/locations/definitions/sensors/new_checkpoints", "1 run requested", picture="sensor")
+
+
+def test_mlflow_shows_the_champion_and_compares_runs(running: Running, see: Callable[..., str]) -> None:
+    from mlflow import MlflowClient
+
+    see(f"{running.mlflow}/#/models/traube-words", "champion", "Version 1", picture="registry")
+    client = MlflowClient(f"sqlite:///{running.home / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("traube")
+    runs = client.search_runs([experiment.experiment_id], "tags.`traube.task` = 'words'")
+    parents = [
+        run.info.run_id for run in runs if "mlflow.parentRunId" not in run.data.tags and "traube.model" in run.data.tags
+    ]
+    ids = ",".join(f'"{run}"' for run in parents)
+    address = f'{running.mlflow}/#/compare-runs?runs=[{ids}]&experiments=["{experiment.experiment_id}"]'
+    see(address, "best/topic", "tfidf", picture="compare")
 
 
 @pytest.fixture
@@ -86,7 +103,7 @@ def somebodys_port(running: Running, dagster_run: str, mlflow_run: str) -> Itera
         "query": deletion(dagster_run),
         "body": json.dumps({"run_id": mlflow_run}),
     }
-    page = (PAGE % json.dumps(target).replace("\\", "\\\\")).encode()
+    page = (ATTACKS.read_text() % json.dumps(target).replace("\\", "\\\\")).encode()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
