@@ -1,17 +1,15 @@
 """Studies of a recipe: kept in a file, gone on with, hopeless trials stopped early."""
 
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.training.killing import kill, run_until_killed
 from tests.training.test_blackbox import RECIPE
 from tests.training.test_training import words_task
 from traube.foundation.errors import TraubeError
+from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
 from traube.report.studies import history, importances, trials_table
 from traube.training import Entry
@@ -60,32 +58,20 @@ def test_what_cannot_be_searched(base: Transformer, tmp_path: Path) -> None:
         open_study(tmp_path / "b.log", "cob")
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from tests.training.test_study import FIXED
-from tests.training.test_training import words_task
-from traube.models.base import ModelCard
-from traube.models.transformer import Transformer
-from traube.training.trainers.cob import Cob
-from traube.training.study import search
-def watch(trial, entry):
+def _kill_in_trial_1(trial: int, entry: object) -> None:
     if trial == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-if __name__ == "__main__":
-    base = Transformer(ModelCard(name="tiny", kind="transformer", model=sys.argv[1]), "cpu")
-    search(Cob, words_task(), base, Path(sys.argv[2]), 3, FIXED, watch=watch)
-"""
+        kill()
+
+
+def _search_until_killed(encoder: str, path: Path) -> None:
+    base = Transformer(ModelCard(name="tiny", kind="transformer", model=encoder), "cpu")
+    search(Cob, words_task(), base, path, 3, FIXED, watch=_kill_in_trial_1)
 
 
 @pytest.mark.slow
 def test_a_study_that_was_killed_loses_one_trial(base: Transformer, tmp_path: Path) -> None:
-    script, path = tmp_path / "killed.py", tmp_path / "cob__words__tiny.log"
-    script.write_text(KILLED)
-    project = Path(__file__).parents[2]
-    command = [sys.executable, str(script), str(base.card.model), str(path)]
-    killed = subprocess.run(command, cwd=project, env={**os.environ, "PYTHONPATH": str(project)})
-    assert killed.returncode == -signal.SIGKILL
+    path = tmp_path / "cob__words__tiny.log"
+    run_until_killed(_search_until_killed, str(base.card.model), path)
     study = open_study(path, "cob")
     assert finished(study) == 1
     # looking leaves a trial as it is: it may be another process's

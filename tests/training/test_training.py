@@ -1,9 +1,6 @@
 """Adaptive pre-training: what is masked and damaged, what is left, and a training that was killed."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
+from tests.training.killing import kill, run_until_killed
 from traube.foundation.errors import TraubeError
 from traube.models import load_model
+from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 from traube.training import Entry, Trainer
@@ -133,20 +132,14 @@ def test_what_is_left_is_a_model_that_says_where_it_comes_from(
     assert again == []  # nothing was computed
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from tests.training.test_training import RECIPE, words_task
-from traube.models.base import ModelCard
-from traube.models.transformer import Transformer
-from traube.training import TRAINERS
-base = Transformer(ModelCard(name="tiny", kind="transformer", model=sys.argv[2]), "cpu")
-def watch(entry):
+def _kill_at_step_4(entry: Entry) -> None:
     if entry["step"] == 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-if __name__ == "__main__":
-    TRAINERS[sys.argv[1]].with_changes({**RECIPE, "epochs": sys.argv[4]}).fit(words_task(), base, Path(sys.argv[3]), watch=watch)
-"""
+        kill()
+
+
+def _train_until_killed(trainer: type[Trainer], epochs: int, encoder: str, folder: Path) -> None:
+    base = Transformer(ModelCard(name="tiny", kind="transformer", model=encoder), "cpu")
+    trainer.with_changes({**RECIPE, "epochs": epochs}).fit(words_task(), base, folder, watch=_kill_at_step_4)
 
 
 @pytest.mark.slow
@@ -156,12 +149,7 @@ def test_a_training_that_was_killed_goes_on_to_the_same_result(
 ) -> None:
     recipe = {**RECIPE, "epochs": epochs}
     whole = trainer.with_changes(recipe).fit(words_task(), base, tmp_path / "whole")
-    script = tmp_path / "killed.py"
-    script.write_text(KILLED)
-    project = Path(__file__).parents[2]
-    command = [sys.executable, str(script), trainer.name, str(base.card.model), str(tmp_path / "cut"), str(epochs)]
-    killed = subprocess.run(command, cwd=project, env={**os.environ, "PYTHONPATH": str(project)})
-    assert killed.returncode == -9
+    run_until_killed(_train_until_killed, trainer, epochs, str(base.card.model), tmp_path / "cut")
     assert not (tmp_path / "cut" / whole.last.name).exists()
     seen: list[dict[str, float | None]] = []
     resumed = trainer.with_changes(recipe).fit(words_task(), base, tmp_path / "cut", watch=seen.append)
