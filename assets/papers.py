@@ -12,6 +12,7 @@ from assets.common import OF_TASKS
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
+from traube.engine.progress import Progress
 from traube.foundation import paths
 from traube.foundation.files import frame_digest, write_text
 from traube.foundation.inert import csv_text
@@ -47,8 +48,9 @@ def _table(paper: str, table: Table, tasks: Sequence[str]) -> dg.AssetsDefinitio
         storage: StorageResource,
         benchmark: BenchmarkResource,
         encoder: EncoderResource,
+        progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        rows = table.make(_context(context, storage, benchmark, encoder))
+        rows = table.make(_context(context, storage, benchmark, encoder, progress))
         path = _folder(storage, paper) / f"{table.name}.csv"
         write_text(path, csv_text(rows))
         return dg.MaterializeResult(
@@ -89,8 +91,9 @@ def _figure(paper: str, figure: Figure, tasks: Sequence[str]) -> dg.AssetsDefini
         storage: StorageResource,
         benchmark: BenchmarkResource,
         encoder: EncoderResource,
+        progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        drawing = figure.make(_context(context, storage, benchmark, encoder))
+        drawing = figure.make(_context(context, storage, benchmark, encoder, progress))
         path = _folder(storage, paper) / f"{figure.name}.{figure.kind}"
         write_text(path, drawing.content)
         metadata: dict[str, str | int | dg.MetadataValue] = {
@@ -106,7 +109,11 @@ def _figure(paper: str, figure: Figure, tasks: Sequence[str]) -> dg.AssetsDefini
 
 
 def _context(
-    context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource, encoder: EncoderResource
+    context: dg.AssetExecutionContext,
+    storage: StorageResource,
+    benchmark: BenchmarkResource,
+    encoder: EncoderResource,
+    progress: Progress,
 ) -> Context:
     return Context(
         workbench=storage.workbench,
@@ -116,6 +123,7 @@ def _context(
         studies=storage.root / "studies",
         model=encoder.model,
         warn=context.log.warning,
+        progress=progress,
     )
 
 

@@ -97,6 +97,24 @@ from traube.foundation.console import main
 main()
 """
 
+MADE_AN_ERROR_OF_IT = """
+import sys, time
+sys.argv = ["traube", "init"]
+from typer.core import TyperGroup
+
+def invoke(*_):
+    try:
+        print("ready", flush=True)
+        time.sleep(600)
+    except KeyboardInterrupt as end:
+        raise ValueError("no such schema") from end
+
+TyperGroup.invoke = invoke
+from traube.foundation.console import main
+
+main()
+"""
+
 
 def started(code: str) -> tuple[subprocess.Popen[str], list[str]]:
     """A process that has said that it is ready, and what it said."""
@@ -185,8 +203,9 @@ def test_what_a_library_logs_of_the_end_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_while_arguments_are_read(number: signal.Signals, code: int) -> None:
-    process, _ = started(READS_ARGUMENTS)
+@pytest.mark.parametrize("at_work", [READS_ARGUMENTS, MADE_AN_ERROR_OF_IT])  # as typer does, and as pydantic does
+def test_a_library_may_make_something_else_of_a_signal(at_work: str, number: signal.Signals, code: int) -> None:
+    process, _ = started(at_work)
     process.send_signal(number)
     _, said = process.communicate(timeout=10)
     assert (process.returncode, said) == (

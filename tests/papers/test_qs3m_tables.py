@@ -1,5 +1,7 @@
 """QS3M's tables: measured beside published, over the pages of all folds."""
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,15 +12,18 @@ from scipy.stats import ttest_rel
 from sklearn.metrics import adjusted_rand_score, pairwise_distances, roc_auc_score
 
 from tests.training.test_qs3m import QUICK, pages
+from traube.benchmark.params import load_params
 from traube.foundation import paths
+from traube.foundation.errors import TraubeError
 from traube.methods import cluster
-from traube.models import load_model
-from traube.models.base import ModelCard
+from traube.models import Model, load_model
+from traube.models.base import ModelCard, Precision
 from traube.models.checkpoints import trained_on
 from traube.models.transformer import Transformer
 from traube.papers import Context
 from traube.papers.qs3m import PAPER, figures, tables
 from traube.papers.qs3m.pages import METRICS, REFERENCE, page_scores, scores_of
+from traube.report.unused import UNREAD, unused
 from traube.tasks.task import Split, Task
 from traube.training.trainers.qs3m import Qs3m
 
@@ -73,6 +78,7 @@ def test_each_page_is_tested_by_what_has_not_seen_it(context: Context, task: Tas
         "SBERT cosine",
         "Query first",
         "Query's space",
+        "Page's space",
         "Jaccard",
         "TFIDF cosine",
     }
@@ -119,11 +125,42 @@ def test_table_2_tests_every_way_against_the_reference(context: Context, task: T
 def test_what_was_measured_is_kept_and_a_damaged_file_is_measured_again(context: Context, task: Task) -> None:
     first = page_scores(context, task)
     files = sorted((context.store.folder / "pages").glob("*.parquet"))
-    times = {path: path.stat().st_mtime_ns for path in files}
+    inodes = {path: path.stat().st_ino for path in files}
     assert page_scores(context, task).equals(first)
-    assert {path: path.stat().st_mtime_ns for path in files} == times
+    assert {path: path.stat().st_ino for path in files} == inodes  # read, not written
     files[0].write_bytes(files[0].read_bytes()[:-20])
     assert page_scores(context, task).equals(first)
+
+
+def test_pages_that_no_table_reads_for_a_week_may_go(context: Context, task: Task, home: Path) -> None:
+    page_scores(context, task)
+    old, *used = sorted((home / "store" / "pages").glob("*.parquet"))
+    week = time.time() - UNREAD - 60
+    for path in (old, *used):
+        os.utime(path, (week, week))
+    kept = old.rename(home / "other.parquet")
+    page_scores(context, task)  # reads all but one, which it measures again
+    os.utime(kept.rename(old.with_name("other.parquet")), (week, week))
+    listed = [entry.path for entry in unused(home, load_params()) if entry.path.parent.name == "pages"]
+    assert listed == [old.with_name("other.parquet")]
+
+
+def test_tables_of_an_encoder_that_is_gone_show_what_is_left(
+    context: Context, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def model(name: str, precision: Precision | None) -> Model:
+        if name == "minilm":
+            raise TraubeError("minilm: there is no such model")
+        return load_model(name, "cpu", precision)
+
+    left = replace(context, model=model, warn=told.append)
+    ari = made("table_2", left).set_index("metric").loc["ari"].set_index("method")
+    assert ari.loc["QS3M-Title", "measured"] > -1 and np.isnan(ari.loc["QS3M-Title", "difference"])
+    assert REFERENCE not in ari[ari["task"] == NAME].index
+    assert figures.changed_pairs(left) is None
+    assert {f"{NAME}: minilm: there is no such model"} == set(told)
 
 
 def test_sizes_are_those_of_the_pages(context: Context, task: Task) -> None:

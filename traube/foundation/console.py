@@ -21,9 +21,10 @@ def main() -> None:
     sys.path.insert(0, str(paths.PROJECT))  # another package may be called `cli` too
     try:
         import_module("cli").app()
-    except (KeyboardInterrupt, SystemExit) as end:
-        # while it is imported, or its arguments are read: typer makes 130 of whatever signal it is
-        if isinstance(end, SystemExit) and stopping.received() is None:
+    except BaseException as end:
+        # libraries make other exceptions of a signal: typer, whose exit code is 130 whatever the
+        # signal, and pydantic, which calls it an error of the class that is being made
+        if stopping.received() is None and not isinstance(end, KeyboardInterrupt):
             raise
         stopping.say()
         sys.exit(stopping.exit_code())

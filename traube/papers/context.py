@@ -12,6 +12,7 @@ import pandas as pd
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Request, unavailable
+from traube.engine.progress import SILENT, Progress
 from traube.engine.workbench import Workbench
 from traube.foundation.files import read_json
 from traube.models import Model, Precision, Vectors
@@ -31,6 +32,7 @@ class Context:
     checkpoints, studies : folders of what was trained and searched
     model : name and precision to model; raises TraubeError where there is none
     warn : told what had to be left out
+    progress : told of texts that are encoded
     """
 
     workbench: Workbench
@@ -40,6 +42,7 @@ class Context:
     studies: Path
     model: Callable[[str, Precision | None], Model]
     warn: Callable[[str], None] = lambda message: None
+    progress: Progress = SILENT
 
     @property
     def store(self) -> Store:
@@ -67,7 +70,7 @@ class Context:
         TraubeError
             If the model cannot encode the texts.
         """
-        return self.workbench.vectors(task, model)
+        return self.workbench.vectors(task, model, self.progress)
 
     def trainings(self, *trainers: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """The finished trainings by some trainers: name of the last step's checkpoint, and its

@@ -37,6 +37,7 @@ from traube.store import Store
 HOUR = 3600.0
 YOUNG = HOUR  # seconds; somebody may be about to use it
 ABANDONED = 7 * 24 * HOUR  # a training that was stopped goes on where it was: it is given a week
+UNREAD = 7 * 24 * HOUR  # each publication touches the scores of pages that it reads
 RESULTS = (".json", ".scores.parquet", ".assignments.parquet")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}(\.\w+)?")  # see `atomic`
 _WORK = re.compile(r"(\..+)\.[0-9a-f]{16}")  # see `Trainer.fit`
@@ -78,6 +79,7 @@ def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
         *_vectors(bench, params),
         *_matrices(bench),
         *_reductions(bench, [*_of_records(cells, params), *map(_of_cell, missing)]),
+        *_entries(bench.store.folder.glob("pages/[!.]*.parquet"), "scores of pages in no table for a week", UNREAD),
         *_trainings(paths.checkpoints()),
         *(_outdated(bench, cells) if outdated else ()),
     ]

@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
+from traube.foundation.errors import TraubeError
 from traube.papers.context import Context
 from traube.papers.qs3m.pages import REFERENCE, by_model, page_scores, split_sets, trained
 from traube.papers.qs3m.tables import ARXIV, CAR, LEVELS
@@ -119,7 +120,12 @@ def changed_pairs(context: Context) -> Drawing | None:
     """The pairs of each query whose place among all pairs of the page changes most against Euclidean
     distances, towards the truth and away from it, with their texts; None without a trained similarity.
     """
-    rows = [row for task in _tasks(context) for row in _of_task(context, task)]
+    rows: list[tuple[object, ...]] = []
+    for task in _tasks(context):
+        try:
+            rows += _of_task(context, task)
+        except TraubeError as error:  # the encoder or a checkpoint is gone
+            context.warn(f"{task.name}: {error}")
     if not rows:
         return None
     columns = ["task", "query", "one", "other", "same", "before", "after"]

@@ -30,6 +30,9 @@ REFERENCE = "SBERT euclid"
 METRICS = ("auc_balanced", "auc_all", "ari")
 LEXICAL = {"jaccard": "Jaccard", "lda": "Topic model", "lda_inverted": "Topic model, inverted"}
 NETWORKS = {"qs3m": "QS3M", "qss": "QSS", "attention": "attn-QS3M"}
+# of all passages of a page, the space is the same for every query: what the query adds is the
+# difference of the two
+SPACES: dict[str, dict[str, float]] = {"Query's space": {}, "Page's space": {"share": 1.0}}
 FOLD = "fold_"
 SCORES = ["page", *METRICS, "method", "base", "recipe", "fold"]
 
@@ -129,7 +132,12 @@ def page_scores(context: Context, task: Task) -> pd.DataFrame:
 def _ways(context: Context, task: Task, splits: Sequence[Split], every: Sequence[Trained], fold: str) -> Iterator[Way]:
     """The ways of comparing that there are: baselines are measured where something is trained."""
     for base in dict.fromkeys(t.base for t in every):
-        yield from _of_encoder(context, task, splits, base)
+        try:
+            model = context.model(base, None)
+        except TraubeError as error:  # what was trained over it holds a copy of it
+            context.warn(f"{task.name}: {error}")
+        else:
+            yield from _of_encoder(context, task, splits, base, model)
     for t in every:
         for name in t.checkpoints[fold]:
             try:
@@ -142,13 +150,13 @@ def _ways(context: Context, task: Task, splits: Sequence[Split], every: Sequence
         yield _by_metric(context, task, "TFIDF cosine", "", context.model("tfidf", None), "cosine")
 
 
-def _of_encoder(context: Context, task: Task, splits: Sequence[Split], base: str) -> Iterator[Way]:
+def _of_encoder(context: Context, task: Task, splits: Sequence[Split], base: str, model: Model) -> Iterator[Way]:
     """An encoder's own distances, and the rivals that need no training."""
-    model = context.model(base, None)
     yield _by_metric(context, task, REFERENCE, base, model, "euclidean")
     yield _by_metric(context, task, "SBERT cosine", base, model, "cosine")
-    in_space = model_of(model.card.model_copy(update={"similarity": "query_space"}))
-    yield _own(context, task, "Query's space", base, "", in_space)
+    for method, share in SPACES.items():
+        card = model.card.model_copy(update={"similarity": "query_space", **share})
+        yield _own(context, task, method, base, "", model_of(card))
     yield Way("Query first", base, "", [_identity(model), SEPARATOR], lambda: _with_query(context, task, splits, model))
 
 
@@ -183,7 +191,7 @@ def _by_metric(context: Context, task: Task, method: str, base: str, model: Mode
 
 
 def _with_query(context: Context, task: Task, splits: Sequence[Split], model: Model) -> Distances:
-    together = query_first(context.workbench, task, splits, model)
+    together = query_first(context.workbench, task, splits, model, context.progress)
     return lambda number, _: _pairwise(together[number].load(), "cosine")
 
 
@@ -203,6 +211,7 @@ def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Sp
     path = context.store.folder / "pages" / f"{digest(made_of)}.parquet"
     try:
         scores = read_parquet(path)
+        path.touch()  # `traube clean` goes by when it was last of use
     except (FileNotFoundError, TraubeError):  # absent or damaged
         distances = way.distances()
         rows = [(split.split, *scores_of(distances(i, split), split)) for i, split in enumerate(splits)]

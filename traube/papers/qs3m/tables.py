@@ -124,10 +124,12 @@ def _against_reference(grid: pd.DataFrame, way: tuple[str, str, str]) -> tuple[f
     from scipy.stats import ttest_rel
 
     references = [other for other in grid if other[0] == REFERENCE]
-    reference = next((other for other in references if other[1] == way[1]), references[0])
-    pages = grid[[way, reference]].dropna() if way != reference else grid[[way]].dropna()
+    reference = next((other for other in references if other[1] == way[1] or not way[1]), None)
+    if reference is None:  # the encoder is gone
+        return np.nan, np.nan, "", len(grid[[way]].dropna())
     if way == reference:
-        return 0.0, np.nan, "*", len(pages)
+        return 0.0, np.nan, "*", len(grid[[way]].dropna())
+    pages = grid[[way, reference]].dropna()
     differences = pages[way] - pages[reference]
     difference, tests = float(differences.mean()), len(grid.columns) - len(references)
     if np.allclose(differences, difference):  # nothing varies, so nothing can be tested
