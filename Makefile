@@ -36,7 +36,7 @@ dev: $(READY)  ## Dagster on 127.0.0.1:3000 and MLflow on 127.0.0.1:5000; Ctrl-C
 
 test: $(READY)  ## lint, types and the tests that need neither network nor GPU
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # in order of folders: e2e, the slowest, first
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # the slowest folders first
 
 lint: $(READY)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .

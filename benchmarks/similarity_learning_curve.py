@@ -59,7 +59,11 @@ def _measured(task: Task, model: Transformer, fold: str, articles: int) -> list[
     """AUC and ARI of a similarity that learnt from so many articles, and of the Euclidean distance."""
     with TemporaryDirectory() as folder:
         left = Qs3m.with_changes({"split_set": fold}).fit(_with_fewer(task, fold, articles), model, Path(folder))
-        similarity = TrainedSimilarity.at(left.best)
+        scores = _scores(task, model, fold, TrainedSimilarity.at(left.best))
+    return [float(mean) for mean in np.nanmean(scores, axis=0)]
+
+
+def _scores(task: Task, model: Transformer, fold: str, similarity: TrainedSimilarity) -> list[tuple[float, ...]]:
     vectors = Workbench.at(paths.home()).vectors(task, model)
     scores = []
     for split in task.test_splits(fold):
@@ -67,7 +71,7 @@ def _measured(task: Task, model: Transformer, fold: str, articles: int) -> list[
         query = np.asarray(vectors.subset(np.array([split.query])).load())[0]
         euclidean = np.linalg.norm(X[:, None] - X[None], axis=2)
         scores.append((*scores_of(similarity.distances(X, query), split)[1:], *scores_of(euclidean, split)[1:]))
-    return [float(mean) for mean in np.nanmean(scores, axis=0)]
+    return scores
 
 
 def _with_fewer(task: Task, fold: str, articles: int) -> Task:
