@@ -100,7 +100,7 @@ def _tell(rows: pd.DataFrame, to: int) -> None:
 def _extrapolated(gains: pd.DataFrame, curve: Callable[[np.ndarray, np.ndarray, int], float], to: int) -> str:
     """What a curve through the means over folds gives, with the middle 95 % over draws of folds."""
     n, rng = gains.columns.to_numpy(dtype=float), np.random.default_rng(0)
-    values = gains.to_numpy()
+    values = gains.to_numpy(dtype=float)
     draws = [curve(n, values[rng.integers(len(values), size=len(values))].mean(axis=0), to) for _ in range(500)]
     low, high = np.nanquantile(draws, [0.025, 0.975])
     return f"{curve(n, values.mean(axis=0), to):+.3f} [{low:+.3f}, {high:+.3f}]"
