@@ -58,7 +58,10 @@ class Method:
 
     def unsupported(self) -> str | None:
         """Why this pair makes no sense, in one line; None if it does."""
-        needs = get_clusterer(self.clusterer).needs
+        part = get_clusterer(self.clusterer)
+        needs = part.needs
+        if part.takes == "texts" and self.reduces:
+            return f"{self.clusterer} works on texts, and {self.reducer} reduces vectors: use none/{self.clusterer}"
         if needs == "reduced" and not self.reduces:
             return (
                 f"{self.clusterer} looks for dense regions, and unreduced vectors have too many dimensions "
@@ -77,9 +80,12 @@ class Method:
         """
         if self.reduces:
             return f"a similarity gives distances, and {self.reducer} reduces vectors: use none/agglomerative_average"
-        if get_clusterer(self.clusterer).by_distance(self.clusterer_params) is None:
+        part = get_clusterer(self.clusterer)
+        if part.chooses_k(self.clusterer_params):
+            return f"a similarity gives distances, and {part.name} with 'k: auto' chooses k from vectors"
+        if part.by_distance(self.clusterer_params) is None:
             return (
-                f"a similarity gives distances, and {self.clusterer} works on vectors: use none/agglomerative_average"
+                f"a similarity gives distances, and {part.name} works on {part.takes}: use none/agglomerative_average"
             )
         return None
 
