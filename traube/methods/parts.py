@@ -14,6 +14,7 @@ from traube.foundation.versions import versions
 from traube.methods.new_points import Assign, Place, as_they_are, by_neighbours, nearest_centre
 
 Needs = Literal["any", "reduced", "vectors"]
+Takes = Literal["vectors", "texts", "encoder"]
 NUMERICAL = ("numpy", "scipy", "scikit-learn")
 GIVEN = ("n_clusters", "random_state")  # set at run time, so never among a part's parameters
 
@@ -33,6 +34,9 @@ class Part:
     quadratic : it holds all distances, 8 n^2 bytes
     needs : what a clusterer makes sense on: "any", "reduced" coordinates only, or the model's own
         "vectors" only
+    takes : what a clusterer is handed: "vectors" (or what a reducer makes of them), the "texts"
+        themselves, or texts and their "encoder", which it trains: `build` then makes a
+        `traube.deep.DeepClusterer`
     version : of the part's own code; raise it when the same inputs would give another result
     libraries : the packages that do the numbers
     identity : a reducer whose points are the vectors themselves: nothing is computed or stored
@@ -51,6 +55,7 @@ class Part:
     dense: bool = False
     quadratic: bool = False
     needs: Needs = "any"
+    takes: Takes = "vectors"
     version: str = "1"
     libraries: tuple[str, ...] = NUMERICAL
     identity: bool = False
@@ -191,6 +196,7 @@ def register_clusterer(
     dense: bool = True,
     quadratic: bool = False,
     needs: Needs = "any",
+    takes: Takes = "vectors",
     version: str = "1",
     libraries: Iterable[str] = NUMERICAL,
     assign: Assign = nearest_centre,
@@ -229,6 +235,7 @@ def register_clusterer(
         dense=dense,
         quadratic=quadratic,
         needs=needs,
+        takes=takes,
         version=version,
         libraries=tuple(libraries),
         assign=assign,
