@@ -179,3 +179,16 @@ def entropies_printed(log_p: Tensor, weight_rows: float, weight_mean: float) -> 
 
 
 ENTROPIES = {"coded": entropies_coded, "printed": entropies_printed}
+
+
+def sharpened(q: Tensor) -> Tensor:
+    """The target of self-training, [n, k]: assignments squared, over the size of their cluster (DEC,
+    equation 3).
+    """
+    weights = q.square() / q.sum(dim=0)
+    return weights / weights.sum(dim=1, keepdim=True)
+
+
+def divergence(p: Tensor, log_q: Tensor) -> Tensor:
+    """KL(p || q), the mean over rows of [n, k] (DEC, equation 2)."""
+    return functional.kl_div(log_q, p, reduction="batchmean")

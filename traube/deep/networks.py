@@ -4,7 +4,9 @@ What is trained how is said by the clusterers, in `traube.deep.clusterers`.
 """
 
 import math
+from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -84,3 +86,118 @@ class AeclHeads(nn.Module):
         z = self.project(v)
         h, similarity = self.attend(z)
         return functional.normalize(z, dim=-1), functional.normalize(h, dim=-1), self.assign(h), similarity
+
+
+def projection(dimensions: int, width: int = 128) -> nn.Module:
+    """The contrast head of SCCL and RSTC: [n, dimensions] to [n, width]."""
+    return nn.Sequential(nn.Linear(dimensions, dimensions), nn.ReLU(), nn.Linear(dimensions, width))
+
+
+class Centres(nn.Module):
+    """Centres of clusters that move (DEC, Xie et al. 2016): log of Student's t assignments.
+
+    Parameters
+    ----------
+    k, dimensions : of the centres, which are all zero until they are set
+    """
+
+    def __init__(self, k: int, dimensions: int) -> None:
+        super().__init__()
+        self.points = nn.Parameter(torch.zeros(k, dimensions))
+
+    def forward(self, v: Tensor) -> Tensor:
+        """[n, dimensions] to log q, [n, k]: q of a centre falls with 1 + the squared distance."""
+        squares = (v[:, None, :] - self.points[None, :, :]).square().sum(dim=2)
+        return (-torch.log1p(squares)).log_softmax(dim=1)
+
+    @torch.no_grad()
+    def put(self, points: Tensor) -> None:
+        """Set the centres, [k, dimensions]."""
+        self.points.copy_(points)
+
+
+class ScclHeads(nn.Module):
+    """What SCCL puts on an encoder."""
+
+    def __init__(self, dimensions: int, k: int) -> None:
+        super().__init__()
+        self.project = projection(dimensions)
+        self.centres = Centres(k, dimensions)
+
+
+class RstcHeads(nn.Module):
+    """What RSTC puts on an encoder."""
+
+    def __init__(self, dimensions: int, k: int) -> None:
+        super().__init__()
+        self.project = projection(dimensions)
+        self.assign = nn.Sequential(
+            nn.Dropout(0.5),
+            nn.Linear(dimensions, dimensions),
+            nn.ReLU(),
+            nn.Dropout(0.5),
+            nn.Linear(dimensions, dimensions),
+            nn.ReLU(),
+            nn.Linear(dimensions, k),
+        )
+
+
+class Autoencoder(nn.Module):
+    """Fully connected, with ReLU inside (Hadifar et al. 2019; sizes as in DEC), and centres of its
+    codes.
+    """
+
+    def __init__(self, dimensions: int, k: int, sizes: tuple[int, ...] = (500, 500, 2000, 20)) -> None:
+        super().__init__()
+        widths = (dimensions, *sizes)
+        self.encode = _layers(widths)
+        self.decode = _layers(widths[::-1])
+        self.centres = Centres(k, sizes[-1])
+
+
+def _layers(widths: tuple[int, ...]) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class TextCnn(nn.Module):
+    """Two convolutions over a text's word vectors, each followed by the greatest values over the
+    text (k-max pooling), and the codes that are to be met (Xu et al. 2017).
+
+    Parameters
+    ----------
+    vectors : of the words, [words, dimensions]; the first is that of no word. They are learnt too
+    codes : bits of a code
+    """
+
+    WIDTHS = (3, 3)
+    POOLED = (5, 2)  # values that are kept of each channel
+
+    def __init__(self, vectors: Tensor, codes: int, channels: int = 100) -> None:
+        super().__init__()
+        self.words = nn.Embedding.from_pretrained(vectors, freeze=False, padding_idx=0)
+        sizes = (vectors.shape[1], channels, channels)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(before, after, width, padding=width - 1)
+            for (before, after), width in zip(pairwise(sizes), self.WIDTHS, strict=True)
+        )
+        self.dropout = nn.Dropout(0.5)
+        self.code = nn.Linear(channels * self.POOLED[-1], codes)
+
+    def features(self, words: Tensor) -> Tensor:
+        """Words by number [n, length], to deep features [n, f]."""
+        x = self.words(words).transpose(1, 2)
+        for convolution, kept in zip(self.convolutions, self.POOLED, strict=True):
+            x = torch.tanh(_greatest(convolution(x), kept))
+        return x.flatten(1)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Words by number [n, length], to logits of the codes, [n, codes]."""
+        return self.code(self.dropout(self.features(words)))
+
+
+def _greatest(x: Tensor, k: int) -> Tensor:
+    """The k greatest values along the last axis, in their order."""
+    return x.gather(-1, x.topk(k, dim=-1).indices.sort(dim=-1).values)

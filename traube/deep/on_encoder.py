@@ -21,7 +21,7 @@ class EncoderRecipe(DeepRecipe):
     dropout: bool = Field(True, description="whether the encoder's dropout is on")
     frozen: bool = Field(False, description="leave the encoder as it is: each text is encoded once, before training")
     bf16: bool = Field(False, description="the encoder computes in bfloat16 where that is safe")
-    scaled: bool = Field(True, description="bring vectors to the mean length of standard normal ones")
+    scaled: bool = Field(False, description="bring vectors to the mean length of standard normal ones")
 
 
 class EncoderFit(Fit):
@@ -62,13 +62,14 @@ class EncoderFit(Fit):
         self.modules = nn.ModuleDict({"heads": heads} | ({"encoder": self.network} if self._fixed is None else {}))
         self.optimizer = torch.optim.Adam(learnt, fused=self.first.device.type != "mps")
 
-    def encoded(self, rows: Rows) -> "Tensor":
-        """Vectors of all views of some texts, [views, n, d]."""
+    def encoded(self, rows: Rows, views: Sequence[int] | None = None) -> "Tensor":
+        """Vectors of some texts, [views, n, d]; of all views, or of those given."""
         import torch
 
+        views = range(len(self.views)) if views is None else views
         if self._fixed is not None:
-            return torch.stack([view[rows] for view in self._fixed])
-        return torch.stack([view(rows) for view in self.views]) * self.memory["scale"]
+            return torch.stack([self._fixed[view][rows] for view in views])
+        return torch.stack([self.views[view](rows) for view in views]) * self.memory["scale"]
 
     def vectors(self) -> "Tensor":
         """Vectors of all texts as the encoder gives them now, without dropout, [n, d]."""
