@@ -149,3 +149,27 @@ def test_a_split_set_without_test_splits_fails_with_the_reason(tiny_task: Task, 
     train = Task(tiny_task.card, tiny_task.corpus, tiny_task.splits.assign(part="train"))
     (result,) = cluster(train, vectors, cells_of(train, "none/kmeans"), store)
     assert (result.status, result.reason) == ("failed", "there are no test splits in the split set 'default'")
+
+
+@pytest.mark.usefixtures("registries")
+def test_a_clusterer_of_texts_is_handed_each_splits_texts_under_one_model(
+    tiny_task: Task, vectors: Vectors, store: Store
+) -> None:
+    class ByLastWord:
+        def fit_predict(self, texts: list[str]) -> np.ndarray:
+            return np.array([int(text.split()[-1].removeprefix("n")) for text in texts])
+
+    register_clusterer("by_last_word", ByLastWord, takes="texts")
+    (found,) = cluster(tiny_task, vectors, cells_of(tiny_task, "none/by_last_word"), store)
+    assert found.assignments is not None
+    for split in tiny_task.test_splits("default"):
+        rows = found.assignments
+        rows = rows[(rows["split"] == split.split) & (rows["level"] == split.level)]
+        assert rows["cluster"].tolist() == [int(tiny_task.texts[row].split()[-1][1:]) for row in split.rows]
+
+    other = cells_of(tiny_task, "none/by_last_word", model=load_model("tfidf"))
+    (refused,) = cluster(tiny_task, vectors, other, store)
+    assert refused.status == "unsupported"
+    assert refused.reason == "by_last_word works on texts whatever the model: its result stands under bow"
+    (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/by_last_word"), store)
+    assert reduced.reason == "by_last_word works on texts, and pca reduces vectors: use none/by_last_word"

@@ -44,7 +44,7 @@ def test_clusterers_that_work_on_vectors_say_so() -> None:
     unable = {name for name in CLUSTERERS if parse_method(f"none/{name}").unsupported_by_distance()}
     assert unable == CLUSTERERS.keys() - able
     for name in unable:
-        with pytest.raises(TraubeError, match=rf"^{name} works on vectors, not on distances$"):
+        with pytest.raises(TraubeError, match=rf"^{name} works on {CLUSTERERS[name].takes}, not on distances$"):
             cluster_by_distance(name, None, 1 - np.eye(3), 2, 0)
 
 

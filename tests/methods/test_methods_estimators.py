@@ -1,15 +1,31 @@
 """Peer's own test: our estimators behave as scikit-learn's do, by scikit-learn's own checks. No check is expected to fail."""
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from traube.methods import estimators
 from traube.methods.estimators.clusterers import Agglomerative, AgglomerativeKnn, DBStream
+from traube.methods.estimators.ecic import IterativeClassification
+from traube.methods.estimators.gsdmm import Gsdmm
 from traube.methods.estimators.reducers import Identity, Pca, Umap
+from traube.methods.estimators.stable_kmeans import StableKMeans
 
 # fewer epochs than by default: the checks ask how an estimator behaves, not how well it clusters
-OURS = [Identity(), Pca(), Umap(n_epochs=5), Agglomerative(), AgglomerativeKnn(), DBStream()]
+OURS = [
+    Identity(),
+    Pca(),
+    Umap(n_epochs=5),
+    Agglomerative(),
+    AgglomerativeKnn(),
+    DBStream(),
+    Gsdmm(),
+    IterativeClassification(),
+    StableKMeans(),
+]
 CASES = [(estimator, check) for made in OURS for estimator, check in estimator_checks_generator(made)]
 
 
@@ -27,11 +43,11 @@ def test_every_estimator_of_ours_is_checked() -> None:
     """A new one in `methods/estimators/` has to be added above."""
     from sklearn.base import BaseEstimator
 
-    from traube.methods.estimators import clusterers, reducers
-
     found = {
         value
-        for module in (clusterers, reducers)
+        for module in (
+            import_module(f"{estimators.__name__}.{info.name}") for info in iter_modules(estimators.__path__)
+        )
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, BaseEstimator) and value.__module__ == module.__name__
     }

@@ -32,6 +32,9 @@ from traube.store import Store
 from traube.tasks.task import Split, Task
 
 Labels = NDArray[np.int64]
+# What is made of the texts themselves is the same under every model. It is computed once, and stands
+# beside the model of words.
+WORDS = "bow"
 
 
 @dataclass
@@ -104,6 +107,8 @@ def _unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: M
     """Why a cell makes no sense, in one line; None if it does."""
     if cell.method.trains:
         return cell.method.unsupported() or deep.unsupported(cell, model)
+    if methods.get_clusterer(cell.method.clusterer).takes == "texts" and cell.model != WORDS:
+        return f"{cell.method.clusterer} works on texts whatever the model: its result stands under {WORDS}"
     if similarity is None:
         return cell.method.unsupported()
     if similarity.query == "text" and any(split.query is None for split in task.test_splits(cell.split_set)):
@@ -235,6 +240,9 @@ class _Work:
         k = self.splits[i].classes or cell.clusters
         if self.similarity:
             return self._by_distance(cell, i, clusterer, params, k)
+        if clusterer.takes == "texts":
+            texts = [self.corpus[row] for row in self.splits[i].rows]
+            return Job(workers.cluster_by_text, (texts, clusterer, params, k, cell.seed or 0))
         return Job(workers.cluster, (points, clusterer, params, k, cell.seed or 0), after=reduction)
 
     def _by_distance(self, cell: Cell, i: int, clusterer: Part, params: dict[str, Any], k: int | None) -> Job:

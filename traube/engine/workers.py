@@ -6,7 +6,7 @@ They live long, because numba compiles UMAP once in each; and each keeps to one 
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import wraps
@@ -173,7 +173,7 @@ def cluster(
     """
     methods.CLUSTERERS[clusterer.name] = clusterer
     values = points.load()
-    if k is None and clusterer.takes_k:
+    if k is None and clusterer.takes_k and not clusterer.chooses_k(params):
         k, _ = methods.choose_k(values, seed)
     began = time.perf_counter()
     return methods.cluster(clusterer.name, params, values, k, seed, memory), time.perf_counter() - began
@@ -206,6 +206,16 @@ def cluster_by_distance(
         k, _ = methods.choose_k_by_distance(clusterer.name, params, distances, seed)
     labels = methods.cluster_by_distance(clusterer.name, params, distances, k, seed)
     return labels, time.perf_counter() - began
+
+
+@_sent_whole
+def cluster_by_text(
+    texts: Sequence[str], clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
+) -> tuple[NDArray[np.int64], float]:
+    """Labels of a split whose clusterer works on its texts, int64 [n], and the seconds it took."""
+    methods.CLUSTERERS[clusterer.name] = clusterer
+    began = time.perf_counter()
+    return methods.cluster_by_text(clusterer.name, params, texts, k, seed), time.perf_counter() - began
 
 
 @_sent_whole

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 
 from traube.methods import registered
-from traube.methods.apply import cluster, cluster_by_distance, reduce
+from traube.methods.apply import cluster, cluster_by_distance, cluster_by_text, reduce
 from traube.methods.method import Method, grid, parse_method
 from traube.methods.number_of_clusters import choose_k, choose_k_by_distance
 from traube.methods.parts import (
@@ -22,6 +22,7 @@ from traube.methods.parts import (
     register_clusterer,
     register_reducer,
 )
+from traube.methods.stability import choose_stable_k
 
 __all__ = [
     "CLUSTERERS",
@@ -30,8 +31,10 @@ __all__ = [
     "Part",
     "choose_k",
     "choose_k_by_distance",
+    "choose_stable_k",
     "cluster",
     "cluster_by_distance",
+    "cluster_by_text",
     "get_clusterer",
     "get_reducer",
     "grid",

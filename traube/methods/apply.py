@@ -1,10 +1,10 @@
-"""Run one part on one split's vectors."""
+"""Run one part on one split: on its vectors, its distances or its texts."""
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import psutil
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube.foundation.errors import DoesNotFit, TraubeError
-from traube.methods.parts import Part, get_clusterer, get_reducer
+from traube.methods.parts import AUTO, Part, get_clusterer, get_reducer
+from traube.methods.stability import choose_stable_k
 
 Labels: TypeAlias = NDArray[np.int64]
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
@@ -48,9 +49,9 @@ def reduce(
         If a dense copy of sparse vectors would not fit.
     """
     part = get_reducer(reducer_name)
-    X = _suited(part, _checked(X), memory_bytes)
-    estimator_params = part.resolve(params) | _seed(part, seed)
-    coordinates = _run(part, estimator_params, lambda estimator: estimator.fit_transform(X))
+    resolved = part.resolve(params)
+    X = _suited(part, resolved, _checked(X), memory_bytes)
+    coordinates = _run(part, resolved, seed, {}, lambda estimator: estimator.fit_transform(X))
     if sparse.issparse(coordinates):
         return sparse.csr_matrix(coordinates, dtype=np.float32)
     return np.ascontiguousarray(coordinates, dtype=np.float32)
@@ -60,7 +61,7 @@ def cluster(
     clusterer_name: str,
     params: Mapping[str, Any] | None,
     X: Matrix,
-    k: int | None,
+    k: int | Literal["auto"] | None,
     seed: int | None,
     memory_bytes: int | None = None,
 ) -> Labels:
@@ -68,7 +69,8 @@ def cluster(
 
     Parameters
     ----------
-    k : number of clusters, for clusterers that take it
+    k : number of clusters, for clusterers that take it; "auto", or `k: auto` among the parameters,
+        = that of `choose_stable_k`
     params, X, seed, memory_bytes : as in `reduce`
 
     Returns
@@ -78,22 +80,27 @@ def cluster(
     Raises
     ------
     TraubeError
-        As in `reduce`; or if k is missing, below 1 or above n.
+        As in `reduce`; or if k is missing, below 1 or above n, or the clusterer works on texts.
     DoesNotFit
         If the distances or a dense copy would not fit.
     """
     part = get_clusterer(clusterer_name)
+    if part.takes == "texts":
+        raise TraubeError(f"{part.name} works on texts, not on vectors")
     X = _checked(X)
     n = X.shape[0]
-    estimator_params = part.resolve(params) | _seed(part, seed) | _clusters(part, k, n)
-    if n == 1 or estimator_params.get("n_clusters") == 1:
+    resolved = part.resolve(params)
+    if part.takes_k and (k == AUTO or part.chooses_k(resolved)):
+        k, _ = choose_stable_k(X, seed or 0)
+    given = _clusters(part, k, n)
+    if n == 1 or given.get("n_clusters") == 1:
         return np.zeros(n, dtype=np.int64)
-    X = _suited(part, X, memory_bytes)
+    X = _suited(part, resolved, X, memory_bytes)
     if sparse.issparse(X):
         X = X.astype(
             np.float64
         )  # scikit-learn computes in double anyway, and converts block by block: a hundred times slower
-    return _as_labels(part, n, _run(part, estimator_params, lambda estimator: estimator.fit_predict(X)))
+    return _as_labels(part, n, _run(part, resolved, seed, given, lambda estimator: estimator.fit_predict(X)))
 
 
 def _as_labels(part: Part, n: int, given: Any) -> Labels:
@@ -128,30 +135,59 @@ def cluster_by_distance(
     resolved = part.resolve(params)
     suited = part.by_distance(resolved)
     if suited is None:
-        raise TraubeError(f"{part.name} works on vectors, not on distances")
+        raise TraubeError(f"{part.name} works on {part.takes}, not on distances")
     n = distances.shape[0]
-    estimator_params = {**suited, **_seed(part, seed), **_clusters(part, k, n)}
-    if n == 1 or estimator_params.get("n_clusters") == 1:
+    given = _clusters(part, k, n)
+    if n == 1 or given.get("n_clusters") == 1:
         return np.zeros(n, dtype=np.int64)
     square = np.ascontiguousarray(distances, dtype=np.float64)
-    return _as_labels(part, n, _run(part, estimator_params, lambda estimator: estimator.fit_predict(square)))
+    return _as_labels(part, n, _run(part, suited, seed, given, lambda estimator: estimator.fit_predict(square)))
 
 
-def _seed(part: Part, seed: int | None) -> dict[str, Any]:
-    return {"random_state": seed} if part.seeded else {}
+def cluster_by_text(
+    clusterer_name: str, params: Mapping[str, Any] | None, texts: Sequence[str], k: int | None, seed: int | None
+) -> Labels:
+    """Fit a clusterer on texts and give the labels.
+
+    Parameters
+    ----------
+    texts : at least one; empty ones too
+    params, k, seed : as in `cluster`
+
+    Returns
+    -------
+    int64 [n], as `cluster`
+
+    Raises
+    ------
+    TraubeError
+        As in `cluster`; or if there are no texts, or the clusterer does not work on them.
+    """
+    part = get_clusterer(clusterer_name)
+    if part.takes != "texts":
+        raise TraubeError(f"{part.name} works on {part.takes}, not on texts")
+    texts, n = list(texts), len(texts)
+    if not n:
+        raise TraubeError("there are no texts to group")
+    resolved, given = part.resolve(params), _clusters(part, k, n)
+    if n == 1 or given.get("n_clusters") == 1:
+        return np.zeros(n, dtype=np.int64)
+    return _as_labels(part, n, _run(part, resolved, seed, given, lambda estimator: estimator.fit_predict(texts)))
 
 
-def _clusters(part: Part, k: int | None, n: int) -> dict[str, Any]:
+def _clusters(part: Part, k: int | str | None, n: int) -> dict[str, int]:
     if not part.takes_k:
         return {}
-    if k is None:
+    if not isinstance(k, int | np.integer):
         raise TraubeError(f"{part.name} needs the number of clusters (see traube.methods.choose_k)")
     if not 1 <= k <= n:
         raise TraubeError(f"{part.name}: cannot make {k} clusters of {n} texts: give at least 1, at most {n}")
     return {"n_clusters": int(k)}
 
 
-def _run(part: Part, params: Mapping[str, Any], fit: Callable[[Any], Any]) -> Any:
+def _run(
+    part: Part, params: Mapping[str, Any], seed: int | None, given: Mapping[str, int], fit: Callable[[Any], Any]
+) -> Any:
     """Build and fit, in one thread.
 
     Threads add their partial sums in the order in which they finish, so with several of them the
@@ -159,7 +195,7 @@ def _run(part: Part, params: Mapping[str, Any], fit: Callable[[Any], Any]) -> An
     methods and seeds run side by side instead.
     """
     try:
-        estimator = part.build(**params)
+        estimator = part.estimator(params, seed, **given)
         with _thread_pools(len(sys.modules)).limit(limits=1), warnings.catch_warnings():
             # Fewer different texts than clusters: the score `clusters` shows it.
             warnings.filterwarnings("ignore", message="Number of distinct clusters", category=UserWarning)
@@ -200,16 +236,14 @@ def _rows_not_finite(X: Matrix) -> NDArray[np.intp]:
     return np.unique(X.tocoo().row[~np.isfinite(X.data)])
 
 
-def _suited(part: Part, X: Matrix, memory_bytes: int | None) -> Matrix:
+def _suited(part: Part, params: Mapping[str, Any], X: Matrix, memory_bytes: int | None) -> Matrix:
     """X, dense where the part needs it so; refused where the part would not fit."""
     n, d = X.shape
-    copied = part.dense and sparse.issparse(X)
-    needed = (8 * n * d if copied else 0) + (8 * n * n if part.quadratic else 0)
+    copied, quadratic = part.dense and sparse.issparse(X), part.holds_distances(params)
+    needed = (8 * n * d if copied else 0) + (8 * n * n if quadratic else 0)
     budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
     if needed > budget:
-        advice = (
-            "use agglomerative_knn (approximate)" if part.quadratic else "reduce the vectors first, for example by pca"
-        )
+        advice = "use agglomerative_knn (approximate)" if quadratic else "reduce the vectors first, for example by pca"
         raise DoesNotFit(
             f"{part.name} of {n:,} texts in {d:,} dimensions needs {needed / GIB:.1f} GiB, "
             f"and {budget / GIB:.1f} GiB may be used: {advice}, or fewer texts"

@@ -85,9 +85,12 @@ class Method:
         """
         if self.reduces:
             return f"a similarity gives distances, and {self.reducer} reduces vectors: use none/agglomerative_average"
-        if get_clusterer(self.clusterer).by_distance(self.clusterer_params) is None:
+        part = get_clusterer(self.clusterer)
+        if part.chooses_k(self.clusterer_params):
+            return f"a similarity gives distances, and {part.name} with 'k: auto' chooses k from vectors"
+        if part.by_distance(self.clusterer_params) is None:
             return (
-                f"a similarity gives distances, and {self.clusterer} works on vectors: use none/agglomerative_average"
+                f"a similarity gives distances, and {part.name} works on {part.takes}: use none/agglomerative_average"
             )
         return None
 

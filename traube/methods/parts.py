@@ -17,6 +17,7 @@ Needs = Literal["any", "reduced", "vectors"]
 Takes = Literal["vectors", "texts", "encoder"]
 NUMERICAL = ("numpy", "scipy", "scikit-learn")
 GIVEN = ("n_clusters", "random_state")  # set at run time, so never among a part's parameters
+AUTO = "auto"  # in place of a number of clusters: the one that `traube.methods.choose_stable_k` finds
 
 
 @dataclass(frozen=True)
@@ -28,15 +29,16 @@ class Part:
     build : makes the scikit-learn estimator from `params`, with `n_clusters` and `random_state`
         where it takes them
     params : every parameter that may be set, with its default
-    takes_k : it needs the number of clusters
+    takes_k : it needs the number of clusters. `k: auto` is then a parameter of it, beside its own:
+        the number is chosen from the vectors in place of that of the split's classes
     seeded : it draws random numbers
     dense : it cannot work on sparse vectors
-    quadratic : it holds all distances, 8 n^2 bytes
+    quadratic : it holds all distances, 8 n^2 bytes; or a function that says so of its parameters
     needs : what a clusterer makes sense on: "any", "reduced" coordinates only, or the model's own
         "vectors" only
-    takes : what a clusterer is handed: "vectors" (or what a reducer makes of them), the "texts"
-        themselves, or texts and their "encoder", which it trains: `build` then makes a
-        `traube.deep.DeepClusterer`
+    takes : what a clusterer is handed: "vectors" (or what a reducer makes of them); the "texts"
+        themselves, a list: what it makes of these is the same whatever the model; or texts and their
+        "encoder", which it trains: `build` then makes a `traube.deep.DeepClusterer`
     version : of the part's own code; raise it when the same inputs would give another result
     libraries : the packages that do the numbers
     identity : a reducer whose points are the vectors themselves: nothing is computed or stored
@@ -53,7 +55,7 @@ class Part:
     takes_k: bool = False
     seeded: bool = False
     dense: bool = False
-    quadratic: bool = False
+    quadratic: bool | Callable[[Mapping[str, Any]], bool] = False
     needs: Needs = "any"
     takes: Takes = "vectors"
     version: str = "1"
@@ -66,7 +68,16 @@ class Part:
 
     def estimator(self, params: Mapping[str, Any], seed: int | None, **more: Any) -> Any:
         """The estimator, not fitted, with its seed where it takes one."""
-        return self.build(**params, **({"random_state": seed} if self.seeded else {}), **more)
+        own = {key: value for key, value in params.items() if key != "k"} if self.chooses_k(params) else params
+        return self.build(**own, **({"random_state": seed} if self.seeded else {}), **more)
+
+    def holds_distances(self, params: Mapping[str, Any]) -> bool:
+        """Whether it needs 8 n^2 bytes, with these parameters."""
+        return self.quadratic if isinstance(self.quadratic, bool) else self.quadratic(params)
+
+    def chooses_k(self, params: Mapping[str, Any]) -> bool:
+        """Whether `k: auto` is asked for, and not a parameter of its own by chance."""
+        return self.takes_k and "k" not in self.params and params.get("k") == AUTO
 
     @property
     def numerics(self) -> dict[str, str]:
@@ -91,9 +102,9 @@ class Part:
                 raise TraubeError(
                     f"{self.name}: '{key}' is no parameter: it comes from the split's classes or the seed"
                 )
-            if key not in self.params:
+            if key not in self.params and not self.chooses_k({key: given[key]}):
                 raise unknown(f"parameter of {self.name}", str(key), self.params)
-        typed = {key: _like(self.params[key], value) for key, value in given.items()}
+        typed = {key: _like(self.params.get(key), value) for key, value in given.items()}
         plain = _plain(self.name, {**self.params, **typed})
         for key in typed.keys() & self.types.keys():
             self._check(key, plain[key])
@@ -194,7 +205,7 @@ def register_clusterer(
     takes_k: bool | None = None,
     seeded: bool | None = None,
     dense: bool = True,
-    quadratic: bool = False,
+    quadratic: bool | Callable[[Mapping[str, Any]], bool] = False,
     needs: Needs = "any",
     takes: Takes = "vectors",
     version: str = "1",
@@ -210,7 +221,8 @@ def register_clusterer(
     Parameters
     ----------
     takes_k : `build` takes `n_clusters`; None = as its signature says
-    quadratic, needs, by_distance : see `Part`
+    quadratic, needs, takes, by_distance : see `Part`. One that takes texts makes an estimator with
+        `fit_predict(texts) -> int [n]`
     assign : which cluster new points join, a function of `traube.methods.new_points` or one like it
     name, build, params, seeded, dense, version, libraries, types, replace : see `register_reducer`
 

@@ -102,7 +102,10 @@ def cluster_texts(
         raise TraubeError("there is one text, and a similarity compares texts: give at least two")
     loaded.fetch()
     values = _encoded(loaded, texts if query is None else [*texts, query])
-    if not similarity:
+    if methods.get_clusterer(method.clusterer).takes == "texts":
+        labels = methods.cluster_by_text(method.clusterer, method.clusterer_params, texts, k, seed)
+        distance, table = distances(values, labels), None
+    elif not similarity:
         labels, distance, table = _of_vectors(values, method, k, seed)
     else:
         pairs = similarity.distances(values[: len(texts)], None if query is None else values[-1])
@@ -141,7 +144,8 @@ def _encoded(model: Model, texts: list[str]) -> Matrix:
 def _of_vectors(values: Matrix, method: Method, k: int | None, seed: int) -> Grouped:
     points = methods.reduce(method.reducer, method.reducer_params, values, seed) if method.reduces else values
     table = None
-    if k is None and methods.CLUSTERERS[method.clusterer].takes_k:
+    part = methods.get_clusterer(method.clusterer)
+    if k is None and part.takes_k and not part.chooses_k(method.clusterer_params):
         k, table = methods.choose_k(points, seed)
     labels = methods.cluster(method.clusterer, method.clusterer_params, points, k, seed)
     return labels, distances(values, labels), table

@@ -1,16 +1,33 @@
-"""UMAP's machine code, kept on disk: numba compiles it anew in each process otherwise, for four CPU
-seconds.
+"""Machine code, kept on disk: numba compiles it anew in each process otherwise, for four CPU
+seconds in UMAP's case.
 
-The code is the same, so are the coordinates, to the last bit. It lies below TRAUBE_HOME by the
-versions of umap-learn and numba; numba itself tells processors and signatures apart.
+The code is the same, so are the results, to the last bit. It lies below TRAUBE_HOME by the versions
+of numba and of the package that is compiled; numba itself tells processors, signatures and states
+of a source file apart.
 """
 
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 from traube.foundation import paths
 from traube.foundation.versions import installed
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def compiled(function: Callable[P, T]) -> Callable[P, T]:
+    """The function as machine code, compiled at its first call or read from disk. Dividing by zero
+    gives infinity, as in numpy.
+    """
+    import numba
+
+    dispatcher = numba.njit(error_model="numpy")(function)
+    with _kept("traube"), suppress(RuntimeError):  # no folder can be written to: it is compiled in memory
+        dispatcher.enable_caching()
+    return cast("Callable[P, T]", dispatcher)
 
 
 @lru_cache(maxsize=1)
@@ -18,7 +35,6 @@ def keep_machine_code() -> None:
     """From now on, this process reads UMAP's machine code from disk, or writes it there once it is
     compiled.
     """
-    import numba
     from umap import layouts, umap_
 
     slow = (
@@ -26,14 +42,23 @@ def keep_machine_code() -> None:
         (umap_, "compute_membership_strengths"),
         (layouts, "_nb_optimize_layout_euclidean_single_epoch"),
     )
-    config: Any = numba.config
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(paths.home() / "compiled" / f"umap-{installed('umap-learn')}-numba-{installed('numba')}")
-    try:
+    with _kept(f"umap-{installed('umap-learn')}"):
         for module, name in slow:
             # no folder can be written to, or another umap-learn has no such function: it is
             # compiled in memory
             with suppress(RuntimeError, AttributeError):
                 getattr(module, name).enable_caching()
+
+
+@contextmanager
+def _kept(of: str) -> Iterator[None]:
+    """Whatever begins to be kept meanwhile lies below TRAUBE_HOME, in a folder for its package."""
+    import numba
+
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(paths.home() / "compiled" / f"{of}-numba-{installed('numba')}")
+    try:
+        yield
     finally:
         config.CACHE_DIR = before

@@ -1,0 +1,206 @@
+"""How many clusters, by how much steadier they are than those of vectors without any.
+
+Clusters that are there are found again in another sample of the texts. So are, to some extent, those
+of a cloud without any, along its longest axes; what counts is the difference.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from traube.foundation.errors import TraubeError
+
+Array: TypeAlias = NDArray[np.float32]
+Labels: TypeAlias = NDArray[np.int64]
+
+GRID = (
+    *range(2, 11),
+    *(12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 46, 53, 61, 70, 80, 92, 106, 122, 140, 160, 184, 210),
+)
+TEXTS = 2_000  # that are looked at, whatever there are
+TEXTS_A_CLUSTER = 8  # there must be so many for a number of clusters to be tried
+COMPONENTS = 100
+SHARE = 0.8
+SAMPLES, NULL_SAMPLES = 8, 4
+# Of few clusters a single cloud may look steady by chance, and they are quick.
+FEW, NULL_CLOUDS = 8, 5
+STARTS, ITERATIONS = 2, 10
+
+
+def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) -> tuple[int, pd.DataFrame]:
+    """The number of clusters at which those of spherical k-means are most often found again in other
+    samples of the texts, beyond what a Gaussian cloud with the same mean and covariance shows.
+
+    Parameters
+    ----------
+    X : [n, d], dense or csr. At most 2,000 rows, drawn by `seed`, are looked at, in at most 100
+        principal directions: this bounds time and memory whatever n is
+    candidates : numbers to try, at most n / 8; None = 31 numbers from 2 to 210
+
+    Returns
+    -------
+    k : int; 1 if no number of clusters is steadier than in the cloud, or there are fewer than 16 texts
+    table : DataFrame (k, stability, null, excess), a row per candidate in ascending order, after one
+        for a single cluster, whose excess is 0. The stabilities are mean adjusted Rand indices; the
+        excess is their difference, smoothed. Its largest value says how far to believe k: below .15
+        there are no clear groups, up to .3 weak ones
+
+    Raises
+    ------
+    TraubeError
+        If a candidate is below 2 or above n / 8.
+    """
+    random = np.random.default_rng(seed)
+    points = looked_at(X, _drawn(X.shape[0], random), seed)
+    ks = _tried(len(points), candidates)
+    if not ks:
+        return 1, _table([], np.empty(0), np.empty(0))
+    table = _table(ks, _stability(points, ks, SAMPLES, random), _null(points, ks, random))
+    return int(table["k"].iloc[int(table["excess"].argmax())]), table
+
+
+def cluster_stability(X: Any, labels: Labels, seed: int) -> NDArray[np.float64]:
+    """How well each cluster is found again in samples of the texts: the mean over samples of its best
+    Jaccard index with a cluster of spherical k-means there (Hennig 2007).
+
+    Parameters
+    ----------
+    X, seed : as in `choose_stable_k`
+    labels : int64 [n], from 0
+
+    Returns
+    -------
+    float64 [k], from 0 to 1; nan for a cluster none of whose texts is looked at
+    """
+    random = np.random.default_rng(seed)
+    rows = _drawn(X.shape[0], random)
+    points, k = looked_at(X, rows, seed), int(labels.max()) + 1
+    samples = [found[0] for found in _sampled(points, [k], SAMPLES, random)]
+    return np.mean([_jaccard(labels[rows], sample, k) for sample in samples], axis=0)
+
+
+def _drawn(n: int, random: np.random.Generator) -> NDArray[np.int64]:
+    return np.sort(random.choice(n, min(n, TEXTS), replace=False))
+
+
+def looked_at(X: Any, rows: NDArray[np.int64], seed: int) -> Array:
+    """Some rows as unit vectors in their principal directions, not centred; float32 [rows, at most
+    100].
+    """
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.preprocessing import normalize
+
+    from traube.methods.estimators.spherical import unit
+
+    points = normalize(X[rows])
+    if min(points.shape) > COMPONENTS:
+        points = TruncatedSVD(COMPONENTS, random_state=seed).fit_transform(points)
+    dense = points if isinstance(points, np.ndarray) else points.toarray()
+    return unit(np.ascontiguousarray(dense, dtype=np.float32))
+
+
+def _tried(n: int, candidates: Iterable[int] | None) -> list[int]:
+    most = n // TEXTS_A_CLUSTER
+    if candidates is None:
+        return [k for k in GRID if k <= most]
+    ks = sorted(set(candidates))
+    faulty = [k for k in ks if not 2 <= k <= most]
+    if faulty:
+        raise TraubeError(f"the numbers of clusters to try must lie between 2 and {most}; got {faulty}")
+    return ks
+
+
+def _table(ks: Sequence[int], stability: NDArray[np.float64], null: NDArray[np.float64]) -> pd.DataFrame:
+    excess = np.array([0.0, *(stability - null)])
+    padded = np.pad(excess, 1, mode="edge")
+    smooth = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
+    smooth[0] = 0
+    missing = [np.nan]
+    return pd.DataFrame(
+        {"k": [1, *ks], "stability": [*missing, *stability], "null": [*missing, *null], "excess": smooth}
+    )
+
+
+def _null(points: Array, ks: Sequence[int], random: np.random.Generator) -> NDArray[np.float64]:
+    """The stabilities in clouds without clusters; of every second number, and between them
+    interpolated over log k.
+    """
+    few = [k for k in ks if k <= FEW]
+    rest = [k for k in ks if k > FEW]
+    rest = [k for i, k in enumerate(rest) if i % 2 == 0 or i == len(rest) - 1]
+    clouds = [_stability(_cloud(points, random), few + rest, NULL_SAMPLES, random)]
+    if few:
+        clouds += [
+            _padded(_stability(_cloud(points, random), few, NULL_SAMPLES, random), len(rest))
+            for _ in range(1, NULL_CLOUDS)
+        ]
+    return np.interp(np.log(ks), np.log(few + rest), np.nanmean(clouds, axis=0))
+
+
+def _padded(values: NDArray[np.float64], more: int) -> NDArray[np.float64]:
+    return np.concatenate([values, np.full(more, np.nan)])
+
+
+def _cloud(points: Array, random: np.random.Generator) -> Array:
+    """As many unit vectors from a Gaussian with the points' mean and covariance."""
+    from traube.methods.estimators.spherical import unit
+
+    mean = points.mean(axis=0, dtype=np.float64)
+    _, scales, directions = np.linalg.svd(points - mean, full_matrices=False)
+    drawn = random.normal(size=(len(points), len(scales))) * (scales / np.sqrt(len(points)))
+    return unit((mean + drawn @ directions).astype(np.float32))
+
+
+def _stability(points: Array, ks: Sequence[int], samples: int, random: np.random.Generator) -> NDArray[np.float64]:
+    """For each number of clusters, the mean adjusted Rand index of all pairs of samples, on the texts
+    that they share; float64 [ks].
+    """
+    found = _sampled(points, ks, samples, random)
+    pairs = list(combinations(range(samples), 2))
+    return np.array([np.mean([_rand(found[a][i], found[b][i], k) for a, b in pairs]) for i, k in enumerate(ks)])
+
+
+def _sampled(points: Array, ks: Sequence[int], samples: int, random: np.random.Generator) -> list[list[Labels]]:
+    """The clusters of each sample, for each number of them; int64 [n], -1 for what is not in the
+    sample.
+    """
+    from traube.methods.estimators.spherical import best_of_each
+
+    n = len(points)
+    found = []
+    for _ in range(samples):
+        rows = np.sort(random.choice(n, max(1, round(SHARE * n)), replace=False))
+        labels = np.full((len(ks), n), -1, dtype=np.int64)
+        labels[:, rows] = best_of_each(points[rows], ks, STARTS, ITERATIONS, random)
+        found.append(list(labels))
+    return found
+
+
+def _rand(a: Labels, b: Labels, k: int) -> float:
+    """The adjusted Rand index of two clusterings into at most k, on what is in both; 1 for two that
+    are alike in having one cluster, or in having nothing but single texts.
+    """
+    both = (a >= 0) & (b >= 0)
+    counts = np.bincount(a[both] * k + b[both], minlength=k * k).reshape(k, k).astype(np.float64)
+    together, first, second = (_pairs(sizes) for sizes in (counts, counts.sum(axis=1), counts.sum(axis=0)))
+    expected = first * second / max(_pairs(counts.sum()), 1)
+    largest = (first + second) / 2
+    return 1.0 if largest == expected else (together - expected) / (largest - expected)
+
+
+def _pairs(sizes: Any) -> float:
+    return float((sizes * (sizes - 1)).sum() / 2)
+
+
+def _jaccard(labels: Labels, sample: Labels, k: int) -> NDArray[np.float64]:
+    """The best Jaccard index of each cluster with one of a sample, on the texts of the sample."""
+    both = sample >= 0
+    counts = np.bincount(labels[both] * k + sample[both], minlength=k * k).reshape(k, k)
+    sizes = counts.sum(axis=1)
+    union = sizes[:, None] + counts.sum(axis=0) - counts
+    best = (counts / np.maximum(union, 1)).max(axis=1)
+    return np.where(sizes > 0, best, np.nan)
