@@ -163,3 +163,38 @@ def test_the_order_of_a_batch_changes_no_loss(contrast) -> None:
     order = torch.randperm(N)
     moved = contrast(z[:, order], h[:, order], s[:, order][:, :, order], y[order], 0.5)
     assert float(moved) == pytest.approx(float(contrast(z, h, s, y, 0.5)), rel=1e-12)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.05, 2.0))
+def test_nt_xent_of_sccl_and_rstc_has_the_positive_in_its_denominator(seed: int, t: float) -> None:
+    a, b = torch.randn(2, N, WIDTH, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    total = 0.0
+    for i in range(N):
+        for own, other in ((a, b), (b, a)):
+            positive = math.exp(cosine(own[i], other[i]) / t)
+            total -= math.log(positive / (positive + negatives(i, own, other, t)))
+    assert float(losses.cross_entropy_contrast(a, b, t)) == pytest.approx(total / (2 * N))
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10_000))
+def test_self_training_sharpens_students_t_assignments(seed: int) -> None:
+    from traube.deep.networks import Centres
+
+    generator = torch.Generator().manual_seed(seed)
+    points, centres = torch.randn(N, WIDTH, generator=generator), Centres(K, WIDTH)
+    centres.put(torch.randn(K, WIDTH, generator=generator))
+    q = np.empty((N, K))
+    for i in range(N):
+        weights = [1 / (1 + float((points[i] - centre).square().sum())) for centre in centres.points.detach()]
+        q[i] = np.array(weights) / sum(weights)
+    p = np.array([[q[i, j] ** 2 / q[:, j].sum() for j in range(K)] for i in range(N)])
+    p /= p.sum(axis=1, keepdims=True)
+    log_q = centres(points).detach()
+    assert log_q.exp().numpy() == pytest.approx(q, rel=1e-4)
+    assert losses.sharpened(log_q.exp()).numpy() == pytest.approx(p, rel=1e-3)
+    divergence = sum(p[i, j] * math.log(p[i, j] / q[i, j]) for i in range(N) for j in range(K)) / N
+    assert float(losses.divergence(losses.sharpened(log_q.exp()), log_q)) == pytest.approx(
+        divergence, rel=1e-3, abs=1e-6
+    )

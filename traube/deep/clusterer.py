@@ -57,7 +57,7 @@ class Step:
     parts : what it is made of, by name
     predicted : cluster of each text as the batch sees it, int64 [n]; None where there is none yet
     points : representations of the texts, [n, d], for the history
-    similarity : between the texts, [n, n], rows adding up to 1; for the history
+    similarity : weights of the other texts for each, [n, n]; for the history
     """
 
     loss: "Tensor"
@@ -332,7 +332,8 @@ class _Gold:
         codes = torch.from_numpy(self.codes[rows])
         if step.similarity is not None:
             same = (codes[:, None] == codes[None, :]).to(step.similarity.device)
-            said["ps"] = float((step.similarity.detach() * same).sum() / len(rows))
+            weights = step.similarity.detach()  # dropout in training leaves rows that add up to about 1
+            said["ps"] = float((weights * same).sum() / weights.sum())
             said["ns"] = 1 - said["ps"]
         if step.points is not None:
             unit = functional.normalize(step.points.detach().float(), dim=1)

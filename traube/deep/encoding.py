@@ -100,14 +100,20 @@ class Encoded:
         return torch.cat(blocks)[back]
 
     def vectors(self) -> "Tensor":
-        """Vectors of all texts without gradients or dropout, float32 [n, d]."""
+        """Vectors of all texts without gradients or dropout, float32 [n, d]. Rows of equal texts are
+        equal.
+        """
         import torch
+
+        first: dict[tuple[int, ...], int] = {}
+        same = np.array([first.setdefault(tuple(tokens), row) for row, tokens in enumerate(self.tokens)])
+        rows, back = np.unique(same, return_inverse=True)
 
         training = self.network.training
         self.network.eval()
         try:
             with torch.no_grad():
-                return self(np.arange(len(self)))
+                return self(rows)[torch.from_numpy(back).to(self.network.device)]
         finally:
             self.network.train(training)
 

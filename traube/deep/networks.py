@@ -143,16 +143,20 @@ class RstcHeads(nn.Module):
 
 
 class Autoencoder(nn.Module):
-    """Fully connected, with ReLU inside (Hadifar et al. 2019; sizes as in DEC), and centres of its
-    codes.
+    """Fully connected, with ReLU inside, and centres of its codes (Hadifar et al. 2019).
+
+    Parameters
+    ----------
+    width : of the first two layers; the third is four times as wide
+    code : size of a code
     """
 
-    def __init__(self, dimensions: int, k: int, sizes: tuple[int, ...] = (500, 500, 2000, 20)) -> None:
+    def __init__(self, dimensions: int, k: int, width: int, code: int) -> None:
         super().__init__()
-        widths = (dimensions, *sizes)
+        widths = (dimensions, width, width, 4 * width, code)
         self.encode = _layers(widths)
         self.decode = _layers(widths[::-1])
-        self.centres = Centres(k, sizes[-1])
+        self.centres = Centres(k, code)
 
 
 def _layers(widths: tuple[int, ...]) -> nn.Sequential:

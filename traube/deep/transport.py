@@ -16,8 +16,8 @@ def self_adaptive_transport(
 
     Minimises ``<plan, cost> + softness * sum plan (log plan - 1) - evenness * sum (log b + log(1 - b))``
     where each row of the plan adds up to 1/n, its columns to b, and b to 1. Rows and columns are
-    scaled in turn (Sinkhorn, in logarithms); then the sizes are those that the columns' prices ask
-    for.
+    scaled in turn (Sinkhorn, in logarithms); then the sizes go towards those that the columns' prices
+    ask for. They go the less far the more the prices would answer: otherwise they swing for ever.
 
     Parameters
     ----------
@@ -39,9 +39,12 @@ def self_adaptive_transport(
     for _ in range(iterations):
         by_row = -softness * (math.log(n) + ((by_column - cost) / softness).logsumexp(dim=1))
         by_column = softness * (sizes.log() - ((by_row[:, None] - cost) / softness).logsumexp(dim=0))
-        before, sizes = sizes, _sizes(by_column, evenness)
-        if float((sizes - before).abs().max()) < tolerance:
+        asked = _sizes(by_column, evenness)
+        if float((asked - sizes).abs().max()) < tolerance:
             break
+        answer = softness / sizes / (evenness * (sizes**-2 + (1 - sizes) ** -2))
+        sizes = sizes * (asked / sizes) ** (1 / (1 + answer))
+        sizes = sizes / sizes.sum()
     by_row = -softness * (math.log(n) + ((by_column - cost) / softness).logsumexp(dim=1))
     plan = ((by_row[:, None] + by_column - cost) / softness).exp()
     return plan, sizes

@@ -106,7 +106,7 @@ class Sif:
     scale: float
 
     @classmethod
-    def fit(cls, words: Words, texts: Sequence[str], rarity: float = 1e-3) -> "Sif":
+    def fit(cls, words: Words, texts: Sequence[str], rarity: float) -> "Sif":
         """Of some texts.
 
         Parameters

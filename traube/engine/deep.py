@@ -44,8 +44,9 @@ def train(
     part = methods.get_clusterer(cell.method.clusterer)
     began = time.perf_counter()
     try:
-        clusterer = part.build(**cell.method.clusterer_params)
-        k = split.classes or cell.clusters or methods.choose_k(vectors.load(), cell.seed or 0)[0]
+        # `k: auto` is none of the recipe's values
+        clusterer = part.build(**{n: v for n, v in cell.method.clusterer_params.items() if n in part.params})
+        k = _number_of_clusters(cell, split, vectors)
         with locked(work):
             labels = clusterer.fit_predict(texts, k, model, cell.seed or 0, work, progress, split.labels)
     except TraubeError as error:
@@ -53,3 +54,13 @@ def train(
     except Exception as error:  # whatever torch raises: the other cells go on
         return Failure("failed", workers.reason(error))
     return labels, time.perf_counter() - began, clusterer.history
+
+
+def _number_of_clusters(cell: Cell, split: Split, vectors: Vectors) -> int:
+    """Of the split's classes, or of the card; what the vectors say where neither does, or where
+    `k: auto` is asked for.
+    """
+    params, seed = cell.method.clusterer_params, cell.seed or 0
+    if methods.get_clusterer(cell.method.clusterer).chooses_k(params):
+        return methods.choose_stable_k(vectors.load(), seed)[0]
+    return split.classes or cell.clusters or methods.choose_k(vectors.load(), seed)[0]

@@ -118,7 +118,7 @@ class AeclFit(EncoderFit):
 
         labels, _ = k_means(self.vectors().cpu().numpy(), self.k, self.seed, max_iter=3000, tol=0.01)
         self.memory["targets"] = torch.from_numpy(labels)
-        kind = _balance(labels, self.k) if self.recipe.balance == "auto" else self.recipe.balance
+        kind = balance_of(labels, self.k) if self.recipe.balance == "auto" else self.recipe.balance
         self.memory["spread_weight"] = BALANCE[kind]
 
     def step(self, epoch: int, rows: Rows) -> Step:
@@ -181,7 +181,7 @@ class AeclFit(EncoderFit):
         return labels
 
 
-def _balance(labels: Labels, k: int) -> str:
+def balance_of(labels: Labels, k: int) -> str:
     """How unlike in size clusters are, from the entropy of their sizes over its greatest."""
     shares = np.bincount(labels, minlength=k) / len(labels)
     shares = shares[shares > 0]

@@ -27,6 +27,9 @@ class SelfTrainRecipe(DeepRecipe):
     settled: float = Field(0.001, ge=0, lt=1, description="share of labels that change in an epoch when it ends")
     learning_rate: float = Field(1e-3, gt=0, le=1)
     self_learning_rate: float = Field(1e-4, gt=0, le=1, description="of self-training")
+    rarity: float = Field(1e-3, gt=0, le=1e6, description="a of SIF: the greater, the less rare words count more")
+    width: int = Field(500, ge=1, le=100_000, description="of the first two layers; the third is four times as wide")
+    code: int = Field(20, ge=1, le=10_000, description="size of a code")
     words: Source = Field("encoder", description="whose word vectors; corpus: made of the texts")
 
 
@@ -54,10 +57,10 @@ class SelfTrainFit(Fit):
         from traube.deep.networks import Autoencoder
 
         self.recipe, self.n, self.k, self.seed, self.losses = recipe, len(texts), k, seed, losses
-        self.sif = Sif.fit(Words.of(texts, recipe.words, base.network, seed), texts)
+        self.sif = Sif.fit(Words.of(texts, recipe.words, base.network, seed), texts, recipe.rarity)
         self.device = torch.device(base.device)
         self.points = self._points(texts)
-        self.modules = Autoencoder(self.points.shape[1], k).to(self.device)
+        self.modules = Autoencoder(self.points.shape[1], k, recipe.width, recipe.code).to(self.device)
         self.optimizer = torch.optim.Adam(self.modules.parameters(), lr=recipe.learning_rate)
         self.memory = {"settled": False}
 
