@@ -4,6 +4,7 @@ What is trained how is said by the clusterers, in `traube.deep.clusterers`.
 """
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -50,7 +51,7 @@ class PrintedAttention(nn.Module):
         return similarity @ self.t(z), similarity
 
 
-ATTENTIONS = {"coded": CodedAttention, "printed": PrintedAttention}
+ATTENTIONS: dict[str, Callable[[int], nn.Module]] = {"coded": CodedAttention, "printed": PrintedAttention}
 
 
 class AeclHeads(nn.Module):
