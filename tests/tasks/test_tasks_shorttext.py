@@ -103,3 +103,13 @@ def test_a_text_with_two_labels_is_stored_once(real_raw: Callable[[str], Path]) 
     task = load_task("googlenews_t")
     assert len(task.corpus) == 10_740
     assert (task.splits.groupby("text_id")["label"].nunique() > 1).sum() == 102
+
+
+def test_the_papers_augmented_texts_are_found_by_their_texts(write: Callable[[str, str], None]) -> None:
+    assert get_source("tweet").augmented() == {}
+    write("rakib/tweet-original-order.txt.gz", "37\tbrain fluid\n")
+    assert get_source("tweet").augmented() == {}
+    write("aecl/tweet.csv.gz", "label,text0,text1\n1,brain fluid , fluid brain\n2,brain fluid,again\n2,,\n")
+    assert get_source("tweet").augmented() == {"brain fluid": "fluid brain", ".": "."}
+    assert get_source("googlenews_ts").augmented() == {}  # of which the paper published none
+    assert set(load_task("tweet").texts) <= get_source("tweet").augmented().keys()

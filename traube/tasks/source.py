@@ -65,6 +65,17 @@ class Source(ABC):
         """More texts of the same kind, without labels, to train on; mostly none."""
         return []
 
+    def augmented(self) -> dict[str, str]:
+        """Texts that mean the same, by text, where somebody has published some; mostly none. One that
+        occurs several times has the first of its augmentations.
+
+        Raises
+        ------
+        TraubeError
+            If raw data cannot be read.
+        """
+        return {}
+
     def raw_version(self) -> str:
         """Content hash of the raw data and the reader: the same string means there is
         nothing to read again.

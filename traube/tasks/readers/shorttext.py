@@ -29,8 +29,7 @@ class Collection:
 
     Attributes
     ----------
-    aecl : csv with the columns label, text0, text1 (text1 is the paper's
-        augmentation, which is not read)
+    aecl : csv with the columns label, text0, text1 (the paper's augmentation of text0)
     tabbed : lines of label, tab, text
     paired : a file of texts and a file of labels, line by line
     """
@@ -85,6 +84,16 @@ class ShortText(Source):
         records = pd.DataFrame(_read(*self.files()), columns=["text", "topic"])
         return records.assign(text=records["text"].where(records["text"] != "", EMPTY))
 
+    def augmented(self) -> dict[str, str]:
+        """The paper's augmentations; none where its files are not there."""
+        path = plain_or_gzipped(raw() / "shorttext" / "aecl" / f"{self.collection.aecl}.csv")
+        if not self.collection.aecl or not path.is_file():
+            return {}
+        found: dict[str, str] = {}
+        for _, text, other in _aecl(path):
+            found.setdefault(text or EMPTY, other or EMPTY)
+        return found
+
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """All texts, shuffled: most of the files are sorted by label."""
         return everything(records, "all", "topic")
@@ -93,15 +102,18 @@ class ShortText(Source):
 def _read(path: Path, labels: Path | None = None) -> list[tuple[str, str]]:
     if labels:
         return _paired(path, labels)
-    return _aecl(path) if ".csv" in path.suffixes else _tabbed(path)
+    if ".csv" in path.suffixes:
+        return [(text, label) for label, text, _ in _aecl(path)]
+    return _tabbed(path)
 
 
-def _aecl(path: Path) -> list[tuple[str, str]]:
+def _aecl(path: Path) -> list[tuple[str, str, str]]:
+    """Label, text and augmented text."""
     rows = csv_rows(path, width=3)
     line, header = next(rows)
     if header != ["label", "text0", "text1"]:
         raise TraubeError(f"{path}:{line}: expected the columns label, text0, text1, not {', '.join(header)}")
-    return [(text.strip(), label) for _, (label, text, _) in rows]
+    return [(label, text.strip(), other.strip()) for _, (label, text, other) in rows]
 
 
 def _tabbed(path: Path) -> list[tuple[str, str]]:

@@ -1,0 +1,63 @@
+"""How many clusters: what stability and the silhouette choose on sets whose number of classes is known, and what stability
+sees in clouds without any.
+
+For each set: the number of classes; the numbers that `choose_stable_k` chooses with several seeds, with its score; the same
+of Gaussian clouds with the mean and the covariance of the set's vectors, where the score should be near 0; and what
+`choose_k` chooses. Raw data: TRAUBE_RAW (see `traube tasks`). Vectors are kept in TRAUBE_HOME.
+"""
+
+import argparse
+import time
+
+import numpy as np
+import pandas as pd
+
+from traube.engine.workbench import Workbench
+from traube.foundation import paths
+from traube.methods import choose_k, choose_stable_k
+from traube.methods.stability import TEXTS, _cloud, looked_at
+from traube.models import load_model
+from traube.tasks import load_task
+
+TASKS = ("agnews", "searchsnippets", "stackoverflow", "biomedical", "googlenews_t", "tweet")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", action="append", help="with one split, or the largest is taken")
+    parser.add_argument("--model", default="minilm")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--clouds", type=int, default=5)
+    arguments = parser.parse_args()
+    bench, rows = Workbench.at(paths.home()), []
+    for name in arguments.task or TASKS:
+        task = load_task(name)
+        split = max(task.test_splits("default"), key=lambda split: split.size)
+        X = bench.vectors(task, load_model(arguments.model)).subset(split.rows).load()
+        began = time.process_time()
+        found = [choose_stable_k(X, seed) for seed in range(arguments.seeds)]
+        seconds = (time.process_time() - began) / arguments.seeds
+        ks = [k for k, _ in found]
+        random = np.random.default_rng(0)
+        sample = looked_at(X, random.choice(X.shape[0], min(X.shape[0], TEXTS), replace=False), 0)
+        clouds = [choose_stable_k(_cloud(sample, random), seed) for seed in range(arguments.clouds)]
+        row = {
+            "task": name,
+            "texts": X.shape[0],
+            "classes": split.classes,
+            "k": ", ".join(map(str, ks)),
+            "|log2(k / classes)|": float(np.median(np.abs(np.log2(np.array(ks) / split.classes)))),
+            "score": float(np.median([table["excess"].max() for _, table in found])),
+            "CPU s": seconds,
+            "score of clouds": f"{max(table['excess'].max() for _, table in clouds):.2f} at most" if clouds else "",
+            "k by silhouette": choose_k(X, 0)[0],
+        }
+        rows.append(row)
+        print(row, flush=True)
+    table = pd.DataFrame(rows)
+    print(table.round(2).to_markdown(index=False))
+    print(f"mean |log2(k / classes)| of the medians: {table['|log2(k / classes)|'].mean():.2f}")
+
+
+if __name__ == "__main__":
+    main()
