@@ -67,52 +67,51 @@ def literal_loss(fit: AeclFit, v: torch.Tensor) -> torch.Tensor:
     return clusters + 10 * contrast + 5 * labels - 0.01 * rows + 0.18 * spread
 
 
+def measure(name: str, base: Transformer, bf16: bool, steps: int) -> None:
+    texts = load_task(name).texts[: 4 * BATCH]
+    views = (texts, swapped_or_deleted(texts, 0))
+    recipe = Aecl.with_values(stage_1=0, stage_2=0, bf16=bf16, balance="slight").recipe
+    torch.manual_seed(0)
+    fit = AeclFit(recipe, views, CLASSES, base, 0)
+    fit.begin_epoch(0)
+    fit.modules.train()
+    rows = np.arange(BATCH)
+    plain = torch.optim.Adam(fit.modules.parameters(), lr=5e-6, foreach=False, fused=False)
+
+    def step() -> None:
+        fit.optimizer.zero_grad(set_to_none=True)
+        fit.step(0, rows).loss.backward()
+        fit.optimizer.step()
+
+    def encoder_alone() -> None:
+        v = fit.encoded(rows)
+        v.backward(torch.ones_like(v))
+
+    def literal() -> None:
+        plain.zero_grad()
+        encoded = []
+        for view in views:
+            features = fit.network.tokenizer(
+                view[:BATCH], padding="max_length", truncation=True, max_length=32, return_tensors="pt"
+            )
+            encoded.append(fit.network(dict(features))["sentence_embedding"])
+        literal_loss(fit, torch.stack(encoded) * fit.memory["scale"]).backward()
+        plain.step()
+
+    whole, encoder = seconds(step, steps), seconds(encoder_alone, steps)
+    kind = "bf16" if bf16 else "fp32"
+    print(f"{name:15} {kind}  step {whole:.2f} s  encoder {encoder:.2f} s  rest {100 * (1 - encoder / whole):.1f} %")
+    if not bf16:
+        slow = seconds(literal, steps)
+        print(f"{name:15} literal {slow:.2f} s a step: {slow / whole:.2f} times as long", flush=True)
+
+
 def main(steps: int) -> None:
     model = load_model("minilm", precision="fp32")
     base = Transformer(model.card.model_copy(update={"max_length": 32}), model.device)
     for name in ("tweet", "searchsnippets"):
-        texts = load_task(name).texts[: 4 * BATCH]
         for bf16 in (False, True):
-            clusterer = Aecl.with_values(stage_1=0, stage_2=0, bf16=bf16, balance="slight")
-            torch.manual_seed(0)
-            fit = AeclFit(clusterer.recipe, texts, swapped_or_deleted(texts, 0), CLASSES, base, 0)
-            fit.begin_epoch(0)
-            fit.modules.train()
-            rows = np.arange(BATCH)
-
-            def step() -> None:
-                fit.optimizer.zero_grad(set_to_none=True)
-                fit.step(0, rows).loss.backward()
-                fit.optimizer.step()
-
-            def encoder_alone() -> None:
-                v = fit.encoded(rows)
-                v.backward(torch.ones_like(v))
-
-            whole, encoder = seconds(step, steps), seconds(encoder_alone, steps)
-            print(
-                f"{name:15} {'bf16' if bf16 else 'fp32'}  step {whole:.2f} s  encoder {encoder:.2f} s  "
-                f"rest {100 * (1 - encoder / whole):.1f} %",
-                flush=True,
-            )
-            if bf16:
-                continue
-            plain = torch.optim.Adam(fit.modules.parameters(), lr=5e-6, foreach=False, fused=False)
-            views = [(texts[:BATCH]), swapped_or_deleted(texts[:BATCH], 0)]
-
-            def literal() -> None:
-                plain.zero_grad()
-                encoded = []
-                for view in views:
-                    features = fit.network.tokenizer(
-                        view, padding="max_length", truncation=True, max_length=32, return_tensors="pt"
-                    )
-                    encoded.append(fit.network(dict(features))["sentence_embedding"])
-                literal_loss(fit, torch.stack(encoded) * fit.memory["scale"]).backward()
-                plain.step()
-
-            slow = seconds(literal, steps)
-            print(f"{name:15} literal {slow:.2f} s a step: {slow / whole:.2f} times as long", flush=True)
+            measure(name, base, bf16, steps)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from traube.store import Store
 from traube.tasks.task import Task, make_task
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
-SHORT = {"aecl": {"epochs": 6, "stage_1": 2, "stage_2": 2, "batch": 8}}
+SHORT = {"aecl": {"epochs": 6, "stage_1": 2, "stage_2": 2, "batch": 8, "augmentation": "order"}}
 AECL, KMEANS = parse_method("none/aecl", SHORT), parse_method("none/kmeans")
 
 

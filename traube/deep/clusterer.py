@@ -122,7 +122,8 @@ class DeepClusterer(ABC, Generic[R]):
     Parameters
     ----------
     recipe : by default the paper's
-    augment : makes another text of each text; by default random words are swapped or left out
+    augment : makes another text of each text, from texts and a seed (see `traube.augment`); by
+        default random words are swapped or left out
 
     Attributes
     ----------
@@ -130,6 +131,7 @@ class DeepClusterer(ABC, Generic[R]):
     section : where it is described
     version : raise it when the same recipe would find other clusters
     defaults : the paper's recipe
+    augmentations : how many other texts of each text it learns from
     seconds_between_saves : a kill loses no more than this, or than an epoch if that takes longer
     history : of the last fit, an entry for each epoch: its losses by name, `clusters` (that were
         predicted), `changed` (share of texts whose cluster is another than an epoch before) and,
@@ -139,6 +141,7 @@ class DeepClusterer(ABC, Generic[R]):
     name: ClassVar[str]
     section: ClassVar[str]
     version: ClassVar[str] = "1"
+    augmentations: ClassVar[int] = 0
     seconds_between_saves: float = 10.0
     defaults: R
 
@@ -180,9 +183,13 @@ class DeepClusterer(ABC, Generic[R]):
         """Passes over n texts."""
 
     @abstractmethod
-    def begin(self, texts: Sequence[str], k: int, base: Base, seed: int) -> Fit:
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> Fit:
         """All that is trained, as it is before the first epoch. What it draws, it draws from torch,
         which is seeded.
+
+        Parameters
+        ----------
+        views : the texts, then as many augmentations as it learns from
         """
 
     def fit_predict(
@@ -222,9 +229,10 @@ class DeepClusterer(ABC, Generic[R]):
         if k == 1 or len(texts) == 1:
             self.history, self._fit = [], None
             return np.zeros(len(texts), dtype=np.int64)
+        views = [texts, *(self.augment(texts, seed + i) for i in range(self.augmentations))]
         with _seeded(seed, -1, base.device):
-            fit = self.begin(texts, k, base, seed)
-        kept = Work(work, self._identity(texts, k, base, seed), base.device, self.seconds_between_saves)
+            fit = self.begin(views, k, base, seed)
+        kept = Work(work, self._identity(views, k, base, seed), base.device, self.seconds_between_saves)
         self.history = kept.restore(fit.modules, fit.optimizer, fit.memory)
         self._train(fit, kept, seed, base.device, progress, _Gold.of(labels))
         self._fit = fit
@@ -255,12 +263,11 @@ class DeepClusterer(ABC, Generic[R]):
             raise TraubeError(f"{self.name}: nothing was trained: call fit_predict first, with more than one cluster")
         return self._fit
 
-    def _identity(self, texts: Sequence[str], k: int, base: Base, seed: int) -> str:
+    def _identity(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> str:
         """What the result follows from."""
-        used = [self.recipe.model_dump(mode="json"), self.version, self.augment.__qualname__]
-        return digest(
-            [self.name, *used, digest(list(texts)), k, base.fingerprint, seed, base.device, versions(LIBRARIES)]
-        )
+        recipe = self.recipe.model_dump(mode="json")
+        used = [digest([list(view) for view in views]), k, base.fingerprint, seed, base.device]
+        return digest([self.name, self.version, recipe, used, versions(LIBRARIES)])
 
     def _train(self, fit: Fit, kept: Work, seed: int, device: str, progress: Progress, gold: "_Gold | None") -> None:
         steps, epochs = len(even_batches(np.arange(fit.n), self.recipe.batch)), self.epochs(fit.n)

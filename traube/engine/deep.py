@@ -5,23 +5,33 @@ What a training that was stopped goes on from is kept in the store until its cel
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from traube import methods
+from traube.augment import Augment, Eda, Published, neighbours
 from traube.benchmark.plan import Cell
+from traube.deep.augmentation import swapped_or_deleted
 from traube.engine import workers
 from traube.engine.progress import Progress
 from traube.engine.schedule import Failure
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked
 from traube.models import Model, Vectors
+from traube.tasks import get_source
 from traube.tasks.task import Split
 
 Labels = NDArray[np.int64]
+
+# What a recipe's `augmentation` names, from a task's name, the texts and the encoder.
+AUGMENTATIONS: Mapping[str, Callable[[str, Sequence[str], Model], Augment]] = {
+    "eda": lambda task, texts, model: Eda(neighbours(texts, model)),
+    "order": lambda task, texts, model: swapped_or_deleted,
+    "published": lambda task, texts, model: Published(get_source(task).augmented()),
+}
 
 
 def unsupported(cell: Cell, model: Model | None) -> str | None:
@@ -46,6 +56,8 @@ def train(
     try:
         # `k: auto` is none of the recipe's values
         clusterer = part.build(**{n: v for n, v in cell.method.clusterer_params.items() if n in part.params})
+        if clusterer.augmentations:
+            clusterer.augment = AUGMENTATIONS[clusterer.recipe.augmentation](cell.task, texts, model)
         k = _number_of_clusters(cell, split, vectors)
         with locked(work):
             labels = clusterer.fit_predict(texts, k, model, cell.seed or 0, work, progress, split.labels)

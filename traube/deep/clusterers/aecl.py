@@ -62,13 +62,14 @@ class Aecl(DeepClusterer[AeclRecipe]):
 
     name = "aecl"
     section = "Yao & Li, section 3"
+    augmentations = 1
     defaults = AeclRecipe(batch=400, learning_rate=5e-6, head_learning_rate=5e-4)
 
     def epochs(self, n: int) -> int:
         return self.recipe.epochs
 
-    def begin(self, texts: Sequence[str], k: int, base: Base, seed: int) -> "AeclFit":
-        return AeclFit(self.recipe, texts, self.augment(texts, seed), k, base, seed)
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "AeclFit":
+        return AeclFit(self.recipe, views, k, base, seed)
 
 
 def stages(recipe: AeclRecipe, n: int, k: int) -> tuple[int, int]:
@@ -84,20 +85,13 @@ def stages(recipe: AeclRecipe, n: int, k: int) -> tuple[int, int]:
 
 
 class AeclFit(EncoderFit):
-    """AECL on some texts.
+    """AECL on two views of some texts."""
 
-    Parameters
-    ----------
-    texts, augmented : the two views
-    """
-
-    def __init__(
-        self, recipe: AeclRecipe, texts: Sequence[str], augmented: Sequence[str], k: int, base: Base, seed: int
-    ) -> None:
+    def __init__(self, recipe: AeclRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
         from traube.deep import losses
         from traube.deep.networks import AeclHeads
 
-        super().__init__(recipe, (texts, augmented), base)
+        super().__init__(recipe, views, base)
         self.recipe, self.k, self.seed, self.losses = recipe, k, seed, losses
         self.stage_1, self.stage_2 = stages(recipe, self.n, k)
         self.memory |= {"targets": None, "spread_weight": None}

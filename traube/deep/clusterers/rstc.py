@@ -38,13 +38,13 @@ class Rstc(DeepClusterer[RstcRecipe]):
 
     name = "rstc"
     section = "Zheng et al. 2023, section 3"
+    augmentations = 2
     defaults = RstcRecipe(batch=200, learning_rate=5e-6, head_learning_rate=5e-4)
 
     def epochs(self, n: int) -> int:
         return math.ceil(self.recipe.iterations / math.ceil(n / self.recipe.batch))
 
-    def begin(self, texts: Sequence[str], k: int, base: Base, seed: int) -> "RstcFit":
-        views = (texts, self.augment(texts, seed), self.augment(texts, seed + 1))
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "RstcFit":
         return RstcFit(self.recipe, views, k, base)
 
 

@@ -35,13 +35,13 @@ class Sccl(DeepClusterer[ScclRecipe]):
 
     name = "sccl"
     section = "Zhang et al. 2021, section 3"
+    augmentations = 2
     defaults = ScclRecipe(batch=400, learning_rate=1e-5, head_learning_rate=1e-3)
 
     def epochs(self, n: int) -> int:
         return math.ceil(self.recipe.iterations / math.ceil(n / self.recipe.batch))
 
-    def begin(self, texts: Sequence[str], k: int, base: Base, seed: int) -> "ScclFit":
-        views = (texts, self.augment(texts, seed), self.augment(texts, seed + 1))
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "ScclFit":
         return ScclFit(self.recipe, views, k, base, seed)
 
 

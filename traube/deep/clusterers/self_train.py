@@ -43,8 +43,8 @@ class SelfTrain(DeepClusterer[SelfTrainRecipe]):
     def epochs(self, n: int) -> int:
         return self.recipe.pretraining + self.recipe.epochs
 
-    def begin(self, texts: Sequence[str], k: int, base: Base, seed: int) -> "SelfTrainFit":
-        return SelfTrainFit(self.recipe, texts, k, base, seed)
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "SelfTrainFit":
+        return SelfTrainFit(self.recipe, views[0], k, base, seed)
 
 
 class SelfTrainFit(Fit):

@@ -43,8 +43,8 @@ class Stcc(DeepClusterer[StccRecipe]):
     def epochs(self, n: int) -> int:
         return self.recipe.epochs
 
-    def begin(self, texts: Sequence[str], k: int, base: Base, seed: int) -> "StccFit":
-        return StccFit(self.recipe, texts, k, base, seed)
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "StccFit":
+        return StccFit(self.recipe, views[0], k, base, seed)
 
 
 class StccFit(Fit):
