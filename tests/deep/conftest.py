@@ -12,7 +12,15 @@ GROUPS = ("cat", "dog", "star")
 QUICK = {
     "aecl": {"epochs": 24, "stage_1": 4, "stage_2": 10, "batch": 30, "head_learning_rate": 3e-3, "dropout": False},
     "sccl": {"iterations": 12, "batch": 30, "dropout": False},
-    "rstc": {"iterations": 150, "refreshes": 40, "batch": 30, "frozen": True, "scaled": True, "evenness": 1.0},
+    "rstc": {
+        "iterations": 150,
+        "refreshes": 40,
+        "batch": 30,
+        "frozen": True,
+        "scaled": True,
+        "evenness": 1.0,
+        "settled": 0.0,
+    },
     "self_train": {"pretraining": 40, "epochs": 10, "batch": 20, "width": 50, "rarity": 10.0},
     "stcc": {"epochs": 8, "batch": 20, "codes": 4, "learning_rate": 5e-3},
 }

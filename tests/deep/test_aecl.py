@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.deep.conftest import QUICK
-from traube.deep.clusterers.aecl import Aecl, AeclRecipe, balance_of, spread_over_orders, stages
+from traube.deep.clusterers.aecl import Aecl, spread_over_orders, spread_weight, stages
 from traube.deep.encoding import Encoded, copied
 from traube.foundation.errors import TraubeError
 from traube.models.transformer import Transformer
@@ -37,6 +37,7 @@ def test_a_shorter_training_keeps_the_share_of_its_stages_but_for_those_that_are
     assert of(epochs=3) == (1, 1)
     assert of(epochs=35, stage_1=0) == (0, 5)
     assert of(epochs=700) == (21, 10)
+    assert stages(Aecl.defaults, 3_000, 8) == (21, 3)  # a set of few clusters is not left with a batch or two
 
 
 def test_each_stage_has_its_losses(base: Transformer, grouped: Grouped, tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_texts_are_encoded_alike_whatever_shares_their_batch(base: Transformer, 
     assert short.lengths.tolist() == [4]
 
 
-def test_how_unlike_in_size_clusters_are() -> None:
-    assert balance_of(np.repeat(np.arange(20), 50), 20) == "even"
-    assert balance_of(np.repeat(np.arange(3), [800, 50, 50]), 3) == "heavy"
-    assert AeclRecipe.model_validate(Aecl.defaults.model_dump()) == Aecl.defaults
+def test_how_unlike_in_size_clusters_are_is_given_or_guessed_from_their_number() -> None:
+    assert spread_weight(Aecl.defaults, 89) == 0.09
+    assert spread_weight(Aecl.defaults, 8) == 0.18
+    assert spread_weight(Aecl.with_values(balance="even").recipe, 89) == 10

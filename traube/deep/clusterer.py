@@ -389,8 +389,8 @@ class _Seen:
 
 
 def _in_words(entry: Entry) -> str:
-    shown = ("loss", "clusters", "acc", "nmi")
-    return f"epoch {entry['epoch']:.0f}: " + ", ".join(f"{name} {entry[name]:.4g}" for name in shown if name in entry)
+    shown = ("acc", "nmi", "loss")  # what fits beside a progress bar
+    return f"epoch {entry['epoch']:.0f}: " + ", ".join(f"{name} {entry[name]:.3g}" for name in shown if name in entry)
 
 
 def collapsed(labels: Labels) -> str:

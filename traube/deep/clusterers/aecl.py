@@ -10,6 +10,7 @@ printed is there by name (`attention`, `contrast`, `cluster_contrast`, `signs`, 
 paper says the batch's last part is kept whatever its size; here all batches are of like size.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 # which a set counts as such.
 LARGE, MEDIUM = 15_000, 5_000
 FIRST = {"large": 3, "medium": 11, "small": 21}
-# Epochs of stage 2 of 70: from this many clusters there are many.
-MANY = 50
-SECOND = {"few": 1, "many": 6, "many, small": 10}
+# Epochs of stage 2 of 70: from this many clusters there are many. A set of few clusters has one
+# epoch, or more if these are fewer batches than that of AgNews, the smallest one of the paper: with
+# 8 batches the labels of k-means are not learnt, and stage 3 goes astray.
+MANY, BATCHES = 50, 20
+SECOND = {"many": 6, "many, small": 10}
 EPOCHS = 70
 BALANCE = {"even": 10.0, "slight": 0.18, "heavy": 0.09}  # lambda 4 by how unlike in size clusters are
 
@@ -51,7 +54,7 @@ class AeclRecipe(EncoderRecipe):
     label_weight: float = Field(5.0, ge=0, le=1e6, description="lambda 2, of labels; 0 in stage 3: no pseudo-labels")
     softness_weight: float = Field(0.01, ge=0, le=1e6, description="lambda 3, of L_E1")
     balance: Literal["auto", "even", "slight", "heavy"] = Field(
-        "auto", description="how unlike in size clusters are, which sets lambda 4; auto: as those of k-means"
+        "auto", description="how unlike in size clusters are, which sets lambda 4; auto: heavy from 50 on, else slight"
     )
     pseudo_labels: bool = Field(True, description="L_P in stage 3; off: the ablation No PG")
     threshold: float = Field(0.95, ge=0, le=1, description="from which the clusterer is sure of a label")
@@ -77,11 +80,21 @@ def stages(recipe: AeclRecipe, n: int, k: int) -> tuple[int, int]:
     their share.
     """
     size = "large" if n >= LARGE else "medium" if n >= MEDIUM else "small"
-    kind = "few" if k < MANY else "many, small" if size == "small" else "many"
     share = min(1.0, recipe.epochs / EPOCHS)
     first = max(1, round(share * FIRST[size])) if recipe.stage_1 is None else recipe.stage_1
-    second = max(1, round(share * SECOND[kind])) if recipe.stage_2 is None else recipe.stage_2
-    return first, second
+    if recipe.stage_2 is not None:
+        return first, recipe.stage_2
+    if k < MANY:
+        return first, math.ceil(BATCHES / math.ceil(n / recipe.batch))
+    return first, max(1, round(share * SECOND["many, small" if size == "small" else "many"]))
+
+
+def spread_weight(recipe: AeclRecipe, k: int) -> float:
+    """lambda 4. The paper sets it by the gold labels; the sizes of k-means' clusters do not tell it,
+    being even where the classes are not, but its heavily imbalanced sets are those of many classes.
+    """
+    guessed = "heavy" if k >= MANY else "slight"
+    return BALANCE[guessed if recipe.balance == "auto" else recipe.balance]
 
 
 class AeclFit(EncoderFit):
@@ -94,7 +107,7 @@ class AeclFit(EncoderFit):
         super().__init__(recipe, views, base)
         self.recipe, self.k, self.seed, self.losses = recipe, k, seed, losses
         self.stage_1, self.stage_2 = stages(recipe, self.n, k)
-        self.memory |= {"targets": None, "spread_weight": None}
+        self.memory["targets"] = None
         self.heads = AeclHeads(self.first.shape[1], k, recipe.attention)
         self.learn(self.heads, recipe)
 
@@ -112,8 +125,6 @@ class AeclFit(EncoderFit):
 
         labels, _ = k_means(self.vectors().cpu().numpy(), self.k, self.seed, max_iter=3000, tol=0.01)
         self.memory["targets"] = torch.from_numpy(labels)
-        kind = balance_of(labels, self.k) if self.recipe.balance == "auto" else self.recipe.balance
-        self.memory["spread_weight"] = BALANCE[kind]
 
     def step(self, epoch: int, rows: Rows) -> Step:
         """Equations 9, 14 and 15."""
@@ -134,7 +145,7 @@ class AeclFit(EncoderFit):
                 log_p.exp(), recipe.cluster_temperature
             )
             parts["entropies"] = losses.ENTROPIES[recipe.signs](
-                log_p, recipe.softness_weight, self.memory["spread_weight"]
+                log_p, recipe.softness_weight, spread_weight(recipe, self.k)
             )
             loss = loss + parts["clusters_contrast"] + parts["entropies"]
             if recipe.pseudo_labels:
@@ -173,14 +184,6 @@ class AeclFit(EncoderFit):
                 _, _, logits, _ = self.heads(vectors[rows][None])
                 labels[rows] = logits[0].argmax(dim=1).cpu().numpy()
         return labels
-
-
-def balance_of(labels: Labels, k: int) -> str:
-    """How unlike in size clusters are, from the entropy of their sizes over its greatest."""
-    shares = np.bincount(labels, minlength=k) / len(labels)
-    shares = shares[shares > 0]
-    evenness = float(-(shares * np.log(shares)).sum() / np.log(k))
-    return "even" if evenness >= 0.97 else "slight" if evenness >= 0.94 else "heavy"
 
 
 def spread_over_orders(
