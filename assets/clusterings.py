@@ -53,9 +53,11 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
             ]
             task = workbench.task(source.name)
             vectors = workbench.vectors(task, model, progress)
-            for result in cluster(task, vectors, cells, store, progress, model.similarity):
+            for result in cluster(task, vectors, cells, store, progress, model.similarity, model):
                 statuses[result.status] += 1
                 if result.assignments is not None:
+                    if result.reason:
+                        context.log.warning(f"{result.cell.title}: {result.reason}")
                     recorder.clustered(result.cell, result.assignments, result.seconds)
                     continue
                 context.log.warning(f"{result.cell.title}: {result.status}: {result.reason}")

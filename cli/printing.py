@@ -113,16 +113,16 @@ def bars(hidden: bool = False) -> Iterator[tuple[Any, Any]]:
 
     columns = (
         TextColumn("{task.description:>11}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeElapsedColumn(), TextColumn("left"),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(), TextColumn("{task.fields[said]}", style="dim"),
     )  # fmt: skip
     with Progress(*columns, console=err, transient=True, disable=hidden or not err.is_terminal) as bars:
-        cells = bars.add_task("cells", total=None)
-        stage = bars.add_task("", total=None, visible=False)
+        cells = bars.add_task("cells", total=None, said="")
+        stage = bars.add_task("", total=None, visible=False, said="")
         current = {"stage": ""}
 
         def total(name: str, amount: int) -> None:
             current["stage"] = name
-            bars.reset(stage, description=name, total=amount, visible=True)
+            bars.reset(stage, description=name, total=amount, visible=True, said="")
 
         def done(name: str, amount: int) -> None:
             if name == "cells":
@@ -130,7 +130,10 @@ def bars(hidden: bool = False) -> Iterator[tuple[Any, Any]]:
             elif name == current["stage"]:
                 bars.advance(stage, amount)
 
-        yield progress.Progress(total, done), lambda n: bars.update(cells, total=n)
+        def said(words: str) -> None:
+            bars.update(stage, said=words)
+
+        yield progress.Progress(total, done, said), lambda n: bars.update(cells, total=n)
 
 
 def print_json(value: Any) -> None:

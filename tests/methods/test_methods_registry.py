@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.cluster import Birch
 from sklearn.decomposition import FastICA
 
+from traube.deep import DEEP
 from traube.foundation.errors import TraubeError
 from traube.methods import (
     CLUSTERERS,
@@ -38,7 +39,7 @@ def built(part, **given):
 
 def test_what_there_is():
     assert list(REDUCERS) == ["none", "pca", "umap", "pca+umap"]
-    assert list(CLUSTERERS) == [
+    assert [name for name in CLUSTERERS if name not in DEEP] == [
         "agglomerative",
         "agglomerative_average",
         "agglomerative_cosine",
@@ -51,6 +52,8 @@ def test_what_there_is():
         "minibatch_kmeans",
         "stable_kmeans",
     ]
+    assert list(DEEP) == ["aecl", "rstc", "sccl", "self_train", "stcc"]
+    assert {name for name, part in CLUSTERERS.items() if part.takes == "encoder"} == set(DEEP)
 
 
 # ALGORITHMS A.3, the parameters of protocol `paper`, as the estimators that come out have them.
@@ -106,7 +109,7 @@ def test_pca_umap_is_fifty_components_then_umap():
     assert (second.metric, second.n_components, second.random_state) == ("cosine", 2, 3)
 
 
-@pytest.mark.parametrize("name", [*REDUCERS, *CLUSTERERS])
+@pytest.mark.parametrize("name", [*REDUCERS, *(CLUSTERERS.keys() - DEEP.keys())])
 def test_every_part_is_a_scikit_learn_estimator(name):
     estimator = built({**REDUCERS, **CLUSTERERS}[name])
     again = clone(estimator)
@@ -116,7 +119,7 @@ def test_every_part_is_a_scikit_learn_estimator(name):
 def test_who_takes_k_and_who_is_seeded():
     assert {p.name for p in CLUSTERERS.values() if not p.takes_k} == {"hdbscan", "dbstream", "gsdmm", "stable_kmeans"}
     seeded = {p.name for p in [*REDUCERS.values(), *CLUSTERERS.values()] if p.seeded}
-    assert seeded == {"pca", "umap", "pca+umap", "minibatch_kmeans", "kmeans", "gsdmm", "ecic", "stable_kmeans"}
+    assert seeded == {"pca", "umap", "pca+umap", "minibatch_kmeans", "kmeans", "gsdmm", "ecic", "stable_kmeans", *DEEP}
 
 
 def test_parse_method():
@@ -189,7 +192,7 @@ def test_grid_is_every_pair_and_unsupported_ones_say_why():
     methods = grid(REDUCERS, CLUSTERERS)
     assert len({m.name for m in methods}) == len(REDUCERS) * len(CLUSTERERS)
     reasons = {m.name: m.unsupported() for m in methods}
-    on_texts = {f"{reducer}/gsdmm" for reducer in REDUCERS if reducer != "none"}
+    on_texts = {f"{reducer}/{name}" for reducer in REDUCERS if reducer != "none" for name in ("gsdmm", *DEEP)}
     assert {name for name, reason in reasons.items() if reason} - on_texts == {
         "none/hdbscan",
         "none/dbstream",

@@ -1,9 +1,11 @@
 """Vectors to clusters: what each cell's method makes of each split.
 
 A reduction is computed once for all clusterers, and for all levels with the same texts, and kept.
-Which jobs there are is said here; `traube.engine.schedule` runs them side by side.
+Which jobs there are is said here; `traube.engine.schedule` runs them side by side. Clusterers that
+train an encoder come last, one split at a time (`traube.engine.deep`).
 """
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -17,13 +19,14 @@ from numpy.typing import NDArray
 
 from traube import methods
 from traube.benchmark.plan import CLUSTERING_VERSION, Cell
-from traube.engine import workers
+from traube.deep import collapsed
+from traube.engine import deep, workers
 from traube.engine.progress import SILENT, Progress
 from traube.engine.schedule import Failure, Job, run
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.methods import Method, Part
-from traube.models import Similarity, Vectors
+from traube.models import Model, Similarity, Vectors
 from traube.models.vectors import stored_matrix
 from traube.store import Store
 from traube.tasks.task import Split, Task
@@ -41,6 +44,7 @@ class CellResult:
     Attributes
     ----------
     status : done / failed / unsupported / unavailable (does not fit the memory)
+    reason : in one line; of a cell that is done, what is amiss with its clusters
     assignments : DataFrame split, level, item, cluster; None unless done
     seconds : the clusterings' time, without the reductions that cells share
     """
@@ -59,6 +63,7 @@ def cluster(
     store: Store,
     progress: Progress = SILENT,
     similarity: Similarity | None = None,
+    model: Model | None = None,
 ) -> Iterator[CellResult]:
     """Cluster the test splits of a task by each cell's method; results come as cells are finished.
 
@@ -68,6 +73,7 @@ def cluster(
     Parameters
     ----------
     similarity : what compares the texts of a split, for a model that has one of its own
+    model : that of the vectors, for clusterers that train it further
 
     Raises
     ------
@@ -76,7 +82,7 @@ def cluster(
     """
     possible = []
     for cell in cells:
-        reason = _unsupported(cell, task, similarity)
+        reason = _unsupported(cell, task, similarity, model)
         if reason:
             progress.done("cells", 1)
             yield CellResult(cell, "unsupported", reason)
@@ -87,12 +93,20 @@ def cluster(
         for cell in possible:
             yield CellResult(cell, "failed", f"there are no test splits in the split set '{cell.split_set}'")
         return
-    progress.total("clusterings", len(possible) * len(splits))
-    yield from _clustered(_Work(task, vectors, splits, store, similarity), possible, progress)
+    work = _Work(task, vectors, splits, store, similarity)
+    plain = [cell for cell in possible if not cell.method.trains]
+    if plain:
+        progress.total("clusterings", len(plain) * len(splits))
+        yield from _clustered(work, plain, progress)
+    for cell in possible:
+        if cell.method.trains and model is not None:
+            yield from _trained(work, cell, model, progress)
 
 
-def _unsupported(cell: Cell, task: Task, similarity: Similarity | None) -> str | None:
+def _unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: Model | None) -> str | None:
     """Why a cell makes no sense, in one line; None if it does."""
+    if cell.method.trains:
+        return cell.method.unsupported() or deep.unsupported(cell, model)
     if methods.get_clusterer(cell.method.clusterer).takes == "texts" and cell.model != WORDS:
         return f"{cell.method.clusterer} works on texts whatever the model: its result stands under {WORDS}"
     if similarity is None:
@@ -114,6 +128,29 @@ def _clustered(work: "_Work", cells: Sequence[Cell], progress: Progress) -> Iter
             if unfinished.complete:
                 progress.done("cells", 1)
                 yield unfinished.result()
+
+
+def _trained(work: "_Work", cell: Cell, model: Model, progress: Progress) -> Iterator[CellResult]:
+    """A cell whose clusterer trains. What its trainings go on from is removed once the cell was taken
+    by whoever asked for it.
+    """
+    unfinished, folder, histories = _Unfinished(cell, work.splits), work.store.training(cell.cell_id), {}
+    for i in work.order:
+        split = work.splits[i]
+        texts = [work.corpus[row] for row in split.rows]
+        outcome = deep.train(cell, split, texts, work.views[i], model, folder / str(i), progress)
+        if isinstance(outcome, Failure):
+            unfinished.add(i, outcome)
+            continue
+        labels, seconds, history = outcome
+        histories[f"{split.split}/{split.level}"] = history
+        unfinished.add(i, (labels, seconds))
+    work.store.save_histories(cell.task, cell.cell_id, histories)
+    progress.done("cells", 1)
+    result = unfinished.result()
+    yield result
+    if result.status == "done":
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass
@@ -152,7 +189,9 @@ class _Unfinished:
                 "cluster": np.concatenate([self.clusters[i] for i in range(len(self.splits))]),
             }
         )
-        return CellResult(self.cell, "done", "", assignments, self.seconds)
+        alone = [s for i, s in enumerate(self.splits) if self.cell.method.trains and collapsed(self.clusters[i])]
+        amiss = f"{alone[0].split} ({alone[0].level}): all texts are in one cluster" if alone else ""
+        return CellResult(self.cell, "done", amiss, assignments, self.seconds)
 
 
 class _Work:

@@ -138,7 +138,7 @@ def evaluate_cells(
         workbench = Workbench.at(folder or Path(temporary))
         vectors = workbench.vectors(task, model, progress)
         frames = []
-        for result in cluster(task, vectors, cells, workbench.store, progress, model.similarity):
+        for result in cluster(task, vectors, cells, workbench.store, progress, model.similarity, model):
             if result.assignments is None:
                 raise TraubeError(f"{result.cell.title}: {result.status}: {result.reason}")
             frames.append(result.assignments.assign(cell_id=result.cell.cell_id))

@@ -85,7 +85,7 @@ def cluster(
         If the distances or a dense copy would not fit.
     """
     part = get_clusterer(clusterer_name)
-    if part.takes == "texts":
+    if part.takes != "vectors":
         raise TraubeError(f"{part.name} works on texts, not on vectors")
     X = _checked(X)
     n = X.shape[0]

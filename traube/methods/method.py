@@ -56,11 +56,16 @@ class Method:
         """Whether anything depends on the seed; if not, one seed is as good as many."""
         return self.reducer_seeded or get_clusterer(self.clusterer).seeded
 
+    @property
+    def trains(self) -> bool:
+        """Whether its clusterer trains the encoder whose vectors others cluster."""
+        return get_clusterer(self.clusterer).takes == "encoder"
+
     def unsupported(self) -> str | None:
         """Why this pair makes no sense, in one line; None if it does."""
         part = get_clusterer(self.clusterer)
         needs = part.needs
-        if part.takes == "texts" and self.reduces:
+        if part.takes != "vectors" and self.reduces:
             return f"{self.clusterer} works on texts, and {self.reducer} reduces vectors: use none/{self.clusterer}"
         if needs == "reduced" and not self.reduces:
             return (

@@ -14,7 +14,7 @@ from traube.foundation.versions import versions
 from traube.methods.new_points import Assign, Place, as_they_are, by_neighbours, nearest_centre
 
 Needs = Literal["any", "reduced", "vectors"]
-Takes = Literal["vectors", "texts"]
+Takes = Literal["vectors", "texts", "encoder"]
 NUMERICAL = ("numpy", "scipy", "scikit-learn")
 GIVEN = ("n_clusters", "random_state")  # set at run time, so never among a part's parameters
 AUTO = "auto"  # in place of a number of clusters: the one that `traube.methods.choose_stable_k` finds
@@ -36,8 +36,9 @@ class Part:
     quadratic : it holds all distances, 8 n^2 bytes; or a function that says so of its parameters
     needs : what a clusterer makes sense on: "any", "reduced" coordinates only, or the model's own
         "vectors" only
-    takes : what a clusterer is handed: "vectors" (or what a reducer makes of them), or the "texts"
-        themselves, a list; what it makes of these is the same whatever the model
+    takes : what a clusterer is handed: "vectors" (or what a reducer makes of them); the "texts"
+        themselves, a list: what it makes of these is the same whatever the model; or texts and their
+        "encoder", which it trains: `build` then makes a `traube.deep.DeepClusterer`
     version : of the part's own code; raise it when the same inputs would give another result
     libraries : the packages that do the numbers
     identity : a reducer whose points are the vectors themselves: nothing is computed or stored

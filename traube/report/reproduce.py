@@ -93,7 +93,7 @@ def reproduce(
         fresh = Workbench.at(Path(name))
         new, old = fresh.vectors(task, model, progress), workbench.vectors(task, model)
         deviation = _deviation(new.subset(task.scored).load(), old.subset(task.scored).load())
-        (result,) = cluster(task, old, [cell], fresh.store, progress, model.similarity)
+        (result,) = cluster(task, old, [cell], fresh.store, progress, model.similarity, model)
         if result.assignments is None:
             raise TraubeError(f"cell {record['cell_id']}: {result.status}: {result.reason}")
         clusters = result.assignments.assign(cell_id=record["cell_id"])

@@ -81,6 +81,7 @@ def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
         *_reductions(bench, [*_of_records(cells, params), *map(_of_cell, missing)]),
         *_entries(bench.store.folder.glob("pages/[!.]*.parquet"), "scores of pages in no table for a week", UNREAD),
         *_trainings(paths.checkpoints()),
+        *_entries(bench.store.folder.glob("trainings/*"), "of a training that was stopped over a week ago", ABANDONED),
         *(_outdated(bench, cells) if outdated else ()),
     ]
     # a cell's record before its tables: without it, it is none

@@ -98,6 +98,10 @@ def cluster_texts(
     reason = method.unsupported_by_distance() if similarity else method.unsupported()
     if reason:
         raise Unsupported(f"{method.name}: {reason}")
+    if method.trains:
+        raise Unsupported(
+            f"{method.name} trains an encoder, which takes minutes to hours: it groups tasks (`traube run`)"
+        )
     if similarity and len(texts) < 2:
         raise TraubeError("there is one text, and a similarity compares texts: give at least two")
     loaded.fetch()

@@ -7,6 +7,9 @@ leaves nothing half done.
     results/<task>/<cell>.{assignments,scores}.parquet, .json      a cell: predictions, metrics with
                                                                    replicates, provenance
     reductions/<id>.npy                                            reduced vectors of a split
+    trainings/<cell>/                                              what the training of a cell goes on
+                                                                   from, until it is stored
+    histories/<task>/<cell>.json                                   how such a training went
     matrices/<task>/<fingerprint>.{npy,npz}                        vectors of corpus-bound models
     index/{cells,scores,tables}/<task>/*.parquet                   what was read of results/ and
                                                                    found sound; may be deleted
@@ -15,7 +18,7 @@ leaves nothing half done.
 Each file holds a checksum of itself (`traube.foundation.seals`). What is damaged counts as absent, and is made again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -219,6 +222,19 @@ class Store:
 
     def reduction(self, reduction_id: str) -> Path:
         return self.folder / "reductions" / f"{reduction_id}.npy"
+
+    def training(self, cell_id: str) -> Path:
+        """Folder of what the training of a cell goes on from."""
+        return self.folder / "trainings" / cell_id
+
+    def save_histories(self, task: str, cell_id: str, histories: Mapping[str, Any]) -> None:
+        """Keep how a cell's clusterer was trained: by split and level, an entry for each epoch."""
+        write_sealed_json(self.folder / "histories" / task / f"{cell_id}.json", {"histories": dict(histories)})
+
+    def histories(self, task: str, cell_id: str) -> dict[str, Any]:
+        """How a cell's clusterer was trained; empty of one that trains nothing."""
+        kept = read_sealed_json(self.folder / "histories" / task / f"{cell_id}.json", ("histories",))
+        return kept["histories"] if kept else {}
 
     def matrix(self, task: str, fingerprint: str) -> Path:
         """Path, without its suffix, of a corpus-bound model's vectors."""

@@ -1,0 +1,103 @@
+"""Cells whose clusterer trains an encoder: in this process, after the others, resumable, with their histories kept."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.made import cells_of
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import cells
+from traube.engine.cluster import cluster
+from traube.engine.embed import embed
+from traube.engine.progress import Progress
+from traube.methods import parse_method
+from traube.models import EmbeddingCache, Vectors, load_model
+from traube.models.base import ModelCard
+from traube.models.transformer import Transformer
+from traube.store import Store
+from traube.tasks.task import Task, make_task
+
+OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
+SHORT = {"aecl": {"epochs": 6, "stage_1": 2, "stage_2": 2, "batch": 8, "augmentation": "order"}}
+AECL, KMEANS = parse_method("none/aecl", SHORT), parse_method("none/kmeans")
+
+
+@pytest.fixture(scope="module")
+def base(tiny_bert: Path) -> Transformer:
+    return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
+
+
+@pytest.fixture
+def pets() -> Task:
+    texts = [f"{a} {word} {b}" for word in ("cat", "dog") for a in ("the", "a", "soup") for b in ("star", "bread")]
+    return make_task(texts, [text.split()[1] for text in texts], name="pets")
+
+
+@pytest.fixture
+def vectors_of_pets(pets: Task, base: Transformer, tmp_path: Path) -> Vectors:
+    return embed(pets.texts, base, EmbeddingCache(tmp_path / "cache"), tmp_path / "none")[0]
+
+
+def test_they_come_last_and_leave_clusters_and_a_history(
+    pets: Task, vectors_of_pets: Vectors, base: Transformer, store: Store
+) -> None:
+    asked = cells(pets, base, OWN, methods=[AECL, KMEANS], seeds=[1])
+    results = []
+    for result in cluster(pets, vectors_of_pets, asked, store, model=base):
+        if result.cell.method is AECL:
+            assert store.training(result.cell.cell_id).exists()  # nobody has stored the cell yet
+        results.append(result)
+    assert [result.cell.method.name for result in results] == ["none/kmeans", "none/aecl"]
+    deep = results[1]
+    assert deep.status == "done" and deep.assignments is not None
+    assert deep.assignments["cluster"].nunique() == 2
+    assert not store.training(deep.cell.cell_id).exists()
+    (history,) = store.histories("pets", deep.cell.cell_id).values()
+    assert len(history) == 6 and "acc" in history[-1]
+    assert store.histories("pets", results[0].cell.cell_id) == {}
+
+
+def test_one_that_was_stopped_goes_on_and_finds_the_same(
+    pets: Task, vectors_of_pets: Vectors, base: Transformer, store: Store, tmp_path: Path
+) -> None:
+    asked = cells(pets, base, OWN, methods=[AECL], seeds=[1])
+    (unbroken,) = cluster(pets, vectors_of_pets, asked, Store(tmp_path / "other"), model=base)
+    steps: list[int] = []
+
+    def stop(stage: str, amount: int) -> None:
+        steps.append(amount)
+        if len(steps) == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(cluster(pets, vectors_of_pets, asked, store, Progress(done=stop), model=base))
+    (resumed,) = cluster(pets, vectors_of_pets, asked, store, model=base)
+    assert resumed.assignments.equals(unbroken.assignments)
+
+
+def test_only_an_encoder_can_be_trained_and_on_texts_alone(tiny_task: Task, vectors: Vectors, store: Store) -> None:
+    bow = load_model("bow")
+    (result,) = cluster(tiny_task, vectors, cells_of(tiny_task, "none/aecl"), store, model=bow)
+    assert (result.status, result.reason) == (
+        "unsupported",
+        "aecl trains an encoder, and bow is none: use a sentence-transformers model",
+    )
+    (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/aecl"), store, model=bow)
+    assert reduced.reason == "aecl works on texts, and pca reduces vectors: use none/aecl"
+
+
+def test_one_that_fails_or_collapses_says_so_and_stops_no_other(
+    vectors_of_pets: Vectors, pets: Task, base: Transformer, store: Store
+) -> None:
+    same = parse_method("none/stcc", {"stcc": {"epochs": 1, "batch": 8, "codes": 1}})
+    equal = make_task(["cat", "cat ", "cat  "], ["a", "a", "b"], name="equal")
+    asked = cells(equal, base, OWN, methods=[same], seeds=[1])
+    (collapsed,) = cluster(equal, vectors_of_pets, asked, store, model=base)
+    assert collapsed.status == "done"
+    assert collapsed.reason.endswith("all texts are in one cluster")
+    too_hot = parse_method("none/aecl", {"aecl": {**SHORT["aecl"], "learning_rate": 1.0, "instance_weight": 1e6}})
+    both = cells(pets, base, OWN, methods=[too_hot, AECL], seeds=[1])
+    first, second = cluster(pets, vectors_of_pets, both, store, model=base)
+    assert second.status == "done"
+    if first.status == "failed":  # whether it overflows is up to the machine
+        assert "the loss is" in first.reason

@@ -1,0 +1,30 @@
+"""Other texts of the same meaning, for contrastive learning."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+# Texts and a seed in, as many other texts out.
+Augment: TypeAlias = Callable[[Sequence[str], int], list[str]]
+SHARE = 0.2  # of the words that are changed (ALGORITHMS E.1)
+
+
+def swapped_or_deleted(texts: Sequence[str], seed: int) -> list[str]:
+    """Each text with a fifth of its words, one at least, either swapped or left out; a text of one
+    word stays as it is.
+    """
+    return [_changed(text.split(), np.random.default_rng([seed, i])) or text for i, text in enumerate(texts)]
+
+
+def _changed(words: list[str], rng: np.random.Generator) -> str:
+    times = max(1, round(SHARE * len(words)))
+    if len(words) < 2:
+        return " ".join(words)
+    if rng.random() < 0.5:
+        gone = set(rng.choice(len(words), min(times, len(words) - 1), replace=False).tolist())
+        return " ".join(word for i, word in enumerate(words) if i not in gone)
+    for _ in range(times):
+        i, j = rng.choice(len(words), 2, replace=False)
+        words[i], words[j] = words[j], words[i]
+    return " ".join(words)

@@ -1,0 +1,398 @@
+"""What a deep clusterer is: it trains on one task's texts, without labels, and groups them.
+
+All that deep clusterers share is here: recipes, the loop over epochs, resuming, the history. One of
+them says what is trained (`begin`) as a `Fit`: how an epoch's batches are drawn, what the loss of a
+batch is, and what the labels are in the end.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, ValidationError
+
+from traube.deep.augmentation import Augment, swapped_or_deleted
+from traube.deep.encoding import Base
+from traube.deep.work import Work
+from traube.foundation.config import Strict
+from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.files import digest
+from traube.foundation.progress import SILENT, Progress
+from traube.foundation.versions import versions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Labels: TypeAlias = NDArray[np.int64]
+Rows: TypeAlias = NDArray[np.int64]
+Entry: TypeAlias = dict[str, float]
+
+LIBRARIES = ("torch", "transformers", "sentence-transformers", "scikit-learn", "numpy")
+
+
+class DeepRecipe(Strict):
+    """How to train. Each deep clusterer has its paper's values as defaults, in a class of its own."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    batch: int = Field(ge=2, le=100_000, description="texts at once")
+
+
+R = TypeVar("R", bound=DeepRecipe)
+
+
+@dataclass
+class Step:
+    """What came of a batch.
+
+    Attributes
+    ----------
+    loss : what is minimised
+    parts : what it is made of, by name
+    predicted : cluster of each text as the batch sees it, int64 [n]; None where there is none yet
+    points : representations of the texts, [n, d], for the history
+    similarity : weights of the other texts for each, [n, n]; for the history
+    """
+
+    loss: "Tensor"
+    parts: dict[str, "Tensor"] = field(default_factory=dict)
+    predicted: "Tensor | None" = None
+    points: "Tensor | None" = None
+    similarity: "Tensor | None" = None
+
+
+class Fit(ABC):
+    """One training: some texts, a number of clusters, a seed.
+
+    Attributes
+    ----------
+    n : number of texts
+    modules : a torch module of all that learns
+    optimizer : torch's
+    memory : what else a training goes on from: numbers, and tensors by name
+    """
+
+    n: int
+    modules: Any
+    optimizer: Any
+    memory: dict[str, Any]
+
+    def begin_epoch(self, epoch: int) -> None:  # noqa: B027 (most have nothing to do)
+        """What is done before an epoch's first batch, such as choosing targets."""
+
+    def batches(self, epoch: int, batch: int) -> list[Rows]:
+        """The rows of an epoch's batches, all of like size, in an order drawn by torch."""
+        import torch
+
+        return even_batches(torch.randperm(self.n).numpy(), batch)
+
+    @abstractmethod
+    def step(self, epoch: int, rows: Rows) -> Step:
+        """The loss of a batch."""
+
+    def finished(self) -> bool:
+        """Whether nothing more is to be learnt, whatever the number of epochs."""
+        return False
+
+    @abstractmethod
+    def labels(self) -> Labels:
+        """The clusters of the texts, int64 [n]."""
+
+    @abstractmethod
+    def predict(self, texts: Sequence[str]) -> Labels:
+        """The clusters that other texts join, int64 [n]."""
+
+
+def even_batches(rows: Rows, batch: int) -> list[Rows]:
+    """Rows in their order, in as few batches as there must be, whose sizes differ by one at most:
+    none is left with a text or two, which would have nothing to be told apart from.
+    """
+    return np.array_split(rows, math.ceil(len(rows) / batch))
+
+
+class DeepClusterer(ABC, Generic[R]):
+    """Trains on the texts of one clustering problem, without labels, and groups them.
+
+    Parameters
+    ----------
+    recipe : by default the paper's
+    augment : makes another text of each text, from texts and a seed (see `traube.augment`); by
+        default random words are swapped or left out
+
+    Attributes
+    ----------
+    name : in methods: `none/<name>`
+    section : where it is described
+    version : raise it when the same recipe would find other clusters
+    defaults : the paper's recipe
+    augmentations : how many other texts of each text it learns from
+    seconds_between_saves : a kill loses no more than this, or than an epoch if that takes longer
+    history : of the last fit, an entry for each epoch: its losses by name, `clusters` (that were
+        predicted), `changed` (share of texts whose cluster is another than an epoch before) and,
+        where labels were given, what they say of it
+    """
+
+    name: ClassVar[str]
+    section: ClassVar[str]
+    version: ClassVar[str] = "1"
+    augmentations: ClassVar[int] = 0
+    seconds_between_saves: float = 10.0
+    defaults: R
+
+    def __init__(self, recipe: R | None = None, augment: Augment = swapped_or_deleted) -> None:
+        self.recipe: R = recipe or self.defaults
+        self.augment = augment
+        self.history: list[Entry] = []
+        self._fit: Fit | None = None
+
+    @classmethod
+    def with_values(cls, **values: Any) -> Self:
+        """One with the paper's recipe but for some values.
+
+        Raises
+        ------
+        TraubeError
+            If a name or a value cannot be; says which.
+        """
+        try:
+            return cls(type(cls.defaults).model_validate({**cls.defaults.model_dump(), **values}))
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            if first["type"] == "extra_forbidden":
+                raise unknown(f"value of {cls.name}'s recipe", name, type(cls.defaults).model_fields) from None
+            raise TraubeError(f"{cls.name}: {name}: {first['msg']}") from None
+
+    @classmethod
+    def types(cls) -> dict[str, Any]:
+        """Of each value of the recipe, its type with its limits."""
+        fields = type(cls.defaults).model_fields
+        return {
+            name: Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+            for name, info in fields.items()
+        }
+
+    @abstractmethod
+    def epochs(self, n: int) -> int:
+        """Passes over n texts."""
+
+    @abstractmethod
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> Fit:
+        """All that is trained, as it is before the first epoch. What it draws, it draws from torch,
+        which is seeded.
+
+        Parameters
+        ----------
+        views : the texts, then as many augmentations as it learns from
+        """
+
+    def fit_predict(
+        self,
+        texts: Sequence[str],
+        k: int,
+        base: Base,
+        seed: int,
+        work: Path,
+        progress: Progress = SILENT,
+        labels: Sequence[str] | None = None,
+    ) -> Labels:
+        """Train, or go on with a training that was stopped, and group the texts.
+
+        Parameters
+        ----------
+        k : number of clusters
+        base : the encoder to start from; it is not changed
+        seed : same texts, recipe, encoder and seed, same clusters on one machine
+        work : folder of what a stopped training goes on from; whoever calls removes it
+        labels : gold labels, for the history alone: nothing is learnt from them
+
+        Returns
+        -------
+        int64 [n]; a single text, or k = 1, leaves nothing to decide: all zeros
+
+        Raises
+        ------
+        TraubeError
+            If there are no texts, k is below 1 or above their number, or a loss is not finite.
+        """
+        texts = list(texts)
+        if not texts:
+            raise TraubeError(f"{self.name}: there are no texts to group")
+        if not 1 <= k <= len(texts):
+            raise TraubeError(f"{self.name}: cannot make {k} clusters of {len(texts)} texts: give at most {len(texts)}")
+        if k == 1 or len(texts) == 1:
+            self.history, self._fit = [], None
+            return np.zeros(len(texts), dtype=np.int64)
+        views = [texts, *(self.augment(texts, seed + i) for i in range(self.augmentations))]
+        with _seeded(seed, -1, base.device):
+            fit = self.begin(views, k, base, seed)
+        kept = Work(work, self._identity(views, k, base, seed), base.device, self.seconds_between_saves)
+        self.history = kept.restore(fit.modules, fit.optimizer, fit.memory)
+        self._train(fit, kept, seed, base.device, progress, _Gold.of(labels))
+        self._fit = fit
+        return fit.labels()
+
+    def predict(self, texts: Sequence[str]) -> Labels:
+        """The clusters that other texts join, int64 [n].
+
+        Raises
+        ------
+        TraubeError
+            If nothing was fitted, or k was 1.
+        """
+        if not texts:
+            raise TraubeError(f"{self.name}: there are no texts to group")
+        return self.fitted.predict(list(texts))
+
+    @property
+    def fitted(self) -> Any:
+        """The training that `fit_predict` ended.
+
+        Raises
+        ------
+        TraubeError
+            If there was none: nothing was fitted, or k was 1.
+        """
+        if self._fit is None:
+            raise TraubeError(f"{self.name}: nothing was trained: call fit_predict first, with more than one cluster")
+        return self._fit
+
+    def _identity(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> str:
+        """What the result follows from."""
+        recipe = self.recipe.model_dump(mode="json")
+        used = [digest([list(view) for view in views]), k, base.fingerprint, seed, base.device]
+        return digest([self.name, self.version, recipe, used, versions(LIBRARIES)])
+
+    def _train(self, fit: Fit, kept: Work, seed: int, device: str, progress: Progress, gold: "_Gold | None") -> None:
+        steps, epochs = len(even_batches(np.arange(fit.n), self.recipe.batch)), self.epochs(fit.n)
+        progress.total("steps", steps * epochs)
+        progress.done("steps", steps * len(self.history))
+        for epoch in range(len(self.history), epochs):
+            if fit.finished():
+                break
+            with _seeded(seed, epoch, device):
+                fit.begin_epoch(epoch)
+                seen = _Seen(fit, gold)
+                for rows in fit.batches(epoch, self.recipe.batch):
+                    seen.add(rows, self._descend(fit, epoch, rows))
+                    progress.done("steps", 1)
+            self.history.append({"epoch": float(epoch + 1), **seen.entry()})
+            progress.said(_in_words(self.history[-1]))
+            kept.save(fit.modules, fit.optimizer, fit.memory, self.history, epoch + 1 == epochs)
+
+    def _descend(self, fit: Fit, epoch: int, rows: Rows) -> Step:
+        fit.modules.train()
+        fit.optimizer.zero_grad(set_to_none=True)
+        step = fit.step(epoch, rows)
+        if not math.isfinite(float(step.loss.detach())):
+            raise TraubeError(
+                f"{self.name}: epoch {epoch + 1}: the loss is {float(step.loss.detach())}; "
+                "a learning rate or a temperature is out of range, or the base model is broken"
+            )
+        step.loss.backward()
+        fit.optimizer.step()
+        return step
+
+
+@contextmanager
+def _seeded(seed: int, epoch: int, device: str) -> Iterator[None]:
+    """torch's random numbers of an epoch: a training that goes on draws those that it would have
+    drawn. Whoever calls keeps theirs.
+    """
+    import torch
+
+    devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(int(np.random.SeedSequence([seed, epoch + 1]).generate_state(1)[0]))
+        yield
+
+
+@dataclass(frozen=True)
+class _Gold:
+    """Gold labels, for display: as numbers, int64 [n]."""
+
+    codes: Labels
+
+    @classmethod
+    def of(cls, labels: Sequence[str] | None) -> "Self | None":
+        return None if labels is None else cls(np.unique(np.asarray(labels), return_inverse=True)[1].astype(np.int64))
+
+    def of_clusters(self, predicted: Labels) -> Entry:
+        from traube.metrics.clustering import acc, nmi_arithmetic
+
+        return {"acc": acc(self.codes, predicted), "nmi": nmi_arithmetic(self.codes, predicted)}
+
+    def of_step(self, rows: Rows, step: Step) -> Entry:
+        """NS and PS (AECL, equations 18 and 19) and the mean cosine between texts of one class, in
+        a batch.
+        """
+        import torch
+        from torch.nn import functional
+
+        said: Entry = {}
+        codes = torch.from_numpy(self.codes[rows])
+        if step.similarity is not None:
+            same = (codes[:, None] == codes[None, :]).to(step.similarity.device)
+            weights = step.similarity.detach()  # dropout in training leaves rows that add up to about 1
+            said["ps"] = float((weights * same).sum() / weights.sum())
+            said["ns"] = 1 - said["ps"]
+        if step.points is not None:
+            unit = functional.normalize(step.points.detach().float(), dim=1)
+            others = (codes[:, None] == codes[None, :]) & ~torch.eye(len(rows), dtype=torch.bool)
+            cosines = (unit @ unit.T)[others.to(unit.device)]
+            if len(cosines):
+                said["same_class_similarity"] = float(cosines.mean())
+        return said
+
+
+class _Seen:
+    """What an epoch's batches said."""
+
+    def __init__(self, fit: Fit, gold: _Gold | None) -> None:
+        self.fit, self.gold = fit, gold
+        self.predicted = np.full(fit.n, -1, dtype=np.int64)
+        self.sizes: list[int] = []
+        self.said: list[Entry] = []
+
+    def add(self, rows: Rows, step: Step) -> None:
+        self.sizes.append(len(rows))
+        parts = {"loss": step.loss, **step.parts}
+        gold = self.gold.of_step(rows, step) if self.gold else {}
+        self.said.append({**{name: float(value.detach()) for name, value in parts.items()}, **gold})
+        if step.predicted is not None:
+            self.predicted[rows] = step.predicted.detach().cpu().numpy()
+
+    def _mean(self, name: str) -> float:
+        values, weights = zip(
+            *((said[name], size) for said, size in zip(self.said, self.sizes, strict=True) if name in said),
+            strict=True,
+        )
+        return float(np.average(values, weights=weights))
+
+    def entry(self) -> Entry:
+        """Means over the epoch's texts, and what became of the clusters."""
+        names = dict.fromkeys(name for said in self.said for name in said)
+        entry = {name: self._mean(name) for name in names}
+        if (self.predicted < 0).any():
+            return entry
+        before = self.fit.memory.get("predicted")
+        entry["clusters"] = float(len(np.unique(self.predicted)))
+        entry["changed"] = 1.0 if before is None else float(np.mean(np.asarray(before) != self.predicted))
+        self.fit.memory["predicted"] = self.predicted.tolist()
+        return entry | (self.gold.of_clusters(self.predicted) if self.gold else {})
+
+
+def _in_words(entry: Entry) -> str:
+    shown = ("acc", "nmi", "loss")  # what fits beside a progress bar
+    return f"epoch {entry['epoch']:.0f}: " + ", ".join(f"{name} {entry[name]:.3g}" for name in shown if name in entry)
+
+
+def collapsed(labels: Labels) -> str:
+    """A warning in words where all texts are in one cluster; empty where they are not."""
+    return f"all {len(labels)} texts are in one cluster" if len(labels) > 1 and len(np.unique(labels)) == 1 else ""

@@ -1,0 +1,35 @@
+"""k-means for the deep clusterers, which start from its centres or end with it."""
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+Labels = NDArray[np.int64]
+Points = NDArray[np.float32]
+
+
+def k_means(
+    points: Points, k: int, seed: int, starts: int = 1, max_iter: int = 300, tol: float = 1e-4
+) -> tuple[Labels, Points]:
+    """Labels, int64 [n], and centres, float32 [k, d].
+
+    In one thread: several add their sums in the order in which they finish, and the last digits
+    would differ from run to run.
+    """
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    estimator = KMeans(k, n_init=starts, max_iter=max_iter, tol=tol, random_state=seed)
+    with threadpool_limits(1), warnings.catch_warnings():
+        # fewer different texts than clusters: the clusters that are left are counted
+        warnings.filterwarnings("ignore", message="Number of distinct clusters", category=UserWarning)
+        labels = estimator.fit_predict(points)
+    return labels.astype(np.int64), estimator.cluster_centers_.astype(np.float32)
+
+
+def nearest(points: Points, centres: Points) -> Labels:
+    """The nearest centre of each point, int64 [n]."""
+    from sklearn.metrics import pairwise_distances_argmin
+
+    return np.asarray(pairwise_distances_argmin(points, centres), dtype=np.int64)
