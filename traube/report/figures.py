@@ -138,6 +138,28 @@ def convergence(trainings: pd.DataFrame) -> Markup:
     return _svg(figure)
 
 
+def lines(means: pd.DataFrame, panel: str, line: str, x: str, label: str) -> Markup:
+    """Lines with a band of one standard deviation, a panel for each value of a column.
+
+    Parameters
+    ----------
+    means : columns `panel`, `line`, `x`, mean, std
+    label : of the axis of means
+    """
+    from matplotlib.figure import Figure
+
+    panels, names = list(means.groupby(panel, sort=False)), means[line].unique()
+    colours = {name: f"C{i}" for i, name in enumerate(names)}
+    figure = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
+    for axes, (title, rows) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for name, of in rows.groupby(line, sort=False):
+            axes.plot(of[x], of["mean"], marker=".", color=colours[name], label=name)
+            axes.fill_between(of[x], of["mean"] - of["std"], of["mean"] + of["std"], alpha=0.2, color=colours[name])
+        axes.set(title=title, xlabel=x, ylabel=label)
+        axes.legend(frameon=False, fontsize="small")
+    return _svg(figure)
+
+
 def grouped_bars(means: pd.DataFrame, group: str, bar: str, label: str) -> Markup:
     """Bars with their standard errors, side by side in groups.
 

@@ -1,3 +1,60 @@
-"""AECL (short-text clustering): the numbers that it printed. It has no tables or figures yet, so it
-offers no `PAPER`.
-"""
+"""AECL: Attention-Enhanced Contrastive Learning for Short Text Clustering (Yao and Li)."""
+
+from functools import partial
+
+from traube.papers.aecl import figures, tables
+from traube.papers.spec import Figure, Paper, Table
+
+ABLATIONS = {
+    "table_3": "Without similarity-guided contrast (equation 7).",
+    "table_4": "Without the first or the second stage of training.",
+    "table_5": "Without pseudo-labels, or without the entropy that keeps them soft.",
+}
+NOTHING_TRAINED = "Nothing has been trained yet.\nTo train: traube run --task tweet --protocol aecl"
+
+PAPER = Paper(
+    reference="Yao and Li: Attention-Enhanced Contrastive Learning for Short Text Clustering.",
+    tasks=tables.TASKS,
+    tables=(
+        Table(
+            "table_1",
+            "The data sets: texts, categories, words of a text, largest over smallest category.",
+            tables.published_sizes,
+            tables.sizes,
+            absent="not read here",
+        ),
+        Table(
+            "table_2",
+            "Accuracy and NMI of each method, means over seeds.",
+            tables.published_results,
+            tables.results,
+            shown=tables.for_people,
+        ),
+        *(
+            Table(
+                name,
+                description,
+                partial(tables.published_ablation, name),
+                partial(tables.ablation, name),
+                shown=tables.for_people,
+            )
+            for name, description in ABLATIONS.items()
+        ),
+    ),
+    figures=(
+        Figure(
+            "figure_5",
+            "svg",
+            "How alike texts of one class become over the training, a panel a task; means over seeds.",
+            figures.same_class_similarity,
+            NOTHING_TRAINED,
+        ),
+        Figure(
+            "figure_6",
+            "svg",
+            "How much of a text's similarity goes to texts of other classes (NS), epoch by epoch.",
+            figures.negative_similarity,
+            NOTHING_TRAINED,
+        ),
+    ),
+)

@@ -1,0 +1,89 @@
+"""AECL's tables and figures: measured beside published, and what is printed wrong."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.made import with_replicates
+from traube.benchmark.params import load_params
+from traube.benchmark.plan import cells
+from traube.benchmark.record import record
+from traube.models import load_model
+from traube.papers import Context
+from traube.papers.aecl import PAPER, figures, tables
+from traube.papers.spec import Figure
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
+
+
+@pytest.fixture
+def task(context: Context) -> Task:
+    """Six tweets on two topics, stored under the name of the paper's set."""
+    texts = ["a cat", "the cat sat", "cats and cats and cats", "a dog", "soup", "bread and soup"]
+    corpus, records = index_texts(pd.DataFrame({"text": texts, "topic": ["pets"] * 4 + ["food"] * 2}))
+    task = Task(TaskCard(name="tweet"), corpus, make_split(records, "all", "topic", label="topic"))
+    context.store.save_corpus("tweet", corpus, corpus, raw_version="")
+    context.store.complete(task.card, context.store.save_splits(task.card, task.splits))
+    return task
+
+
+def evaluated(context: Context, task: Task, protocol: str, model: str, methods: list[str], acc: float) -> None:
+    """Cells of a protocol's seeds, stored with an accuracy that grows by .01 from seed to seed."""
+    chosen = load_params().chosen(protocol)
+    wanted = [cell for cell in cells(task, load_model(model), chosen, protocol_name=protocol)]
+    for cell in wanted:
+        if cell.method.name in methods:
+            value = acc + 0.01 * chosen.seeds.index(cell.seed)
+            scores = [("all", "topic", metric, value) for metric in tables.METRICS.values()]
+            table = pd.DataFrame(scores, columns=["split", "level", "metric", "value"])
+            context.store.save_scores("tweet", cell.cell_id, with_replicates(table))
+            context.store.save_cell(record(cell, "done"))
+            if cell.method.name == "none/aecl":
+                entries = [{"epoch": float(e), "same_class_similarity": e / 10, "ns": 1 / e} for e in (1, 2, 3)]
+                context.store.save_histories("tweet", cell.cell_id, {"all/topic": entries})
+
+
+def test_what_is_printed() -> None:
+    printed = tables.published_results()
+    assert len(printed) == 2 * (6 * 8 + 2 * 3)
+    best = printed[(printed["metric"] == "acc") & (printed["task"] == "biomedical")].set_index("method")["published"]
+    assert best.idxmax() == "RSTC"  # AECL is not best everywhere
+    for name in ("table_3", "table_4", "table_5"):
+        table = tables.published_ablation(name).merge(printed, on=["method", "task", "metric"], suffixes=("", "_main"))
+        assert (table["published"] == table["published_main"]).all() and len(table) == 4  # AECL's own, twice
+
+
+def test_sizes_stand_beside_what_is_printed_wrong(context: Context, task: Task) -> None:
+    (table,) = (table for table in PAPER.tables if table.name == "table_1")
+    made = table.make(context).set_index(["task", "column"])
+    assert made.loc[("tweet", "texts"), "measured"] == 6
+    assert made.loc[("tweet", "imbalance"), "measured"] == 2
+    assert made.loc[("tweet", "words"), "measured"] == pytest.approx(np.mean([2, 3, 5, 2, 1, 3]))
+    assert "printed wrong: 8.6 is right" in made.loc[("tweet", "words"), "note"]
+    assert made.loc[("agnews", "texts"), "note"] == "not read here"
+    assert made["note"].str.contains("printed wrong").sum() == 2
+
+
+def test_results_are_means_over_seeds_by_the_papers_names(context: Context, task: Task) -> None:
+    evaluated(context, task, "aecl", "minilm", ["none/kmeans", "none/aecl"], 0.5)
+    evaluated(context, task, "aecl", "bow", ["none/kmeans", "none/aecl"], 0.2)
+    (table,) = (table for table in PAPER.tables if table.name == "table_2")
+    made = table.make(context)
+    acc = made[(made["task"] == "tweet") & (made["metric"] == "acc")].set_index("method")
+    seeds = len(load_params().chosen("aecl").seeds)
+    assert acc.loc["SBERT", "measured"] == pytest.approx(50 + (seeds - 1) / 2)
+    assert acc.loc["SBERT", "sd"] == pytest.approx(np.std(range(seeds)))
+    assert (acc.loc["SBERT", "seeds"], acc.loc["SBERT", "base"]) == (seeds, "minilm")
+    assert (acc.loc["BOW", "published"], acc.loc["BOW", "base"]) == (50.25, "")
+    assert np.isnan(acc.loc["SCCL", "measured"])
+    assert "50.2 | " in tables.for_people(made).set_index("method").loc["BOW", "tweet ACC"]
+
+
+def test_trainings_are_drawn_as_they_went(context: Context, task: Task) -> None:
+    of_epochs: list[Figure] = list(PAPER.figures)
+    assert all(figure.draw(context) is None for figure in of_epochs)
+    assert "traube run --task tweet" in of_epochs[0].make(context).content
+    evaluated(context, task, "aecl", "minilm", ["none/aecl"], 0.5)
+    drawing = figures.negative_similarity(context)
+    assert drawing is not None and drawing.data is not None
+    assert drawing.data["mean"].tolist() == [1, 0.5, pytest.approx(1 / 3)]
+    assert drawing.data["size"].eq(len(load_params().chosen("aecl").seeds)).all()

@@ -1,0 +1,146 @@
+"""AECL's tables: what is printed, and the same numbers measured here, x100 where they are scores."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import pandas as pd
+
+from traube.papers.context import Context
+from traube.papers.published import one_a_row, printed, with_errata
+from traube.papers.sizes import split_sizes
+
+TASKS = (
+    "agnews", "searchsnippets", "stackoverflow", "biomedical", "googlenews_ts", "googlenews_t", "googlenews_s", "tweet"
+)  # fmt: skip
+ABLATED = ("searchsnippets", "stackoverflow")
+PROTOCOL = "aecl"
+WITHOUT = {  # by the protocol that leaves it out
+    "AECL": PROTOCOL,
+    "No IC": "aecl_no_ic",
+    "No Stage 1": "aecl_no_stage_1",
+    "No Stage 2": "aecl_no_stage_2",
+    "No PG": "aecl_no_pg",
+    "No RC": "aecl_no_rc",
+}
+METRICS = {"acc": "acc/noise_as_cluster", "nmi": "nmi_geometric/noise_as_cluster"}  # equations 16 and 17
+OF_WORDS = {("bow", "none/kmeans"): "BOW", ("tfidf", "none/kmeans"): "TF-IDF", ("bow", "none/gsdmm"): "GSDMM"}
+NAMES = {
+    "none/kmeans": "SBERT",
+    "none/aecl": "AECL",
+    "none/sccl": "SCCL",
+    "none/rstc": "RSTC",
+    "none/stcc": "STCC",
+    "none/self_train": "Self-Train",
+}
+NUMBERS = ["method", "task", "metric", "base", "measured", "sd", "seeds"]
+
+published = partial(printed, __package__)
+
+
+def published_sizes() -> pd.DataFrame:
+    """Table 1 as it is printed, with a note beside what is printed wrong: task, column, published,
+    note.
+    """
+    grid = one_a_row(published("table1").set_index("task"), "task", "column")
+    return with_errata(grid, published("errata"), "table_1")
+
+
+def published_results() -> pd.DataFrame:
+    """Table 2 as it is printed: method, task, metric, published."""
+    return _by_metric(published("main"))
+
+
+def published_ablation(name: str) -> pd.DataFrame:
+    """Tables 3 to 5 as they are printed: method, task, metric, published."""
+    table = published("ablations")
+    return _by_metric(table[table["table"] == name])
+
+
+def _by_metric(table: pd.DataFrame) -> pd.DataFrame:
+    keys = ["method", "task"]
+    return one_a_row(table.set_index(keys)[list(METRICS)], keys, "metric")
+
+
+def sizes(context: Context) -> pd.DataFrame:
+    """Table 1: texts, classes, mean words of a text, and the largest class over the smallest.
+
+    Returns
+    -------
+    DataFrame task, column, measured
+    """
+    rows: list[tuple[str, str, float]] = []
+    for name in TASKS:
+        task = context.task(name)
+        if task is None:
+            continue
+        tested = task.splits[task.splits["part"] == "test"]
+        words = task.corpus.set_index("text_id")["text"].str.split().str.len()
+        classes = tested["label"].value_counts()
+        values = {
+            "texts": split_sizes(tested)["rows"].sum(),
+            "classes": len(classes),
+            "words": tested["text_id"].map(words).mean(),
+            "imbalance": classes.max() / classes.min(),
+        }
+        rows += [(name, column, float(value)) for column, value in values.items()]
+    return pd.DataFrame(rows, columns=["task", "column", "measured"])
+
+
+def results(context: Context) -> pd.DataFrame:
+    """Table 2: accuracy and NMI of each method, means over seeds.
+
+    Returns
+    -------
+    DataFrame method, task, metric, base (the encoder), measured, sd (over seeds), seeds
+    """
+    return _measured(context, TASKS, PROTOCOL)
+
+
+def ablation(name: str, context: Context) -> pd.DataFrame:
+    """Tables 3 to 5: AECL whole, and without a part.
+
+    Returns
+    -------
+    as `results`; `method` says what is left out
+    """
+    variants = published("ablations").query("table == @name")["method"].unique()
+    tables = []
+    for variant in variants:
+        measured = _measured(context, ABLATED, WITHOUT[variant])
+        tables.append(measured[measured["method"] == "AECL"].assign(method=variant))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _measured(context: Context, tasks: Sequence[str], protocol: str) -> pd.DataFrame:
+    cells = context.cells(tasks, protocol)
+    if cells.empty:
+        return pd.DataFrame(columns=NUMBERS)
+    values = context.store.scores(cells, METRICS.values()).merge(cells[["cell_id", "task", "model", "method", "seed"]])
+    keys = ["task", "model", "method", "metric"]
+    by_seed = values.groupby([*keys, "seed"], dropna=False)["value"].mean() * 100
+    table = by_seed.groupby(keys).agg(measured="mean", sd=lambda seeds: seeds.std(ddof=0), seeds="size").reset_index()
+    short = {name: metric for metric, name in METRICS.items()}
+    named = [_name(model, method) for model, method in zip(table["model"], table["method"], strict=True)]
+    base = [base for _, base in named]
+    table = table.assign(method=[name for name, _ in named], base=base, metric=table["metric"].map(short))
+    return table[NUMBERS]
+
+
+def _name(model: str, method: str) -> tuple[str, str]:
+    """A method as the paper calls it, and its encoder: none where it counts words."""
+    of_words = OF_WORDS.get((model, method))
+    return (of_words, "") if of_words else (NAMES.get(method, method.removeprefix("none/")), model)
+
+
+def for_people(table: pd.DataFrame) -> pd.DataFrame:
+    """A row a method and encoder: `published | measured` of each task and metric."""
+    shown = [
+        " | ".join("–" if pd.isna(value) else f"{value:.1f}" for value in (row.published, row.measured))
+        for row in table.itertuples()
+    ]
+    text = table.assign(
+        shown=shown, base=table["base"].fillna(""), column=table["task"] + " " + table["metric"].str.upper()
+    )
+    columns = text["column"].drop_duplicates()
+    grid = text.pivot_table(index=["method", "base"], columns="column", values="shown", aggfunc="first", sort=False)
+    return grid[columns].fillna("").reset_index().rename_axis(columns=None)
