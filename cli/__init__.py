@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cli import clean, cluster, compare, dev, doctor, exchange, registry, release, run, show, train
+from cli import best, clean, cluster, compare, dev, doctor, exchange, registry, release, run, show, train
 from cli.printing import err, escape, out
 from traube.foundation import paths, stopping
 from traube.foundation.collector import collect_less
@@ -77,6 +77,7 @@ def _options(
 for _family in (
     run,
     show,
+    best,
     compare,
     cluster,
     train,

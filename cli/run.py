@@ -3,6 +3,7 @@ again.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from traube.store import Store
 
 app = typer.Typer()
+ANSWERED = 3  # tasks of which a run says at its end which model is best
 
 
 @app.command()
@@ -61,6 +63,18 @@ def run(
         _print_plan(before, store.cells())
     elif not compute(request, store, before, verbose):
         raise typer.Exit(1)
+    elif task:
+        _print_best(request, store)
+
+
+def _print_best(request: "Request", store: "Store") -> None:
+    """Say which model groups the texts of each task best, where that can be said."""
+    from traube.report.best import best_on
+
+    for name in request.tasks[:ANSWERED]:
+        with suppress(TraubeError):  # it has no labels, or nothing of the protocol's own is scored
+            found = best_on(store, name, request.protocol_name, request.protocol)
+            out.print(escape(f"{found.answer} {found.advice}".strip()), highlight=False)
 
 
 def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = False) -> bool:

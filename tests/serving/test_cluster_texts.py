@@ -16,6 +16,7 @@ from traube.methods import parse_method
 from traube.models import load_model
 from traube.serving.cluster_texts import cluster_texts
 from traube.serving.describe import distances, keywords, mean_distances, typical
+from traube.serving.terms import languages
 
 KMEANS = parse_method("none/kmeans")
 TEXTS = ["the dough and the crust", "dough crust loaf", "a keeper, a goal", "goal! goal! penalty", "the of and"]
@@ -44,9 +45,55 @@ def test_keywords_are_the_words_of_a_cluster_that_others_lack() -> None:
     assert found == {0: ["crust", "dough"], 1: ["goal", "keeper"]}
 
 
-def test_a_word_that_all_clusters_share_comes_last() -> None:
+def test_a_word_that_most_clusters_share_names_none() -> None:
     found = keywords(["shared apple", "shared apple", "shared pear", "shared pear"], np.array([0, 0, 1, 1]))
-    assert found == {0: ["apple", "shared"], 1: ["pear", "shared"]}
+    assert found == {0: ["apple"], 1: ["pear"]}
+
+
+def test_two_words_that_go_together_are_one_term_and_forms_of_a_word_are_one() -> None:
+    learning = ["machine learning of a dog", "machine learning: dogs", "machine learning and a dog", "the learned dog"]
+    clusters = np.array([0] * 4 + [1] * 3)
+    found = keywords([*learning, "soups and bread", "bread with soup", "a soup"], clusters)
+    assert found == {0: ["dog", "machine learning"], 1: ["soup", "bread"]}
+
+
+def test_no_cluster_is_named_by_one_long_text() -> None:
+    texts = ["the telescope of an astronomer"] * 5 + ["zebra " * 50] + ["soup with bread"] * 6
+    assert keywords(texts, np.array([0] * 6 + [1] * 6)) == {0: ["astronomer", "telescope"], 1: ["bread", "soup"]}
+
+
+GERMAN = [
+    "Die Regierung hat am Montag beschlossen, dass die Steuern in diesem Jahr nicht steigen werden",
+    "Der Minister der Regierungen will die Steuern senken, aber das wird in diesem Jahr nicht mehr gehen",
+    "Das Spiel der Mannschaft war sehr gut, und sie hat am Ende mit zwei Toren gewonnen",
+    "Die Mannschaft hat das letzte Spiel verloren, weil der Torwart nicht gut war",
+]
+FRENCH = [
+    "Le gouvernement a dit lundi que les impôts ne vont pas augmenter cette année dans le pays",
+    "Le ministre veut que le gouvernement baisse les impôts, mais ce ne sera pas pour cette année",
+    "Le match de cette équipe était très bon, et elle a gagné avec deux buts à la fin",
+    "L'équipe a perdu le dernier match parce que le gardien n'était pas bon",
+]
+
+
+@pytest.mark.parametrize(
+    ("texts", "language", "expected"),
+    [
+        (GERMAN, "de", [{"Regierung", "Steuern"}, {"Mannschaft", "Spiel"}]),
+        (FRENCH, "fr", [{"gouvernement", "impôts"}, {"équipe", "match"}]),
+    ],
+)
+def test_names_are_without_stop_words_of_the_texts_own_language(
+    texts: list[str], language: str, expected: list[set[str]]
+) -> None:
+    assert languages(texts) == [language]
+    found = keywords(texts, np.array([0, 0, 1, 1]), count=3)
+    assert all(own <= set(words) for own, words in zip(expected, found.values(), strict=True))
+
+
+def test_texts_of_two_languages_have_the_stop_words_of_both() -> None:
+    assert set(languages([*GERMAN * 3, *FRENCH * 3])) == {"de", "fr"}
+    assert languages(["a b", "🙂 🙂"]) == []  # too few letters to tell
 
 
 @pytest.mark.parametrize(

@@ -8,33 +8,106 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube.models.base import Dense
+from traube.serving.terms import Terms, terms_of
+
+WIDESPREAD = 0.5  # of its greatest share in a cluster: from there on another cluster has a term as well
+FEW = 5  # texts of a cluster in which a term of one text counts
+CANDIDATES = 4  # times as many terms as are wanted
+RELEVANCE = 0.7  # against difference, in maximal marginal relevance
+SAME = 0.8  # cosine of spelling from which two terms are forms of one
+TOGETHER = 0.5  # share of a word's texts in which a pair has it, from which the pair stands for it
 
 
 def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) -> dict[int, list[str]]:
-    """The words that set each cluster apart, by c-TF-IDF: tf(word, cluster) * ln(1 + A / f(word)).
+    """The words and pairs of words that set each cluster apart, the most telling first.
 
-    tf is the word's share of the cluster's words, f its count over all clusters and A the mean
-    number of words a cluster. Noise (-1) is left out.
+    A term's weight is c-TF-IDF over texts, so that one long text names no cluster: the share of the
+    cluster's texts that have it, times ln(1 + A / f), where f is the number of texts that have it and
+    A the mean number of words of a cluster. Terms that more than half of the clusters have, each at
+    least half as often as the cluster that has it most, are no one's. Of what is left, maximal
+    marginal relevance takes terms that are not spelled alike. Noise (-1) is left out.
+
+    Returns
+    -------
+    at most `count` terms by cluster; none where a cluster has none of its own
     """
-    from sklearn.feature_extraction.text import CountVectorizer
-
     ids = [int(c) for c in np.unique(clusters) if c >= 0]
     if not ids:
         return {}
-    try:
-        vectorizer = CountVectorizer(stop_words="english", token_pattern=r"(?u)\b[^\W\d]\w+\b")  # noqa: S106
-        counts = vectorizer.fit_transform(texts)
-    except ValueError:  # no words at all
+    terms = terms_of(texts)
+    if not len(terms.stems):
         return {c: [] for c in ids}
+    sizes = np.array([np.count_nonzero(clusters == c) for c in ids])
     member = sparse.csr_matrix(np.stack([clusters == c for c in ids]).astype(np.float64))
-    by_cluster = (member @ counts).toarray()
-    weight = np.log(1 + by_cluster.sum(axis=1).mean() / np.maximum(by_cluster.sum(axis=0), 1))
-    score = by_cluster / np.maximum(by_cluster.sum(axis=1, keepdims=True), 1) * weight
-    words = vectorizer.get_feature_names_out()
-    return {
-        c: [str(words[j]) for j in np.argsort(-row, kind="stable")[:count] if row[j] > 0]
-        for c, row in zip(ids, score, strict=True)
+    having = (member @ terms.present).toarray()  # texts of each cluster that have each term
+    share = having / sizes[:, None]
+    weight = np.log(1 + having.sum(axis=1).mean() / np.maximum(having.sum(axis=0), 1))
+    scores = share * weight * _own(terms, share) * _often(terms, having, sizes)
+    return {c: _different(terms, having[i], scores[i], count) for i, c in enumerate(ids)}
+
+
+def _own(terms: Terms, share: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which terms belong to few clusters, as does each word of a pair; bool [terms]."""
+    if len(share) == 1:
+        return np.ones(share.shape[1], dtype=bool)
+    own = (share >= WIDESPREAD * share.max(axis=0)).sum(axis=0) <= len(share) / 2
+    common = {stems[0] for stems, is_own in zip(terms.stems, own, strict=True) if len(stems) == 1 and not is_own}
+    return own & np.array([common.isdisjoint(stems) for stems in terms.stems])
+
+
+def _often(terms: Terms, having: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where a term is in two texts of the cluster at least, or is one word and the cluster is small;
+    bool [clusters, terms].
+    """
+    is_word = np.array([len(stems) == 1 for stems in terms.stems])
+    return np.asarray((having >= 2) | ((sizes < FEW)[:, None] & is_word))
+
+
+def _different(terms: Terms, having: NDArray[np.float64], scores: NDArray[np.float64], count: int) -> list[str]:
+    """The best terms of a cluster that are not spelled alike."""
+    best = np.argsort(-scores, kind="stable")[: CANDIDATES * count]
+    best = best[scores[best] > 0]
+    best = best[~_in_a_pair(terms, having, best)]
+    best = np.array(sorted(best, key=lambda i: (-scores[i], terms.shown[i])), dtype=np.int64)
+    if not len(best):
+        return []
+    relevance = scores[best] / scores[best[0]]
+    alike = np.maximum(_spelled_alike([str(form) for form in terms.shown[best]]), _of_one_word(terms, best))
+    chosen: list[int] = []
+    nearest = np.zeros(len(best))  # to those that are chosen
+    while len(chosen) < count and (nearest < SAME).any():
+        gain = np.where(nearest < SAME, RELEVANCE * relevance - (1 - RELEVANCE) * nearest, -np.inf)
+        chosen.append(int(np.argmax(gain)))
+        nearest = np.maximum(nearest, alike[chosen[-1]])
+    return [str(terms.shown[best[i]]) for i in chosen]
+
+
+def _in_a_pair(terms: Terms, having: NDArray[np.float64], best: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the best terms stand mostly in a pair that is among them; bool [terms]."""
+    number = {terms.stems[i]: i for i in best}
+    mostly = {
+        stem
+        for term, i in number.items()
+        if len(term) == 2
+        for stem in term
+        if (stem,) in number and having[i] >= TOGETHER * having[number[(stem,)]]
     }
+    return np.array([len(terms.stems[i]) == 1 and terms.stems[i][0] in mostly for i in best], dtype=bool)
+
+
+def _of_one_word(terms: Terms, best: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which terms share a word, bool [n, n]."""
+    stems = [set(terms.stems[i]) for i in best]
+    return np.array([[bool(one & other) for other in stems] for one in stems])
+
+
+def _spelled_alike(words: Sequence[str]) -> NDArray[np.float64]:
+    """Cosines of the words' triples of letters, [n, n]."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.metrics.pairwise import cosine_similarity
+
+    triples = CountVectorizer(analyzer="char_wb", ngram_range=(3, 3)).fit_transform(words)
+    return np.asarray(cosine_similarity(triples))
 
 
 def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:

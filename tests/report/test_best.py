@@ -1,0 +1,89 @@
+"""Which model is best, in a sentence: what is sure is said to be, and what is not is not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.made import with_replicates
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import cells
+from traube.benchmark.record import record
+from traube.foundation.errors import TraubeError
+from traube.models import load_model
+from traube.report.best import Best, best_on
+from traube.store import Store
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
+
+METRIC = "v_measure/noise_as_cluster"
+SEEDS = (1, 2, 3)
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def task(store: Store, topics: pd.DataFrame) -> Task:
+    corpus, records = index_texts(topics)
+    task = Task(TaskCard(name="mine"), corpus, make_split(records, "all", "topic", label="topic")).validate()
+    store.save_corpus("mine", corpus, corpus, raw_version="")
+    store.complete(task.card, store.save_splits(task.card, task.splits))
+    return task
+
+
+def scored(store: Store, task: Task, scores: dict[str, float], noise: float, seeds: tuple[int, ...] = SEEDS) -> Best:
+    """What is best of models with these scores, which vary by `noise` from seed to seed and with the texts."""
+    protocol = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=seeds)
+    rng = np.random.default_rng(0)
+    for model, score in scores.items():
+        for cell in cells(task, load_model(model), protocol, protocol_name="own"):
+            value = score + noise * rng.normal()
+            table = pd.DataFrame({"split": ["all"], "level": ["topic"], "metric": METRIC, "value": value})
+            store.save_scores("mine", cell.cell_id, with_replicates(table, spread=noise / 10, seed=int(rng.integers(10**6))))
+            store.save_cell(record(cell, "done"))
+    return best_on(store, "mine", "own", protocol)
+
+
+def test_a_clear_lead_is_said_to_be_one(store: Store, task: Task) -> None:
+    found = scored(store, task, {"bow": 0.4, "tfidf": 0.7, "lsa": 0.5}, noise=0.005)
+    assert found.answer.startswith("tfidf with none/kmeans groups mine best: v-measure 7")
+    assert "above lsa with none/kmeans (95 % interval" in found.answer
+    assert found.ties == [] and found.advice == ""
+    assert found.command == "traube cluster FILE --model tfidf --method none/kmeans"
+
+
+def test_what_cannot_be_told_apart_is_not_and_the_texts_that_would_show_it_are_counted(
+    store: Store, task: Task
+) -> None:
+    found = scored(store, task, {"bow": 0.1, "tfidf": 0.505, "lsa": 0.5}, noise=0.01)
+    assert "comes first on mine" in found.answer and "cannot be told from lsa" in found.answer
+    lead = next(rival.test for rival in found.rivals if rival.candidate.model == "lsa")
+    needed = int(found.advice.split("some ")[1].split(" ")[0].replace(",", ""))
+    assert needed > found.texts == 48
+    assert needed == pytest.approx(48 * (2.8 * lead.error / lead.difference) ** 2, abs=100)
+
+
+def test_a_lead_of_nothing_is_none_in_practice(store: Store, task: Task) -> None:
+    found = scored(store, task, {"tfidf": 0.5, "lsa": 0.5}, noise=0.001)
+    assert found.ties and "no difference" in found.advice
+
+
+def test_one_seed_decides_nothing(store: Store, task: Task) -> None:
+    found = scored(store, task, {"tfidf": 0.9, "lsa": 0.1}, noise=0.005, seeds=(1,))
+    assert "by the texts alone" in found.answer and "one seed" in found.answer
+    assert "Three seeds would decide" in found.advice
+
+
+def test_a_model_alone_is_best_of_itself(store: Store, task: Task) -> None:
+    found = scored(store, task, {"tfidf": 0.9}, noise=0.005)
+    assert "no other model is scored" in found.answer and "traube models" in found.advice
+
+
+def test_what_is_not_scored_is_said(store: Store, task: Task) -> None:
+    with pytest.raises(
+        TraubeError, match=r"mine: nothing is scored under protocol 'own' yet: `traube run -t mine -p own`"
+    ):
+        best_on(store, "mine", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
+    with pytest.raises(TraubeError, match=r"unknown task 'mien': did you mean mine\?|unknown task 'mien'"):
+        best_on(store, "mien", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))

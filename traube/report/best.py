@@ -1,0 +1,196 @@
+"""Which model, by which method, groups a task's texts best: by how much, how sure that is, and what
+would make it surer.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from traube.benchmark.current import current_cells
+from traube.benchmark.params import Protocol
+from traube.foundation.errors import TraubeError
+from traube.metrics.significance import CONFIDENCE, Sample, Test, best, difference, holm, intervals, p_values
+from traube.report.comparison import Candidate, candidates, main_metric, sample
+from traube.store import Store
+from traube.tasks import get_source
+
+# A difference of its size is found by four of five tests at the level .05: z of .975 and of .8 added.
+POWER = 1.96 + 0.84
+NOTHING = 0.005  # a difference that makes none in practice
+
+
+@dataclass(frozen=True)
+class Rival:
+    """The best of another model.
+
+    Attributes
+    ----------
+    test : of the winner's lead over it; None where nothing says how much scores vary
+    p : two-sided, Holm-corrected over all pairs of models, as the leaderboard's places
+    """
+
+    candidate: Candidate
+    test: Test | None
+    p: float
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether the winner is significantly better."""
+        return self.p < 1 - CONFIDENCE
+
+
+@dataclass(frozen=True)
+class Best:
+    """What groups a task's texts best.
+
+    Attributes
+    ----------
+    winner : the model and method with the highest mean
+    low, high : 95 % interval of its score, the choice of the method included
+    rivals : the best of each other model, the nearest first
+    texts : distinct texts that were scored
+    unsure : what the intervals leave out; empty if nothing
+    """
+
+    winner: Candidate
+    low: float
+    high: float
+    rivals: tuple[Rival, ...]
+    texts: int
+    unsure: str = ""
+
+    @property
+    def ties(self) -> list[Rival]:
+        """Those that cannot be told from the winner."""
+        return [rival for rival in self.rivals if not rival.told_apart]
+
+    @property
+    def answer(self) -> str:
+        """Who is best, by how much, and how sure that is; a sentence."""
+        winner, metric = self.winner, self.winner.metric.split("/")[0].replace("_", "-")
+        score = f"{metric} {100 * winner.mean:.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"
+        if not self.rivals:
+            return f"{winner.name} does best on {winner.task}, {score}; no other model is scored on it."
+        nearest, ties = self.rivals[0], self.ties
+        if not ties:
+            return f"{winner.name} groups {winner.task} best: {score}, {_lead(nearest)}."
+        if self.unsure:
+            return f"{winner.name} comes first on {winner.task}, {score}, {_lead(nearest, ' by the texts alone')}; {self.unsure}."
+        names = _listed([rival.candidate.model for rival in ties])
+        return (
+            f"{winner.name} comes first on {winner.task}, {score}, but cannot be told from {names}: {_lead(ties[0])}."
+        )
+
+    @property
+    def advice(self) -> str:
+        """What would make the answer surer; empty where it is sure."""
+        if not self.rivals:
+            return "Score others beside it: `traube models` lists them."
+        if self.unsure:
+            return f"Three seeds would decide: `traube run -t {self.winner.task} -p own`, then `traube best {self.winner.task} -p own`."
+        tests = [rival.test for rival in self.ties if rival.test is not None]
+        if not tests:
+            return ""
+        nearest = tests[0]
+        if abs(nearest.difference) < NOTHING:
+            return "In practice that is no difference: take the one that costs less."
+        needed = math.ceil(self.texts * (POWER * nearest.error / nearest.difference) ** 2 / 100) * 100
+        return (
+            f"If the lead is as large as it looks, some {needed:,} labelled texts would show it (here: {self.texts:,})."
+        )
+
+    @property
+    def command(self) -> str:
+        """What groups new texts in the same way."""
+        return f"traube cluster FILE --model {self.winner.model} --method {self.winner.method}"
+
+
+def best_on(store: Store, task_name: str, name: str, protocol: Protocol) -> Best:
+    """What groups a task's texts best under a protocol, over its splits and levels.
+
+    Parameters
+    ----------
+    name : the protocol's
+
+    Raises
+    ------
+    TraubeError
+        If there is no such task, nothing is scored, or it has no labels to score by.
+    """
+    card = store.card(task_name)
+    if card is None or store.manifest(task_name) is None:
+        get_source(task_name)  # which names near ones, if there is no such task
+        raise TraubeError(f"{task_name}: nothing is scored yet: `traube run -t {task_name}`")
+    task = store.task(card)
+    if not task.labelled:
+        raise TraubeError(
+            f"{task_name} has no labels, so nothing says which model is best; `traube cluster` groups its texts"
+        )
+    cells = current_cells(store, {name: protocol}, [task_name])
+    options = candidates(store, task_name, name, protocol, main_metric(card, protocol.main_metric), cells)
+    if not options:
+        raise TraubeError(
+            f"{task_name}: nothing is scored under protocol '{name}' yet: `traube run -t {task_name} -p {name}`"
+        )
+    of_model: dict[str, list[Candidate]] = {}
+    for candidate in options:
+        of_model.setdefault(candidate.model, []).append(candidate)
+    firsts = [own[0] for own in of_model.values()]
+    samples = [_chosen([sample(store, candidate) for candidate in own]) for own in of_model.values()]
+    low, high = intervals(samples[:1])[0]
+    tested = task.splits[task.splits["part"] == "test"]
+    unsure = next((test.note for test in _tests(samples) if test and test.note), "")
+    rivals = _rivals(firsts, samples)
+    return Best(firsts[0], float(low), float(high), rivals, int(tested["text_id"].nunique()), unsure)
+
+
+def _chosen(samples: Sequence[Sample]) -> Sample:
+    """A model's best method, chosen anew in each replicate."""
+    return best([one for one in samples if one.splits == samples[0].splits])
+
+
+def _tests(samples: Sequence[Sample]) -> list[Test | None]:
+    """The first sample against each other."""
+    found: list[Test | None] = []
+    for other in samples[1:]:
+        try:
+            found.append(difference(samples[0], other))
+        except TraubeError:  # nothing says how much they vary
+            found.append(None)
+    return found
+
+
+def _rivals(firsts: Sequence[Candidate], samples: Sequence[Sample]) -> tuple[Rival, ...]:
+    """Each other model beside the first; undecided where scores or splits do not compare."""
+    tests = _tests(samples)
+    p = np.ones(len(samples))
+    same = len({one.splits for one in samples}) == 1
+    if len(samples) > 1 and same and all(one.complete and np.isfinite(one.values).all() for one in samples):
+        pairs = np.triu_indices(len(samples), k=1)
+        corrected = np.ones((len(samples), len(samples)))
+        corrected[pairs] = holm(p_values(samples)[pairs])
+        p = corrected[0]
+    return tuple(
+        Rival(candidate, test, float(p[i]))
+        for i, (candidate, test) in enumerate(zip(firsts[1:], tests, strict=True), 1)
+    )
+
+
+def _lead(rival: Rival, sure: str = "") -> str:
+    """By how much the winner is ahead of a rival.
+
+    Parameters
+    ----------
+    sure : how sure that is, in words; by default the p-value
+    """
+    test = rival.test
+    if test is None:
+        return f"nothing says by how much it is ahead of {rival.candidate.name}"
+    lead = f"{100 * test.difference:.1f} above {rival.candidate.name}"
+    return f"{lead} (95 % interval {100 * test.low:.1f} to {100 * test.high:.1f}{sure or f', p = {rival.p:.2g}'})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

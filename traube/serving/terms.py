@@ -1,0 +1,143 @@
+"""The words of texts that can name a group: without stop words of the texts' own languages, one
+form of each word, and two words together where they mostly go together.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+SAMPLE = 200  # texts whose languages are looked at
+PIECE = 160  # characters of which a language is told
+SPOKEN = 0.1  # share of them that makes a language one of the texts'
+SHORTEST = 3  # letters of a word
+SNOWBALL = {
+    "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
+    "et": "estonian", "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian",
+    "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "nl": "dutch", "no": "norwegian",
+    "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sv": "swedish", "tr": "turkish",
+}  # fmt: skip
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # letters, perhaps with an apostrophe
+_ADJACENT = re.compile(r"[\s\-]+")  # what may stand between the words of a pair
+
+Term: TypeAlias = tuple[str, ...]  # the stems of a word, or of two
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Which terms are in which texts.
+
+    Attributes
+    ----------
+    present : csr [texts, terms], 1 where a text has a term
+    stems : of each term, one or two
+    shown : each term in its most frequent form
+    """
+
+    present: sparse.csr_matrix
+    stems: list[Term]
+    shown: NDArray[np.object_]
+
+
+def languages(texts: Sequence[str]) -> list[str]:
+    """The languages of some texts, the most frequent first, as ISO 639-1 codes; none of too few
+    letters.
+
+    Pieces of a sample vote; a language with fewer than a tenth of the votes is left out.
+    """
+    import py3langid
+    import stopwordsiso
+
+    votes = Counter(py3langid.classify(piece)[0] for piece in _pieces(texts))
+    known = {code: count for code, count in votes.items() if code in stopwordsiso.langs()}
+    total = sum(votes.values())
+    return sorted((code for code, count in known.items() if count >= SPOKEN * total), key=lambda code: -known[code])
+
+
+def _pieces(texts: Sequence[str]) -> Iterator[str]:
+    """A sample of the texts, short ones together: a few words could be of many languages."""
+    piece = ""
+    for i in dict.fromkeys(np.linspace(0, len(texts) - 1, min(SAMPLE, len(texts)), dtype=int).tolist()):
+        piece = f"{piece} {texts[i][:PIECE]}".strip()
+        if len(piece) >= PIECE:
+            yield piece
+            piece = ""
+    if len(piece) >= PIECE / 4:
+        yield piece
+
+
+def terms_of(texts: Sequence[str], spoken: Sequence[str] | None = None) -> Terms:
+    """The words and pairs of words of some texts.
+
+    Parameters
+    ----------
+    spoken : languages whose stop words are left out, as are those of English; the first says how words
+        are stemmed. By default the texts' own
+    """
+    spoken = languages(texts) if spoken is None else spoken
+    stop, stem = _stop_words(spoken), _stemmer(spoken)
+    forms: dict[Term, Counter[str]] = {}
+    numbers: dict[Term, int] = {}
+    rows: list[NDArray[np.int64]] = []
+    for text in texts:
+        found = set[int]()
+        for term, form in _terms(text, stop, stem):
+            forms.setdefault(term, Counter())[form] += 1
+            found.add(numbers.setdefault(term, len(numbers)))
+        rows.append(np.array(sorted(found), dtype=np.int64))
+    lengths = [len(row) for row in rows]
+    columns = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
+    present = sparse.csr_matrix(
+        (np.ones(len(columns)), (np.repeat(np.arange(len(rows)), lengths), columns)), shape=(len(rows), len(numbers))
+    )
+    shown = np.array([_commonest(forms[term]) for term in numbers], dtype=object)
+    return Terms(present, list(numbers), shown)
+
+
+def _terms(text: str, stop: frozenset[str], stem: "_Stem") -> Iterator[tuple[Term, str]]:
+    """The terms of a text, each with the form that stands there."""
+    before: tuple[str, str, int] | None = None  # stem, form and end of the word before
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if len(word) < SHORTEST or word.lower() in stop:
+            before = None
+            continue
+        now = stem(word.lower())
+        yield (now,), word
+        if before and before[0] != now and _ADJACENT.fullmatch(text, before[2], match.start()):
+            yield (before[0], now), f"{before[1]} {word}"
+        before = now, word, match.end()
+
+
+def _commonest(forms: Counter[str]) -> str:
+    """The most frequent form; of several the shortest, then the first of the alphabet."""
+    return min(forms, key=lambda form: (-forms[form], len(form), form))
+
+
+def _stop_words(spoken: Sequence[str]) -> frozenset[str]:
+    import stopwordsiso
+
+    return frozenset(word for code in {*spoken, "en"} for word in stopwordsiso.stopwords(code))
+
+
+class _Stem:
+    """Stems of words in one language; a word by itself where no stemmer knows it."""
+
+    def __init__(self, algorithm: str | None) -> None:
+        import snowballstemmer
+
+        stemmer = snowballstemmer.stemmer(algorithm) if algorithm else None
+        self._of = cache(stemmer.stemWord) if stemmer else str
+
+    def __call__(self, word: str) -> str:
+        return str(self._of(word))
+
+
+def _stemmer(spoken: Sequence[str]) -> _Stem:
+    return _Stem(SNOWBALL.get(spoken[0]) if spoken else None)
