@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cli import clean, cluster, compare, dev, doctor, exchange, registry, release, run, show, train
+from cli import annotate, clean, cluster, compare, dev, doctor, exchange, pairs, registry, release, run, show, train
 from cli.printing import err, escape, out
 from traube.foundation import paths, stopping
 from traube.foundation.collector import collect_less
@@ -79,6 +79,8 @@ for _family in (
     show,
     compare,
     cluster,
+    annotate,
+    pairs,
     train,
     registry,
     exchange,
