@@ -88,6 +88,8 @@ def similarities(
     if (comparison == "own") != (model.similarity is not None):
         said = "compares texts itself" if model.similarity is not None else "has no similarity of its own"
         raise Unsupported(f"model '{model.name}' {said}: use {usual_comparison(model)}")
+    if model.similarity is not None and model.similarity.query == "text":
+        raise Unsupported(f"model '{model.name}' compares texts for a query, and pairs have none")
     first, second = task.rows()
     needed = np.arange(len(task.corpus)) if model.corpus_bound else np.unique(np.concatenate([first, second]))
     texts = task.texts
@@ -159,8 +161,6 @@ def _euclidean(one: Any, other: Any) -> Array:
 def _by_model(model: Model, one: Any, other: Any) -> Array:
     similarity = model.similarity
     assert similarity is not None
-    if similarity.query == "text":
-        raise Unsupported(f"model '{model.name}' compares texts for a query, and pairs have none")
     stack = sparse.vstack if sparse.issparse(one) else np.vstack
     both = (stack([one[i : i + 1], other[i : i + 1]]) for i in range(one.shape[0]))
     return np.array([similarity.compare(pair, similarity.asked(pair, None))[0, 1] for pair in both], dtype=np.float64)
