@@ -33,7 +33,8 @@ def pairs(
 
     Pearson's r and Spearman's rho with 95 % intervals, from a bootstrap over
     dialogues (or over pairs, where there are no dialogues). Pairs with a
-    history are scored without it and with it joined to both texts.
+    history are scored without it and with it joined to both texts. What was
+    computed before is not computed again.
     A table of your own needs a card with the key `pairs`; see cards/README.md.
     """
     from traube.benchmark.params import load_params
@@ -56,10 +57,12 @@ def pairs(
 
 
 def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
-    from traube.engine.pair_scores import ALL, evaluate_pairs, usual_comparison
+    from traube.engine.pair_cells import pair_cells, score_missing
+    from traube.engine.pair_scores import ALL, usual_comparison
     from traube.engine.workbench import Workbench
     from traube.foundation import paths
     from traube.models import load_model
+    from traube.store.pairs import PairStore
 
     workbench = Workbench.at(paths.home())
     with bars() as (progress, _):
@@ -72,15 +75,11 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
                     raise
                 print_unavailable({name: str(error)})
                 continue
-            by = comparison or usual_comparison(model)
-            for history in (False, True) if task.has_history else (False,):
-                found = evaluate_pairs(
-                    task, model, workbench, part=part, comparison=by, history=history, progress=progress
-                )
-                head = {"task": task.name, "model": name, "comparison": by, "history": history}
-                for row in found.to_dict("records"):
-                    if groups or row["group"] == ALL:
-                        yield {**head, **{str(key): value for key, value in row.items()}}
+            cells = pair_cells(task, model, [comparison or usual_comparison(model)], part)
+            score_missing(task, model, cells, workbench, progress=progress)
+            for row in PairStore.of(workbench.store).scores(cells).to_dict("records"):
+                if groups or row["group"] == ALL:
+                    yield {str(key): value for key, value in row.items()}
 
 
 def _list() -> None:

@@ -17,7 +17,7 @@ from traube.engine.progress import SILENT, Progress
 from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError, Unsupported, unknown
 from traube.metrics.correlation import RESAMPLES, Kind, correlation
-from traube.models import Model
+from traube.models import Model, Vectors
 from traube.tasks.scored_pairs import PairTask
 
 Array: TypeAlias = NDArray[np.float64]
@@ -25,8 +25,6 @@ Comparison = Literal["cosine", "euclidean", "dot", "own"]
 COMPARISONS: tuple[Comparison, ...] = get_args(Comparison)
 KINDS: tuple[Kind, ...] = ("pearson", "spearman")
 ALL = "all"
-# Raise when the same vectors and gold scores would be scored otherwise.
-PAIRS_VERSION = "1"
 
 
 def usual_comparison(model: Model) -> Comparison:
@@ -91,16 +89,31 @@ def similarities(
     if model.similarity is not None and model.similarity.query == "text":
         raise Unsupported(f"model '{model.name}' compares texts for a query, and pairs have none")
     first, second = task.rows()
-    needed = np.arange(len(task.corpus)) if model.corpus_bound else np.unique(np.concatenate([first, second]))
-    texts = task.texts
-    vectors = workbench.vectors_of_texts([texts[i] for i in needed], model, progress).load()
-    place = np.full(len(texts), -1, dtype=np.int64)
-    place[needed] = np.arange(len(needed))
-    one, other = vectors[place[first]], vectors[place[second]]
+    vectors, place = embed_pairs(task, model, workbench, progress)
+    loaded = vectors.load()
+    one, other = loaded[place[first]], loaded[place[second]]
     alike = _by_model(model, one, other) if comparison == "own" else _OF_VECTORS[comparison](one, other)
     if not np.isfinite(alike).all():
         raise TraubeError(f"model '{model.name}': a similarity is NaN or infinite: the weights are broken")
     return alike
+
+
+def embed_pairs(
+    task: PairTask, model: Model, workbench: Workbench, progress: Progress = SILENT
+) -> tuple[Vectors, NDArray[np.int64]]:
+    """The vectors of the texts of a task's pairs; of a corpus-bound model, those of its whole corpus.
+
+    Returns
+    -------
+    vectors : Vectors [n, d]
+    place : int64 [texts of the corpus], the row of each in the vectors; -1 where it has none
+    """
+    needed = np.arange(len(task.corpus)) if model.corpus_bound else np.unique(np.concatenate(task.rows()))
+    texts = task.texts
+    vectors = workbench.vectors_of_texts([texts[i] for i in needed], model, progress)
+    place = np.full(len(texts), -1, dtype=np.int64)
+    place[needed] = np.arange(len(needed))
+    return vectors, place
 
 
 def score_pairs(task: PairTask, alike: Array, resamples: int = RESAMPLES) -> pd.DataFrame:

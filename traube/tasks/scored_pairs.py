@@ -25,7 +25,7 @@ from traube.foundation.config import Strict
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import digest, frame_digest
 from traube.tasks.source import Raw
-from traube.tasks.task import PARTS, text_id
+from traube.tasks.task import PARTS, TaskCard, text_id
 
 PAIR_COLUMNS = ("pair", "text_id_a", "text_id_b", "score", "part", "dialogue", "history")
 BETWEEN_TURNS = " "  # where a history is joined to a text
@@ -56,6 +56,10 @@ class PairCard(Strict):
     source: str = Field("", description="where the raw data comes from")
     scale: tuple[float, float] = (0.0, 1.0)
     groups: Annotated[tuple[str, ...], AfterValidator(_own_names)] = ()
+
+    def for_checks(self) -> TaskCard:
+        """What the checks of any task's tables ask for."""
+        return TaskCard(name=self.name, family=self.family)
 
 
 @dataclass(frozen=True)
