@@ -1,4 +1,6 @@
-"""`traube pairs`: how well models tell how alike two texts are."""
+"""`traube pairs`: how well models tell how alike two texts are. `traube choose`: which of several answers a
+language model finds likeliest.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -80,6 +82,58 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
             for row in PairStore.of(workbench.store).scores(cells).to_dict("records"):
                 if groups or row["group"] == ALL:
                     yield {str(key): value for key, value in row.items()}
+
+
+@app.command()
+def choose(
+    model: Annotated[
+        str, typer.Argument(help="A causal language model: a Hugging Face id or a folder.", show_default=False)
+    ],
+    task: Annotated[str, typer.Option("--task", "-t", help="A pair task of dialogues.")] = "giccs",
+    as_json: Json = False,
+) -> None:
+    """Let a language model choose the candidate most similar to a dialogue's last turn.
+
+    traube choose ai-forever/mGPT --task giccs
+
+    The prompt shows the dialogue, or its last turn alone, and the candidates;
+    the answer is the candidate that is likeliest after it: by the sum of its
+    tokens' log probabilities, as in the paper, which likes short answers;
+    per token; per byte; or less what it has without any dialogue (pmi).
+    Chance is what guessing gives: a model below it has learned nothing here.
+    """
+    from datetime import UTC, datetime
+
+    from traube.benchmark.record import library_versions
+    from traube.engine.multiple_choice import choose as chosen
+    from traube.foundation import paths
+    from traube.models.likelihood import CausalModel
+    from traube.store import Store
+    from traube.store.pairs import PairStore
+    from traube.tasks import load_pairs
+
+    pairs = load_pairs(task).of_part("test")
+    with bars() as (progress, _):
+        table = chosen(pairs, CausalModel.load(model), progress)
+    about = {"library_versions": library_versions(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    PairStore.of(Store(paths.home() / "store")).save_choices(pairs, model, table, about)
+    rows = table.to_dict("records")
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        [
+            {
+                "turns": str(row["n_turns"]),
+                "dialogue": "whole" if row["context"] else "last turn",
+                "score": row["score"],
+                "accuracy": f"{row['accuracy']:.3f} ± {row['error']:.3f}",
+                "chance": f"{row['chance']:.3f}",
+                "questions": str(row["questions"]),
+            }
+            for row in rows
+        ]
+    )
 
 
 def _list() -> None:

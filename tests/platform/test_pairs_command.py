@@ -9,6 +9,10 @@ from typer.testing import CliRunner, Result
 
 from cli import app
 from tests import giccs_like
+from traube.foundation import paths
+from traube.store import Store
+from traube.store.pairs import PairStore
+from traube.tasks import load_pairs
 
 Traube = Callable[..., Result]
 
@@ -23,6 +27,35 @@ def traube(cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trau
         "pairs: mine.csv\ntext_a: a\ntext_b: b\nscore: score\ndescription: My own pairs.\n"
     )
     return lambda *arguments: CliRunner().invoke(app, ["pairs", *arguments], env={"COLUMNS": "140"})
+
+
+def test_a_language_model_chooses_and_what_it_chose_is_kept(traube: Traube, tmp_path: Path) -> None:
+    folder = tiny_language_model(tmp_path / "tiny")
+    result = CliRunner().invoke(app, ["choose", str(folder), "-t", "giccs", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    assert {(row["n_turns"], row["context"]) for row in rows} == {(t, c) for t in (3, 5) for c in (True, False)}
+    assert all(row["chance"] == pytest.approx(0.2) and row["questions"] == 4 for row in rows)
+    store = PairStore.of(Store(paths.home() / "store"))
+    kept = store.choices(load_pairs("giccs"))
+    assert kept["accuracy"].tolist() == [row["accuracy"] for row in rows] and set(kept["model"]) == {str(folder)}
+    wrong = CliRunner().invoke(app, ["choose", str(tmp_path), "-t", "giccs"])
+    assert wrong.exit_code == 1 and "no causal language model can be loaded" in wrong.stderr
+
+
+def tiny_language_model(folder: Path) -> Path:
+    """An untrained GPT-2 of one layer whose tokens are words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    made = Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    texts = [text for d in giccs_like.DIALOGUES for text in (*d.turns, *d.candidates)]
+    made.train_from_iterator(texts, trainers.WordLevelTrainer(special_tokens=["[UNK]", "[BOS]"]))
+    words = PreTrainedTokenizerFast(tokenizer_object=made, bos_token="[BOS]")
+    GPT2LMHeadModel(GPT2Config(vocab_size=len(words), n_embd=8, n_layer=1, n_head=1)).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
 
 
 def test_without_a_task_pair_tasks_are_listed_and_what_is_missing_is_told(traube: Traube) -> None:

@@ -5,6 +5,7 @@
     tasks/<task>/{corpus,pairs}.parquet, manifest.json    the frozen pair task
     results/<task>/<cell>.parquet, .json                  a cell: a similarity for each pair; its scores
                                                           and where they come from
+    choices/<task>/<model>.json                           what a language model chose in multiple choice
 
 A cell's record is written last. What is damaged counts as absent, and is made again.
 """
@@ -133,6 +134,31 @@ class PairStore:
     def alike(self, task: str, cell_id: str) -> pd.DataFrame:
         """A cell's similarities: pair, alike."""
         return read_table(self._result(task, cell_id, ".parquet"), ALIKE)
+
+    def models(self, task: str) -> list[str]:
+        """The models of which a task has cells, by name."""
+        records = (read_sealed_json(path, CELL) for path in sorted((self.folder / "results" / task).glob("*.json")))
+        return sorted({str(record["model"]) for record in records if record})
+
+    def save_choices(self, task: PairTask, model: str, accuracies: pd.DataFrame, about: dict[str, Any]) -> None:
+        """Store how often a language model chose right.
+
+        Parameters
+        ----------
+        accuracies : what `choose` gives
+        about : where the numbers come from
+        """
+        record = {**about, "task": task.name, "model": model, "data_version": task.data_version}
+        rows = accuracies.astype(object).where(accuracies.notna(), None).to_dict("records")
+        write_sealed_json(self.folder / "choices" / task.name / f"{digest([model])}.json", {**record, "rows": rows})
+
+    def choices(self, task: PairTask) -> pd.DataFrame:
+        """How often language models chose right on a task's present data: model, then what `choose` gives."""
+        known = ("model", "data_version", "rows")
+        files = sorted((self.folder / "choices" / task.name).glob("*.json"))
+        records = [record for path in files if (record := read_sealed_json(path, known))]
+        current = [record for record in records if record["data_version"] == task.data_version]
+        return pd.DataFrame([{"model": record["model"], **row} for record in current for row in record["rows"]])
 
     def scores(self, cells: Iterable[PairCell]) -> pd.DataFrame:
         """The scores of those of some cells that are stored: task, model, comparison, history, part, then
