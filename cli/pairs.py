@@ -112,9 +112,9 @@ def choose(
     from traube.store.pairs import PairStore
     from traube.tasks import load_pairs
 
-    pairs = load_pairs(task).of_part("test")
+    pairs = load_pairs(task)
     with bars() as (progress, _):
-        table = chosen(pairs, CausalModel.load(model), progress)
+        table = chosen(pairs.of_part("test"), CausalModel.load(model), progress)
     about = {"library_versions": library_versions(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
     PairStore.of(Store(paths.home() / "store")).save_choices(pairs, model, table, about)
     rows = table.to_dict("records")

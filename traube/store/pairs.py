@@ -31,6 +31,7 @@ CELL = (
     "library_versions", "run_id", "created", "scores",
 )  # fmt: skip
 ALIKE = ("pair", "alike")
+CHOICE = ("task", "model", "data_version", "library_versions", "created", "rows")
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class PairStore:
 
     def cell(self, task: str, cell_id: str) -> dict[str, Any] | None:
         """A cell's record; None if a file of it is absent or damaged."""
-        record = read_sealed_json(self._result(task, cell_id, ".json"), CELL)
+        record = _whole(self._result(task, cell_id, ".json"), CELL)
         return record if record and is_sound(self._result(task, cell_id, ".parquet")) else None
 
     def alike(self, task: str, cell_id: str) -> pd.DataFrame:
@@ -137,7 +138,7 @@ class PairStore:
 
     def models(self, task: str) -> list[str]:
         """The models of which a task has cells, by name."""
-        records = (read_sealed_json(path, CELL) for path in sorted((self.folder / "results" / task).glob("*.json")))
+        records = (_whole(path, CELL) for path in sorted((self.folder / "results" / task).glob("*.json")))
         return sorted({str(record["model"]) for record in records if record})
 
     def save_choices(self, task: PairTask, model: str, accuracies: pd.DataFrame, about: dict[str, Any]) -> None:
@@ -146,17 +147,17 @@ class PairStore:
         Parameters
         ----------
         accuracies : what `choose` gives
-        about : where the numbers come from
+        about : the rest of CHOICE
         """
-        record = {**about, "task": task.name, "model": model, "data_version": task.data_version}
         rows = accuracies.astype(object).where(accuracies.notna(), None).to_dict("records")
-        write_sealed_json(self.folder / "choices" / task.name / f"{digest([model])}.json", {**record, "rows": rows})
+        record = {**about, "task": task.name, "model": model, "data_version": task.data_version, "rows": rows}
+        assert set(CHOICE) == set(record), set(CHOICE) ^ set(record)
+        write_sealed_json(self.folder / "choices" / task.name / f"{digest([model])}.json", record)
 
     def choices(self, task: PairTask) -> pd.DataFrame:
         """How often language models chose right on a task's present data: model, then what `choose` gives."""
-        known = ("model", "data_version", "rows")
         files = sorted((self.folder / "choices" / task.name).glob("*.json"))
-        records = [record for path in files if (record := read_sealed_json(path, known))]
+        records = [record for path in files if (record := _whole(path, CHOICE))]
         current = [record for record in records if record["data_version"] == task.data_version]
         return pd.DataFrame([{"model": record["model"], **row} for record in current for row in record["rows"]])
 
@@ -172,3 +173,9 @@ class PairStore:
             for row in record["scores"]
         ]
         return pd.DataFrame(rows)
+
+
+def _whole(path: Path, columns: tuple[str, ...]) -> dict[str, Any] | None:
+    """A record that has all its columns; None if it is absent or damaged."""
+    record = read_sealed_json(path, columns)
+    return record if record and set(columns) <= set(record) else None
