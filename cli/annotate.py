@@ -11,7 +11,6 @@ from traube.foundation.errors import TraubeError, unknown
 
 if TYPE_CHECKING:
     from traube.metrics.agreement import Judgements
-    from traube.tasks.best_worst import Tuple
 
 DESIGN = "design.csv"
 SHOWN = 10  # faulty rows that are printed; all of them are written to a file
@@ -138,9 +137,9 @@ def score(
     from traube.foundation.files import write_text
     from traube.foundation.inert import csv_text
     from traube.metrics.agreement import counting_scores
-    from traube.tasks.best_worst import read_judgements, scores_table
+    from traube.tasks.best_worst import read_design, read_judgements, scores_table
 
-    answers = read_judgements(files, _columns(columns), None if design is None else _tuples(design))
+    answers = read_judgements(files, _columns(columns), None if design is None else read_design(design))
     judged = answers.judgements
     _print_faults(answers.faults, output)
     scores = counting_scores(judged)
@@ -177,12 +176,6 @@ def _columns(text: str | None) -> Any:
             )
         given[key] = tuple(value.split("+")) if key == "items" else (value or None)
     return Columns(**given)
-
-
-def _tuples(path: Path) -> "list[Tuple]":
-    from traube.tasks.best_worst import read_design
-
-    return read_design(path)
 
 
 def _print_faults(faults: tuple[str, ...], output: Path) -> None:

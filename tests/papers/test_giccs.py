@@ -1,6 +1,7 @@
 """GiCCS' tables and figure: what is printed, what of it cannot be right, and the same numbers measured on a
 hand-written sample with simulated judgements (which is not GiCCS: see tests/giccs_like.py)."""
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,11 +10,17 @@ import pandas as pd
 import pytest
 
 from tests import giccs_like
+from traube.benchmark.plan import cells
+from traube.benchmark.record import Recorder
+from traube.engine.cluster import cluster
 from traube.engine.pair_cells import pair_cells, score_missing
+from traube.engine.score import score_stored
+from traube.metrics.correlation import spearman
 from traube.papers import Context, Table, papers
 from traube.papers.giccs.tables import FEWEST, pair_scores, published, published_words
 from traube.store.pairs import PairStore
 from traube.tasks import load_pairs
+from traube.tasks.task import Task
 
 PAPER = papers()["giccs"]
 TABLES = {table.name: table for table in PAPER.tables}
@@ -152,6 +159,35 @@ def test_without_data_the_figure_says_what_is_missing(context: Context, raw: Pat
     assert "GiCCS has not been read" in PAPER.figures[0].make(context).content
 
 
-def test_whether_similarity_predicts_clustering_needs_three_models(context: Context, sample: Path) -> None:
-    table = TABLES["similarity_and_clustering"].make(context)
-    assert table.empty and FEWEST == 3
+def clustered(context: Context, task: Task, name: str) -> None:
+    """Evaluate a model on a clustering task."""
+    model, protocol = context.model(name, None), context.protocols[context.protocol]
+    asked = cells(task, model, protocol, protocol_name=context.protocol)
+    vectors, recorder = context.workbench.vectors(task, model), Recorder(context.store)
+    for result in cluster(task, vectors, asked, context.store):
+        assert result.assignments is not None
+        recorder.clustered(result.cell, result.assignments, result.seconds)
+    score_stored(task, asked, recorder)
+
+
+def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_both(
+    context: Context, sample: Path, tiny_task: Task
+) -> None:
+    context = replace(context, protocol="mteb-v1")
+    spec, pairs = TABLES["similarity_and_clustering"], load_pairs("giccs")
+    context.store.save_corpus("tiny", tiny_task.corpus, tiny_task.corpus, raw_version="")
+    context.store.complete(tiny_task.card, context.store.save_splits(tiny_task.card, tiny_task.splits))
+    for name in ("bow", "tfidf", "lsa"):
+        assert spec.make(context).empty  # fewer than three models tell nothing
+        clustered(context, tiny_task, name)
+        model = context.model(name, None)
+        score_missing(pairs, model, pair_cells(pairs, model), context.workbench)
+    (row,) = spec.make(context).to_dict("records")
+    assert (row["pair_task"], row["task"], row["models"], row["which"]) == ("giccs", "tiny", FEWEST, "bow, lsa, tfidf")
+    own = context.cells(["tiny"], "mteb-v1")
+    scores = (
+        context.store.scores(own, [row["metric"]]).merge(own[["cell_id", "model"]]).groupby("model")["value"].mean()
+    )
+    alike = pair_scores(context, "giccs").set_index("model")["spearman"]
+    assert row["rho"] == pytest.approx(spearman(alike[scores.index], scores), nan_ok=True)
+    assert np.isnan(row["rho"]) or row["low"] <= row["rho"] <= row["high"]

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from traube.engine.progress import SILENT, Progress
 from traube.engine.workbench import Workbench
+from traube.foundation import paths
 from traube.foundation.errors import TraubeError, Unsupported, unknown
 from traube.metrics.correlation import RESAMPLES, Kind, correlation
 from traube.models import Model, Vectors
@@ -35,7 +36,7 @@ def usual_comparison(model: Model) -> Comparison:
 def evaluate_pairs(
     task: PairTask,
     model: Model,
-    workbench: Workbench,
+    workbench: Workbench | None = None,
     *,
     part: str = "test",
     comparison: Comparison | None = None,
@@ -47,7 +48,7 @@ def evaluate_pairs(
 
     Parameters
     ----------
-    workbench : keeps the vectors
+    workbench : keeps the vectors; by default that of TRAUBE_HOME
     comparison : by default the model's own, or the cosine
     history : whether the turns before are joined to both texts
 
@@ -65,7 +66,8 @@ def evaluate_pairs(
     if history and not task.has_history:
         raise TraubeError(f"pair task '{task.name}': its pairs have no history")
     chosen = (task.with_history() if history else task).of_part(part)
-    alike = similarities(chosen, model, workbench, comparison or usual_comparison(model), progress)
+    bench = workbench or Workbench.at(paths.home())
+    alike = similarities(chosen, model, bench, comparison or usual_comparison(model), progress)
     return score_pairs(chosen, alike, resamples)
 
 
