@@ -16,7 +16,7 @@ from resources import all_resources  # noqa: E402
 from sensors import Job, all_schedules, all_sensors, sensor_jobs  # noqa: E402
 from traube.foundation import paths  # noqa: E402
 from traube.foundation.files import make_private  # noqa: E402
-from traube.tasks import sources  # noqa: E402
+from traube.tasks import pair_sources, sources  # noqa: E402
 
 
 def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **overrides: Any) -> dg.Definitions:
@@ -27,11 +27,11 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
     executor : how the steps of a run are executed
     overrides : resources to use instead of the default ones, by name
     """
-    tasks = sources()
-    defined: list[Job] = [*all_jobs(tasks), *sensor_jobs()]
+    tasks, pairs = sources(), pair_sources()
+    defined: list[Job] = [*all_jobs(tasks, pairs), *sensor_jobs()]
     jobs = {job.name: job for job in defined}
     return dg.Definitions(
-        assets=all_assets(tasks.values()),
+        assets=all_assets(tasks.values(), pairs.values()),
         jobs=defined,
         sensors=all_sensors(jobs),
         schedules=all_schedules(jobs),

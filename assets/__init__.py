@@ -8,18 +8,19 @@ from collections.abc import Iterable
 
 import dagster as dg
 
-from traube.tasks import Source
+from traube.tasks import PairSource, Source
 
 
-def all_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
-    """Every asset: the stages of each task, what is made of all of them, the papers, and what can
-    be trained.
+def all_assets(sources: Iterable[Source], pair_sources: Iterable[PairSource] = ()) -> list[dg.AssetsDefinition]:
+    """Every asset: the stages of each task and each pair task, what is made of all of them, the
+    papers, and what can be trained.
     """
     from assets.checkpoints import checkpoint_assets, study_assets
     from assets.clusterings import clusterings_asset
     from assets.corpora import corpus_asset
     from assets.embeddings import embeddings_asset
     from assets.leaderboard import leaderboard_asset
+    from assets.pairs import pair_assets
     from assets.papers import paper_assets
     from assets.registry import registry
     from assets.regressions import regressions
@@ -31,4 +32,5 @@ def all_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
     stages = (corpus_asset, splits_asset, embeddings_asset, clusterings_asset, scores_asset)
     of_all_tasks = [leaderboard_asset([task.name for task in tasks]), registry, regressions, report, *paper_assets()]
     trained = [asset for task in tasks for asset in (*checkpoint_assets(task), *study_assets(task))]
-    return [*(make(task) for task in tasks for make in stages), *of_all_tasks, *trained]
+    compared = [asset for source in pair_sources for asset in pair_assets(source)]
+    return [*(make(task) for task in tasks for make in stages), *compared, *of_all_tasks, *trained]

@@ -9,6 +9,8 @@ import dagster as dg
 
 DATA_STAGES = ("corpus", "splits")
 MODEL_STAGES = ("embeddings", "clusterings", "scores")
+PAIR_DATA_STAGES = ("corpus", "pairs")
+PAIR_MODEL_STAGES = ("embeddings", "pair_scores")
 RESERVED = ("papers", "checkpoints", "leaderboard", "report", "registry")
 
 NIGHT = "traube/night"  # tag of a run that is part of a night: the night's date

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from assets.common import data_keys, model_keys
+from assets.common import PAIR_DATA_STAGES, PAIR_MODEL_STAGES, asset_key, data_keys, model_keys
 
 REBUILT = dg.AssetSelection.assets("leaderboard", "registry", "regressions", "report")
 
 
-def all_jobs(tasks: Iterable[str]) -> list[AssetJob]:
-    """Every job of the graph, over the tasks that are given."""
-    names = list(tasks)
+def all_jobs(tasks: Iterable[str], pair_tasks: Iterable[str] = ()) -> list[AssetJob]:
+    """Every job of the graph, over the tasks and pair tasks that are given."""
+    names, pairs = list(tasks), list(pair_tasks)
     return [
         dg.define_asset_job(
             "datasets",
@@ -25,6 +25,16 @@ def all_jobs(tasks: Iterable[str]) -> list[AssetJob]:
             "evaluate",
             selection=dg.AssetSelection.assets(*model_keys(names)),
             description="Embed, cluster and score one model (the partition) on every task, or on those selected.",
+        ),
+        dg.define_asset_job(
+            "pair_datasets",
+            selection=_of(pairs, PAIR_DATA_STAGES),
+            description="Read and check pair tasks. Narrow it to those that you want.",
+        ),
+        dg.define_asset_job(
+            "pair_scores",
+            selection=_of(pairs, PAIR_MODEL_STAGES),
+            description="Compare one model (the partition) with the gold scores of all pair tasks, or of those selected.",
         ),
         dg.define_asset_job(
             "publish",
@@ -42,3 +52,7 @@ def all_jobs(tasks: Iterable[str]) -> list[AssetJob]:
             description="Search for a trainer's best recipe on a task. Narrow it to the study that you want.",
         ),
     ]
+
+
+def _of(tasks: Iterable[str], stages: Iterable[str]) -> dg.AssetSelection:
+    return dg.AssetSelection.assets(*(asset_key(task, stage) for task in tasks for stage in stages))

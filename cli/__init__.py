@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cli import best, clean, cluster, compare, dev, doctor, exchange, registry, release, run, show, train
+from cli import annotate, best, clean, cluster, compare, dev, doctor, exchange, pairs, registry, release, run, show, train
 from cli.printing import err, escape, out
 from traube.foundation import paths, stopping
 from traube.foundation.collector import collect_less
@@ -80,6 +80,8 @@ for _family in (
     best,
     compare,
     cluster,
+    annotate,
+    pairs,
     train,
     registry,
     exchange,

@@ -15,9 +15,11 @@ from traube.quality import (
     data_docs,
     in_own_process,
     validate_corpus,
+    validate_pairs,
     validate_splits,
 )
 from traube.report.markdown import markdown_rows
+from traube.tasks.scored_pairs import PairCard
 from traube.tasks.task import TaskCard
 
 
@@ -54,6 +56,12 @@ class QualityResource(dg.ConfigurableResource):
     ) -> list[dg.AssetCheckResult]:
         """Check a splits table; one result for each of the splits' `check_specs`."""
         return _results(key, in_own_process(validate_splits, card, splits, corpus, self.root))
+
+    def check_pairs(
+        self, card: PairCard, key: dg.AssetKey, pairs: pd.DataFrame, corpus: pd.DataFrame
+    ) -> list[dg.AssetCheckResult]:
+        """Check a pairs table; one result for each of the pairs' `check_specs`."""
+        return _results(key, in_own_process(validate_pairs, card, pairs, corpus, self.root))
 
 
 def _results(key: dg.AssetKey, validation: Validation) -> list[dg.AssetCheckResult]:

@@ -32,9 +32,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from traube.engine.evaluate import evaluate
+    from traube.engine.pair_scores import evaluate_pairs
     from traube.models import load_model
     from traube.serving.cluster_texts import cluster_texts
-    from traube.tasks import load_task
+    from traube.tasks import load_pairs, load_task
     from traube.tasks.task import make_task
 
 # Set before torch is imported anywhere: two torch threads that spin while they wait make everything
@@ -43,14 +44,16 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 __version__ = "0.1.0"
-__all__ = ["cluster_texts", "evaluate", "load_model", "load_task", "make_task"]
+__all__ = ["cluster_texts", "evaluate", "evaluate_pairs", "load_model", "load_pairs", "load_task", "make_task"]
 
 # Imported when they are first asked for: pandas alone takes longer than most commands of the
 # command line should.
 _DEFINED_IN = {
     "cluster_texts": "traube.serving.cluster_texts",
     "evaluate": "traube.engine.evaluate",
+    "evaluate_pairs": "traube.engine.pair_scores",
     "load_model": "traube.models",
+    "load_pairs": "traube.tasks",
     "load_task": "traube.tasks",
     "make_task": "traube.tasks.task",
 }

@@ -49,7 +49,7 @@ def test_the_graph_is_the_one_that_was_agreed_on(definitions: dg.Definitions, sn
 
 def test_the_jobs_are_known_and_what_runs_by_itself_is_on(definitions: dg.Definitions) -> None:
     jobs = {job.name for job in definitions.resolve_all_job_defs() if not job.name.startswith("__")}
-    assert jobs == {"datasets", "evaluate", "publish", "train", "tune", "fetch"}
+    assert jobs == {"datasets", "evaluate", "pair_datasets", "pair_scores", "publish", "train", "tune", "fetch"}
     sensors = {sensor.name: sensor.default_status for sensor in definitions.sensors or []}
     names = [
         "watched_models",
@@ -129,10 +129,27 @@ def test_an_asset_has_at_most_eight_checks(definitions: dg.Definitions) -> None:
 
 
 def test_every_registered_task_is_in_the_graph(definitions: dg.Definitions) -> None:
-    from traube.tasks import sources
+    from traube.tasks import pair_sources, sources
 
     keys = {key.path[0] for key in definitions.resolve_asset_graph().get_all_asset_keys()}
-    assert set(sources()) <= keys
+    assert {*sources(), *pair_sources()} <= keys
+
+
+def test_a_pair_task_has_stages_of_its_own(definitions: dg.Definitions) -> None:
+    graph = definitions.resolve_asset_graph()
+    after = {
+        key.path[1]: sorted(parent.path[1] for parent in graph.get(key).parent_keys)
+        for key in graph.get_all_asset_keys()
+        if key.path[0] == "stsb_de"
+    }
+    assert after == {
+        "corpus": [],
+        "pairs": ["corpus"],
+        "embeddings": ["corpus", "pairs"],
+        "pair_scores": ["embeddings", "pairs"],
+    }
+    job = definitions.resolve_job_def("pair_scores")
+    assert {key.path[1] for key in job.asset_layer.selected_asset_keys} == {"embeddings", "pair_scores"}
 
 
 def test_loading_imports_nothing_heavy_from_whatever_folder_it_is_started(tmp_path: Path) -> None:

@@ -210,6 +210,9 @@ def test_what_blocks_and_what_warns() -> None:
         "labels_present",
         "two_classes",
         "declared_sizes",
+        "pairs_valid",
+        "scores_in_scale",
+        "scores_vary",
     }
 
 

@@ -37,7 +37,7 @@ def test_a_broken_card_does_not_take_the_others_down(cards: Path) -> None:
     for name, message in {
         "bad": r"bad.yaml: line 2: txt: unknown key 'txt'",
         "worse": r"worse.yml: line 2: not valid YAML",
-        "neither": r"neither.yaml: line 1: expected one of the keys `dataset`, `file`, `markdown`, `pydocs`, `rows`",
+        "neither": r"neither.yaml: line 1: expected one of the keys `dataset`, `file`, `markdown`, `pairs`, `pydocs`, `rows`",
     }.items():
         with pytest.raises(TraubeError, match=message):
             get_source(name)

@@ -8,7 +8,14 @@ Making data right is not done here: a failed check only says so.
 from traube.quality.findings import Finding
 from traube.quality.process import in_own_process, warm_up
 from traube.quality.rules import CHECKS, Check, Rule, Table, blocks
-from traube.quality.validate import Validation, data_docs, validate_corpus, validate_splits, validate_tasks
+from traube.quality.validate import (
+    Validation,
+    data_docs,
+    validate_corpus,
+    validate_pairs,
+    validate_splits,
+    validate_tasks,
+)
 
 __all__ = [
     "CHECKS",
@@ -21,6 +28,7 @@ __all__ = [
     "data_docs",
     "in_own_process",
     "validate_corpus",
+    "validate_pairs",
     "validate_splits",
     "validate_tasks",
     "warm_up",

@@ -1,4 +1,4 @@
-"""Facts: the columns of a corpus or a splits table that rules speak of, computed beforehand.
+"""Facts: the columns of a corpus, a splits or a pairs table that rules speak of, computed beforehand.
 
 ftfy, which judges encodings, is imported where a corpus is judged.
 """
@@ -8,6 +8,7 @@ import re
 import pandas as pd
 
 from traube.quality.rules import SPLIT
+from traube.tasks.scored_pairs import PairCard
 from traube.tasks.task import NULLABLE, SPLIT_COLUMNS, TaskCard
 
 
@@ -82,3 +83,33 @@ def split_facts(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame) -> p
         "seen_in_training": seen[test.index],
     }
     return pd.DataFrame(facts, index=rows.index)
+
+
+def pair_facts(card: PairCard, pairs: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
+    """What the rules of a pairs table speak of; a fact that does not apply to a row is null.
+
+    Parameters
+    ----------
+    pairs : columns `PAIR_COLUMNS`, one row a pair
+    corpus : the texts that the pairs name
+
+    Returns
+    -------
+    DataFrame, a row a pair; and `text`, both texts, for people
+    """
+    texts = corpus.drop_duplicates("text_id").set_index("text_id")["text"]
+    first, second = (pairs[name].map(texts) for name in ("text_id_a", "text_id_b"))
+    ids = pairs[["text_id_a", "text_id_b"]].astype("string").fillna("")
+    both = ids.min(axis=1) + " " + ids.max(axis=1)  # in whatever order
+    in_part = pairs.groupby([pairs["part"], both], sort=False)["score"]
+    trained = pairs["part"].isin(["train", "validation"])
+    facts = {
+        "texts_known": first.notna() & second.notna(),
+        "in_scale": pairs["score"].between(*card.scale),
+        "scores_in_part": pairs.groupby("part", sort=False)["score"].transform("nunique"),
+        "times_in_part": in_part.transform("size"),
+        "scores_of_texts": in_part.transform("nunique"),
+        "pair_seen": trained.groupby(both).transform("any")[~trained],
+        "text": first.fillna("(unknown)") + " | " + second.fillna("(unknown)"),
+    }
+    return pd.DataFrame(facts, index=pairs.index)

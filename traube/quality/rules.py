@@ -18,7 +18,7 @@ SMALLEST_CLASS = 3  # texts of a class in a test split: a class of one or two te
 
 SPLIT = ("split_set", "split", "level")  # what names one clustering problem
 
-Table = Literal["corpus", "splits"]
+Table = Literal["corpus", "splits", "pairs"]
 Size = Literal["splits", "rows", "classes"]  # fields of a card's `declared`
 
 
@@ -183,7 +183,52 @@ SPLITS_CHECKS = (
     ),
 )
 
-CHECKS: dict[Table, tuple[Check, ...]] = {"corpus": CORPUS_CHECKS, "splits": SPLITS_CHECKS}
+PAIRS_CHECKS = (
+    Check(
+        "pairs_valid",
+        "Every pair occurs once, belongs to a part and has two texts of the corpus.",
+        True,
+        (
+            _NOT_EMPTY,
+            _unique("pair", "the pair's number occurs once"),
+            _among("part", PARTS, f"the part is one of {', '.join(PARTS)}"),
+            _among("texts_known", [True], "both texts are in the corpus"),
+        ),
+    ),
+    Check(
+        "scores_in_scale",
+        "Every score is a number of the scale that the task's card states.",
+        True,
+        (_among("in_scale", [True], "the score is of the scale"),),
+    ),
+    Check(
+        "scores_vary",
+        "The scores of each part differ, so that something can correlate with them.",
+        True,
+        (_between("scores_in_part", "the part has two scores or more", least=2),),
+        one_row_per=("part",),
+    ),
+    Check(
+        "pairs_once",
+        "Two texts are paired once in a part, in whatever order.",
+        False,
+        (_between("times_in_part", "the texts are paired once", greatest=1),),
+    ),
+    Check(
+        "one_score",
+        "Two texts that are paired several times have one score.",
+        False,
+        (_between("scores_of_texts", "the texts have one score", greatest=1),),
+    ),
+    Check(
+        "pairs_disjoint",
+        "No pair of a test part is among those for training or validation.",
+        False,
+        (_among("pair_seen", [False], "the pair is not seen in training"),),
+    ),
+)
+
+CHECKS: dict[Table, tuple[Check, ...]] = {"corpus": CORPUS_CHECKS, "splits": SPLITS_CHECKS, "pairs": PAIRS_CHECKS}
 
 
 def blocks(check: Check, card: TaskCard) -> bool:

@@ -17,11 +17,12 @@ from typing import Any
 import pandas as pd
 
 from traube.foundation import paths
-from traube.quality.facts import corpus_facts, split_facts
+from traube.quality.facts import corpus_facts, pair_facts, split_facts
 from traube.quality.findings import Finding, finding_of
 from traube.quality.page import write_page
 from traube.quality.rules import CHECKS, Rule, Table, blocks
 from traube.store import Store
+from traube.tasks.scored_pairs import PairCard
 from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, Declared, TaskCard
 
 
@@ -77,6 +78,23 @@ def validate_splits(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame, 
     """
     rows = splits[list(SPLIT_COLUMNS)].reset_index(drop=True)
     return _validate(card, "splits", rows.join(split_facts(card, rows, corpus)), corpus, folder)
+
+
+def validate_pairs(card: PairCard, pairs: pd.DataFrame, corpus: pd.DataFrame, folder: Path) -> Validation:
+    """Check a pairs table.
+
+    Parameters
+    ----------
+    pairs : columns `PAIR_COLUMNS`, one row a pair
+    corpus : the texts that the pairs name
+
+    Raises
+    ------
+    RuntimeError
+        If Great Expectations itself fails; that is no verdict on the data.
+    """
+    rows = pairs.reset_index(drop=True)
+    return _validate(card.for_checks(), "pairs", rows.join(pair_facts(card, rows, corpus)), corpus, folder)
 
 
 def validate_tasks(store: Store, tasks: Iterable[str], folder: Path) -> dict[str, dict[str, Any]]:

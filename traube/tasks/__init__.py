@@ -6,20 +6,35 @@ is computed of a task does not.
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from traube.foundation.cards import read_each, task_files
 from traube.foundation.config import read_yaml
 from traube.foundation.errors import TraubeError, unknown
+from traube.tasks.scored_pairs import PairSource, PairTask
 from traube.tasks.source import Source
 from traube.tasks.task import Task
 
-__all__ = ["Source", "card_errors", "get_source", "load_task", "sources"]
+__all__ = [
+    "PairSource",
+    "PairTask",
+    "Source",
+    "card_errors",
+    "get_pair_source",
+    "get_source",
+    "load_pairs",
+    "load_task",
+    "pair_sources",
+    "sources",
+]
+
+S = TypeVar("S")
 
 _LEGAL = re.compile(r"[a-z0-9][a-z0-9_]*")
 _RESERVED = {"checkpoints", "leaderboard", "papers", "registry", "report", "studies"}  # names of the asset graph
@@ -27,7 +42,14 @@ _RESERVED = {"checkpoints", "leaderboard", "papers", "registry", "report", "stud
 
 def sources() -> dict[str, Source]:
     """All tasks by name: Traube's own, then those of the cards that can be used."""
-    return {**_built_in(), **_read_cards()[0]}
+    cards = {name: source for name, source in _read_cards()[0].items() if isinstance(source, Source)}
+    return {**_built_in(), **cards}
+
+
+def pair_sources() -> dict[str, PairSource]:
+    """All pair tasks by name, as `sources`."""
+    cards = {name: source for name, source in _read_cards()[0].items() if isinstance(source, PairSource)}
+    return {**_built_in_pairs(), **cards}
 
 
 def card_errors() -> dict[Path, TraubeError]:
@@ -43,14 +65,21 @@ def get_source(name: str) -> Source:
     TraubeError
         If there is no such task, or its card is broken.
     """
-    cards, errors = _read_cards()
-    for path, error in errors.items():
-        if path.stem == name and name not in _built_in():
+    return _named("task", name, sources())
+
+
+def get_pair_source(name: str) -> PairSource:
+    """The source of a pair task; as `get_source`."""
+    return _named("pair task", name, pair_sources())
+
+
+def _named(kind: str, name: str, known: Mapping[str, S]) -> S:
+    if name in known:
+        return known[name]
+    for path, error in card_errors().items():
+        if path.stem == name:
             raise error
-    known = {**cards, **_built_in()}
-    if name not in known:
-        raise unknown("task", name, known)
-    return known[name]
+    raise unknown(kind, name, known)
 
 
 def load_task(name: str) -> Task:
@@ -68,6 +97,13 @@ def load_task(name: str) -> Task:
     return source.load()
 
 
+def load_pairs(name: str) -> PairTask:
+    """Read a pair task from its raw data; as `load_task`."""
+    source = get_pair_source(name)
+    source.fetch()
+    return source.load()
+
+
 @lru_cache(maxsize=1)
 def _readers() -> tuple[ModuleType, ...]:
     """The modules of `traube.tasks.readers`, found by themselves."""
@@ -81,16 +117,21 @@ def _built_in() -> dict[str, Source]:
     return {source.name: source for module in readers for source in module.sources()}
 
 
+def _built_in_pairs() -> dict[str, PairSource]:
+    readers = [module for module in _readers() if hasattr(module, "pair_sources")]
+    return {source.name: source for module in readers for source in module.pair_sources()}
+
+
 def _card_readers() -> dict[str, Any]:
     """By the key that a card has, what reads its data."""
     return {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
 
 
-def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
+def _read_cards() -> tuple[dict[str, Source | PairSource], dict[Path, TraubeError]]:
     """The sources of the cards, and the errors of those that are broken."""
-    taken = set(_built_in())
+    taken = {*_built_in(), *_built_in_pairs()}
 
-    def read(path: Path) -> Source:
+    def read(path: Path) -> Source | PairSource:
         source = _read_card(path, taken)
         taken.add(path.stem)
         return source
@@ -98,7 +139,7 @@ def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
     return read_each(task_files(), read)
 
 
-def _read_card(path: Path, taken: set[str]) -> Source:
+def _read_card(path: Path, taken: set[str]) -> Source | PairSource:
     if not _LEGAL.fullmatch(path.stem):
         raise TraubeError(f"{path}: a task's name is the name of its card: use small letters, digits and _ only")
     if path.stem in taken | _RESERVED:
@@ -110,6 +151,7 @@ def _read_card(path: Path, taken: set[str]) -> Source:
     readers = _card_readers()
     for key, reader in readers.items():
         if key in value:
-            return reader.from_card(path, value, key_lines)
+            made: Source | PairSource = reader.from_card(path, value, key_lines)
+            return made
     keys = ", ".join(f"`{key}`" for key in sorted(readers))
     raise TraubeError(f"{path}: line 1: expected one of the keys {keys} (a task) or `model`")

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import pandas as pd
 
@@ -15,21 +15,36 @@ from traube.tasks.task import Task, TaskCard, index_texts, make_split
 KeyLines = dict[tuple[Any, ...], int]
 
 
-class Source(ABC):
-    """Turns raw data into a task. One subclass per raw format.
+class _Card(Protocol):
+    """What every card says."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def licence(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+    def model_dump(self) -> dict[str, Any]: ...
+
+
+C = TypeVar("C", bound=_Card)
+
+
+class Raw(ABC, Generic[C]):
+    """Raw data of any kind: which files it is, and whether they are here and sound.
 
     Attributes
     ----------
-    card : TaskCard
+    card : what people must know of it
     version : raise it when the reader's output changes for the same raw data
-    has_training_splits : whether there are labelled splits to train on and to validate, besides
-        those that are scored
     """
 
     version = "1"
-    has_training_splits = False
 
-    def __init__(self, card: TaskCard) -> None:
+    def __init__(self, card: C) -> None:
         self.card = card
 
     @property
@@ -52,7 +67,7 @@ class Source(ABC):
                 return f"{path} is not there; get it from {self.card.source} (licence: {self.card.licence})"
         return None
 
-    def fetch(self) -> None:  # noqa: B027 (most raw data is put there by a person)
+    def fetch(self) -> None:  # most raw data is put there by a person
         """Download what is missing, where that can be done.
 
         Raises
@@ -60,21 +75,6 @@ class Source(ABC):
         Unavailable
             If it cannot be had.
         """
-
-    def unlabelled(self) -> list[str]:
-        """More texts of the same kind, without labels, to train on; mostly none."""
-        return []
-
-    def augmented(self) -> dict[str, str]:
-        """Texts that mean the same, by text, where somebody has published some; mostly none. One that
-        occurs several times has the first of its augmentations.
-
-        Raises
-        ------
-        TraubeError
-            If raw data cannot be read.
-        """
-        return {}
 
     def raw_version(self) -> str:
         """Content hash of the raw data and the reader: the same string means there is
@@ -99,6 +99,36 @@ class Source(ABC):
                 raise TraubeError(
                     f"{path}: damaged, or another file: its SHA-256 is not {stated[:64] or 'stated'}; delete it and get it again"
                 )
+
+    def _where(self) -> str:
+        return ", ".join(map(str, self.files())) or "its source"
+
+
+class Source(Raw[TaskCard]):
+    """Turns raw data into a task. One subclass per raw format.
+
+    Attributes
+    ----------
+    has_training_splits : whether there are labelled splits to train on and to validate, besides
+        those that are scored
+    """
+
+    has_training_splits = False
+
+    def unlabelled(self) -> list[str]:
+        """More texts of the same kind, without labels, to train on; mostly none."""
+        return []
+
+    def augmented(self) -> dict[str, str]:
+        """Texts that mean the same, by text, where somebody has published some; mostly none. One that
+        occurs several times has the first of its augmentations.
+
+        Raises
+        ------
+        TraubeError
+            If raw data cannot be read.
+        """
+        return {}
 
     @abstractmethod
     def read(self) -> pd.DataFrame:
@@ -129,9 +159,6 @@ class Source(ABC):
             raise TraubeError(f"task '{self.name}': {self._where()} holds no texts")
         corpus, indexed = index_texts(records)
         return Task(self.card, corpus, self.draw(indexed))
-
-    def _where(self) -> str:
-        return ", ".join(map(str, self.files())) or "its source"
 
 
 def whole(records: pd.DataFrame, levels: list[str]) -> pd.DataFrame:

@@ -53,6 +53,7 @@ def _number_or_range(value: object) -> object:
 CheckName = Literal[
     "texts_present", "text_ids_unique", "texts_unique", "text_lengths", "no_mojibake", "items_valid", "labels_present",
     "two_classes", "declared_sizes", "texts_once", "one_label", "class_sizes", "parts_disjoint",
+    "pairs_valid", "scores_in_scale", "scores_vary", "pairs_once", "one_score", "pairs_disjoint",
 ]  # fmt: skip
 MetricName = Annotated[str, AfterValidator(_metric)]
 

@@ -1,0 +1,274 @@
+"""`traube annotate`: best-worst scaling by volunteers, from items to scores."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.options import MOST_SEED, Json
+from cli.printing import counted, err, escape, out, print_json, print_table
+from traube.foundation.errors import TraubeError, unknown
+
+if TYPE_CHECKING:
+    from traube.metrics.agreement import Judgements
+
+DESIGN = "design.csv"
+SHOWN = 10  # faulty rows that are printed; all of them are written to a file
+
+app = typer.Typer()
+_annotate = typer.Typer(
+    no_args_is_help=True,
+    help="Score items by best-worst scaling: `design` writes forms for annotators, `score` reads what they answered.\n\n"
+    "Annotators see a few items at a time and name the best and the worst. That is easier than giving each a number, "
+    "and the scores are more reliable.",
+)
+app.add_typer(_annotate, name="annotate")
+Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The seed of everything random.")]
+
+
+@_annotate.command("design")
+def design_(
+    items: Annotated[
+        Path,
+        typer.Argument(
+            help="A table with the columns item (an id) and text, perhaps group (a dialogue, say) and context.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("annotation"),
+    size: Annotated[int, typer.Option("--size", min=2, help="How many items are judged at once.")] = 4,
+    per_item: Annotated[
+        float, typer.Option("--per-item", help="How many tuples are drawn for each item; 1.5 to 2 are enough.")
+    ] = 2.0,
+    annotators: Annotated[int, typer.Option("--annotators", "-n", min=1, help="How many people judge.")] = 5,
+    each: Annotated[
+        int | None, typer.Option("--each", min=1, help="How many of them judge each tuple. Default: all.")
+    ] = None,
+    language: Annotated[str, typer.Option(help="The forms' language: en or de.")] = "en",
+    best: Annotated[str | None, typer.Option(help="What the best is, as the form asks it.")] = None,
+    worst: Annotated[str | None, typer.Option(help="What the worst is.")] = None,
+    title: Annotated[str | None, typer.Option(help="The forms' title.")] = None,
+    instructions: Annotated[str | None, typer.Option(help="What the forms tell their readers.")] = None,
+    seed: Seed = 42,
+) -> None:
+    """Draw tuples of items, and write a form for each annotator.
+
+    traube annotate design utterances.csv --size 3 --annotators 5 --language de
+
+    writes annotation/design.csv, and for each annotator an .html form, which
+    needs no network: open it in a browser, answer, save. Who likes a
+    spreadsheet better fills in the ids of best and worst in the .csv.
+    Every item is in as many tuples as any other. With a column `group`,
+    only items of the same group meet.
+    """
+    from dataclasses import replace
+
+    import pandas as pd
+
+    from traube.foundation.files import write_text
+    from traube.foundation.inert import csv_text
+    from traube.tasks.annotation_sheets import WORDINGS, design_of, read_items, sheet_form, sheet_table, sheets
+
+    if language not in WORDINGS:
+        raise unknown("language", language, WORDINGS)
+    said = {"best": best, "worst": worst, "title": title, "instructions": instructions}
+    wording = replace(WORDINGS[language], **{name: text for name, text in said.items() if text is not None})
+    known = read_items(items)
+    tuples = design_of(known, size, per_item, seed=seed)
+    columns = [f"item_{i + 1}" for i in range(size)]
+    write_text(output / DESIGN, csv_text(pd.DataFrame(tuples, columns=columns)))
+    for sheet in sheets(tuples, annotators, each, seed=seed):
+        write_text(output / f"{sheet.annotator}.html", sheet_form(sheet, known, wording))
+        write_text(output / f"{sheet.annotator}.csv", sheet_table(sheet, known))
+    judged = len(tuples) * (each or annotators)
+    out.print(
+        f"{counted(len(tuples), 'tuple')} of {size} of {counted(len(known), 'item')}, "
+        f"{counted(judged, 'judgement')} by {counted(annotators, 'annotator')}: written to {escape(str(output))}"
+    )
+
+
+@_annotate.command()
+def score(
+    files: Annotated[
+        list[Path], typer.Argument(help="What annotators saved: csv, tsv, jsonl or parquet.", show_default=False)
+    ],
+    design: Annotated[
+        Path | None, typer.Option("--design", help=f"The {DESIGN} of the tuples; others are then refused.")
+    ] = None,
+    items: Annotated[
+        Path | None, typer.Option("--items", help="The items' table, whose columns --by may name.")
+    ] = None,
+    by: Annotated[
+        list[str] | None, typer.Option("--by", help="A column of --items: agreement within each of its values.")
+    ] = None,
+    expert: Annotated[
+        Path | None,
+        typer.Option(help="A table item, above: whether an expert says that a score is above 0.5 (yes, no)."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Other names of the columns: best=...,worst=...,annotator=...,items=a+b+c+d"),
+    ] = None,
+    repetitions: Annotated[int, typer.Option(min=1, help="Of the split halves.")] = 100,
+    curve: Annotated[
+        bool, typer.Option("--curve", help="Also the split-half reliability of 1, 2, 4, ... annotators.")
+    ] = False,
+    brown: Annotated[
+        bool, typer.Option("--spearman-brown", help="Correct split halves to the size of the whole: 2r / (1 + r).")
+    ] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The CSV file of scores to write.")] = Path(
+        "scores.csv"
+    ),
+    seed: Seed = 42,
+    as_json: Json = False,
+) -> None:
+    """Score the items, and say how far the annotators agree.
+
+    traube annotate score answers/*.csv --design annotation/design.csv
+
+    An item's score is the share of its judgements in which it was best, less
+    that in which it was worst, moved to 0 to 1. Rows that cannot be used are
+    told one by one, and the rest counts.
+
+    alpha is Krippendorff's (1 perfect, 0 chance); strong: the share of tuples
+    about which four of five annotators agree; split half: Spearman's rho
+    between the scores of two random halves of the judgements.
+    """
+    from traube.foundation.files import write_text
+    from traube.foundation.inert import csv_text
+    from traube.metrics.agreement import counting_scores
+    from traube.tasks.best_worst import read_design, read_judgements, scores_table
+
+    answers = read_judgements(files, _columns(columns), None if design is None else read_design(design))
+    judged = answers.judgements
+    _print_faults(answers.faults, output)
+    scores = counting_scores(judged)
+    write_text(output, csv_text(scores_table(judged, scores)))
+    rows = [_reliability("all", judged, repetitions, seed, brown)]
+    for column in by or ():
+        rows += _within(judged, items, column, repetitions, seed, brown)
+    halves = _curve(judged, repetitions, seed, brown) if curve else []
+    contradicted = [] if expert is None else _contradicted(judged.items, scores, expert)
+    if as_json:
+        print_json({"reliability": rows, "curve": halves, "expert": contradicted, "faults": list(answers.faults)})
+        return
+    print_table([_in_words(row) for row in rows], optional=("tuples", "items", "people"))
+    if rows[0]["alpha"] is None:
+        out.print("[dim]alpha and strong agreement need tuples that several annotators judged; there are none[/]")
+    if halves:
+        shown = [{"annotators": row["annotators"], "split half": _halves(row)} for row in halves]
+        print_table(shown, title="Split half, by annotators of each half")
+    for row in contradicted:
+        out.print(f"the expert contradicts {escape(row['item'])}: {row['score']:.3f}, not {row['expert']}")
+    out.print(f"{counted(len(judged), 'judgement')}; scores written to {escape(str(output))}")
+
+
+def _columns(text: str | None) -> Any:
+    """The names of columns, from `best=...,items=a+b`."""
+    from traube.tasks.best_worst import Columns
+
+    given: dict[str, Any] = {}
+    for part in (text or "").split(",") if text else []:
+        key, found, value = part.partition("=")
+        if not found or key not in ("best", "worst", "annotator", "items"):
+            raise TraubeError(
+                f"--columns: '{part}': expected best=, worst=, annotator= or items=a+b+c, with commas between"
+            )
+        given[key] = tuple(value.split("+")) if key == "items" else (value or None)
+    return Columns(**given)
+
+
+def _print_faults(faults: tuple[str, ...], output: Path) -> None:
+    from traube.foundation.files import write_text
+
+    for fault in faults[:SHOWN]:
+        err.print(f"[yellow]left out:[/] {escape(fault)}")
+    if len(faults) > SHOWN:
+        path = output.with_name(f"{output.stem}.faults.txt")
+        write_text(path, "\n".join(faults) + "\n")
+        err.print(f"[yellow]left out:[/] {len(faults) - SHOWN} more rows, all in {escape(str(path))}")
+
+
+def _reliability(name: str, judged: "Judgements", repetitions: int, seed: int, brown: bool) -> dict[str, Any]:
+    from traube.metrics.agreement import reliability, spearman_brown
+
+    found = vars(reliability(judged, repetitions=repetitions, seed=seed))
+    if brown:
+        found = {**found, "split_half": float(spearman_brown(found["split_half"])), "split_half_sd": None}
+    return {"group": name, **{key: None if value != value else value for key, value in found.items()}}
+
+
+def _within(
+    judged: "Judgements", items: Path | None, column: str, repetitions: int, seed: int, brown: bool
+) -> list[dict[str, Any]]:
+    """Agreement within each value of a column of the items' table."""
+    import numpy as np
+
+    from traube.tasks.reading import read_rows
+
+    if items is None:
+        raise TraubeError(f"--by {column}: give the items' table too: --items FILE")
+    table = read_rows(items).columns
+    for name in ("item", column):
+        if name not in table:
+            raise TraubeError(f"{items}: {unknown('column', name, table)}")
+    value_of = dict(zip(map(str, table["item"]), map(str, table[column]), strict=True))
+    values = np.array([value_of.get(item, "") for item in judged.items])
+    groups = [(value, judged.of_items(values == value)) for value in dict.fromkeys(map(str, table[column]))]
+    return [_reliability(f"{column} {value}", own, repetitions, seed, brown) for value, own in groups if len(own)]
+
+
+def _curve(judged: "Judgements", repetitions: int, seed: int, brown: bool) -> list[dict[str, Any]]:
+    """Split-half reliability for 1, 2, 4, ... annotators, and for half of all."""
+    import numpy as np
+
+    from traube.metrics.agreement import spearman_brown, split_half_of_annotators
+
+    half = len(np.unique(judged.annotators)) // 2
+    sizes = [2**i for i in range(half.bit_length()) if 2**i < half]
+    rows = []
+    for size in [*sizes, half] if half else []:
+        rhos = split_half_of_annotators(judged, size, repetitions, seed)
+        mean, sd = float(np.nanmean(rhos)), float(np.nanstd(rhos))
+        found = (float(spearman_brown(mean)), None) if brown else (mean, sd)
+        rows.append({"annotators": size, "split_half": found[0], "split_half_sd": found[1]})
+    return rows
+
+
+def _contradicted(items: tuple[str, ...], scores: Any, path: Path) -> list[dict[str, Any]]:
+    """The items whose score an expert contradicts."""
+    from traube.metrics.agreement import against_expert
+    from traube.tasks.best_worst import read_expert
+
+    above = read_expert(path)
+    known = [i for i, item in enumerate(items) if item in above]
+    said = [above[items[i]] for i in known]
+    wrong = against_expert(scores[known], said)
+    return [
+        {"item": items[i], "score": float(scores[i]), "expert": "above 0.5" if up else "below 0.5"}
+        for i, up, is_wrong in zip(known, said, wrong, strict=True)
+        if is_wrong
+    ]
+
+
+def _in_words(row: dict[str, Any]) -> dict[str, str]:
+    strong = f"{_number(row['strong_best'])} / {_number(row['strong_worst'])}"
+    return {
+        "of": row["group"],
+        "items": str(row["items"]),
+        "tuples": str(row["tuples"]),
+        "people": str(row["annotators"]),
+        "judged": str(row["judgements"]),
+        "alpha": _number(row["alpha"]),
+        "strong (best/worst)": strong,
+        "split half": _halves(row),
+    }
+
+
+def _halves(row: dict[str, Any]) -> str:
+    sd = row["split_half_sd"]
+    return _number(row["split_half"]) + (f" ± {sd:.3f}" if sd is not None and sd == sd else "")
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

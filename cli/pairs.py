@@ -1,0 +1,160 @@
+"""`traube pairs`: how well models tell how alike two texts are. `traube choose`: which of several answers a
+language model finds likeliest.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from cli.options import Json, Models
+from cli.printing import bars, escape, out, print_json, print_table, print_unavailable
+from traube.foundation.errors import Unavailable
+
+app = typer.Typer()
+
+
+@app.command()
+def pairs(
+    task: Annotated[
+        list[str] | None,
+        typer.Option("--task", "-t", help="A pair task; repeat for more. Without one, they are listed."),
+    ] = None,
+    model: Models = None,
+    part: Annotated[str, typer.Option(help="Which pairs: test, validation or train.")] = "test",
+    comparison: Annotated[
+        str | None,
+        typer.Option(help="How vectors are compared: cosine, euclidean or dot. Default: cosine, or the model's own."),
+    ] = None,
+    groups: Annotated[bool, typer.Option("--groups", help="Also by domain, number of turns and the like.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare models' similarities with gold scores of pairs of texts.
+
+    traube pairs -t stsb_de -m minilm -m tfidf -m lsa
+
+    Pearson's r and Spearman's rho with 95 % intervals, from a bootstrap over
+    dialogues (or over pairs, where there are no dialogues). Pairs with a
+    history are scored without it and with it joined to both texts. What was
+    computed before is not computed again.
+    A table of your own needs a card with the key `pairs`; see cards/README.md.
+    """
+    from traube.benchmark.params import load_params
+    from traube.tasks import get_pair_source
+
+    if not task:
+        _list()
+        return
+    named = list(model or load_params().models)
+    rows: list[dict[str, Any]] = []
+    for name in task:
+        source = get_pair_source(name)
+        source.fetch()
+        rows += _rows(source.load(), named, part, comparison, groups)
+    if as_json:
+        print_json(rows)
+        return
+    histories = any(row["history"] for row in rows)
+    print_table([_in_words(row, groups, histories) for row in rows], optional=("comparison", "pairs"))
+
+
+def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
+    from traube.engine.pair_cells import pair_cells, score_missing
+    from traube.engine.pair_scores import ALL, usual_comparison
+    from traube.engine.workbench import Workbench
+    from traube.foundation import paths
+    from traube.models import load_model
+    from traube.store.pairs import PairStore
+
+    workbench = Workbench.at(paths.home())
+    with bars() as (progress, _):
+        for name in models:
+            model = load_model(name)
+            try:
+                model.fetch()
+            except Unavailable as error:
+                if len(models) == 1:
+                    raise
+                print_unavailable({name: str(error)})
+                continue
+            cells = pair_cells(task, model, [comparison or usual_comparison(model)], part)
+            score_missing(task, model, cells, workbench, progress=progress)
+            for row in PairStore.of(workbench.store).scores(cells).to_dict("records"):
+                if groups or row["group"] == ALL:
+                    yield {str(key): value for key, value in row.items()}
+
+
+@app.command()
+def choose(
+    model: Annotated[
+        str, typer.Argument(help="A causal language model: a Hugging Face id or a folder.", show_default=False)
+    ],
+    task: Annotated[str, typer.Option("--task", "-t", help="A pair task of dialogues.")] = "giccs",
+    as_json: Json = False,
+) -> None:
+    """Let a language model choose the candidate most similar to a dialogue's last turn.
+
+    traube choose ai-forever/mGPT --task giccs
+
+    The prompt shows the dialogue, or its last turn alone, and the candidates;
+    the answer is the candidate that is likeliest after it: by the sum of its
+    tokens' log probabilities, as in the paper, which likes short answers;
+    per token; per byte; or less what it has without any dialogue (pmi).
+    Chance is what guessing gives: a model below it has learned nothing here.
+    """
+    from datetime import UTC, datetime
+
+    from traube.benchmark.record import library_versions
+    from traube.engine.multiple_choice import choose as chosen
+    from traube.foundation import paths
+    from traube.models.likelihood import CausalModel
+    from traube.store import Store
+    from traube.store.pairs import PairStore
+    from traube.tasks import load_pairs
+
+    pairs = load_pairs(task)
+    with bars() as (progress, _):
+        table = chosen(pairs.of_part("test"), CausalModel.load(model), progress)
+    about = {"library_versions": library_versions(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    PairStore.of(Store(paths.home() / "store")).save_choices(pairs, model, table, about)
+    rows = table.to_dict("records")
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        [
+            {
+                "turns": str(row["n_turns"]),
+                "dialogue": "whole" if row["context"] else "last turn",
+                "score": row["score"],
+                "accuracy": f"{row['accuracy']:.3f} ± {row['error']:.3f}",
+                "chance": f"{row['chance']:.3f}",
+                "questions": str(row["questions"]),
+            }
+            for row in rows
+        ]
+    )
+
+
+def _list() -> None:
+    from traube.tasks import pair_sources
+
+    for name, source in pair_sources().items():
+        reason = source.missing()
+        out.print(
+            f"[bold]{name}[/]: {escape(source.card.description)}"
+            + (f" [yellow]missing:[/] {escape(reason)}" if reason else "")
+        )
+
+
+def _in_words(row: dict[str, Any], groups: bool, histories: bool) -> dict[str, str]:
+    shown = {key: str(row[key]) for key in ("task", "model", "comparison")}
+    if histories:
+        shown["history"] = "joined" if row["history"] else ""
+    if groups:
+        shown["of"] = f"{row['group']} {row['value']}".strip()
+    shown["pairs"] = str(row["pairs"])
+    for kind in ("pearson", "spearman"):
+        low, high = (f"{row[f'{kind}_{end}']:.2f}".replace("0.", ".") for end in ("low", "high"))
+        shown[kind] = f"{row[kind]:.3f} [{low}, {high}]"
+    return shown

@@ -1,0 +1,119 @@
+"""How well a model's similarities follow gold scores."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics.pairwise import paired_cosine_distances, paired_euclidean_distances
+
+from tests import giccs_like
+from traube.engine.pair_scores import evaluate_pairs, score_pairs, similarities
+from traube.engine.workbench import Workbench
+from traube.foundation.errors import TraubeError, Unsupported
+from traube.models import load_model
+from traube.tasks import load_pairs
+from traube.tasks.scored_pairs import PairCard, PairTask, make_pairs
+
+
+@pytest.fixture
+def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PairTask:
+    """The hand-written sample."""
+    monkeypatch.setenv("TRAUBE_RAW", str(tmp_path / "raw"))
+    giccs_like.write(tmp_path / "raw")
+    return load_pairs("giccs")
+
+
+@pytest.fixture
+def workbench(tmp_path: Path) -> Workbench:
+    return Workbench.at(tmp_path / "home")
+
+
+def test_similarities_are_those_that_scikit_learn_computes(sample: PairTask, workbench: Workbench) -> None:
+    first, second = sample.rows()
+    vectors = TfidfVectorizer(dtype=np.float32).fit_transform(sample.texts).toarray()
+    model = load_model("tfidf")
+    cosine = similarities(sample, model, workbench, "cosine")
+    np.testing.assert_allclose(cosine, 1 - paired_cosine_distances(vectors[first], vectors[second]), atol=1e-6)
+    euclidean = similarities(sample, model, workbench, "euclidean")
+    np.testing.assert_allclose(euclidean, -paired_euclidean_distances(vectors[first], vectors[second]), atol=1e-5)
+    np.testing.assert_allclose(similarities(sample, model, workbench, "dot"), cosine, atol=1e-6)  # rows of length 1
+
+
+def test_all_pairs_and_each_group_are_scored_with_intervals_over_dialogues(
+    sample: PairTask, workbench: Workbench
+) -> None:
+    table = evaluate_pairs(sample, load_model("tfidf"), workbench)
+    assert table[["group", "value"]].to_numpy().tolist() == [
+        ["all", ""],
+        *(["domain", f"find_{d}"] for d in ("cinema", "hotel", "navigation", "restaurant")),
+        ["n_turns", "3"],
+        ["n_turns", "5"],
+    ]  # there is one source, so it is no group
+    whole = table.iloc[0]
+    assert (whole["pairs"], whole["dialogues"]) == (40, 8)
+    alike = similarities(sample, load_model("tfidf"), workbench, "cosine")
+    assert whole["pearson"] == pytest.approx(stats.pearsonr(alike, sample.pairs["score"]).statistic)
+    assert whole["spearman"] == pytest.approx(stats.spearmanr(alike, sample.pairs["score"]).statistic)
+    assert whole["pearson_low"] < whole["pearson"] < whole["pearson_high"]
+    three = table[table["value"] == "3"].iloc[0]
+    of_three = (sample.pairs["n_turns"] == "3").to_numpy()
+    assert three["spearman"] == pytest.approx(
+        stats.spearmanr(alike[of_three], sample.pairs["score"][of_three]).statistic
+    )
+
+
+def test_a_history_makes_other_texts_and_other_scores(sample: PairTask, workbench: Workbench) -> None:
+    model = load_model("tfidf")
+    alone, joined = (evaluate_pairs(sample, model, workbench, history=history) for history in (False, True))
+    assert alone["pearson"][0] != joined["pearson"][0]
+    alike = [similarities(task, model, workbench, "cosine").mean() for task in (sample, sample.with_history())]
+    assert alike[0] < alike[1]  # what is joined to both sides makes them more alike
+
+
+def test_what_knows_the_gold_scores_is_perfect_and_upside_down_it_is_always_wrong(sample: PairTask) -> None:
+    gold = sample.pairs["score"].to_numpy()
+    for factor, expected in ((1, 1), (-1, -1)):
+        table = score_pairs(sample, factor * gold + 3)
+        for column in ("pearson", "pearson_low", "pearson_high", "spearman", "spearman_low", "spearman_high"):
+            np.testing.assert_allclose(table[column], expected)
+
+
+def test_a_model_that_compares_texts_itself_does_so_pair_by_pair(sample: PairTask, workbench: Workbench) -> None:
+    model = load_model("jaccard")
+    alike = similarities(sample, model, workbench, "own")
+    first, second = sample.rows()
+    words = [set(text.split()) for text in sample.texts]
+    by_hand = [len(words[a] & words[b]) / len(words[a] | words[b]) for a, b in zip(first, second, strict=True)]
+    np.testing.assert_allclose(alike, by_hand, atol=1e-6)
+    assert evaluate_pairs(sample, model, workbench)["pearson"][0] > 0
+
+
+def test_comparisons_that_make_no_sense_are_refused(sample: PairTask, workbench: Workbench) -> None:
+    with pytest.raises(Unsupported, match="'jaccard' compares texts itself: use own"):
+        evaluate_pairs(sample, load_model("jaccard"), workbench, comparison="cosine")
+    with pytest.raises(Unsupported, match="'tfidf' has no similarity of its own: use cosine"):
+        evaluate_pairs(sample, load_model("tfidf"), workbench, comparison="own")
+    with pytest.raises(Unsupported, match="compares texts for a query, and pairs have none"):
+        evaluate_pairs(sample, load_model("minilm_query_space"), workbench)
+    with pytest.raises(TraubeError, match="unknown comparison 'cosin': did you mean cosine"):
+        evaluate_pairs(sample, load_model("tfidf"), workbench, comparison="cosin")  # type: ignore[arg-type]
+    plain = make_pairs(PairCard(name="plain"), pd.DataFrame({"text_a": ["a b"], "text_b": ["b c"], "score": [1.0]}))
+    with pytest.raises(TraubeError, match="its pairs have no history"):
+        evaluate_pairs(plain, load_model("tfidf"), workbench, history=True)
+
+
+def test_only_a_parts_pairs_are_scored_and_a_text_without_words_is_like_nothing(workbench: Workbench) -> None:
+    records = pd.DataFrame(
+        {
+            "text_a": ["salt soup", "red star", "salt soup"],
+            "text_b": ["soup salt", "- -", "oven"],
+            "score": [1, 0, 0.5],
+            "part": ["test", "test", "train"],
+        }
+    )
+    task = make_pairs(PairCard(name="parts"), records)
+    alike = similarities(task.of_part("test"), load_model("bow"), workbench, "cosine")
+    np.testing.assert_allclose(alike, [1, 0], atol=1e-7)

@@ -1,0 +1,56 @@
+"""How rich the words of a text are."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traube.foundation.errors import TraubeError
+from traube.metrics.richness import mtld, richness, rttr, words
+
+TOKENS = st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=60)
+
+
+def test_tokens_are_what_stands_between_white_space() -> None:
+    assert words("Ja,\tich  komme.\nJa,") == ["Ja,", "ich", "komme.", "Ja,"]
+    found = richness(["Ja, ich", "komme. Ja,"])
+    assert (found.tokens, found.types, found.rttr) == (4, 3, 1.5)
+
+
+def test_lemmas_are_counted_where_spacy_is_there_and_left_out_where_it_is_not() -> None:
+    assert richness(["Ja, ich komme."]).lemmas is None
+    assert richness(["Ja, ich komme."], "no_such_model").lemmas is None
+
+
+def test_mtld_worked_by_hand() -> None:
+    # forwards: a, ab, aba is 2/3 <= .72: a stretch of three; then b, bc, bcb: another; then c d: all
+    # different, no part. Backwards: d, dc, dcb, dcbc is 3/4, dcbcb is 3/5: a stretch of five; then
+    # a b a: 2/3, another. So both ways have two.
+    text = list("ababcbcd")
+    assert mtld(text) == pytest.approx(8 / 2)
+    # forwards: aa is 1/2: one stretch; b: no part. Backwards: b, ba, baa is 2/3: one stretch
+    assert mtld(list("aab")) == 3
+    # 3/4 at the end, both ways: (1 - .75) / (1 - .72) of a stretch
+    assert mtld(list("abca")) == pytest.approx(4 / (0.25 / 0.28))
+
+
+def test_a_text_of_different_words_is_one_stretch_and_of_one_word_many() -> None:
+    assert mtld(list("abcdef")) == 6
+    assert mtld(["a"] * 10) == 2  # every second token ends a stretch
+    assert np.isnan(mtld([])) and np.isnan(rttr([]))
+    with pytest.raises(TraubeError, match="types per token are between 0 and 1"):
+        mtld(["a"], 1.0)
+
+
+@given(TOKENS)
+def test_measures_do_not_depend_on_which_words_they_are_nor_on_the_direction(tokens: list[str]) -> None:
+    renamed = [f"{token}!" for token in tokens]
+    assert mtld(tokens) == mtld(renamed) and rttr(tokens) == rttr(renamed)
+    assert mtld(tokens) == pytest.approx(mtld(tokens[::-1]))
+    assert 0 < rttr(tokens) <= len(tokens) ** 0.5 + 1e-9
+    assert mtld(tokens) > 0
+
+
+@given(TOKENS)
+def test_rttr_is_types_over_the_root_of_tokens(tokens: list[str]) -> None:
+    assert rttr(tokens) ** 2 * len(tokens) == pytest.approx(len(set(tokens)) ** 2)

@@ -1,0 +1,135 @@
+"""Sheets for annotators: who judges what, and what the sheets show. (The form is filled in by a real browser in
+tests/e2e/test_annotation_form.py.)"""
+
+import csv
+import io
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from traube.foundation.errors import TraubeError
+from traube.tasks.annotation_sheets import WORDINGS, design_of, read_items, sheet_form, sheet_table, sheets
+from traube.tasks.best_worst import design, read_judgements
+
+ITEMS = "item,text,group,context\n" + "".join(
+    f'{d}{c},Text {c} of {d},{d},"Benutzer: Hallo {d}\nAssistent: Guten Tag"\n' for d in ("d1", "d2") for c in "abcde"
+)
+
+
+def write(folder: Path, text: str = ITEMS) -> Path:
+    path = folder / "items.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+class Page(HTMLParser):
+    """What a form holds: tags with their attributes, and all text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_items_are_compared_within_their_group(tmp_path: Path) -> None:
+    items = read_items(write(tmp_path))
+    assert items["d1a"].context == ("Benutzer: Hallo d1", "Assistent: Guten Tag")
+    tuples = design_of(items, 3)
+    assert len(tuples) == 20
+    assert all(len({item[:2] for item in one}) == 1 for one in tuples)
+
+
+def test_all_annotators_judge_all_tuples_each_in_an_order_of_their_own() -> None:
+    tuples = design(list("abcdef"), 3)
+    made = sheets(tuples, 3)
+    assert all({frozenset(t) for t in sheet.tuples} == {frozenset(t) for t in tuples} for sheet in made)
+    assert made[0].tuples != made[1].tuples
+    assert made == sheets(tuples, 3) != sheets(tuples, 3, seed=1)
+
+
+@pytest.mark.parametrize(("annotators", "each"), [(5, 2), (7, 3), (3, 3), (4, 1)])
+def test_work_is_shared_evenly_and_nobody_judges_twice(annotators: int, each: int) -> None:
+    tuples = design([f"i{i}" for i in range(11)], 3)
+    made = sheets(tuples, annotators, each)
+    times = Counter(frozenset(one) for sheet in made for one in sheet.tuples)
+    assert set(times.values()) == {each} and len(times) == len(tuples)
+    sizes = [len(sheet.tuples) for sheet in made]
+    assert max(sizes) - min(sizes) <= 1
+    assert all(len({frozenset(one) for one in sheet.tuples}) == len(sheet.tuples) for sheet in made)
+
+
+def test_too_few_annotators_are_refused() -> None:
+    with pytest.raises(TraubeError, match="3 annotators for each tuple: there are 2"):
+        sheets([("a", "b")], 2, 3)
+
+
+def test_a_filled_in_table_is_read_as_judgements(tmp_path: Path) -> None:
+    items = read_items(write(tmp_path))
+    tuples = design_of(items, 3)
+    sheet = sheets(tuples, 2)[0]
+    rows = list(csv.DictReader(io.StringIO(sheet_table(sheet, items))))
+    assert rows[0]["text_1"] == items[rows[0]["item_1"]].text
+    assert rows[0]["context"].splitlines()[1] == "Assistent: Guten Tag"
+    for row in rows:
+        row["best"], row["worst"] = row["item_2"], row["item_3"]
+    file = tmp_path / "filled.csv"
+    with file.open("w", newline="") as target:
+        writer = csv.DictWriter(target, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    answers = read_judgements([file], tuples=tuples)
+    assert answers.faults == () and len(answers.judgements) == 20
+
+
+def test_a_form_asks_two_questions_about_every_item_and_needs_nothing_else(tmp_path: Path) -> None:
+    items = read_items(write(tmp_path))
+    sheet = sheets(design_of(items, 3), 1)[0]
+    page = Page(sheet_form(sheet, items, WORDINGS["de"]))
+    radios = [attributes for tag, attributes in page.tags if tag == "input" and attributes.get("type") == "radio"]
+    asked = Counter((radio["name"], radio["value"]) for radio in radios)
+    assert set(asked.values()) == {1} and len(asked) == 20 * 3 * 2
+    assert "am wenigsten ähnlich" in page.text and "Assistent: Guten Tag" in page.text
+    assert not [a for _, a in page.tags if {"src", "href"} & set(a)]  # nothing is loaded
+    policy = next(a["content"] for tag, a in page.tags if tag == "meta" and "content" in a and "http-equiv" in a)
+    assert policy is not None and "default-src 'none'" in policy
+
+
+def test_texts_command_nothing_in_a_form_and_nothing_in_a_spreadsheet(tmp_path: Path) -> None:
+    evil = '"<script>alert(1)</script>"'
+    items = read_items(write(tmp_path, f"item,text,context\na,{evil},{evil}\nb,=1+1,{evil}\nc,ok,{evil}\n"))
+    sheet = sheets(design_of(items, 3), 1)[0]
+    page = Page(sheet_form(sheet, items, WORDINGS["en"]))
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert "<script>alert(1)</script>" in page.text  # it is shown as it is
+    assert ",=1+1" not in sheet_table(sheet, items) and "'=1+1" in sheet_table(sheet, items)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("id,text\na,b\n", "unknown column 'item'"),
+        ("item,text\na,\n", ":2: the text is missing"),
+        ("item,text\n,a\n", ":2: the item is missing"),
+        ("item,text\na,x\na,y\n", ":3: item 'a' occurs twice"),
+        ("item,text\n+a,x\n", "an id cannot begin with"),
+        ("item,text,context\na,x,one\nb,y,other\n", "items 'a' and 'b' are of one group .* different contexts"),
+    ],
+)
+def test_items_that_cannot_be_judged_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(TraubeError, match=said):
+        read_items(write(tmp_path, text))
+
+
+def test_a_group_with_too_few_items_is_named(tmp_path: Path) -> None:
+    items = read_items(write(tmp_path, "item,text,group\na,x,g1\nb,y,g1\nc,z,g1\nd,v,g2\n"))
+    with pytest.raises(TraubeError, match="group 'g2': tuples of 3: there are 1 items"):
+        design_of(items, 3)

@@ -1,0 +1,184 @@
+"""Pair tasks: what their readers make of raw data, and what they refuse."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests import giccs_like
+from traube.foundation.errors import TraubeError, Unavailable
+from traube.tasks import card_errors, get_pair_source, get_source, load_pairs, pair_sources, sources
+from traube.tasks.readers.nlu_similarity_de import NluSimilarityDe
+from traube.tasks.scored_pairs import PairCard, make_pairs
+
+DEEPL = (
+    '3.2\tEin Schild sagt "kein Tauchen".\tEin Junge taucht.\n'
+    '1.0\tEr sagte: "Nein.\tSie sagte: Ja.\n'  # a mark that never ends
+    "5.0\tEine Kuh frisst.\tEine Kuh frisst Gras.\n"
+)
+
+
+@pytest.fixture
+def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """TRAUBE_RAW, with a small STS benchmark and a small set of utterances in their original forms."""
+    monkeypatch.setenv("TRAUBE_RAW", str(tmp_path))
+    stsb = tmp_path / "sts_de" / "stsb_de"
+    stsb.mkdir(parents=True)
+    for part in ("train", "dev", "test"):
+        with gzip.open(stsb / f"deepl_stsb_de_{part}.csv.gz", "wt", encoding="utf-8") as file:
+            file.write(DEEPL)
+    nlu = tmp_path / "sts_de" / "nlu_similarity_de"
+    nlu.mkdir()
+    (nlu / "NLU-Data-Home-Domain-similarity-de.csv").write_text(
+        'uuid,sentence1,sentence2,similarity_score\nu1,Licht an,"Mach das Licht an, bitte",5\nu2,Licht aus,Musik an,0\n',
+        encoding="utf-8",
+    )
+    answers = [("u1", "5"), ("u2", "0"), ("u3", "99")]
+    entries = [{"uuid": u, "s1": "a", "s2": "b", "similarity": s, "annotator": 1} for u, s in answers]
+    (nlu / "nlu_similarity_de_raw_01.json").write_text(json.dumps(entries), encoding="utf-8")
+    return tmp_path
+
+
+def test_quotation_marks_of_stsb_are_part_of_sentences_and_join_no_rows(raw: Path) -> None:
+    task = load_pairs("stsb_de")
+    assert task.pairs["part"].value_counts().to_dict() == {"train": 3, "validation": 3, "test": 3}
+    assert 'Ein Schild sagt "kein Tauchen".' in task.texts and 'Er sagte: "Nein.' in task.texts
+    test = task.of_part("test")
+    assert test.pairs["score"].tolist() == [3.2, 1.0, 5.0]
+    first, second = test.rows()
+    assert [(task.texts[a], task.texts[b]) for a, b in zip(first, second, strict=True)][2] == (
+        "Eine Kuh frisst.",
+        "Eine Kuh frisst Gras.",
+    )
+    assert len(task.corpus) == 6  # each text once, however many pairs hold it
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("3.2\tnur einer\n", "_test.csv:1: 2 fields instead of"), ("viel\ta\tb\n", "_test.csv:1: 'viel' is no score")],
+)
+def test_a_broken_line_of_stsb_is_named(raw: Path, line: str, said: str) -> None:
+    (raw / "sts_de" / "stsb_de" / "deepl_stsb_de_test.csv").write_text(line)
+    with pytest.raises(TraubeError, match=said):
+        load_pairs("stsb_de")
+
+
+def test_raw_annotations_tell_what_was_skipped(raw: Path) -> None:
+    assert load_pairs("nlu_similarity_de").pairs["score"].tolist() == [5, 0]
+    source = get_pair_source("nlu_similarity_de")
+    assert isinstance(source, NluSimilarityDe)
+    answers = source.annotations().set_index("uuid")["score"]
+    assert answers["u1"] == 5 and pd.isna(answers["u3"]) and len(answers) == 3
+
+
+def test_absent_raw_data_is_unavailable_and_its_origin_is_told(raw: Path) -> None:
+    with pytest.raises(Unavailable, match=r"stsb_de_aws.*aws_stsb_de_train.csv is not there; get it from https://"):
+        load_pairs("stsb_de_aws")
+    with pytest.raises(
+        Unavailable, match=r"giccs.csv is not there; get it from https://doi.org/10.5281/zenodo.7266256"
+    ):
+        load_pairs("giccs")
+
+
+def test_the_sample_is_read_as_giccs_is(raw: Path) -> None:
+    giccs_like.write(raw)
+    task = load_pairs("giccs")
+    assert len(task.pairs) == 40 and task.pairs["dialogue"].nunique() == 8
+    assert set(task.pairs["source"]) == {giccs_like.SOURCE}
+    assert task.pairs["n_turns"].value_counts().to_dict() == {"3": 20, "5": 20}
+    assert task.pairs["domain"].nunique() == 4
+    assert task.pairs.groupby("dialogue")["score"].mean().tolist() == pytest.approx([0.5] * 8)
+    first, second = task.rows()
+    assert task.texts[first[0]] == "Soll es italienische Küche sein?"  # the last turn
+    assert task.texts[second[0]] == "Möchten Sie italienisch essen gehen?"
+    assert task.pairs["history"][0] == "Wie kann ich helfen?\nIch suche ein Lokal für heute Abend."
+
+
+def test_other_names_of_giccs_columns_are_mapped_by_a_file_beside_it(raw: Path) -> None:
+    folder = raw / "giccs"
+    folder.mkdir()
+    (folder / "giccs.tsv").write_text(
+        "id\tTurn 1\tTurn 2\tTurn 3\tParaphrase\tSim\tBereich\n7\tHallo\tJa?\tWo ist das?\tWo liegt das?\t0.9\thotel\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(TraubeError, match="unknown column"):
+        load_pairs("giccs")
+    (folder / "columns.yaml").write_text(
+        "turns: [Turn 1, Turn 2, Turn 3]\ntext_b: Paraphrase\nscore: Sim\ngroups: Bereich\ndialogue: id\n",
+        encoding="utf-8",
+    )
+    pairs = load_pairs("giccs").pairs
+    assert pairs.loc[0, ["history", "n_turns", "dialogue", "domain"]].tolist() == ["Hallo\nJa?", "3", "7", ""]
+
+
+def test_history_is_joined_to_both_sides(raw: Path) -> None:
+    giccs_like.write(raw)
+    alone = load_pairs("giccs")
+    joined = alone.with_history()
+    assert alone.has_history
+    first, second = joined.rows()
+    before = "Wie kann ich helfen? Ich suche ein Lokal für heute Abend."
+    assert joined.texts[first[0]] == f"{before} Soll es italienische Küche sein?"
+    assert joined.texts[second[0]] == f"{before} Möchten Sie italienisch essen gehen?"
+    unchanged = ["pair", "score", "part", "dialogue", "history", "domain", "source", "n_turns"]
+    pd.testing.assert_frame_equal(joined.pairs[unchanged], alone.pairs[unchanged])
+
+
+def test_a_table_of_ones_own_is_a_pair_task_by_its_card(raw: Path, cards: Path) -> None:
+    (cards / "mine.csv").write_text("one,other,points,kind\na b,a c,5,x\nd e,f g,0,y\n", encoding="utf-8")
+    card = "pairs: mine.csv\ntext_a: one\ntext_b: other\nscore: points\nscale: [0, 5]\ngroups: kind\nlanguage: de\n"
+    (cards / "mine.yaml").write_text(card, encoding="utf-8")
+    assert "mine" in pair_sources() and "mine" not in sources()
+    assert load_pairs("mine").pairs[["score", "kind"]].to_numpy().tolist() == [[5, "x"], [0, "y"]]
+    with pytest.raises(TraubeError, match="unknown task 'mine'"):
+        get_source("mine")
+
+
+@pytest.mark.parametrize(
+    ("card", "table", "said"),
+    [
+        ("text_b: o\nscore: s\n", "a,o,s\nx,y,1\n", "expected either text_a or turns"),
+        ("text_a: a\ntext_b: o\nscore: s\nscroe: t\n", "a,o,s\nx,y,1\n", "line 5: .*scroe"),
+        ("text_a: a\ntext_b: other\nscore: s\n", "a,o,s\nx,y,1\n", "line 3: text_b: unknown column 'other'"),
+        ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,y,much\n", "mine.csv:2: 'much' is no score"),
+        ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,y,1\nx,y,3\n", "pair 1: its score is no number from 0 to 1"),
+        ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,,1\n", "pair 0: a text is empty"),
+        ("text_a: a\ntext_b: o\nscore: s\npart: a\n", "a,o,s\nx,y,1\n", "pair 0: its part is none of train"),
+        ("text_a: a\ntext_b: o\nscore: s\ngroups: score\n", "a,o,s\nx,y,1\n", "a group's column has a name of its own"),
+        ("turns: a\ntext_b: o\nscore: s\n", "a,o,s\n,y,1\n", "mine.csv:2: the dialogue has no turns"),
+    ],
+)
+def test_what_is_wrong_with_a_card_or_its_table_is_one_line(cards: Path, card: str, table: str, said: str) -> None:
+    (cards / "mine.csv").write_text(table, encoding="utf-8")
+    (cards / "mine.yaml").write_text("pairs: mine.csv\n" + card, encoding="utf-8")
+    assert said.startswith(("pair", "mine.csv", "line 3")) or card_errors()
+    with pytest.raises(TraubeError, match=said):
+        load_pairs("mine")
+
+
+def test_turns_are_lines_or_a_list_in_json_and_may_begin_with_a_bracket(cards: Path) -> None:
+    rows = [
+        {"turns": ["Hallo", "Wer da?"], "other": "Wer ist da?", "score": 1},
+        {"turns": '["Hallo", "Wer da?"]', "other": "Wer ist da?", "score": 1},
+        {"turns": "[lacht]\nWer da?", "other": "Wer ist da?", "score": 1},
+    ]
+    (cards / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (cards / "mine.yaml").write_text("pairs: mine.jsonl\nturns: turns\ntext_b: other\nscore: score\n", encoding="utf-8")
+    assert load_pairs("mine").pairs["history"].tolist() == ["Hallo", "Hallo", "[lacht]"]
+
+
+def test_a_part_without_pairs_is_refused_and_parts_that_there_are_told() -> None:
+    records = pd.DataFrame({"text_a": ["a"], "text_b": ["b"], "score": [0.5]})
+    task = make_pairs(PairCard(name="one"), records)
+    assert len(task.of_part("test").pairs) == 1 and not task.has_history
+    with pytest.raises(TraubeError, match=r"no pair's part is 'train' \(there are: test\)"):
+        task.of_part("train")
+
+
+def test_the_data_version_follows_the_content() -> None:
+    records = pd.DataFrame({"text_a": ["a", "c"], "text_b": ["b", "d"], "score": [0.5, 1]})
+    version = make_pairs(PairCard(name="one"), records).data_version
+    assert version == make_pairs(PairCard(name="one"), records.copy()).data_version
+    assert version != make_pairs(PairCard(name="one"), records.assign(score=[0.5, 0.9])).data_version

@@ -1,0 +1,355 @@
+"""Best-worst scaling: scores of items from judgements, and how far annotators agree.
+
+Each judgement shows a tuple of items and names the best and the worst of them (Louviere et al.,
+2015). An item's score is how often it was best less how often it was worst. Three things say
+whether scores can be trusted: how often annotators chose alike (`alpha`, `strong_agreement`), whether
+half of the judgements give the scores of the other half (`split_half`), and what an expert says
+(`against_expert`). Sections 3 and 4 of GiCCS (Asaadi et al., 2022).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Self, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from traube.foundation.errors import TraubeError
+from traube.metrics.correlation import spearman
+
+Ints: TypeAlias = NDArray[np.int64]
+Array: TypeAlias = NDArray[np.float64]
+Coding = Literal["slot", "item"]
+
+SEED = 42
+STRONG = 0.8  # of a tuple's annotators: four of five
+REPETITIONS = 3  # of split halves, as in the paper
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """Who called which item of a tuple the best and the worst.
+
+    Attributes
+    ----------
+    items : names of the items
+    shown : int64 [j, m], the items of each judgement's tuple, in any order
+    best, worst : int64 [j], the items that were chosen
+    annotators : int64 [j], who judged
+    tuples : int64 [j], which tuple was judged: judgements of the same items are of the same tuple
+    """
+
+    items: tuple[str, ...]
+    shown: Ints
+    best: Ints
+    worst: Ints
+    annotators: Ints
+    tuples: Ints
+
+    @classmethod
+    def of(
+        cls,
+        shown: Sequence[Sequence[str]] | NDArray[np.object_],
+        best: Sequence[str],
+        worst: Sequence[str],
+        annotators: Sequence[str],
+    ) -> Self:
+        """From names.
+
+        Raises
+        ------
+        TraubeError
+            If there are none, or an item is best and worst at once, or is chosen and was not shown.
+        """
+        if not len(best):
+            raise TraubeError("there are no judgements")
+        named = np.asarray(shown, dtype=object).reshape(len(best), -1)
+        codes, names = pd.factorize(np.concatenate([named.ravel(), best, worst]), sort=True)
+        items, chosen = codes[: named.size].reshape(named.shape), codes[named.size :].reshape(2, -1)
+        people = pd.factorize(np.asarray(annotators, dtype=object))[0]
+        judged = cls(tuple(map(str, names)), items, chosen[0], chosen[1], people, _same_items(items))
+        judged._check()
+        return judged
+
+    def _check(self) -> None:
+        same = self.best == self.worst
+        absent = ~((self.shown == self.best[:, None]).any(axis=1) & (self.shown == self.worst[:, None]).any(axis=1))
+        for fault, reason in ((same, "is best and worst at once"), (absent, "was chosen and is not shown")):
+            if fault.any():
+                first = int(np.flatnonzero(fault)[0])
+                both = sorted({self.items[self.best[first]], self.items[self.worst[first]]})
+                raise TraubeError(f"judgement {first}: {' or '.join(both)} {reason}")
+
+    def __len__(self) -> int:
+        return len(self.best)
+
+    def where(self, kept: NDArray[np.bool_]) -> Self:
+        """Some of the judgements; items keep their numbers. `kept` : bool [j]."""
+        arrays = {name: getattr(self, name)[kept] for name in ("shown", "best", "worst", "annotators", "tuples")}
+        return replace(self, **arrays)
+
+    def of_items(self, chosen: NDArray[np.bool_]) -> Self:
+        """The judgements of which every item is among the chosen; bool [items]."""
+        return self.where(np.asarray(chosen[self.shown].all(axis=1), dtype=bool))
+
+
+def _same_items(shown: Ints) -> Ints:
+    """Which tuple each row is, int64 [j], whatever the order of its items."""
+    if not shown.size:
+        return np.zeros(len(shown), dtype=np.int64)
+    columns = np.sort(shown, axis=1).T
+    key = columns[0]
+    for column in columns[1:]:  # pairs of numbers become one number, which stays below j
+        key = np.unique(key * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    return key.astype(np.int64)
+
+
+# scores
+
+
+def counting_scores(judgements: Judgements) -> Array:
+    """Each item's score, float64 [items] in [0, 1]; nan for an item that was not shown.
+
+    The share of its judgements in which it was best less that in which it was worst, a number in
+    [-1, 1], moved to [0, 1] by (x + 1) / 2 (section 3.4; Orme, 2009). So the scores of items that
+    were shown equally often have the mean 0.5.
+    """
+    net, seen = _counts(judgements)
+    return _score(net, seen)
+
+
+def _counts(judgements: Judgements) -> tuple[Array, Array]:
+    """How often each item was best less how often it was worst, and how often it was shown."""
+    n = len(judgements.items)
+    best, worst, seen = (
+        np.bincount(a, minlength=n) for a in (judgements.best, judgements.worst, judgements.shown.ravel())
+    )
+    return (best - worst).astype(np.float64), seen.astype(np.float64)
+
+
+def _score(net: ArrayLike, seen: ArrayLike) -> Array:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        score: Array = (np.divide(net, seen) + 1) / 2
+    return score
+
+
+# agreement
+
+
+def krippendorff_alpha(units: ArrayLike, values: ArrayLike) -> float:
+    """Krippendorff's alpha for nominal values: 1 is perfect agreement, 0 is chance.
+
+    Values are given one a row, so what a coder left out is simply absent; a unit with one value
+    tells nothing and counts for nothing. Nan where no unit has two values, or where all values of
+    all units are the same, so that nothing could disagree.
+
+    Parameters
+    ----------
+    units : int [v], what is coded
+    values : int [v], the values given to it, one for each coder
+
+    Notes
+    -----
+    alpha = 1 - D_o / D_e. A unit with m values adds each ordered pair of them 1 / (m - 1) times to
+    the coincidences, whose sum is n. D_o is the share of unequal pairs in them, D_e that of all
+    pairs that could be made of the n values (Krippendorff, 2004, chapter 11).
+
+    Examples
+    --------
+    >>> round(krippendorff_alpha([1, 1, 2, 2, 3, 3], [0, 0, 1, 1, 0, 1]), 3)
+    0.444
+    """
+    _, unit = np.unique(np.asarray(units), return_inverse=True)
+    kinds, value = np.unique(np.asarray(values), return_inverse=True)
+    sizes = np.bincount(unit, minlength=1)
+    paired = sizes[unit] >= 2
+    unit, value = unit[paired], value[paired]
+    n = len(unit)
+    if n == 0:
+        return float("nan")
+    of_unit, counts = np.unique(unit * len(kinds) + value, return_counts=True)
+    agreeing = (counts * (counts - 1) / (sizes[of_unit // len(kinds)] - 1)).sum()
+    totals = np.bincount(value, minlength=len(kinds)).astype(np.float64)
+    expected = 1 - (totals * (totals - 1)).sum() / (n * (n - 1.0))
+    return float(1 - (1 - agreeing / n) / expected) if expected > 0 else float("nan")
+
+
+def alpha(judgements: Judgements, coding: Coding = "slot") -> float:
+    """Krippendorff's alpha of the answers: a unit is a question (best or worst) about a tuple.
+
+    Parameters
+    ----------
+    coding : what counts as the value. `slot` : which of the tuple's places the item has, in an order
+        that is drawn for each tuple, the same for all annotators: then chance is 1 / m. `item` : the
+        item itself: of many tuples, nearly no two values are equal by chance, which makes
+        alpha larger. The paper does not say which it uses
+    """
+    units = np.concatenate([2 * judgements.tuples, 2 * judgements.tuples + 1])
+    return krippendorff_alpha(units, np.concatenate(_coded(judgements, coding)))
+
+
+def _coded(judgements: Judgements, coding: Coding) -> tuple[Ints, Ints]:
+    """The values of the best and the worst answers, int64 [j] each."""
+    if coding == "item" or not len(judgements):
+        return judgements.best, judgements.worst
+    _, first, place = np.unique(judgements.tuples, return_index=True, return_inverse=True)
+    order = np.sort(judgements.shown[first], axis=1)
+    order = np.random.default_rng(SEED).permuted(order, axis=1)[place]
+    best, worst = (
+        np.argmax(order == answer[:, None], axis=1).astype(np.int64) for answer in (judgements.best, judgements.worst)
+    )
+    return best, worst
+
+
+def strong_agreement(judgements: Judgements, share: float = STRONG) -> tuple[float, float]:
+    """The share of tuples about which most annotators gave the same answer, for best and for worst.
+
+    Tuples that one annotator judged do not count; nan if there are no others.
+
+    Parameters
+    ----------
+    share : of a tuple's annotators who have to agree (the paper: four of five)
+    """
+    sizes = np.bincount(judgements.tuples)
+    several = sizes >= 2
+    shares = [_largest(judgements.tuples, answer, len(sizes)) for answer in (judgements.best, judgements.worst)]
+    if not several.any():
+        return float("nan"), float("nan")
+    best, worst = (float((most >= np.ceil(share * sizes - 1e-9))[several].mean()) for most in shares)
+    return best, worst
+
+
+def _largest(tuples: Ints, answers: Ints, count: int) -> Ints:
+    """How many gave the commonest answer about each tuple, int64 [tuples]."""
+    width = int(answers.max(initial=0)) + 1
+    keys, often = np.unique(tuples * width + answers, return_counts=True)
+    most = np.zeros(count, dtype=np.int64)
+    np.maximum.at(most, keys // width, often)
+    return most
+
+
+# reliability
+
+
+def split_half(judgements: Judgements, repetitions: int = REPETITIONS, seed: int = SEED) -> Array:
+    """Spearman's rho between the scores of two halves of the judgements, float64 [repetitions].
+
+    The judgements of each tuple are divided at random: of five, two give the one score and three the
+    other (section 4.2). A tuple that was judged once has no half of its own: where all are, see
+    `split_half_of_annotators`. Items that one half does not show are left out; nan where fewer than
+    two are left.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = np.bincount(judgements.tuples)
+    begins = np.cumsum(sizes) - sizes
+    half = sizes // 2
+    rhos = []
+    for _ in range(repetitions):
+        order = np.argsort(judgements.tuples + rng.random(len(judgements)))  # by tuple, within it at random
+        tuples = judgements.tuples[order]
+        rhos.append(_rho(judgements, order[np.arange(len(order)) - begins[tuples] < half[tuples]]))
+    return np.array(rhos)
+
+
+def split_half_of_annotators(
+    judgements: Judgements, annotators: int, repetitions: int = REPETITIONS, seed: int = SEED
+) -> Array:
+    """As `split_half`, between two random groups of so many annotators each.
+
+    It is what to use where each tuple is judged once, and, for a growing number of annotators, tells how
+    many are needed.
+
+    Raises
+    ------
+    TraubeError
+        If there are not twice as many annotators.
+    """
+    people = np.unique(judgements.annotators)
+    if not 1 <= annotators <= len(people) // 2:
+        raise TraubeError(
+            f"two groups of {annotators} annotators: there are {len(people)}, so a group has 1 to {len(people) // 2}"
+        )
+    rng = np.random.default_rng(seed)
+    rhos = []
+    for _ in range(repetitions):
+        drawn = rng.permutation(people)[: 2 * annotators]
+        both = judgements.where(np.isin(judgements.annotators, drawn))
+        rhos.append(_rho(both, np.flatnonzero(np.isin(both.annotators, drawn[:annotators]))))
+    return np.array(rhos)
+
+
+def _rho(judgements: Judgements, half: Ints) -> float:
+    """Spearman's rho between the scores of some judgements and of the others."""
+    n = len(judgements.items)
+    net, seen = _counts(judgements)
+    first = (np.bincount(judgements.best[half], minlength=n) - np.bincount(judgements.worst[half], minlength=n)) * 1.0
+    first_seen = np.bincount(judgements.shown[half].ravel(), minlength=n) * 1.0
+    both = (first_seen > 0) & (first_seen < seen)
+    if np.count_nonzero(both) < 2:
+        return float("nan")
+    return spearman(_score(first[both], first_seen[both]), _score((net - first)[both], (seen - first_seen)[both]))
+
+
+def spearman_brown(rho: ArrayLike) -> Array:
+    """What the correlation of halves says of the whole: 2 rho / (1 + rho). The paper does not use it."""
+    halves = np.asarray(rho, dtype=np.float64)
+    whole: Array = 2 * halves / (1 + halves)
+    return whole
+
+
+def against_expert(scores: ArrayLike, above: ArrayLike) -> NDArray[np.bool_]:
+    """Whether an expert contradicts each score, bool [n] (section 4.3). A score of just 0.5, and one
+    that is nan, contradicts nothing.
+
+    Parameters
+    ----------
+    scores : float [n], in [0, 1]
+    above : bool [n], whether the expert says that it is above 0.5
+    """
+    values, said = np.asarray(scores, dtype=np.float64), np.asarray(above, dtype=bool)
+    wrong: NDArray[np.bool_] = np.where(said, values < 0.5, values > 0.5)
+    return wrong
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """What is known of how far some judgements can be trusted.
+
+    Attributes
+    ----------
+    items, tuples, judgements, annotators : how many there are
+    alpha : Krippendorff's, of both questions
+    strong_best, strong_worst : shares of tuples
+    split_half, split_half_sd : mean and standard deviation over the repetitions
+    """
+
+    items: int
+    tuples: int
+    judgements: int
+    annotators: int
+    alpha: float
+    strong_best: float
+    strong_worst: float
+    split_half: float
+    split_half_sd: float
+
+
+def reliability(
+    judgements: Judgements, *, coding: Coding = "slot", repetitions: int = REPETITIONS, seed: int = SEED
+) -> Reliability:
+    """All measures of agreement at once."""
+    halves = split_half(judgements, repetitions, seed)
+    known = halves[np.isfinite(halves)]
+    best, worst = strong_agreement(judgements)
+    return Reliability(
+        items=len(np.unique(judgements.shown)),
+        tuples=len(np.unique(judgements.tuples)),
+        judgements=len(judgements),
+        annotators=len(np.unique(judgements.annotators)),
+        alpha=alpha(judgements, coding),
+        strong_best=best,
+        strong_worst=worst,
+        split_half=float(known.mean()) if len(known) else float("nan"),
+        split_half_sd=float(known.std(ddof=1)) if len(known) > 1 else float("nan"),
+    )

@@ -1,0 +1,156 @@
+"""How well predicted scores agree with gold scores: Pearson's r and Spearman's rho, with intervals.
+
+Items that belong together (the candidates of one dialogue) are not independent, so an interval is
+made by drawing whole groups again, with replacement.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from traube.foundation.errors import TraubeError
+
+Array: TypeAlias = NDArray[np.float64]
+Kind = Literal["pearson", "spearman"]
+
+CONFIDENCE = 0.95
+RESAMPLES = 1_000
+SEED = 42
+AT_ONCE = 2**21  # weights of items that are held at once
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation and its interval.
+
+    Attributes
+    ----------
+    value : in [-1, 1]; nan where one side does not vary
+    low, high : percentile bootstrap interval; nan where there are fewer than two groups
+    n, groups : how many items, and how many groups were drawn from
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    groups: int
+
+
+def pearson(x: ArrayLike, y: ArrayLike) -> float:
+    """Pearson's r; nan where one side does not vary.
+
+    Parameters
+    ----------
+    x, y : [n]
+
+    Raises
+    ------
+    TraubeError
+        If they are not as many, or a number is NaN or infinite.
+    """
+    return float(_weighted(*_checked(x, y), np.ones((1, np.size(x))))[0])
+
+
+def spearman(x: ArrayLike, y: ArrayLike) -> float:
+    """Spearman's rho: Pearson's r of the ranks, of equal values the mean one. As `pearson`."""
+    return pearson(*map(_ranks, _checked(x, y)))
+
+
+def correlation(
+    kind: Kind,
+    x: ArrayLike,
+    y: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Correlation:
+    """A correlation with a 95 % interval, the percentiles of a bootstrap over groups.
+
+    Parameters
+    ----------
+    x, y : [n]
+    groups : [n], which group each item is of, drawn as a whole; by default each is one by itself
+
+    Raises
+    ------
+    TraubeError
+        As `pearson`.
+    """
+    left, right = _checked(x, y)
+    _, member = np.unique(np.arange(len(left)) if groups is None else np.asarray(groups), return_inverse=True)
+    value, count = _VALUE[kind](left, right), int(member.max(initial=-1)) + 1
+    if count < 2:
+        return Correlation(value, np.nan, np.nan, len(left), count)
+    drawn = np.concatenate([_RESAMPLED[kind](left, right, weights) for weights in _weights(member, resamples, seed)])
+    drawn = drawn[np.isfinite(drawn)]
+    tail = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(drawn, [tail, 100 - tail]) if len(drawn) else (np.nan, np.nan)
+    return Correlation(value, float(low), float(high), len(left), count)
+
+
+def _checked(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
+    left, right = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if left.shape != right.shape:
+        raise TraubeError(f"{left.size} predicted scores and {right.size} gold scores: there must be as many")
+    if not (np.isfinite(left).all() and np.isfinite(right).all()):
+        raise TraubeError("a score is NaN or infinite: it cannot be correlated")
+    return left, right
+
+
+def _weights(member: NDArray[np.intp], resamples: int, seed: int) -> Iterator[Array]:
+    """How often each item is drawn in each resample, float64 [b, n], some resamples at a time."""
+    rng, count = np.random.default_rng(seed), int(member.max()) + 1
+    block = max(1, AT_ONCE // len(member))
+    for start in range(0, resamples, block):
+        drawn = rng.multinomial(count, np.full(count, 1 / count), size=min(block, resamples - start))
+        yield drawn[:, member].astype(np.float64)
+
+
+def _weighted(x: Array, y: Array, weights: Array) -> Array:
+    """Pearson's r under each row of weights, float64 [b].
+
+    Parameters
+    ----------
+    x, y : [n], or [b, n] where they differ between the rows of weights
+    weights : [b, n]
+    """
+    total = weights.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        x, y = (value - (weights * value).sum(axis=1, keepdims=True) / total for value in (x, y))
+        spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
+        r = (weights * x * y).sum(axis=1) / spread
+    scale = np.abs(x).max(initial=0) * np.abs(y).max(initial=0)
+    return np.clip(np.where(spread > 1e-12 * max(scale, 1e-300), r, np.nan), -1, 1)
+
+
+def _ranks(values: Array) -> Array:
+    """Ranks from 1 on, of equal values the mean one."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    mean: Array = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return mean
+
+
+def _resampled_ranks(x: Array, y: Array, weights: Array) -> Array:
+    """Spearman's rho under each row of weights: ranks are those among what was drawn."""
+    return _weighted(_weighted_ranks(x, weights), _weighted_ranks(y, weights), weights)
+
+
+def _weighted_ranks(values: Array, weights: Array) -> Array:
+    """Ranks in each resample, float64 [b, n], where an item counts as often as it was drawn."""
+    order = np.argsort(values, kind="stable")
+    begins = np.flatnonzero(np.diff(values[order], prepend=-np.inf))  # where other values begin
+    often = np.add.reduceat(weights[:, order], begins, axis=1)
+    means = np.cumsum(often, axis=1) - (often - 1) / 2
+    place = np.empty(len(values), dtype=np.intp)
+    place[order] = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(values)))
+    ranks: Array = means[:, place]
+    return ranks
+
+
+_VALUE: dict[Kind, Callable[[Any, Any], float]] = {"pearson": pearson, "spearman": spearman}
+_RESAMPLED: dict[Kind, Callable[[Array, Array, Array], Array]] = {"pearson": _weighted, "spearman": _resampled_ranks}

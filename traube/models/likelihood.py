@@ -1,0 +1,183 @@
+"""How likely a causal language model finds continuations of a prompt.
+
+The tokens of a continuation are those that it adds to the prompt's; where the tokenizer joins the end of
+the prompt and the beginning of the continuation, what they have in common ends before. All continuations
+of a prompt are scored as one batch, and what they have in common is computed once (but for models that
+keep no keys and values, such as Mamba).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traube.foundation.errors import TraubeError
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The likelihood of a continuation.
+
+    Attributes
+    ----------
+    log : sum of the natural logarithms of its tokens' probabilities
+    tokens : how many there are
+    bytes : length in UTF-8, with the blank before it
+    """
+
+    log: float
+    tokens: int
+    bytes: int
+
+
+class CausalModel:
+    """A causal language model from transformers, in evaluation mode.
+
+    Parameters
+    ----------
+    model : `AutoModelForCausalLM`
+    tokenizer : its tokenizer
+    name : for errors
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, name: str = "model") -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.name = name
+
+    @classmethod
+    def load(cls, name: str, *, local: bool = False) -> "CausalModel":
+        """A model of the hub, or in a folder.
+
+        Parameters
+        ----------
+        local : use only what is on this machine
+
+        Raises
+        ------
+        TraubeError
+            If it cannot be had or is no causal language model.
+        """
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        at = str(Path(name).expanduser()) if Path(name).expanduser().is_dir() else name
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(at, local_files_only=local)
+            model = AutoModelForCausalLM.from_pretrained(at, local_files_only=local, use_safetensors=True)
+        except (OSError, ValueError, KeyError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
+        return cls(model, tokenizer, name)
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that the model takes; None where it does not say."""
+        config = self.model.config
+        said = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+        return None if said is None else int(said)
+
+    def likelihoods(self, prompt: str, continuations: Sequence[str]) -> list[Likelihood]:
+        """The likelihood of each continuation, which a blank joins to the prompt.
+
+        Raises
+        ------
+        TraubeError
+            If one is empty, adds no token, or is too long with the prompt; or if a likelihood is NaN.
+        """
+        sequences, begins = self._tokenized(prompt, continuations)
+        shared = _in_common(sequences, min(begins))
+        logs = self._after_shared(sequences, begins, shared)
+        return [
+            Likelihood(log, len(sequence) - begin, len(f" {text}".encode()))
+            for log, sequence, begin, text in zip(logs, sequences, begins, continuations, strict=True)
+        ]
+
+    def _tokenized(self, prompt: str, continuations: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+        """Prompt and continuation in tokens, and where in them the continuation begins."""
+        prompt = prompt.rstrip()  # a blank at its end is the continuation's
+        alone = self._ids(prompt)
+        sequences, begins = [], []
+        for text in continuations:
+            whole = self._ids(f"{prompt} {text}" if prompt else text)
+            begin = max(len(alone), 1)  # the first token has nothing before it
+            if not text.strip() or len(whole) <= begin:
+                raise TraubeError(f"model '{self.name}': '{text[:40]}' adds no token to the prompt")
+            if self.longest is not None and len(whole) > self.longest:
+                raise TraubeError(
+                    f"model '{self.name}': prompt and answer are {len(whole)} tokens, and it takes {self.longest} at most"
+                )
+            sequences.append(whole)
+            begins.append(begin)
+        return sequences, begins
+
+    def _ids(self, text: str) -> list[int]:
+        """Tokens, without what a tokenizer puts at the end; with what it puts in front. A model that knows a
+        first token has one in front, so that something is before an empty prompt's continuation.
+        """
+        ids = list(self.tokenizer(text)["input_ids"]) if text else []
+        first, last = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
+        if ids and last is not None and ids[-1] == last:
+            ids = ids[:-1]
+        return ids if first is None or ids[:1] == [first] else [first, *ids]
+
+    def _after_shared(self, sequences: list[list[int]], begins: list[int], shared: int) -> list[float]:
+        """Sums of log probabilities; the first `shared` tokens go through the model once, if it keeps what
+        can be used again.
+        """
+        import torch
+
+        with torch.inference_mode():
+            prefix = self.model(self._tensor([sequences[0][:shared]]), use_cache=True)
+            cache = getattr(prefix, "past_key_values", None)
+            if not hasattr(cache, "batch_repeat_interleave"):  # it has a state of another kind
+                shared, logits = 1, self.model(self._tensor(_padded(sequences)), use_cache=False).logits[:, :-1]
+            else:
+                logits = torch.cat(
+                    [prefix.logits[:, -1:].expand(len(sequences), -1, -1), self._rest(sequences, shared, cache)], 1
+                )
+            tokens = self._tensor(_padded([sequence[shared:] for sequence in sequences]))
+            logs = torch.log_softmax(logits.double(), dim=-1).gather(2, tokens[:, :, None])[:, :, 0]
+        sums = [
+            float(logs[i, begin - shared : len(sequence) - shared].sum())
+            for i, (begin, sequence) in enumerate(zip(begins, sequences, strict=True))
+        ]
+        if any(value != value for value in sums):
+            raise TraubeError(f"model '{self.name}': a likelihood is NaN: the weights are broken")
+        return sums
+
+    def _rest(self, sequences: list[list[int]], shared: int, cache: Any) -> Any:
+        """What follows the tokens after the first `shared` ones, whose states are in the cache; [options, n, tokens]."""
+        import torch
+
+        rests = [sequence[shared:] for sequence in sequences]
+        width = max(map(len, rests))
+        cache.batch_repeat_interleave(len(rests))
+        there = self._tensor([[1] * (shared + len(rest)) + [0] * (width - len(rest)) for rest in rests])
+        positions = torch.arange(shared, shared + width, device=self.model.device).expand(len(rests), -1)
+        output = self.model(
+            self._tensor(_padded(rests)),
+            attention_mask=there,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        return output.logits[:, :-1]
+
+    def _tensor(self, rows: Sequence[Sequence[int]]) -> Any:
+        import torch
+
+        return torch.tensor(rows, device=self.model.device)
+
+
+def _padded(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Sequences of one length: what is added at their ends changes nothing before it."""
+    width = max(map(len, sequences))
+    return [[*sequence, *[0] * (width - len(sequence))] for sequence in sequences]
+
+
+def _in_common(sequences: Sequence[Sequence[int]], most: int) -> int:
+    """How many first tokens all have in common, at least one and at most so many."""
+    shared = 0
+    while shared < most and len({sequence[shared] for sequence in sequences}) == 1:
+        shared += 1
+    return shared

@@ -1,0 +1,78 @@
+"""GiCCS: A German in-Context Conversational Similarity Benchmark (Asaadi et al., 2022)."""
+
+from traube.papers.giccs import figures, tables
+from traube.papers.spec import Figure, Paper, Table
+
+NO_JUDGEMENTS = "there are no judgements in TRAUBE_RAW/giccs (judgements.csv and items.csv)"
+NOT_READ = "giccs has not been read: TRAUBE_RAW/giccs holds no data"
+
+PAPER = Paper(
+    reference="Asaadi, Kolagar, Liebel and Zarcone: GiCCS: A German in-Context Conversational Similarity Benchmark. 2022.",
+    tables=(
+        Table(
+            "table_1",
+            "Krippendorff's alpha, and percentages of tuples with strong agreement.",
+            tables.published_agreement,
+            tables.agreement,
+            absent=NO_JUDGEMENTS,
+        ),
+        Table(
+            "table_2",
+            "Lexical statistics of the dialogues, by number of turns and domain.",
+            tables.published_words,
+            tables.words,
+            absent=NOT_READ,
+        ),
+        Table(
+            "table_3",
+            "Split-half reliability, mean of three repetitions.",
+            tables.published_halves,
+            tables.halves,
+            absent=NO_JUDGEMENTS,
+        ),
+        Table(
+            "table_4",
+            "The scores that an expert contradicts.",
+            tables.published_contradictions,
+            tables.contradictions,
+            absent=NOT_READ,
+        ),
+        Table(
+            "table_5",
+            "Cosines and gold scores of all pairs: Pearson's r and Spearman's rho.",
+            tables.published_correlations,
+            tables.correlations,
+            absent="not evaluated here: traube pairs -t giccs -m MODEL",
+        ),
+        Table(
+            "table_6",
+            "Multiple choice by likelihood: accuracy, sum of log probabilities.",
+            tables.published_choices,
+            tables.choices,
+            absent="not evaluated here: traube choose MODEL -t giccs",
+        ),
+        Table(
+            "stsb_de",
+            "The German STS benchmark, test: Spearman's rho of cosines. Published by a model's authors, not by the paper.",
+            tables.published_stsb,
+            tables.stsb,
+            absent="not evaluated here: traube pairs -t stsb_de -m MODEL",
+        ),
+        Table(
+            "similarity_and_clustering",
+            "Does similarity quality predict clustering quality? Spearman's rho over models, between their scores on a pair "
+            "task and on a clustering task, with the 95 % interval of a bootstrap over models. Not of the paper.",
+            None,
+            tables.similarity_and_clustering,
+        ),
+    ),
+    figures=(
+        Figure(
+            "figure_1",
+            "svg",
+            "How the gold scores are distributed.",
+            figures.scores,
+            "GiCCS has not been read.\nWhere its table has to lie is told by: traube pairs",
+        ),
+    ),
+)

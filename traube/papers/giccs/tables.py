@@ -1,0 +1,326 @@
+"""GiCCS' tables: what is printed, and the same numbers measured here. And one of our own: whether models
+that tell well how alike two texts are also group texts well.
+
+Agreement can be measured where there are judgements: TRAUBE_RAW/giccs/judgements.csv (annotator, item_1 to
+item_3, best, worst) and items.csv (item, source, turns).
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from traube.engine.pair_cells import pair_cells
+from traube.engine.pair_scores import ALL, usual_comparison
+from traube.foundation.errors import TraubeError
+from traube.foundation.paths import raw
+from traube.metrics.agreement import Judgements, reliability
+from traube.metrics.correlation import correlation
+from traube.metrics.richness import richness
+from traube.metrics.richness import words as tokens_of
+from traube.papers.context import Context
+from traube.papers.published import one_a_row, printed
+from traube.store.pairs import PairStore
+from traube.tasks import PairTask, get_pair_source, pair_sources
+from traube.tasks.best_worst import read_judgements
+from traube.tasks.reading import read_rows
+
+LEMMATIZER = "de_core_news_sm"
+CHANCE = 0.2
+DOUBTFUL = 2  # types for each lemma: more are hard to believe
+FEWEST = 3  # models that a correlation is computed of
+
+published = partial(printed, __package__)
+
+
+def stored(name: str) -> PairTask | None:
+    """A pair task; None where its raw data is not here."""
+    source = get_pair_source(name)
+    return None if source.missing() else source.load()
+
+
+# tables 1 and 3
+
+
+def published_agreement() -> pd.DataFrame:
+    """Table 1 as it is printed: source, measure, published."""
+    return one_a_row(published("table1").set_index("source"), "source", "measure")
+
+
+def published_halves() -> pd.DataFrame:
+    """Table 3 as it is printed: source, measure, published."""
+    return one_a_row(published("table3").set_index("source"), "source", "measure")
+
+
+def agreement(context: Context) -> pd.DataFrame:
+    """Table 1: alpha (values are slots: see `traube.metrics.agreement.alpha`), percentages of strong agreement.
+
+    Returns
+    -------
+    DataFrame source, measure, measured
+    """
+    rows = []
+    for source, judged in _judgements():
+        found = reliability(judged)
+        measured = {
+            "alpha": found.alpha,
+            "strong_best": 100 * found.strong_best,
+            "strong_worst": 100 * found.strong_worst,
+        }
+        rows += [(source, measure, value) for measure, value in measured.items()]
+    return pd.DataFrame(rows, columns=["source", "measure", "measured"])
+
+
+def halves(context: Context) -> pd.DataFrame:
+    """Table 3: as the paper computes it, three repetitions and no correction.
+
+    Returns
+    -------
+    DataFrame source, measure, measured, sd
+    """
+    rows = [(s, "split_half", (f := reliability(judged)).split_half, f.split_half_sd) for s, judged in _judgements()]
+    return pd.DataFrame(rows, columns=["source", "measure", "measured", "sd"])
+
+
+def _judgements() -> Iterator[tuple[str, Judgements]]:
+    """The judgements of each source and number of turns, in the order of the items' table."""
+    answers, items = (_beside(name) for name in ("judgements.csv", "items.csv"))
+    if not (answers.is_file() and items.is_file()):
+        return
+    judged = read_judgements([answers]).judgements
+    table = pd.DataFrame(read_rows(items).columns)
+    groups = (table["source"] + " " + table["turns"].astype(str) + "-turn").set_axis(table["item"])
+    for group in groups.drop_duplicates():
+        chosen = groups.reindex(list(judged.items)).to_numpy() == group
+        yield group, judged.of_items(chosen)
+
+
+def _beside(name: str) -> Path:
+    return raw() / "giccs" / name
+
+
+# table 2
+
+
+def published_words() -> pd.DataFrame:
+    """Table 2 as it is printed: dialogues, measure, published, note. A note shows what cannot be right."""
+    table = published("table2")
+    grid = table.assign(dialogues=_dialogues(table["domain"], table["turns"])).set_index("dialogues")
+    rows = one_a_row(grid[["rttr", "mtld", "tokens", "lemmas", "turn_length"]], "dialogues", "measure")
+    wrong = {row.Index: _arithmetic(row.rttr, row.tokens, row.lemmas) for row in grid.itertuples()}
+    doubted = rows["measure"].isin(["rttr", "lemmas"])
+    return rows.assign(note=[wrong[d] if is_it else "" for d, is_it in zip(rows["dialogues"], doubted, strict=True)])
+
+
+def _dialogues(domain: pd.Series, turns: pd.Series) -> pd.Series:
+    return domain + " " + turns.astype(str) + "-turn"
+
+
+def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
+    """Why RTTR, tokens and lemmas cannot all be of one text; empty where they can.
+
+    RTTR is types over the root of tokens, so that it tells the types; each lemma has one type or more.
+    """
+    types = rttr * np.sqrt(tokens)
+    sum_ = f"RTTR {rttr:g} of {tokens} tokens means {rttr:g} * sqrt({tokens}) = {types:.1f} types"
+    if lemmas > types + 0.005 * np.sqrt(tokens):  # however RTTR was rounded
+        return f"printed wrong, RTTR or lemmas: {sum_}, and {lemmas} lemmas have at least {lemmas} types"
+    if types > DOUBTFUL * lemmas:
+        return f"doubtful: {sum_}, {types / lemmas:.1f} for each of {lemmas} lemmas"
+    return ""
+
+
+def words(context: Context) -> pd.DataFrame:
+    """Table 2, of each domain's dialogues as one text; lemmas where spaCy's German model is installed.
+
+    Returns
+    -------
+    DataFrame dialogues, measure, measured
+    """
+    task = stored("giccs")
+    if task is None:
+        return pd.DataFrame(columns=["dialogues", "measure", "measured"])
+    texts = task.corpus.set_index("text_id")["text"]
+    dialogues = task.pairs.drop_duplicates("dialogue")
+    rows = []
+    for name, own in dialogues.groupby(_dialogues(dialogues["domain"], dialogues["n_turns"]), sort=False):
+        turns = [
+            turn
+            for history, last in zip(own["history"], own["text_id_a"].map(texts), strict=True)
+            for turn in [*history.split("\n"), last]
+            if turn
+        ]
+        found = richness(turns, LEMMATIZER)
+        measured = {
+            "rttr": found.rttr,
+            "mtld": found.mtld,
+            "tokens": found.tokens,
+            "lemmas": found.lemmas,
+            "turn_length": float(np.mean([len(tokens_of(turn)) for turn in turns])),
+        }
+        rows += [(name, measure, value) for measure, value in measured.items() if value is not None]
+    return pd.DataFrame(rows, columns=["dialogues", "measure", "measured"])
+
+
+# table 4
+
+
+def published_contradictions() -> pd.DataFrame:
+    """Table 4 as it is printed: last_turn, utterance, published, note."""
+    table = published("table4")
+    return (
+        table.rename(columns={"score": "published"})
+        .assign(note="the expert says " + table["expert"])
+        .drop(columns="expert")
+    )
+
+
+def contradictions(context: Context) -> pd.DataFrame:
+    """Table 4: what the data says of these pairs: last_turn, utterance, measured."""
+    task = stored("giccs")
+    if task is None:
+        return pd.DataFrame(columns=["last_turn", "utterance", "measured"])
+    texts = task.corpus.set_index("text_id")["text"]
+    pairs = pd.DataFrame(
+        {
+            "last_turn": task.pairs["text_id_a"].map(texts),
+            "utterance": task.pairs["text_id_b"].map(texts),
+            "measured": task.pairs["score"],
+        }
+    )
+    return pairs.merge(published("table4")[["last_turn", "utterance"]]).drop_duplicates(["last_turn", "utterance"])
+
+
+# table 5, and the German STS benchmark
+
+
+def published_correlations() -> pd.DataFrame:
+    """Table 5 as it is printed: model, metric, published, note."""
+    rows = one_a_row(published("table5").set_index("model"), "model", "metric")
+    return rows.assign(note="the text calls Spearman's r and Pearson's rho; the table's head is right")
+
+
+def correlations(context: Context) -> pd.DataFrame:
+    """Table 5: model, metric, measured, low, high."""
+    return _correlations(context, "giccs", ["pearson", "spearman"])
+
+
+def published_stsb() -> pd.DataFrame:
+    """What is published of the German STS benchmark: model, metric, published."""
+    return one_a_row(published("stsb_de").set_index("model"), "model", "metric")
+
+
+def stsb(context: Context) -> pd.DataFrame:
+    """Spearman's rho on DeepL's translation: model, metric, measured, low, high."""
+    return _correlations(context, "stsb_de", ["spearman"])
+
+
+def _correlations(context: Context, name: str, metrics: list[str]) -> pd.DataFrame:
+    scores = pair_scores(context, name)
+    rows = [
+        (_published_name(context, row["model"]), metric, row[metric], row[f"{metric}_low"], row[f"{metric}_high"])
+        for row in scores.to_dict("records")
+        for metric in metrics
+    ]
+    return pd.DataFrame(rows, columns=["model", "metric", "measured", "low", "high"])
+
+
+def _published_name(context: Context, name: str) -> str:
+    """What papers call a model: its id in the hub, or without the organisation as the paper writes most."""
+    known = {*published("table5")["model"], *published("stsb_de")["model"]}
+    hub = context.model(name, None).card.model or name
+    return next((candidate for candidate in (hub, hub.rpartition("/")[2]) if candidate in known), name)
+
+
+def pair_scores(context: Context, name: str) -> pd.DataFrame:
+    """The stored scores of a pair task's test pairs, without history, by each model's usual comparison: a row
+    a model, what `traube.store.pairs.PairStore.scores` gives. Empty where nothing is stored.
+    """
+    task, store = stored(name), PairStore.of(context.store)
+    if task is None:
+        return pd.DataFrame()
+    cells = []
+    for model_name in store.models(name):
+        try:
+            model = context.model(model_name, None)
+            cells += [c for c in pair_cells(task, model, [usual_comparison(model)]) if not c.history]
+        except TraubeError as error:
+            context.warn(f"{name}: {model_name} is left out: {error}")
+    scores = store.scores(cells)
+    return scores[scores["group"] == ALL].reset_index(drop=True) if len(scores) else scores
+
+
+# table 6
+
+
+def published_choices() -> pd.DataFrame:
+    """Table 6 as it is printed: model, column, published, note."""
+    table = published("table6")
+    notes = [
+        f"± {row.error:g}, the standard error sqrt(p (1 - p) / (n - 1)) of n = 30; below the {CHANCE:g} that guessing gives"
+        for row in table.itertuples()
+    ]
+    return table.rename(columns={"accuracy": "published"}).assign(note=notes).drop(columns="error")
+
+
+def choices(context: Context) -> pd.DataFrame:
+    """Table 6, by the sum of log probabilities as in the paper: model, column, measured, error, chance."""
+    task = stored("giccs")
+    columns = ["model", "column", "measured", "error", "chance"]
+    found = pd.DataFrame() if task is None else PairStore.of(context.store).choices(task)
+    if found.empty:
+        return pd.DataFrame(columns=columns)
+    own = found[found["score"] == "sum"]
+    context_of = own["context"].map({True: "with", False: "without"})
+    named = own.assign(
+        model=own["model"].str.rpartition("/")[2],
+        column=own["n_turns"].astype(str) + "-turn " + context_of + " context",
+    )
+    return named.rename(columns={"accuracy": "measured"})[columns]
+
+
+# our own
+
+
+def similarity_and_clustering(context: Context) -> pd.DataFrame:
+    """Spearman's rho over models between Spearman's rho on a pair task and the mean score of the best method
+    on a clustering task, by the protocol that is asked for. Tasks that fewer than three models
+    share are left out.
+
+    Returns
+    -------
+    DataFrame pair_task, task, metric, models, rho, low, high, which
+    """
+    grouped = _clustering_scores(context)
+    rows = []
+    for name in pair_sources():
+        alike = pair_scores(context, name)
+        quality = alike.set_index("model")["spearman"] if len(alike) else pd.Series(dtype=np.float64)
+        for (task, metric), own in grouped.groupby(["task", "metric"], sort=True):
+            both = pd.concat([quality, own.set_index("model")["value"]], axis=1, join="inner").dropna()
+            if len(both) < FEWEST:
+                continue
+            found = correlation("spearman", both.iloc[:, 0], both.iloc[:, 1])
+            rows.append(
+                (name, task, metric, found.n, found.value, found.low, found.high, ", ".join(sorted(both.index)))
+            )
+    return pd.DataFrame(rows, columns=["pair_task", "task", "metric", "models", "rho", "low", "high", "which"])
+
+
+def _clustering_scores(context: Context) -> pd.DataFrame:
+    """The main metric of each model's best method: task, metric, model, value."""
+    tables = []
+    protocol = context.protocols[context.protocol]
+    for task in context.store.scored_tasks():
+        card = context.store.card(task)
+        if card is None:
+            continue
+        metric = protocol.main_metric or card.main_metric
+        cells = context.cells([task], context.protocol)
+        scores = context.store.scores(cells, [metric]).merge(cells[["cell_id", "model", "method"]])
+        best = scores.groupby(["model", "method"])["value"].mean().groupby("model").max()
+        tables.append(best.rename("value").reset_index().assign(task=task, metric=metric))
+    empty = pd.DataFrame(columns=["task", "metric", "model", "value"])
+    return pd.concat(tables, ignore_index=True) if tables else empty

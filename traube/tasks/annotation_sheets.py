@@ -1,0 +1,229 @@
+"""Sheets on which annotators judge tuples: a CSV for a spreadsheet, and an HTML form for a browser.
+
+The form is one file that needs no network and no server: it is filled in, and saves a CSV that
+`traube.tasks.best_worst.read_judgements` reads. Both show items by their texts and keep their ids.
+
+Items come from a table with the columns `item` (an id) and `text`, and perhaps `group` (tuples are
+drawn within one: a dialogue) and `context` (what is shown above the tuple: lines, or a list in
+jsonl). Other columns are for whoever reads the scores.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.files import digest
+from traube.foundation.inert import csv_text
+from traube.tasks.best_worst import ITEM, PER_ITEM, Tuple, design
+from traube.tasks.reading import Rows, as_text, read_rows
+from traube.tasks.splitting import SEED, generator, shuffled
+
+NEEDED = ("item", "text")
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is judged.
+
+    Attributes
+    ----------
+    item : its id
+    group : what it is compared within
+    context : what is shown above its tuples, in lines
+    """
+
+    item: str
+    text: str
+    group: str = ""
+    context: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What one annotator judges, in the order in which it is shown."""
+
+    annotator: str
+    tuples: tuple[Tuple, ...]
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What a form says.
+
+    Attributes
+    ----------
+    best, worst : the two questions, as heads of columns
+    """
+
+    title: str
+    instructions: str
+    best: str
+    worst: str
+    name: str
+    save: str
+    answered: str
+    unanswered: str
+
+
+WORDINGS = {
+    "en": Wording(
+        title="Which is most similar, which is least?",
+        instructions="In each box, choose the text that is most similar to the last line above it, and the one that is least similar.",
+        best="most similar",
+        worst="least similar",
+        name="Your name",
+        save="Save answers",
+        answered="answered",
+        unanswered="Not everything is answered. Save nevertheless?",
+    ),
+    "de": Wording(
+        title="Was ist am ähnlichsten, was am wenigsten?",
+        instructions="Wählen Sie in jedem Kasten die Äußerung, die der letzten Zeile darüber am ähnlichsten ist, und die, "
+        "die ihr am wenigsten ähnlich ist.",
+        best="am ähnlichsten",
+        worst="am wenigsten ähnlich",
+        name="Ihr Name",
+        save="Antworten speichern",
+        answered="beantwortet",
+        unanswered="Es ist nicht alles beantwortet. Trotzdem speichern?",
+    ),
+}
+
+
+def read_items(path: Path) -> dict[str, Item]:
+    """The items of a table, by their ids.
+
+    Raises
+    ------
+    TraubeError
+        If a column or a value is missing, an id occurs twice or could be read as a formula, or the items
+        of a group have several contexts.
+    """
+    rows = read_rows(path)
+    for name in NEEDED:
+        if name not in rows.columns:
+            raise TraubeError(f"{path}: {unknown('column', name, rows.columns)}")
+    ids, texts, groups = (_values(rows, name) for name in (*NEEDED, "group"))
+    contexts = rows.columns.get("context", [None] * len(rows))
+    items: dict[str, Item] = {}
+    for place, item, text, group, context in zip(rows.places, ids, texts, groups, contexts, strict=True):
+        if not item or not text:
+            raise TraubeError(f"{place}: the {'text' if item else 'item'} is missing")
+        if item in items:
+            raise TraubeError(f"{place}: item '{item}' occurs twice")
+        if item[0] in "=+-@'":
+            raise TraubeError(
+                f"{place}: item '{item}': an id cannot begin with = + - @ or ', which spreadsheets change"
+            )
+        items[item] = Item(item, text, group, _lines(context, place))
+    _same_context(items.values(), path)
+    return items
+
+
+def _values(rows: Rows, name: str) -> list[str]:
+    values = rows.columns.get(name, [None] * len(rows))
+    return [(as_text(value, place, name) or "").strip() for value, place in zip(values, rows.places, strict=True)]
+
+
+def _lines(context: Any, place: str) -> tuple[str, ...]:
+    parts = context if isinstance(context, list) else [context]
+    text = "\n".join(as_text(part, place, "context") or "" for part in parts)
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _same_context(items: Iterable[Item], path: Path) -> None:
+    first: dict[str, Item] = {}
+    for item in items:
+        if first.setdefault(item.group, item).context != item.context:
+            raise TraubeError(
+                f"{path}: items '{first[item.group].item}' and '{item.item}' are of one group "
+                f"('{item.group}') and have different contexts"
+            )
+
+
+def design_of(items: Mapping[str, Item], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
+    """The tuples of items, drawn within each group; as `design`.
+
+    Raises
+    ------
+    TraubeError
+        If a group has too few items; says which.
+    """
+    groups: dict[str, list[str]] = {}
+    for item in items.values():
+        groups.setdefault(item.group, []).append(item.item)
+    tuples = []
+    for group, names in groups.items():
+        try:
+            tuples += design(names, size, per_item, seed=seed)
+        except TraubeError as error:
+            raise TraubeError(f"group '{group}': {error}" if group else str(error)) from None
+    return tuples
+
+
+def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *, seed: int = SEED) -> list[Sheet]:
+    """Who judges what: every tuple is judged by as many annotators, and the annotators have as much to
+    do as each other, or one tuple more. Each sees tuples, and items in them, in an order of their own.
+
+    Parameters
+    ----------
+    each : annotators of a tuple; by default all
+
+    Raises
+    ------
+    TraubeError
+        If there are fewer annotators than a tuple needs.
+    """
+    per_tuple = annotators if each is None else each
+    if not 1 <= per_tuple <= annotators:
+        raise TraubeError(f"{per_tuple} annotators for each tuple: there are {annotators}")
+    rng = generator(f"sheets {annotators} {per_tuple}", seed)
+    judged: list[list[Tuple]] = [[] for _ in range(annotators)]
+    order = shuffled(len(tuples), rng)
+    for place, index in enumerate(order):
+        for i in range(per_tuple):
+            judged[(place * per_tuple + i) % annotators].append(tuples[index])
+    width = len(str(annotators))
+    return [
+        Sheet(
+            f"annotator_{number:0{width}d}",
+            tuple(
+                tuple(own[i][slot] for slot in shuffled(len(own[i]), rng)) for i in shuffled(len(own), rng)
+            ),
+        )
+        for number, own in enumerate(judged, start=1)
+    ]  # fmt: skip
+
+
+def sheet_table(sheet: Sheet, items: Mapping[str, Item]) -> str:
+    """A sheet as CSV: context, the tuple's texts, and their ids; `best` and `worst` are to be filled in
+    with ids.
+    """
+    rows = []
+    for one in sheet.tuples:
+        row = {"annotator": sheet.annotator, "context": "\n".join(items[one[0]].context)}
+        for number, item in enumerate(one, start=1):
+            row |= {f"{ITEM}{number}": item, f"text_{number}": items[item].text}
+        rows.append({**row, "best": "", "worst": ""})
+    return csv_text(pd.DataFrame(rows))
+
+
+def sheet_form(sheet: Sheet, items: Mapping[str, Item], wording: Wording) -> str:
+    """A sheet as a page of HTML that is filled in in a browser and saves a CSV file."""
+    questions = [(items[one[0]].context, [items[item] for item in one]) for one in sheet.tuples]
+    page: str = _template().render(sheet=sheet, questions=questions, wording=wording, key=digest([sheet.tuples]))
+    return page
+
+
+@lru_cache(maxsize=1)
+def _template() -> Any:
+    from jinja2 import Environment
+
+    text = files(__package__).joinpath("annotation_form.html").read_text(encoding="utf-8")
+    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)

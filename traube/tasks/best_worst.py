@@ -1,0 +1,320 @@
+"""Best-worst scaling: which tuples of items annotators see, and what they answered.
+
+`design` draws the tuples; `traube.tasks.annotation_sheets` writes them for annotators;
+`read_judgements` reads what they answered, row by row, and says of each row that cannot be used what
+is wrong with it. Scores and agreement are in `traube.metrics.agreement`.
+
+A judgement is a row of a table::
+
+    annotator,item_1,item_2,item_3,best,worst
+    anna,d07_a,d07_c,d07_e,d07_c,d07_e
+
+Items are named by ids, which are unique among all items: the same items are the same tuple.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, count
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from traube.foundation.errors import TraubeError, unknown
+from traube.metrics.agreement import Judgements
+from traube.tasks.reading import Rows, as_text, read_rows
+from traube.tasks.splitting import SEED, generator, shuffled
+
+PER_ITEM = 2.0  # tuples for each item: 1.5 to 2 are enough (Kiritchenko and Mohammad, 2016)
+TRIES = 20  # at one tuple, before all are drawn anew
+RESTARTS = 50
+ITEM = "item_"  # what the columns of a tuple's items begin with
+
+Tuple = tuple[str, ...]
+
+
+# which tuples are judged
+
+
+def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
+    """Tuples of items to be judged: distinct items in each, no tuple twice, and every item in as many
+    of them as any other, or in one more.
+
+    There are `per_item` tuples for each item, and no more than there can be: then the design is
+    complete, as GiCCS's is (all ten tuples of three of five items). Where items can be chosen for a tuple,
+    those are that have met each other least.
+
+    Parameters
+    ----------
+    size : items of a tuple
+    seed : the same one gives the same tuples, in the same order
+
+    Returns
+    -------
+    Tuples in random order, their items in random order.
+
+    Raises
+    ------
+    TraubeError
+        If an item occurs twice, or there are too few for a tuple.
+    """
+    names = list(items)
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise TraubeError(f"item '{twice[0]}' occurs {names.count(twice[0])} times: items are told apart by their ids")
+    if not 2 <= size <= len(names):
+        raise TraubeError(f"tuples of {size}: there are {len(names)} items, so a tuple has 2 to {len(names)}")
+    if per_item <= 0:
+        raise TraubeError(f"{per_item:g} tuples for each item: there must be more than 0")
+    possible = comb(len(names), size)
+    wanted = max(1, min(possible, round(per_item * len(names))))
+    rng = generator(f"tuples {size} {wanted} {' '.join(names)}", seed)
+    if wanted <= possible // 2:
+        chosen = _balanced(len(names), size, wanted, rng)
+    else:  # what is left out of all tuples is balanced, and so is the rest
+        left_out = set(_balanced(len(names), size, possible - wanted, rng))
+        chosen = [drawn for drawn in map(frozenset, combinations(range(len(names)), size)) if drawn not in left_out]
+    order = shuffled(len(chosen), rng)
+    slots = [shuffled(size, rng) for _ in chosen]
+    return [tuple(names[sorted(chosen[place])[slot]] for slot in slots[place]) for place in order]
+
+
+def _balanced(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]]:
+    """Distinct tuples in which every item occurs as often as any other, or once more."""
+    for _ in range(RESTARTS):
+        drawn = _drawn(n, size, wanted, rng)
+        if drawn is not None:
+            return drawn
+    raise TraubeError(f"{wanted} balanced tuples of {size} of {n} items were not found; ask for fewer, or another seed")
+
+
+def _drawn(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]] | None:
+    """Tuples drawn one after the other; None where a new one was not found."""
+    times, met = np.zeros(n), [Counter[int]() for _ in range(n)]
+    drawn: dict[frozenset[int], None] = {}
+    for _ in range(wanted):
+        # later tries leave more to chance: those that have met least may be a tuple that is drawn already
+        tries = (_tuple(times, met if i < TRIES // 2 else None, size, rng) for i in range(TRIES))
+        new = next((frozenset(chosen) for chosen in tries if frozenset(chosen) not in drawn), None)
+        if new is None:
+            return None
+        drawn[new] = None
+        for item in new:
+            times[item] += 1
+            met[item].update(new - {item})
+    return list(drawn)
+
+
+def _tuple(
+    times: NDArray[np.float64], met: Sequence[Counter[int]] | None, size: int, rng: np.random.Generator
+) -> list[int]:
+    """The items that were drawn least often; of these, those that have met the others least."""
+    cost = times * len(times) * (times.max() + 2) * size + rng.random(len(times))
+    chosen: list[int] = []
+    for _ in range(size):
+        item = int(cost.argmin())
+        chosen.append(item)
+        cost[item] = np.inf
+        for other, often in met[item].items() if met else ():
+            cost[other] += often
+    return chosen
+
+
+# what was answered
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column of a table of judgements is what.
+
+    Attributes
+    ----------
+    items : columns of the tuple's items; by default all that begin with `item_`. Those of the best and
+        the worst may be among them
+    annotator : None if each file is one annotator's, who is then named by the file
+    """
+
+    best: str = "best"
+    worst: str = "worst"
+    annotator: str | None = "annotator"
+    items: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Judgements that were read, and what is wrong with the rest.
+
+    Attributes
+    ----------
+    judgements : of the rows that can be used
+    faults : a line for each other row: file, line and what is wrong
+    """
+
+    judgements: Judgements
+    faults: tuple[str, ...]
+
+
+def read_judgements(
+    files: Iterable[Path], columns: Columns | None = None, tuples: Iterable[Tuple] | None = None
+) -> Answers:
+    """Read what annotators answered: csv, tsv, jsonl or parquet.
+
+    A row is left out, and told, where an answer or an item is missing, the best is also the worst, an
+    answer is none of the tuple's items, the tuple shows an item twice or is none of the design's, or
+    the same annotator judged it before.
+
+    Parameters
+    ----------
+    tuples : the design; by default any tuple is taken
+
+    Raises
+    ------
+    TraubeError
+        If a file cannot be read or lacks a column, tuples are not all of one size, or no row can be
+        used.
+    """
+    asked = columns or Columns()
+    known = None if tuples is None else {frozenset(one) for one in tuples}
+    rows: list[_Row] = []
+    faults: list[str] = []
+    before: dict[tuple[str, frozenset[str]], str] = {}
+    for row in (row for file in files for row in _rows(file, asked)):
+        fault = _fault(row, known, before)
+        if fault:
+            faults.append(f"{row.place}: {fault}")
+            continue
+        before[row.annotator, frozenset(row.items)] = row.place
+        rows.append(row)
+    if not rows:
+        first = f"; first: {faults[0]}" if faults else ""
+        raise TraubeError(f"no judgement can be used: {len(faults)} rows are faulty{first}")
+    width = len(rows[0].items)
+    other = next((row for row in rows if len(row.items) != width), None)
+    if other is not None:
+        raise TraubeError(f"{other.place}: a tuple of {len(other.items)} items, where {rows[0].place} has {width}")
+    shown, best, worst, people = zip(*((row.items, row.best, row.worst, row.annotator) for row in rows), strict=True)
+    return Answers(Judgements.of(shown, best, worst, people), tuple(faults))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What a row says; empty where it says nothing."""
+
+    place: str
+    annotator: str
+    items: Tuple
+    best: str
+    worst: str
+
+
+def _rows(file: Path, columns: Columns) -> Iterator[_Row]:
+    table = read_rows(file)
+    names = columns.items or tuple(name for name in table.columns if name.startswith(ITEM))
+    if len(names) < 2:
+        there = ", ".join(table.columns)
+        raise TraubeError(f"{file}: no columns {ITEM}1, {ITEM}2, ... with the tuples' items (there are: {there})")
+    items = zip(*(_column(table, name) for name in names), strict=True)
+    answers = zip(_column(table, columns.best), _column(table, columns.worst), strict=True)
+    people = [file.stem] * len(table) if columns.annotator is None else _column(table, columns.annotator)
+    for place, who, shown, (best, worst) in zip(table.places, people, items, answers, strict=True):
+        yield _Row(place, who, shown, best, worst)
+
+
+def _column(table: Rows, name: str) -> list[str]:
+    if name not in table.columns:
+        raise TraubeError(f"{table.path}: {unknown('column', name, table.columns)}")
+    return [_id(as_text(value, place, name)) for value, place in zip(table.columns[name], table.places, strict=True)]
+
+
+def _id(value: str | None) -> str:
+    """An id without what a spreadsheet puts around it."""
+    text = (value or "").strip()
+    return text[1:] if text[:1] == "'" and text[1:2] in {"=", "+", "-", "@"} else text
+
+
+def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str, frozenset[str]], str]) -> str:
+    """What is wrong with a row; empty if nothing is."""
+    shown = frozenset(row.items)
+    if not row.annotator:
+        return "the annotator is missing"
+    if "" in shown:
+        return "an item of the tuple is missing"
+    if len(shown) < len(row.items):
+        twice = next(item for item in row.items if row.items.count(item) > 1)
+        return f"the tuple shows '{twice}' twice"
+    for question, answer in (("best", row.best), ("worst", row.worst)):
+        if not answer:
+            return f"the answer for '{question}' is missing"
+        if answer not in shown:
+            return f"'{answer}' ({question}) is none of the tuple's items ({', '.join(row.items)})"
+    if row.best == row.worst:
+        return f"'{row.best}' is best and worst at once"
+    if known is not None and shown not in known:
+        return f"the tuple ({', '.join(row.items)}) is none of the design's"
+    if (row.annotator, shown) in before:
+        return f"'{row.annotator}' judged this tuple before, at {before[row.annotator, shown]}; the first counts"
+    return ""
+
+
+def scores_table(judgements: Judgements, scores: NDArray[np.float64]) -> pd.DataFrame:
+    """Scores with what they are made of: item, score, best, worst, judgements; a row for each item that was shown."""
+    n = len(judgements.items)
+    counts = {
+        name: np.bincount(answers, minlength=n)
+        for name, answers in (
+            ("best", judgements.best), ("worst", judgements.worst), ("judgements", judgements.shown.ravel()),
+        )
+    }  # fmt: skip
+    table = pd.DataFrame({"item": list(judgements.items), "score": scores, **counts})
+    return table[table["judgements"] > 0].reset_index(drop=True)
+
+
+def simulate(
+    truth: dict[str, float], tuples: Iterable[Tuple], annotators: int, noise: float, *, seed: int = SEED
+) -> pd.DataFrame:
+    """Judgements by a stated model of noise, for tests and for planning an annotation: an annotator
+    sees each item's true value plus normal noise of a standard deviation, drawn anew for each
+    judgement, and names the largest and the smallest.
+
+    Returns
+    -------
+    DataFrame annotator, item_1 ... item_m, best, worst
+    """
+    rng = generator(f"simulated {annotators} {noise}", seed)
+    rows = []
+    for annotator in range(1, annotators + 1):
+        for one in tuples:
+            seen = np.array([truth[item] for item in one]) + rng.normal(0, noise, len(one))
+            rows.append((f"simulated_{annotator}", *one, one[int(seen.argmax())], one[int(seen.argmin())]))
+    width = len(rows[0]) - 3 if rows else 0
+    names = [f"{ITEM}{i}" for i, _ in zip(count(1), range(width), strict=False)]
+    return pd.DataFrame(rows, columns=["annotator", *names, "best", "worst"])
+
+
+def read_design(path: Path) -> list[Tuple]:
+    """The tuples of a design: a table with the columns item_1, item_2, ..."""
+    table = read_rows(path)
+    names = [name for name in table.columns if name.startswith(ITEM)]
+    if len(names) < 2:
+        raise TraubeError(f"{path}: no columns {ITEM}1, {ITEM}2, ... (there are: {', '.join(table.columns)})")
+    return list(zip(*(_column(table, name) for name in names), strict=True))
+
+
+def read_expert(path: Path) -> dict[str, bool]:
+    """What an expert says of items, from a table item, above (yes or no).
+
+    Raises
+    ------
+    TraubeError
+        If a column is missing, or a value is neither yes nor no.
+    """
+    table = read_rows(path)
+    items, said = (_column(table, name) for name in ("item", "above"))
+    words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    for place, value in zip(table.places, said, strict=True):
+        if value.lower() not in words:
+            raise TraubeError(f"{place}: above: '{value}' is neither yes nor no")
+    return {item: words[value.lower()] for item, value in zip(items, said, strict=True)}

@@ -1,0 +1,219 @@
+"""Pairs with a gold score in a table: the user's own, by a card in `cards/`, and GiCCS.
+
+    pairs: utterances.csv     # relative to the card's folder; csv, tsv, jsonl or parquet
+    text_a: first
+    text_b: second
+    score: similarity
+    scale: [0, 5]             # optional; by default 0 to 1
+    groups: [domain]          # optional: columns of which each value is also scored by itself
+    part: part                # optional: a column of train / validation / test
+
+Of a dialogue, `turns` takes the place of `text_a`: a column that holds all turns (a line each, or a
+list), or a list of columns with a turn each. The last turn is compared with `text_b`, those before it
+are the history, and how many there are is a group, `n_turns`. `dialogue` is the column that says
+which dialogue a pair is of; without it, equal turns are the same dialogue.
+
+GiCCS (Zenodo record 7266256) is read from TRAUBE_RAW/giccs/giccs.csv (or .tsv, .jsonl), with the columns
+`dialogue` (turns, a line each), `utterance`, `score`, `domain` and `source`. Where they have other
+names, a file columns.yaml beside it says which: the keys above but `pairs`.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+from pydantic import Field, field_validator, model_validator
+
+from traube.foundation.config import PathName, parse, read_yaml
+from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.files import digest
+from traube.foundation.inputs import is_file, named, parse_json
+from traube.foundation.paths import raw
+from traube.tasks.reading import Rows, as_text, plain_or_gzipped, read_rows
+from traube.tasks.scored_pairs import PairCard, PairSource
+from traube.tasks.source import KeyLines
+
+N_TURNS = "n_turns"
+
+
+class PairTableCard(PairCard):
+    """A pair task's card that says where the data lies, and which column is what."""
+
+    pairs: PathName
+    text_a: str | None = None
+    turns: tuple[str, ...] = ()
+    text_b: str
+    score: str
+    dialogue: str | None = None
+    part: str | None = None
+    separator: str | None = Field(None, min_length=1, max_length=1)
+
+    @field_validator("turns", "groups", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.text_a is None) == (not self.turns):
+            raise ValueError("expected either text_a or turns")
+        return self
+
+
+class PairTable(PairSource):
+    """A table of pairs that a card describes."""
+
+    def __init__(self, path: Path, card: PairTableCard, key_lines: KeyLines) -> None:
+        groups = (*card.groups, *((N_TURNS,) if card.turns else ()))
+        plain = card.model_dump(include=set(PairCard.model_fields) - {"groups"})
+        super().__init__(PairCard(**plain, groups=groups))
+        self.path = path
+        self.table = card
+        self._key_lines = key_lines
+
+    @classmethod
+    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "PairTable":
+        """Make the source of a card that has been read.
+
+        Raises
+        ------
+        TraubeError
+            If a key is missing, unknown or wrong; names the card, the line and the key.
+        """
+        return cls(path, parse(PairTableCard, {**value, "name": path.stem}, path, key_lines), key_lines)
+
+    def files(self) -> list[Path]:
+        return [named(self.path.parent, self.table.pairs)]
+
+    def missing(self) -> str | None:
+        file = self.files()[0]
+        return None if is_file(file) else f"{self._place('pairs')}: {file} is not there"
+
+    def raw_version(self) -> str:
+        return digest([super().raw_version(), self.table.model_dump()])
+
+    def read(self) -> pd.DataFrame:
+        """The records.
+
+        Raises
+        ------
+        TraubeError
+            If the file cannot be read, has no rows, lacks a column or has a score that is no number.
+        """
+        rows = read_rows(self.files()[0], self.table.separator)
+        if not len(rows):
+            raise TraubeError(f"{rows.path}: there are no rows")
+        records: dict[str, list[Any]] = {"text_b": self._column(rows, "text_b", self.table.text_b)}
+        if self.table.turns:
+            records |= self._of_turns(rows)
+        else:
+            records["text_a"] = self._column(rows, "text_a", str(self.table.text_a))
+        scores = zip(self._column(rows, "score", self.table.score), rows.places, strict=True)
+        records["score"] = [_number(value, place) for value, place in scores]
+        for key in ("part", "dialogue"):
+            if (name := getattr(self.table, key)) is not None:
+                records[key] = self._column(rows, key, name)
+        for name in self.table.groups:
+            records[name] = self._column(rows, "groups", name)
+        return pd.DataFrame(records)
+
+    def _of_turns(self, rows: Rows) -> dict[str, list[str]]:
+        columns = [self._values(rows, "turns", name) for name in self.table.turns]
+        dialogues = [
+            [turn for value in values for turn in _turns(value, place)]
+            for values, place in zip(zip(*columns, strict=True), rows.places, strict=True)
+        ]
+        for turns, place in zip(dialogues, rows.places, strict=True):
+            if not turns:
+                raise TraubeError(f"{place}: the dialogue has no turns")
+        return {
+            "text_a": [turns[-1] for turns in dialogues],
+            "history": ["\n".join(turns[:-1]) for turns in dialogues],
+            "dialogue": ["\n".join(turns) for turns in dialogues],
+            N_TURNS: [str(len(turns)) for turns in dialogues],
+        }
+
+    def _values(self, rows: Rows, key: str, column: str) -> list[Any]:
+        if column not in rows.columns:
+            there = ", ".join(rows.columns)
+            problem = unknown("column", column, rows.columns)
+            raise TraubeError(f"{self._place(key)}: {problem} (columns of {rows.path.name}: {there})")
+        return rows.columns[column]
+
+    def _column(self, rows: Rows, key: str, column: str) -> list[str]:
+        values = zip(self._values(rows, key, column), rows.places, strict=True)
+        return [(as_text(value, place, column) or "").strip() for value, place in values]
+
+    def _place(self, key: str) -> str:
+        return f"{self.path}: line {self._key_lines.get((key,), 1)}: {key}"
+
+
+def _turns(value: Any, place: str) -> list[str]:
+    """The turns in a value: a list, a list in JSON, or lines."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        with suppress(ValueError):  # a turn may begin with a bracket
+            value = parse_json(value)
+    parts = value if isinstance(value, list) else (as_text(value, place, "turns") or "").splitlines()
+    return [turn for part in parts if (turn := (as_text(part, place, "turns") or "").strip())]
+
+
+def _number(text: str, place: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise TraubeError(f"{place}: '{text[:30]}' is no score") from None
+
+
+class Giccs(PairSource):
+    """GiCCS, whose columns may have any names."""
+
+    COLUMNS: dict[str, Any] = {  # noqa: RUF012 (read, never changed)
+        "turns": "dialogue",
+        "text_b": "utterance",
+        "score": "score",
+        "groups": ["domain", "source"],
+    }
+
+    def _table(self) -> Path:
+        folder = raw() / "giccs"
+        tables = [plain_or_gzipped(folder / f"giccs.{kind}") for kind in ("csv", "tsv", "jsonl")]
+        return next((path for path in tables if path.is_file()), tables[0])
+
+    def _columns(self) -> Path:
+        return raw() / "giccs" / "columns.yaml"
+
+    def files(self) -> list[Path]:
+        return [self._table(), *([self._columns()] if self._columns().is_file() else [])]
+
+    def read(self) -> pd.DataFrame:
+        path, value = self._table(), self.COLUMNS
+        lines: KeyLines = {}
+        if self._columns().is_file():
+            path = self._columns()
+            value, lines = read_yaml(path)
+        own = self.card.model_dump(include={"name", "scale"})
+        card = parse(PairTableCard, {**own, **value, "pairs": str(self._table())}, path, lines)
+        records = PairTable(path, card, lines).read()
+        return records.assign(**{group: "" for group in self.card.groups if group not in records})
+
+
+def pair_sources() -> list[PairSource]:
+    return [
+        Giccs(
+            PairCard(
+                name="giccs",
+                family="giccs",
+                description="GiCCS: the last turn of a German dialogue and an utterance; 300 pairs, scored by best-worst scaling.",
+                language="de",
+                licence="see its Zenodo record",
+                citation="Asaadi et al., GiCCS: A German in-Context Conversational Similarity Benchmark (GEM 2022)",
+                source="https://doi.org/10.5281/zenodo.7266256",
+                groups=("domain", "source", N_TURNS),
+            )
+        )
+    ]
+
+
+# the key of a card that asks for this reader
+CARDS = {"pairs": PairTable}
