@@ -13,7 +13,22 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cli import annotate, best, clean, cluster, compare, dev, doctor, exchange, pairs, registry, release, run, show, train
+from cli import (
+    annotate,
+    best,
+    clean,
+    cluster,
+    compare,
+    dev,
+    doctor,
+    exchange,
+    pairs,
+    registry,
+    release,
+    run,
+    show,
+    train,
+)
 from cli.printing import err, escape, out
 from traube.foundation import paths, stopping
 from traube.foundation.collector import collect_less

@@ -28,7 +28,7 @@ def best(
     from traube.store import Store
 
     params = load_params()
-    name = protocol or params.protocol
+    name = protocol or params.protocol_for([task])
     found = best_on(Store(paths.home() / "store"), task, name, params.chosen(name))
     if as_json:
         print_json(

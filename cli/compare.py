@@ -45,7 +45,7 @@ def compare(
     from traube.store import Store
 
     params = load_params()
-    name = protocol or params.protocol
+    name = protocol or params.protocol_for(task)
     store = Store(paths.home() / "store")
     comparisons, left_out = compare_on(
         store, task or params.tasks, name, params.chosen(name), a, b, metric and full_name(metric), own_choice

@@ -23,7 +23,12 @@ Seeds = Annotated[
     typer.Option("--seed", min=0, max=MOST_SEED, help="A seed; repeat for more. Default: the protocol's."),
 ]
 ProtocolName = Annotated[
-    str | None, typer.Option("--protocol", "-p", help="A protocol of params.yaml. Default: the one chosen there.")
+    str | None,
+    typer.Option(
+        "--protocol",
+        "-p",
+        help="A protocol of params.yaml. Default: the one chosen there; for tasks of your own, `own`.",
+    ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Dagster's log instead of progress bars.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

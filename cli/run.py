@@ -44,11 +44,12 @@ def run(
     from traube.store import Store
 
     params = load_params()
-    chosen = params.chosen(protocol)
+    name = protocol or params.protocol_for(task)
+    chosen = params.chosen(name)
     request = Request(
         tasks=task or params.tasks,
         models=model or wanted_models(params),
-        protocol_name=protocol or params.protocol,
+        protocol_name=name,
         protocol=chosen,
         methods=[chosen.method(m) for m in method] if method else None,
         seeds=seed,

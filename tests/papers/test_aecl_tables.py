@@ -29,8 +29,7 @@ def task(context: Context) -> Task:
 def evaluated(context: Context, task: Task, protocol: str, model: str, methods: list[str], acc: float) -> None:
     """Cells of a protocol's seeds, stored with an accuracy that grows by .01 from seed to seed."""
     chosen = load_params().chosen(protocol)
-    wanted = [cell for cell in cells(task, load_model(model), chosen, protocol_name=protocol)]
-    for cell in wanted:
+    for cell in cells(task, load_model(model), chosen, protocol_name=protocol):
         if cell.method.name in methods:
             value = acc + 0.01 * chosen.seeds.index(cell.seed)
             scores = [("all", "topic", metric, value) for metric in tables.METRICS.values()]

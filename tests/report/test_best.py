@@ -40,7 +40,9 @@ def scored(store: Store, task: Task, scores: dict[str, float], noise: float, see
         for cell in cells(task, load_model(model), protocol, protocol_name="own"):
             value = score + noise * rng.normal()
             table = pd.DataFrame({"split": ["all"], "level": ["topic"], "metric": METRIC, "value": value})
-            store.save_scores("mine", cell.cell_id, with_replicates(table, spread=noise / 10, seed=int(rng.integers(10**6))))
+            store.save_scores(
+                "mine", cell.cell_id, with_replicates(table, spread=noise / 10, seed=int(rng.integers(10**6)))
+            )
             store.save_cell(record(cell, "done"))
     return best_on(store, "mine", "own", protocol)
 

@@ -1,6 +1,7 @@
 """params.yaml: the benchmark. Read by the command line, Dagster and DVC alike."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,10 @@ from traube.foundation.config import Strict, parse, read_yaml
 from traube.foundation.errors import TraubeError, unknown
 from traube.methods import CLUSTERERS, REDUCERS, Method, grid, parse_method
 from traube.models.base import Precision
+from traube.tasks import own_tasks
 from traube.tasks.task import MetricName
+
+OWN = "own"  # the protocol of the user's own tasks
 
 
 class Protocol(Strict):
@@ -105,6 +109,15 @@ class Params(Strict):
     promotion: Promotion = Promotion()
     watch: Watch = Watch()
     protocols: dict[str, Protocol]
+
+    def protocol_for(self, tasks: Collection[str] | None) -> str:
+        """Name of the protocol by which tasks are evaluated where none is named.
+
+        Tasks that cards describe, and that the benchmark does not hold, have a protocol of their
+        own, if there is one.
+        """
+        is_own = bool(tasks) and OWN in self.protocols and set(tasks or ()) <= own_tasks() - set(self.tasks)
+        return OWN if is_own else self.protocol
 
     def chosen(self, protocol: str | None = None) -> Protocol:
         """The protocol of that name, or the default one."""

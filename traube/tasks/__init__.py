@@ -30,6 +30,7 @@ __all__ = [
     "get_source",
     "load_pairs",
     "load_task",
+    "own_tasks",
     "pair_sources",
     "sources",
 ]
@@ -44,6 +45,11 @@ def sources() -> dict[str, Source]:
     """All tasks by name: Traube's own, then those of the cards that can be used."""
     cards = {name: source for name, source in _read_cards()[0].items() if isinstance(source, Source)}
     return {**_built_in(), **cards}
+
+
+def own_tasks() -> set[str]:
+    """Names of the tasks that cards describe: the user's own."""
+    return {name for name, source in _read_cards()[0].items() if isinstance(source, Source)}
 
 
 def pair_sources() -> dict[str, PairSource]:
