@@ -99,3 +99,15 @@ def test_params_lie_where_traube_params_says(write: Write, monkeypatch: pytest.M
 def test_the_params_that_come_with_traube_are_sound() -> None:
     params = load_params(paths.PROJECT / "params.yaml")
     assert all(protocol.methods() for protocol in params.protocols.values())
+
+
+def test_tasks_of_ones_own_have_a_protocol_of_their_own(cards: Path) -> None:
+    """What a card describes is evaluated by `own`, unless the benchmark holds it, or other tasks are named with it."""
+    (cards / "mine.yaml").write_text("file: mine.csv\ntext: text\n")
+    params = load_params()
+    assert params.protocol_for(["mine"]) == "own"
+    assert params.protocol_for(["mine", "pydocs_s2s"]) == params.protocol_for(None) == params.protocol
+    held = params.model_copy(update={"tasks": ("mine",)})
+    assert held.protocol_for(["mine"]) == params.protocol
+    without = params.model_copy(update={"protocols": {params.protocol: params.chosen()}})
+    assert without.protocol_for(["mine"]) == params.protocol
