@@ -1,5 +1,5 @@
-"""What a step of AECL takes at batch 400, beside the encoder's forward and backward pass, and beside
-a literal implementation: every text padded to 32 tokens, one view after the other, the losses by
+"""The CPU seconds of an AECL step at batch 400, beside the encoder's forward and backward pass, and
+beside a literal implementation: every text padded to 32 tokens, one view after the other, the losses by
 plain exponentials as in the paper's code, Adam's loop over tensors.
 
 `python benchmarks/aecl_step.py [steps]`, with TRAUBE_RAW at the raw data.
@@ -25,9 +25,9 @@ BATCH, CLASSES = 400, 89
 def seconds(work: Callable[[], object], times: int) -> float:
     taken = []
     for _ in range(times + 1):  # the first one warms up
-        began = time.perf_counter()
+        began = time.process_time()
         work()
-        taken.append(time.perf_counter() - began)
+        taken.append(time.process_time() - began)
     return median(taken[1:])
 
 
