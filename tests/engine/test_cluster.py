@@ -173,3 +173,16 @@ def test_a_clusterer_of_texts_is_handed_each_splits_texts_under_one_model(
     assert refused.reason == "by_last_word works on texts whatever the model: its result stands under bow"
     (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/by_last_word"), store)
     assert reduced.reason == "by_last_word works on texts, and pca reduces vectors: use none/by_last_word"
+
+
+def test_k_auto_is_chosen_from_a_splits_vectors_whatever_its_classes(
+    tiny_task: Task, vectors: Vectors, store: Store
+) -> None:
+    """Of 36 texts at most four clusters are tried; the fine level has six classes."""
+    asked = [parse_method("none/kmeans", params) for params in (None, {"kmeans": {"k": "auto"}})]
+    given, chosen = (cells(tiny_task, load_model("bow"), OWN, methods=[method], seeds=[1])[0] for method in asked)
+    assert given.cell_id != chosen.cell_id
+    found = {r.cell.cell_id: r.assignments for r in cluster(tiny_task, vectors, [given, chosen], store)}
+    fine = {name: frame[frame["level"] == "fine"]["cluster"] for name, frame in found.items() if frame is not None}
+    assert fine[given.cell_id].nunique() == 6
+    assert fine[chosen.cell_id].nunique() <= 4

@@ -101,6 +101,15 @@ def test_the_number_of_clusters_may_be_given(blobs: tuple[list[str], list[int]])
     assert found.k_table is None
 
 
+@pytest.mark.parametrize("method", ["none/gsdmm", "none/stable_kmeans"])
+def test_a_method_may_find_the_number_by_itself(blobs: tuple[list[str], list[int]], method: str) -> None:
+    """One of words, one of vectors."""
+    groups = cluster_texts(blobs[0], model="tfidf", method=method)
+    assert adjusted_rand_score(blobs[1], groups.labels) > 0.9
+    assert groups.k_table is None
+    assert np.isfinite(groups.distances).all()
+
+
 def test_noise_has_no_distance_and_no_words(blobs: tuple[list[str], list[int]]) -> None:
     method = parse_method("pca/hdbscan", {"hdbscan": {"min_cluster_size": 40}})
     found = cluster_texts(blobs[0], model="bow", method=method)

@@ -47,7 +47,7 @@ def rows_of(X: Any) -> Rows:
     if sparse.issparse(X):
         return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float32), X.shape[1]
     n, d = X.shape
-    values = np.ascontiguousarray(X, dtype=np.float32).ravel()
+    values = np.array(X, dtype=np.float32, order="C").ravel()  # a copy: what is read-only is compiled anew
     return np.arange(n + 1, dtype=np.int64) * d, np.empty(0, dtype=np.int32), values, d
 
 
