@@ -1,0 +1,68 @@
+"""Deep clusterers on short texts beside k-means on the same encoder: ACC and NMI in percent, by seed.
+
+`python benchmarks/deep_clusterers.py aecl tweet --seeds 0 1 2 --set frozen=true`, with TRAUBE_RAW at
+the raw data and TRAUBE_HOME at a folder of one's own. Texts are augmented as published. A training
+that was stopped goes on from below TRAUBE_HOME.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from traube import load_model, load_task
+from traube.augment import Published
+from traube.deep import DEEP
+from traube.engine.workbench import Workbench
+from traube.foundation import paths
+from traube.foundation.files import digest
+from traube.foundation.progress import Progress
+from traube.methods import cluster
+from traube.metrics.clustering import acc, nmi_arithmetic
+from traube.tasks import get_source
+
+
+def percent(gold: Any, found: Any) -> str:
+    return f"ACC {100 * acc(gold, found):.2f}  NMI {100 * nmi_arithmetic(gold, found):.2f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("clusterer", choices=DEEP)
+    parser.add_argument("task")
+    parser.add_argument("--rows", type=int, help="a random sample of the texts, the same for all")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--set", nargs="*", default=[], help="values of the recipe, like epochs=20")
+    parser.add_argument("--say", action="store_true", help="a line for each epoch")
+    asked = parser.parse_args()
+    task = load_task(asked.task)
+    (split,) = task.test_splits()
+    chosen = np.sort(np.random.default_rng(0).permutation(split.size)[: asked.rows])
+    texts, gold = [task.texts[row] for row in split.rows[chosen]], split.labels[chosen]
+    k = len(set(gold))
+    values = {name: yaml.safe_load(value) for name, value in (pair.split("=", 1) for pair in asked.set)}
+    base = load_model("minilm_32", precision="fp32")
+    vectors = Workbench.at(paths.home()).vectors_of_texts(texts, base).load()
+    print(f"{asked.task}: {len(texts)} texts, {k} classes; {asked.clusterer} {values}", flush=True)
+    for seed in asked.seeds:
+        found = cluster("kmeans", {"n_init": 1}, vectors, k, seed)
+        print(f"seed {seed}  kmeans  {percent(gold, found)}", flush=True)
+        clusterer = DEEP[asked.clusterer].with_values(**values)
+        if clusterer.augmentations:
+            clusterer.augment = Published(get_source(asked.task).augmented())
+        work: Path = paths.home() / "trainings" / digest([asked.clusterer, asked.task, asked.rows, seed, values])
+        began = time.perf_counter()
+        said = Progress(said=lambda words: print(words, flush=True)) if asked.say else Progress()
+        found = clusterer.fit_predict(texts, k, base, seed, work, said, gold)
+        seconds = time.perf_counter() - began
+        print(
+            f"seed {seed}  {asked.clusterer}  {percent(gold, found)}  {len(set(found))} clusters  {seconds:.0f} s",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
