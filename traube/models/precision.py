@@ -5,8 +5,10 @@ Measured once, then known.
 
 import json
 import logging
+import platform
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -48,9 +50,22 @@ def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Calla
 
 
 def _hardware(device: str) -> str:
+    """What computes, by name: torch is asked of a GPU alone, since importing it takes a second."""
+    if device != "cuda":
+        return _processor()
     import torch
 
-    return torch.cuda.get_device_name() if device == "cuda" else torch.backends.cpu.get_cpu_capability()
+    return str(torch.cuda.get_device_name())
+
+
+def _processor() -> str:
+    try:
+        told = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    # what it can do, the same for each core; some processors have no name
+    said = sorted({line for line in told.splitlines() if line.startswith(("model name", "flags", "Features"))})
+    return digest(said)
 
 
 def _probe(name: str, load: Callable[[str], Encode]) -> str:

@@ -6,6 +6,7 @@ Here is what encodes. Where a model's folder lies and whether it is safe to load
 """
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +37,7 @@ ENCODER_VERSION = "3"
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
 # Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is
 # given less when it runs out.
+GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA, of AMD, of Windows below Linux
 TOKENS_A_BATCH = {"cpu": 2_000, "cuda": 131_072, "mps": 16_384}
 
 
@@ -230,6 +232,8 @@ class Transformer:
 
 def best_device() -> str:
     """`cuda`, `mps` or `cpu`: the best one that this machine has."""
+    if sys.platform == "linux" and not any(Path(device).exists() for device in GPUS):
+        return "cpu"  # whatever torch says, which takes a second to import
     import torch
 
     if torch.cuda.is_available():
