@@ -56,6 +56,13 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     assert len(list(csv.DictReader(traube("leaderboard", "--all", "--csv").stdout.splitlines()))) == 6
     assert "acc/noise_as_cluster" in traube("leaderboard", "--metric", "acc/noise_as_cluster").stdout
 
+    asked = traube("run", "--task", "words")  # of a task that is named, its last words are the answer
+    answer = " ".join(asked.stdout.split())
+    assert "bow with" in answer and "no other model is scored on it" in answer
+    again = traube("best", "words")
+    assert "traube cluster FILE --model bow --method" in " ".join(again.stdout.split())
+    assert json.loads(traube("best", "words", "--json").stdout)["model"] == "bow"
+
     origin = json.loads(traube("explain", "words", "bow", "none/agglomerative", "--json").stdout)
     assert origin[0]["seed"] is None
     assert {"fingerprint", "data_version", "code_version", "library_versions", "run_id"} <= set(origin[0])
