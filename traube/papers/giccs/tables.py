@@ -21,16 +21,21 @@ from traube.metrics.correlation import correlation
 from traube.metrics.richness import richness
 from traube.metrics.richness import words as tokens_of
 from traube.papers.context import Context
+from traube.papers.german.tables import TASKS as GERMAN
 from traube.papers.published import one_a_row, printed
 from traube.store.pairs import PairStore
-from traube.tasks import PairTask, get_pair_source, pair_sources
+from traube.tasks import PairTask, get_pair_source
 from traube.tasks.best_worst import read_judgements
+from traube.tasks.readers.shorttext import COLLECTIONS as SHORT_TEXT
 from traube.tasks.reading import read_rows
 
 LEMMATIZER = "de_core_news_sm"
 CHANCE = 0.2
 DOUBTFUL = 2  # types for each lemma: more are hard to believe
 FEWEST = 3  # models that a correlation is computed of
+PAIRS = ("giccs", "stsb_de", "stsb_de_aws", "nlu_similarity_de")
+CLUSTERED = (*GERMAN, "pydocs_s2s", "pydocs_p2p", *SHORT_TEXT)  # what clustering quality is looked up of
+TASKS = (*PAIRS, *CLUSTERED)
 
 published = partial(printed, __package__)
 
@@ -295,7 +300,7 @@ def similarity_and_clustering(context: Context) -> pd.DataFrame:
     """
     grouped = _clustering_scores(context)
     rows = []
-    for name in pair_sources():
+    for name in PAIRS:
         alike = pair_scores(context, name)
         quality = alike.set_index("model")["spearman"] if len(alike) else pd.Series(dtype=np.float64)
         for (task, metric), own in grouped.groupby(["task", "metric"], sort=True):
@@ -313,7 +318,7 @@ def _clustering_scores(context: Context) -> pd.DataFrame:
     """The main metric of each model's best method: task, metric, model, value."""
     tables = []
     protocol = context.protocols[context.protocol]
-    for task in context.store.scored_tasks():
+    for task in sorted({*CLUSTERED} & {*context.store.scored_tasks()}):
         card = context.store.card(task)
         if card is None:
             continue
