@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from traube.foundation.errors import TraubeError
+from traube.models.transformer import best_device
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,13 @@ class CausalModel:
         self.name = name
 
     @classmethod
-    def load(cls, name: str, *, local: bool = False) -> "CausalModel":
+    def load(cls, name: str, *, local: bool = False, device: str | None = None) -> "CausalModel":
         """A model of the hub, or in a folder.
 
         Parameters
         ----------
         local : use only what is on this machine
+        device : `cuda`, `mps` or `cpu`; by default the best one there is
 
         Raises
         ------
@@ -67,7 +69,7 @@ class CausalModel:
         except (OSError, ValueError, KeyError) as error:
             reason = " ".join(str(error).split())[:300]
             raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
-        return cls(model, tokenizer, name)
+        return cls(model.to(device or best_device()), tokenizer, name)
 
     @property
     def longest(self) -> int | None:
