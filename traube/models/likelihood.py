@@ -1,9 +1,9 @@
 """How likely a causal language model finds continuations of a prompt.
 
-The tokens of a continuation are those that it adds to the prompt's; where the tokenizer joins the end of
-the prompt and the beginning of the continuation, what they have in common ends before. All continuations
-of a prompt are scored as one batch, and what they have in common is computed once (but for models that
-keep no keys and values, such as Mamba).
+The tokens of a continuation are those that it adds to the prompt's; where the tokenizer joins the
+end of the prompt and the beginning of the continuation, what they have in common ends before. All
+continuations of a prompt are scored as one batch, and what they have in common is computed once
+(but for models that keep no keys and values, such as Mamba).
 """
 
 from collections.abc import Sequence
@@ -84,7 +84,8 @@ class CausalModel:
         Raises
         ------
         TraubeError
-            If one is empty, adds no token, or is too long with the prompt; or if a likelihood is NaN.
+            If one is empty, adds no token, or is too long with the prompt; or if a likelihood is
+            NaN.
         """
         sequences, begins = self._tokenized(prompt, continuations)
         shared = _in_common(sequences, min(begins))
@@ -113,8 +114,9 @@ class CausalModel:
         return sequences, begins
 
     def _ids(self, text: str) -> list[int]:
-        """Tokens, without what a tokenizer puts at the end; with what it puts in front. A model that knows a
-        first token has one in front, so that something is before an empty prompt's continuation.
+        """Tokens, without what a tokenizer puts at the end; with what it puts in front. A model
+        that knows a first token has one in front, so that something is before an empty prompt's
+        continuation.
         """
         ids = list(self.tokenizer(text)["input_ids"]) if text else []
         first, last = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
@@ -123,8 +125,8 @@ class CausalModel:
         return ids if first is None or ids[:1] == [first] else [first, *ids]
 
     def _after_shared(self, sequences: list[list[int]], begins: list[int], shared: int) -> list[float]:
-        """Sums of log probabilities; the first `shared` tokens go through the model once, if it keeps what
-        can be used again.
+        """Sums of log probabilities; the first `shared` tokens go through the model once, if it
+        keeps what can be used again.
         """
         import torch
 
@@ -148,7 +150,9 @@ class CausalModel:
         return sums
 
     def _rest(self, sequences: list[list[int]], shared: int, cache: Any) -> Any:
-        """What follows the tokens after the first `shared` ones, whose states are in the cache; [options, n, tokens]."""
+        """What follows the tokens after the first `shared` ones, whose states are in the cache;
+        [options, n, tokens].
+        """
         import torch
 
         rests = [sequence[shared:] for sequence in sequences]
