@@ -1,5 +1,5 @@
-"""`T/corpus`, `T/pairs`, `T/embeddings` and `T/pair_scores` of a pair task T: how well models' similarities
-follow the gold scores of pairs.
+"""`T/corpus`, `T/pairs`, `T/embeddings` and `T/pair_scores` of a pair task T: how well models'
+similarities follow the gold scores of pairs.
 """
 
 import time

@@ -1,5 +1,5 @@
-"""`traube pairs`: how well models tell how alike two texts are. `traube choose`: which of several answers a
-language model finds likeliest.
+"""`traube pairs`: how well models tell how alike two texts are. `traube choose`: which of several
+answers a language model finds likeliest.
 """
 
 from collections.abc import Iterator

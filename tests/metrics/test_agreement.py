@@ -159,6 +159,19 @@ def test_strong_agreement_is_of_four_in_five() -> None:
     assert all(np.isnan(strong_agreement(judged_by(orders[:1], triple))))  # one annotator agrees with nobody
 
 
+def test_split_half_worked_by_hand() -> None:
+    # of two annotators each is a half: one gives a, b, c the scores 1, .5, 0, the other 1, 0, .5;
+    # rho = 1 - 6 (0 + 1 + 1) / (3 (9 - 1)) = .5, whoever is the first half
+    judged = Judgements.of([list("abc")] * 2, ["a", "a"], ["c", "b"], ["anna", "ben"])
+    np.testing.assert_allclose(split_half(judged, 10), 0.5)
+    np.testing.assert_allclose(split_half_of_annotators(judged, 1, 10), 0.5)
+    # and the scores of both: a 1, b (0.5 + 0) / 2, c (0 + 0.5) / 2
+    assert counting_scores(judged).tolist() == [1, 0.25, 0.25]
+    # a tuple that was judged once is in one half alone: nothing is left to compare
+    alone = Judgements.of([list("abc")], ["a"], ["c"], ["anna"])
+    assert np.isnan(split_half(alone, 3)).all()
+
+
 def test_split_halves_of_five_are_two_and_three() -> None:
     # two annotators say one thing and three its opposite: whoever are the two, halves that were 2
     # and 3 can be the opposite of each other once in ten, so a mean over many tells the sizes

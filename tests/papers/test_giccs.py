@@ -175,16 +175,17 @@ def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_bot
 ) -> None:
     context = replace(context, protocol="mteb-v1")
     spec, pairs = TABLES["similarity_and_clustering"], load_pairs("giccs")
-    context.store.save_corpus("tiny", tiny_task.corpus, tiny_task.corpus, raw_version="")
-    context.store.complete(tiny_task.card, context.store.save_splits(tiny_task.card, tiny_task.splits))
+    task = Task(tiny_task.card.model_copy(update={"name": "tweet"}), tiny_task.corpus, tiny_task.splits)
+    context.store.save_corpus("tweet", task.corpus, task.corpus, raw_version="")
+    context.store.complete(task.card, context.store.save_splits(task.card, task.splits))
     for name in ("bow", "tfidf", "lsa"):
         assert spec.make(context).empty  # fewer than three models tell nothing
-        clustered(context, tiny_task, name)
+        clustered(context, task, name)
         model = context.model(name, None)
         score_missing(pairs, model, pair_cells(pairs, model), context.workbench)
     (row,) = spec.make(context).to_dict("records")
-    assert (row["pair_task"], row["task"], row["models"], row["which"]) == ("giccs", "tiny", FEWEST, "bow, lsa, tfidf")
-    own = context.cells(["tiny"], "mteb-v1")
+    assert (row["pair_task"], row["task"], row["models"], row["which"]) == ("giccs", "tweet", FEWEST, "bow, lsa, tfidf")
+    own = context.cells(["tweet"], "mteb-v1")
     scores = (
         context.store.scores(own, [row["metric"]]).merge(own[["cell_id", "model"]]).groupby("model")["value"].mean()
     )

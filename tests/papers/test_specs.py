@@ -12,7 +12,7 @@ from traube.foundation import paths
 from traube.papers import Context, Drawing, Figure, Paper, Table, papers
 from traube.papers.published import with_errata
 from traube.papers.spec import beside, for_people
-from traube.tasks import sources
+from traube.tasks import pair_sources, sources
 
 PRINTED = pd.DataFrame({"model": ["a", "a", "b"], "task": ["x", "y", "x"], "published": [1.0, 2.0, 3.0]})
 
@@ -36,7 +36,7 @@ def test_a_paper_is_a_folder_that_is_found_by_itself(tmp_path: Path, monkeypatch
 
 def test_a_paper_is_made_of_tasks_that_there_are() -> None:
     for paper in papers().values():
-        assert set(paper.tasks) <= set(sources())
+        assert set(paper.tasks) <= {*sources(), *pair_sources()}
 
 
 def test_names_of_a_papers_tables_and_figures_are_unique() -> None:

@@ -132,8 +132,10 @@ def test_a_table_of_ones_own_is_a_pair_task_by_its_card(raw: Path, cards: Path) 
     (cards / "mine.yaml").write_text(card, encoding="utf-8")
     assert "mine" in pair_sources() and "mine" not in sources()
     assert load_pairs("mine").pairs[["score", "kind"]].to_numpy().tolist() == [[5, "x"], [0, "y"]]
-    with pytest.raises(TraubeError, match="unknown task 'mine'"):
+    with pytest.raises(TraubeError, match="'mine' is a pair task: `traube pairs -t mine` scores it"):
         get_source("mine")
+    with pytest.raises(TraubeError, match="'tweet' is no pair task: `traube run -t tweet` evaluates it"):
+        load_pairs("tweet")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""Multiple choice by likelihood: which of a dialogue's candidates a causal language model finds likeliest
-as the answer to the question which is most similar to the last turn (GiCCS, section 5.1.2).
+"""Multiple choice by likelihood: which of a dialogue's candidates a causal language model finds
+likeliest as the answer to the question which is most similar to the last turn (GiCCS, section
+5.1.2).
 
-The score of an option is the sum of the log probabilities of its tokens (`sum`, as in the paper, which
-likes short options), or that sum per token, per byte, or less what the option's likelihood is
+The score of an option is the sum of the log probabilities of its tokens (`sum`, as in the paper,
+which likes short options), or that sum per token, per byte, or less what the option's likelihood is
 without any dialogue (`pmi`: Holtzman et al., 2021).
 """
 
@@ -106,7 +107,8 @@ def _pmi(asked: Likelihood, alone: Likelihood) -> float:
 
 
 def choose(task: PairTask, model: CausalModel, progress: Progress = SILENT) -> pd.DataFrame:
-    """The accuracy of a model on the dialogues of a pair task, by number of turns, with and without context.
+    """The accuracy of a model on the dialogues of a pair task, by number of turns, with and without
+    context.
 
     Returns
     -------

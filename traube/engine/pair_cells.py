@@ -27,7 +27,8 @@ def pair_cells(
 
     Parameters
     ----------
-    comparisons : by default all that go with the model; the history is joined and not, where there is one
+    comparisons : by default all that go with the model; the history is joined and not, where there
+        is one
     """
     asked = comparisons or (("own",) if model.similarity is not None else COMPARISONS[:-1])
     numerics = tuple(sorted({**model.numerics, **versions(LIBRARIES)}.items()))
@@ -56,7 +57,8 @@ def score_missing(
     run_id: str = "",
     progress: Progress = SILENT,
 ) -> int:
-    """Compute and store those of some cells of a task and a model that are not stored; how many they were.
+    """Compute and store those of some cells of a task and a model that are not stored; how many
+    they were.
 
     Raises
     ------

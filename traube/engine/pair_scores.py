@@ -1,8 +1,8 @@
 """How well a model's similarities follow the gold scores of pairs.
 
-The similarity of two texts is that of their vectors: their cosine, negative Euclidean distance or dot
-product, or what the model itself compares them by. A corpus-bound model is fitted on all texts of the task,
-whatever their part.
+The similarity of two texts is that of their vectors: their cosine, negative Euclidean distance or
+dot product, or what the model itself compares them by. A corpus-bound model is fitted on all texts
+of the task, whatever their part.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +44,8 @@ def evaluate_pairs(
     resamples: int = RESAMPLES,
     progress: Progress = SILENT,
 ) -> pd.DataFrame:
-    """Pearson's r and Spearman's rho of all pairs of a part, and within each value of the card's groups.
+    """Pearson's r and Spearman's rho of all pairs of a part, and within each value of the card's
+    groups.
 
     Parameters
     ----------
@@ -60,8 +61,8 @@ def evaluate_pairs(
     Raises
     ------
     TraubeError
-        If the part has no pairs, history is asked for and there is none, the comparison does not go with
-        the model, or a text cannot be encoded.
+        If the part has no pairs, history is asked for and there is none, the comparison does not go
+        with the model, or a text cannot be encoded.
     """
     if history and not task.has_history:
         raise TraubeError(f"pair task '{task.name}': its pairs have no history")
@@ -103,7 +104,8 @@ def similarities(
 def embed_pairs(
     task: PairTask, model: Model, workbench: Workbench, progress: Progress = SILENT
 ) -> tuple[Vectors, NDArray[np.int64]]:
-    """The vectors of the texts of a task's pairs; of a corpus-bound model, those of its whole corpus.
+    """The vectors of the texts of a task's pairs; of a corpus-bound model, those of its whole
+    corpus.
 
     Returns
     -------

@@ -2,9 +2,9 @@
 
 Each judgement shows a tuple of items and names the best and the worst of them (Louviere et al.,
 2015). An item's score is how often it was best less how often it was worst. Three things say
-whether scores can be trusted: how often annotators chose alike (`alpha`, `strong_agreement`), whether
-half of the judgements give the scores of the other half (`split_half`), and what an expert says
-(`against_expert`). Sections 3 and 4 of GiCCS (Asaadi et al., 2022).
+whether scores can be trusted: how often annotators chose alike (`alpha`, `strong_agreement`),
+whether half of the judgements give the scores of the other half (`split_half`), and what an expert
+says (`against_expert`). Sections 3 and 4 of GiCCS (Asaadi et al., 2022).
 """
 
 from collections.abc import Sequence
@@ -180,10 +180,10 @@ def alpha(judgements: Judgements, coding: Coding = "slot") -> float:
 
     Parameters
     ----------
-    coding : what counts as the value. `slot` : which of the tuple's places the item has, in an order
-        that is drawn for each tuple, the same for all annotators: then chance is 1 / m. `item` : the
-        item itself: of many tuples, nearly no two values are equal by chance, which makes
-        alpha larger. The paper does not say which it uses
+    coding : what counts as the value. `slot` : which of the tuple's places the item has, in an
+        order that is drawn for each tuple, the same for all annotators: then chance is 1 / m.
+        `item` : the item itself: of many tuples, nearly no two values are equal by chance, which
+        makes alpha larger. The paper does not say which it uses
     """
     units = np.concatenate([2 * judgements.tuples, 2 * judgements.tuples + 1])
     return krippendorff_alpha(units, np.concatenate(_coded(judgements, coding)))
@@ -235,8 +235,8 @@ def _largest(tuples: Ints, answers: Ints, count: int) -> Ints:
 def split_half(judgements: Judgements, repetitions: int = REPETITIONS, seed: int = SEED) -> Array:
     """Spearman's rho between the scores of two halves of the judgements, float64 [repetitions].
 
-    The judgements of each tuple are divided at random: of five, two give the one score and three the
-    other (section 4.2). A tuple that was judged once has no half of its own: where all are, see
+    The judgements of each tuple are divided at random: of five, two give the one score and three
+    the other (section 4.2). A tuple that was judged once has no half of its own: where all are, see
     `split_half_of_annotators`. Items that one half does not show are left out; nan where fewer than
     two are left.
     """
@@ -257,8 +257,8 @@ def split_half_of_annotators(
 ) -> Array:
     """As `split_half`, between two random groups of so many annotators each.
 
-    It is what to use where each tuple is judged once, and, for a growing number of annotators, tells how
-    many are needed.
+    It is what to use where each tuple is judged once, and, for a growing number of annotators,
+    tells how many are needed.
 
     Raises
     ------
@@ -292,15 +292,17 @@ def _rho(judgements: Judgements, half: Ints) -> float:
 
 
 def spearman_brown(rho: ArrayLike) -> Array:
-    """What the correlation of halves says of the whole: 2 rho / (1 + rho). The paper does not use it."""
+    """What the correlation of halves says of the whole: 2 rho / (1 + rho). The paper does not use
+    it.
+    """
     halves = np.asarray(rho, dtype=np.float64)
     whole: Array = 2 * halves / (1 + halves)
     return whole
 
 
 def against_expert(scores: ArrayLike, above: ArrayLike) -> NDArray[np.bool_]:
-    """Whether an expert contradicts each score, bool [n] (section 4.3). A score of just 0.5, and one
-    that is nan, contradicts nothing.
+    """Whether an expert contradicts each score, bool [n] (section 4.3). A score of just 0.5, and
+    one that is nan, contradicts nothing.
 
     Parameters
     ----------

@@ -34,8 +34,8 @@ def right_answers(gold: ArrayLike, tolerance: float = TIED) -> list[int]:
 
 
 def credit(liked: ArrayLike, right: Sequence[int], tolerance: float = TIED) -> float:
-    """Of the answers that a model likes best, the share that is right: 0 or 1 without a tie, and what guessing
-    among them would give with one.
+    """Of the answers that a model likes best, the share that is right: 0 or 1 without a tie, and
+    what guessing among them would give with one.
 
     Parameters
     ----------

@@ -46,11 +46,11 @@ def rttr(tokens: Sequence[str]) -> float:
 
 
 def mtld(tokens: Sequence[str], threshold: float = THRESHOLD) -> float:
-    """The mean length of the stretches of a text in which types per token stay above a threshold; the mean
-    of reading it forwards and backwards.
+    """The mean length of the stretches of a text in which types per token stay above a threshold;
+    the mean of reading it forwards and backwards.
 
-    A last stretch that ends above the threshold counts for the part of the way to it. A text of only
-    different tokens has no such part: it counts as one stretch. Nan of nothing.
+    A last stretch that ends above the threshold counts for the part of the way to it. A text of
+    only different tokens has no such part: it counts as one stretch. Nan of nothing.
 
     Raises
     ------
@@ -81,7 +81,8 @@ def richness(texts: Iterable[str], language: str | None = None) -> Richness:
 
     Parameters
     ----------
-    language : a spaCy model such as `de_core_news_sm`, for lemmas; without spaCy or this model there are none
+    language : a spaCy model such as `de_core_news_sm`, for lemmas; without spaCy or this model
+        there are none
     """
     text = "\n".join(texts)
     tokens = words(text)

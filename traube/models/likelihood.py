@@ -1,9 +1,9 @@
 """How likely a causal language model finds continuations of a prompt.
 
-The tokens of a continuation are those that it adds to the prompt's; where the tokenizer joins the end of
-the prompt and the beginning of the continuation, what they have in common ends before. All continuations
-of a prompt are scored as one batch, and what they have in common is computed once (but for models that
-keep no keys and values, such as Mamba).
+The tokens of a continuation are those that it adds to the prompt's; where the tokenizer joins the
+end of the prompt and the beginning of the continuation, what they have in common ends before. All
+continuations of a prompt are scored as one batch, and what they have in common is computed once
+(but for models that keep no keys and values, such as Mamba).
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from traube.foundation.errors import TraubeError
+from traube.models.transformer import best_device
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,13 @@ class CausalModel:
         self.name = name
 
     @classmethod
-    def load(cls, name: str, *, local: bool = False) -> "CausalModel":
+    def load(cls, name: str, *, local: bool = False, device: str | None = None) -> "CausalModel":
         """A model of the hub, or in a folder.
 
         Parameters
         ----------
         local : use only what is on this machine
+        device : `cuda`, `mps` or `cpu`; by default the best one there is
 
         Raises
         ------
@@ -67,7 +69,7 @@ class CausalModel:
         except (OSError, ValueError, KeyError) as error:
             reason = " ".join(str(error).split())[:300]
             raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
-        return cls(model, tokenizer, name)
+        return cls(model.to(device or best_device()), tokenizer, name)
 
     @property
     def longest(self) -> int | None:
@@ -82,7 +84,8 @@ class CausalModel:
         Raises
         ------
         TraubeError
-            If one is empty, adds no token, or is too long with the prompt; or if a likelihood is NaN.
+            If one is empty, adds no token, or is too long with the prompt; or if a likelihood is
+            NaN.
         """
         sequences, begins = self._tokenized(prompt, continuations)
         shared = _in_common(sequences, min(begins))
@@ -111,8 +114,9 @@ class CausalModel:
         return sequences, begins
 
     def _ids(self, text: str) -> list[int]:
-        """Tokens, without what a tokenizer puts at the end; with what it puts in front. A model that knows a
-        first token has one in front, so that something is before an empty prompt's continuation.
+        """Tokens, without what a tokenizer puts at the end; with what it puts in front. A model
+        that knows a first token has one in front, so that something is before an empty prompt's
+        continuation.
         """
         ids = list(self.tokenizer(text)["input_ids"]) if text else []
         first, last = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
@@ -121,8 +125,8 @@ class CausalModel:
         return ids if first is None or ids[:1] == [first] else [first, *ids]
 
     def _after_shared(self, sequences: list[list[int]], begins: list[int], shared: int) -> list[float]:
-        """Sums of log probabilities; the first `shared` tokens go through the model once, if it keeps what
-        can be used again.
+        """Sums of log probabilities; the first `shared` tokens go through the model once, if it
+        keeps what can be used again.
         """
         import torch
 
@@ -146,7 +150,9 @@ class CausalModel:
         return sums
 
     def _rest(self, sequences: list[list[int]], shared: int, cache: Any) -> Any:
-        """What follows the tokens after the first `shared` ones, whose states are in the cache; [options, n, tokens]."""
+        """What follows the tokens after the first `shared` ones, whose states are in the cache;
+        [options, n, tokens].
+        """
         import torch
 
         rests = [sequence[shared:] for sequence in sequences]

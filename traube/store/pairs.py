@@ -155,15 +155,17 @@ class PairStore:
         write_sealed_json(self.folder / "choices" / task.name / f"{digest([model])}.json", record)
 
     def choices(self, task: PairTask) -> pd.DataFrame:
-        """How often language models chose right on a task's present data: model, then what `choose` gives."""
+        """How often language models chose right on a task's present data: model, then what
+        `choose` gives.
+        """
         files = sorted((self.folder / "choices" / task.name).glob("*.json"))
         records = [record for path in files if (record := _whole(path, CHOICE))]
         current = [record for record in records if record["data_version"] == task.data_version]
         return pd.DataFrame([{"model": record["model"], **row} for record in current for row in record["rows"]])
 
     def scores(self, cells: Iterable[PairCell]) -> pd.DataFrame:
-        """The scores of those of some cells that are stored: task, model, comparison, history, part, then
-        what `score_pairs` gives.
+        """The scores of those of some cells that are stored: task, model, comparison, history,
+        part, then what `score_pairs` gives.
         """
         named = ("task", "model", "comparison", "history", "part")
         rows = [

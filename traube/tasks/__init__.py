@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from traube.foundation.cards import read_each, task_files
 from traube.foundation.config import read_yaml
-from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError, Unknown, unknown
 from traube.tasks.scored_pairs import PairSource, PairTask
 from traube.tasks.source import Source
 from traube.tasks.task import Task
@@ -71,12 +71,18 @@ def get_source(name: str) -> Source:
     TraubeError
         If there is no such task, or its card is broken.
     """
-    return _named("task", name, sources())
+    known = sources()
+    if name not in known and name in pair_sources():
+        raise Unknown(f"'{name}' is a pair task: `traube pairs -t {name}` scores it")
+    return _named("task", name, known)
 
 
 def get_pair_source(name: str) -> PairSource:
     """The source of a pair task; as `get_source`."""
-    return _named("pair task", name, pair_sources())
+    known = pair_sources()
+    if name not in known and name in sources():
+        raise Unknown(f"'{name}' is no pair task: `traube run -t {name}` evaluates it")
+    return _named("pair task", name, known)
 
 
 def _named(kind: str, name: str, known: Mapping[str, S]) -> S:

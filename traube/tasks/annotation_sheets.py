@@ -102,8 +102,8 @@ def read_items(path: Path) -> dict[str, Item]:
     Raises
     ------
     TraubeError
-        If a column or a value is missing, an id occurs twice or could be read as a formula, or the items
-        of a group have several contexts.
+        If a column or a value is missing, an id occurs twice or could be read as a formula, or the
+        items of a group have several contexts.
     """
     rows = read_rows(path)
     for name in NEEDED:
@@ -168,8 +168,9 @@ def design_of(items: Mapping[str, Item], size: int, per_item: float = PER_ITEM, 
 
 
 def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *, seed: int = SEED) -> list[Sheet]:
-    """Who judges what: every tuple is judged by as many annotators, and the annotators have as much to
-    do as each other, or one tuple more. Each sees tuples, and items in them, in an order of their own.
+    """Who judges what: every tuple is judged by as many annotators, and the annotators have as much
+    to do as each other, or one tuple more. Each sees tuples, and items in them, in an order of
+    their own.
 
     Parameters
     ----------
@@ -202,8 +203,8 @@ def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *,
 
 
 def sheet_table(sheet: Sheet, items: Mapping[str, Item]) -> str:
-    """A sheet as CSV: context, the tuple's texts, and their ids; `best` and `worst` are to be filled in
-    with ids.
+    """A sheet as CSV: context, the tuple's texts, and their ids; `best` and `worst` are to be
+    filled in with ids.
     """
     rows = []
     for one in sheet.tuples:

@@ -1,8 +1,8 @@
 """Best-worst scaling: which tuples of items annotators see, and what they answered.
 
 `design` draws the tuples; `traube.tasks.annotation_sheets` writes them for annotators;
-`read_judgements` reads what they answered, row by row, and says of each row that cannot be used what
-is wrong with it. Scores and agreement are in `traube.metrics.agreement`.
+`read_judgements` reads what they answered, row by row, and says of each row that cannot be used
+what is wrong with it. Scores and agreement are in `traube.metrics.agreement`.
 
 A judgement is a row of a table::
 
@@ -40,12 +40,12 @@ Tuple = tuple[str, ...]
 
 
 def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
-    """Tuples of items to be judged: distinct items in each, no tuple twice, and every item in as many
-    of them as any other, or in one more.
+    """Tuples of items to be judged: distinct items in each, no tuple twice, and every item in as
+    many of them as any other, or in one more.
 
     There are `per_item` tuples for each item, and no more than there can be: then the design is
-    complete, as GiCCS's is (all ten tuples of three of five items). Where items can be chosen for a tuple,
-    those are that have met each other least.
+    complete, as GiCCS's is (all ten tuples of three of five items). Where items can be chosen for a
+    tuple, those are that have met each other least.
 
     Parameters
     ----------
@@ -132,8 +132,8 @@ class Columns:
 
     Attributes
     ----------
-    items : columns of the tuple's items; by default all that begin with `item_`. Those of the best and
-        the worst may be among them
+    items : columns of the tuple's items; by default all that begin with `item_`. Those of the best
+        and the worst may be among them
     annotator : None if each file is one annotator's, who is then named by the file
     """
 
@@ -162,9 +162,9 @@ def read_judgements(
 ) -> Answers:
     """Read what annotators answered: csv, tsv, jsonl or parquet.
 
-    A row is left out, and told, where an answer or an item is missing, the best is also the worst, an
-    answer is none of the tuple's items, the tuple shows an item twice or is none of the design's, or
-    the same annotator judged it before.
+    A row is left out, and told, where an answer or an item is missing, the best is also the worst,
+    an answer is none of the tuple's items, the tuple shows an item twice or is none of the
+    design's, or the same annotator judged it before.
 
     Parameters
     ----------
@@ -260,7 +260,9 @@ def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str,
 
 
 def scores_table(judgements: Judgements, scores: NDArray[np.float64]) -> pd.DataFrame:
-    """Scores with what they are made of: item, score, best, worst, judgements; a row for each item that was shown."""
+    """Scores with what they are made of: item, score, best, worst, judgements; a row for each item
+    that was shown.
+    """
     n = len(judgements.items)
     counts = {
         name: np.bincount(answers, minlength=n)

@@ -1,15 +1,15 @@
 """Pair tasks: pairs of texts with a gold score of how alike they are.
 
 What a split is for clustering, a pair is here: what is scored is how well a model's similarities
-follow the gold scores. A pair may have a history, the turns of a dialogue before its texts: then the
-first text is the dialogue's last turn, and the second one is compared with it.
+follow the gold scores. A pair may have a history, the turns of a dialogue before its texts: then
+the first text is the dialogue's last turn, and the second one is compared with it.
 
 Tables
 ------
 corpus : text_id (str, from the text's hash), text (str)
 pairs : pair (int), text_id_a, text_id_b (str), score (float), part (train / validation / test),
-    dialogue (str: pairs of the same one belong together), history (str: turns, one a line), and the card's groups
-    (str), such as domain
+    dialogue (str: pairs of the same one belong together), history (str: turns, one a line), and the
+    card's groups (str), such as domain
 """
 
 from abc import abstractmethod
@@ -128,14 +128,14 @@ class PairTask:
 
 
 def make_pairs(card: PairCard, records: pd.DataFrame) -> PairTask:
-    """A pair task from records: text_a, text_b, score and, where there are, part, dialogue, history and
-    the card's groups.
+    """A pair task from records: text_a, text_b, score and, where there are, part, dialogue, history
+    and the card's groups.
 
     Raises
     ------
     TraubeError
-        If there are none, a text is empty, a score is no number of the card's scale, a group's column
-        is missing, or a part is unknown; says which pair.
+        If there are none, a text is empty, a score is no number of the card's scale, a group's
+        column is missing, or a part is unknown; says which pair.
     """
     if records.empty:
         raise TraubeError(f"pair task '{card.name}': there are no pairs")

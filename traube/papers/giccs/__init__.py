@@ -8,6 +8,7 @@ NOT_READ = "giccs has not been read: TRAUBE_RAW/giccs holds no data"
 
 PAPER = Paper(
     reference="Asaadi, Kolagar, Liebel and Zarcone: GiCCS: A German in-Context Conversational Similarity Benchmark. 2022.",
+    tasks=tables.TASKS,
     tables=(
         Table(
             "table_1",

@@ -1,8 +1,8 @@
-"""GiCCS' tables: what is printed, and the same numbers measured here. And one of our own: whether models
-that tell well how alike two texts are also group texts well.
+"""GiCCS' tables: what is printed, and the same numbers measured here. And one of our own: whether
+models that tell well how alike two texts are also group texts well.
 
-Agreement can be measured where there are judgements: TRAUBE_RAW/giccs/judgements.csv (annotator, item_1 to
-item_3, best, worst) and items.csv (item, source, turns).
+Agreement can be measured where there are judgements: TRAUBE_RAW/giccs/judgements.csv (annotator,
+item_1 to item_3, best, worst) and items.csv (item, source, turns).
 """
 
 from collections.abc import Iterator
@@ -21,16 +21,21 @@ from traube.metrics.correlation import correlation
 from traube.metrics.richness import richness
 from traube.metrics.richness import words as tokens_of
 from traube.papers.context import Context
+from traube.papers.german.tables import TASKS as GERMAN
 from traube.papers.published import one_a_row, printed
 from traube.store.pairs import PairStore
-from traube.tasks import PairTask, get_pair_source, pair_sources
+from traube.tasks import PairTask, get_pair_source
 from traube.tasks.best_worst import read_judgements
+from traube.tasks.readers.shorttext import COLLECTIONS as SHORT_TEXT
 from traube.tasks.reading import read_rows
 
 LEMMATIZER = "de_core_news_sm"
 CHANCE = 0.2
 DOUBTFUL = 2  # types for each lemma: more are hard to believe
-FEWEST = 3  # models that a correlation is computed of
+FEWEST, MANY = 3, 10  # models that a correlation is computed of, and of which its interval can be relied on
+PAIRS = ("giccs", "stsb_de", "stsb_de_aws", "nlu_similarity_de")
+CLUSTERED = (*GERMAN, "pydocs_s2s", "pydocs_p2p", *SHORT_TEXT)  # what clustering quality is looked up of
+TASKS = (*PAIRS, *CLUSTERED)
 
 published = partial(printed, __package__)
 
@@ -55,7 +60,8 @@ def published_halves() -> pd.DataFrame:
 
 
 def agreement(context: Context) -> pd.DataFrame:
-    """Table 1: alpha (values are slots: see `traube.metrics.agreement.alpha`), percentages of strong agreement.
+    """Table 1: alpha (values are slots: see `traube.metrics.agreement.alpha`), percentages of
+    strong agreement.
 
     Returns
     -------
@@ -105,7 +111,9 @@ def _beside(name: str) -> Path:
 
 
 def published_words() -> pd.DataFrame:
-    """Table 2 as it is printed: dialogues, measure, published, note. A note shows what cannot be right."""
+    """Table 2 as it is printed: dialogues, measure, published, note. A note shows what cannot be
+    right.
+    """
     table = published("table2")
     grid = table.assign(dialogues=_dialogues(table["domain"], table["turns"])).set_index("dialogues")
     rows = one_a_row(grid[["rttr", "mtld", "tokens", "lemmas", "turn_length"]], "dialogues", "measure")
@@ -121,7 +129,8 @@ def _dialogues(domain: pd.Series, turns: pd.Series) -> pd.Series:
 def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
     """Why RTTR, tokens and lemmas cannot all be of one text; empty where they can.
 
-    RTTR is types over the root of tokens, so that it tells the types; each lemma has one type or more.
+    RTTR is types over the root of tokens, so that it tells the types; each lemma has one type or
+    more.
     """
     types = rttr * np.sqrt(tokens)
     sum_ = f"RTTR {rttr:g} of {tokens} tokens means {rttr:g} * sqrt({tokens}) = {types:.1f} types"
@@ -133,7 +142,8 @@ def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
 
 
 def words(context: Context) -> pd.DataFrame:
-    """Table 2, of each domain's dialogues as one text; lemmas where spaCy's German model is installed.
+    """Table 2, of each domain's dialogues as one text; lemmas where spaCy's German model is
+    installed.
 
     Returns
     -------
@@ -228,15 +238,18 @@ def _correlations(context: Context, name: str, metrics: list[str]) -> pd.DataFra
 
 
 def _published_name(context: Context, name: str) -> str:
-    """What papers call a model: its id in the hub, or without the organisation as the paper writes most."""
+    """What papers call a model: its id in the hub, or without the organisation as the paper writes
+    most.
+    """
     known = {*published("table5")["model"], *published("stsb_de")["model"]}
     hub = context.model(name, None).card.model or name
     return next((candidate for candidate in (hub, hub.rpartition("/")[2]) if candidate in known), name)
 
 
 def pair_scores(context: Context, name: str) -> pd.DataFrame:
-    """The stored scores of a pair task's test pairs, without history, by each model's usual comparison: a row
-    a model, what `traube.store.pairs.PairStore.scores` gives. Empty where nothing is stored.
+    """The stored scores of a pair task's test pairs, without history, by each model's usual
+    comparison: a row a model, what `traube.store.pairs.PairStore.scores` gives. Empty where nothing
+    is stored.
     """
     task, store = stored(name), PairStore.of(context.store)
     if task is None:
@@ -266,7 +279,9 @@ def published_choices() -> pd.DataFrame:
 
 
 def choices(context: Context) -> pd.DataFrame:
-    """Table 6, by the sum of log probabilities as in the paper: model, column, measured, error, chance."""
+    """Table 6, by the sum of log probabilities as in the paper: model, column, measured, error,
+    chance.
+    """
     task = stored("giccs")
     columns = ["model", "column", "measured", "error", "chance"]
     found = pd.DataFrame() if task is None else PairStore.of(context.store).choices(task)
@@ -285,17 +300,17 @@ def choices(context: Context) -> pd.DataFrame:
 
 
 def similarity_and_clustering(context: Context) -> pd.DataFrame:
-    """Spearman's rho over models between Spearman's rho on a pair task and the mean score of the best method
-    on a clustering task, by the protocol that is asked for. Tasks that fewer than three models
-    share are left out.
+    """Spearman's rho over models between Spearman's rho on a pair task and the mean score of the
+    best method on a clustering task, by the protocol that is asked for. Tasks that fewer than three
+    models share are left out.
 
     Returns
     -------
-    DataFrame pair_task, task, metric, models, rho, low, high, which
+    DataFrame pair_task, task, metric, models, rho, low, high, which, note
     """
     grouped = _clustering_scores(context)
     rows = []
-    for name in pair_sources():
+    for name in PAIRS:
         alike = pair_scores(context, name)
         quality = alike.set_index("model")["spearman"] if len(alike) else pd.Series(dtype=np.float64)
         for (task, metric), own in grouped.groupby(["task", "metric"], sort=True):
@@ -313,7 +328,7 @@ def _clustering_scores(context: Context) -> pd.DataFrame:
     """The main metric of each model's best method: task, metric, model, value."""
     tables = []
     protocol = context.protocols[context.protocol]
-    for task in context.store.scored_tasks():
+    for task in sorted({*CLUSTERED} & {*context.store.scored_tasks()}):
         card = context.store.card(task)
         if card is None:
             continue

@@ -1,8 +1,8 @@
-"""German utterances to a home assistant, in pairs, with one annotator's scores from 0 to 5 and the raw
-annotations that they come from.
+"""German utterances to a home assistant, in pairs, with one annotator's scores from 0 to 5 and the
+raw annotations that they come from.
 
-1,374 pairs were shown; 247 were skipped, which the raw annotations write as 99. One annotator judged
-each pair once, so nothing can be said of agreement.
+1,374 pairs were shown; 247 were skipped, which the raw annotations write as 99. One annotator
+judged each pair once, so nothing can be said of agreement.
 """
 
 from pathlib import Path
@@ -44,7 +44,8 @@ class NluSimilarityDe(PairSource):
         return pd.DataFrame({"text_a": texts["sentence1"], "text_b": texts["sentence2"], "score": scores})
 
     def annotations(self) -> pd.DataFrame:
-        """What was answered about each pair: uuid, text_a, text_b, annotator, score (NaN where it was skipped).
+        """What was answered about each pair: uuid, text_a, text_b, annotator, score (NaN where it
+        was skipped).
 
         Raises
         ------

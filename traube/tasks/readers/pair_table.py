@@ -9,13 +9,13 @@
     part: part                # optional: a column of train / validation / test
 
 Of a dialogue, `turns` takes the place of `text_a`: a column that holds all turns (a line each, or a
-list), or a list of columns with a turn each. The last turn is compared with `text_b`, those before it
-are the history, and how many there are is a group, `n_turns`. `dialogue` is the column that says
+list), or a list of columns with a turn each. The last turn is compared with `text_b`, those before
+it are the history, and how many there are is a group, `n_turns`. `dialogue` is the column that says
 which dialogue a pair is of; without it, equal turns are the same dialogue.
 
-GiCCS (Zenodo record 7266256) is read from TRAUBE_RAW/giccs/giccs.csv (or .tsv, .jsonl), with the columns
-`dialogue` (turns, a line each), `utterance`, `score`, `domain` and `source`. Where they have other
-names, a file columns.yaml beside it says which: the keys above but `pairs`.
+GiCCS (Zenodo record 7266256) is read from TRAUBE_RAW/giccs/giccs.csv (or .tsv, .jsonl), with the
+columns `dialogue` (turns, a line each), `utterance`, `score`, `domain` and `source`. Where they
+have other names, a file columns.yaml beside it says which: the keys above but `pairs`.
 """
 
 from contextlib import suppress
@@ -99,7 +99,8 @@ class PairTable(PairSource):
         Raises
         ------
         TraubeError
-            If the file cannot be read, has no rows, lacks a column or has a score that is no number.
+            If the file cannot be read, has no rows, lacks a column or has a score that is no
+            number.
         """
         rows = read_rows(self.files()[0], self.table.separator)
         if not len(rows):

@@ -1,8 +1,8 @@
 """The STS benchmark in German: two machine translations, by DeepL and by AWS, of the same pairs.
 
-A line is score, tab, sentence, tab, sentence. The files have no quoting convention: a quotation mark is
-part of a sentence, so lines are split by hand (a reader of CSV joins rows of DeepL's files, from one
-mark to the next, and finds 1,344 of 1,379 test pairs).
+A line is score, tab, sentence, tab, sentence. The files have no quoting convention: a quotation
+mark is part of a sentence, so lines are split by hand (a reader of CSV joins rows of DeepL's files,
+from one mark to the next, and finds 1,344 of 1,379 test pairs).
 """
 
 from pathlib import Path
