@@ -15,7 +15,7 @@ from traube.methods.estimators.clusterers import plus_plus
 from traube.methods.estimators.reducers import Umap, _neighbours
 
 pytestmark = pytest.mark.filterwarnings("error")
-TAKES_K = [name for name, part in CLUSTERERS.items() if part.takes_k]
+TAKES_K = [name for name, part in CLUSTERERS.items() if part.takes_k and part.takes == "vectors"]
 ON_VECTORS = [name for name, part in CLUSTERERS.items() if part.takes == "vectors"]
 
 
