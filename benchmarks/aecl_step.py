@@ -2,7 +2,7 @@
 beside a literal implementation: every text padded to 32 tokens, one view after the other, the losses by
 plain exponentials as in the paper's code, Adam's loop over tensors.
 
-`python benchmarks/aecl_step.py [steps]`, with TRAUBE_RAW at the raw data.
+`python benchmarks/aecl_step.py [steps] [task...]`, with TRAUBE_RAW at the raw data.
 """
 
 import sys
@@ -100,18 +100,21 @@ def measure(name: str, base: Model, bf16: bool, steps: int) -> None:
 
     whole, encoder = seconds(step, steps), seconds(encoder_alone, steps)
     kind = "bf16" if bf16 else "fp32"
-    print(f"{name:15} {kind}  step {whole:.2f} s  encoder {encoder:.2f} s  rest {100 * (1 - encoder / whole):.1f} %")
+    print(
+        f"{name:15} {kind}  step {whole:.2f} s  encoder {encoder:.2f} s  rest {100 * (1 - encoder / whole):.1f} %",
+        flush=True,
+    )
     if not bf16:
         slow = seconds(literal, steps)
         print(f"{name:15} literal {slow:.2f} s a step: {slow / whole:.2f} times as long", flush=True)
 
 
-def main(steps: int) -> None:
+def main(steps: int, tasks: list[str]) -> None:
     base = load_model("minilm_32", precision="fp32")
-    for name in ("tweet", "searchsnippets"):
+    for name in tasks:
         for bf16 in (False, True):
             measure(name, base, bf16, steps)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5, sys.argv[2:] or ["tweet", "searchsnippets"])
