@@ -247,9 +247,12 @@ def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path
         rows = list(csv.DictReader(written))
     assert len(rows) == 60
     assert len({row["cluster"] for row in rows}) == 3
-    assert all(float(row["distance"]) >= 0 for row in rows)
+    assert all(float(row["distance"]) >= 0 and 0 <= float(row["stability"]) <= 1 for row in rows)
+    assert len({row["name"] for row in rows}) == 3
 
-    assert "k was chosen by silhouette" in traube("cluster", str(file), "--model", "bow").stdout
+    assert "clear groups (score" in traube("cluster", str(file), "--model", "bow").stdout
+    by_silhouette = traube("cluster", str(file), "--model", "bow", "--method", "none/kmeans")
+    assert "k was chosen by silhouette" in by_silhouette.stdout
     too_many = traube("cluster", str(file), "--model", "bow", "-k", "61")
     assert too_many.exit_code == 1
     assert "61 clusters cannot be made of 60 texts" in too_many.stderr

@@ -153,8 +153,23 @@ def test_a_method_may_find_the_number_by_itself(blobs: tuple[list[str], list[int
     """One of words, one of vectors."""
     groups = cluster_texts(blobs[0], model="tfidf", method=method)
     assert adjusted_rand_score(blobs[1], groups.labels) > 0.9
-    assert groups.k_table is None
     assert np.isfinite(groups.distances).all()
+
+
+def test_how_far_to_believe_groups_is_said(blobs: tuple[list[str], list[int]]) -> None:
+    """Of texts with groups, and of the same words without any."""
+    texts, gold = blobs
+    clear = cluster_texts(texts, model="tfidf")
+    assert adjusted_rand_score(gold, clear.labels) > 0.9
+    assert (clear.clearness, set(clear.stability)) == ("clear groups", set(clear.labels.tolist()))
+    assert min(clear.stability.values()) > 0.9
+    rng = np.random.default_rng(0)
+    words = " ".join(texts).split()
+    mixed = cluster_texts([" ".join(rng.choice(words, 6)) for _ in range(120)], model="tfidf")
+    assert mixed.clearness != "clear groups" and mixed.score < clear.score / 2
+    given = cluster_texts(texts, model="tfidf", k=3)  # asked for, so there is nothing to believe
+    assert (given.clearness, len(given.stability)) == ("", 3)
+    assert cluster_texts(texts[:5], model="tfidf").clearness == "no clear groups"  # too few to tell
 
 
 def test_noise_has_no_distance_and_no_words(blobs: tuple[list[str], list[int]]) -> None:

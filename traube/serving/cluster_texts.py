@@ -1,7 +1,7 @@
 """Grouping texts that have no labels: vectors, clusters, and what each cluster is about."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +17,9 @@ from traube.methods.apply import Matrix
 from traube.models import Model, Similarity, load_model
 from traube.models.base import Dense
 from traube.serving.describe import distances, keywords, mean_distances, typical
+
+STABLE = "none/stable_kmeans"
+WEAK, CLEAR = 0.15, 0.3  # scores; below the first, clouds without clusters score as high
 
 # labels, distances and, where the number of clusters was chosen, how well each fits
 Grouped: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], pd.DataFrame | None]
@@ -34,8 +37,11 @@ class Clusters:
         pairs is 0 apart and the least alike 1
     words : key words by cluster
     typical : positions of typical texts by cluster
-    k_table : how well each number of clusters fits, where the number was chosen: `silhouette`, or the
-        `correlation` of `choose_k_by_distance`
+    k_table : how well each number of clusters fits, where the number was chosen: `excess` of stability
+        (`traube.methods.choose_stable_k`), `silhouette`, or the `correlation` of
+        `choose_k_by_distance`
+    stability : of each cluster, from 0 to 1: how well it is found again in other samples of the texts;
+        empty but for `STABLE`
     """
 
     labels: NDArray[np.int64]
@@ -43,6 +49,23 @@ class Clusters:
     words: dict[int, list[str]]
     typical: dict[int, list[int]]
     k_table: pd.DataFrame | None
+    stability: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def score(self) -> float:
+        """How far to believe the number of clusters, where stability chose it; else nan."""
+        if self.k_table is None or "excess" not in self.k_table:
+            return float("nan")
+        return float(self.k_table["excess"].max())
+
+    @property
+    def clearness(self) -> str:
+        """The same in words: `clear groups`, `weak groups` or `no clear groups`; empty where there is no
+        score.
+        """
+        if np.isnan(self.score):
+            return ""
+        return "no clear groups" if self.score < WEAK else "weak groups" if self.score < CLEAR else "clear groups"
 
 
 def cluster_texts(
@@ -62,8 +85,8 @@ def cluster_texts(
     ----------
     model : name of a model; its weights are downloaded if they are not on this machine
     method : like "umap/hdbscan", a reducer and a clusterer; by default the model's `usual_method`
-    k : number of clusters; by default the one that fits best (`traube.methods.choose_k`, or
-        `choose_k_by_distance`)
+    k : number of clusters; by default the one that fits best (`traube.methods.choose_stable_k`; with
+        another method `choose_k`, or `choose_k_by_distance`)
     seed : of everything random
     query : what the texts were found for, where the model is a similarity that compares for a query
 
@@ -95,6 +118,7 @@ def cluster_texts(
     similarity, method = loaded.similarity, usual_method(loaded) if method is None else method
     method = parse_method(method) if isinstance(method, str) else method
     _check_query(model, similarity, query)
+    is_stable = method.name == STABLE and not similarity
     reason = method.unsupported_by_distance() if similarity else method.unsupported()
     if reason:
         raise Unsupported(f"{method.name}: {reason}")
@@ -106,6 +130,8 @@ def cluster_texts(
         raise TraubeError("there is one text, and a similarity compares texts: give at least two")
     loaded.fetch()
     values = _encoded(loaded, texts if query is None else [*texts, query])
+    if is_stable:
+        return _stable(texts, values, k, seed)
     if methods.get_clusterer(method.clusterer).takes == "texts":
         labels = methods.cluster_by_text(method.clusterer, method.clusterer_params, texts, k, seed)
         distance, table = distances(values, labels), None
@@ -118,10 +144,10 @@ def cluster_texts(
 
 
 def usual_method(model: Model) -> str:
-    """The method by which texts are grouped if nobody names one: k-means on vectors, average linkage
-    where a similarity compares them.
+    """The method by which texts are grouped if nobody names one: k-means with a number of clusters
+    that is steady on vectors, average linkage where a similarity compares them.
     """
-    return "none/agglomerative_average" if model.similarity else "none/kmeans"
+    return "none/agglomerative_average" if model.similarity else STABLE
 
 
 def _check_query(model: str, similarity: Similarity | None, query: str | None) -> None:
@@ -143,6 +169,19 @@ def _check_query(model: str, similarity: Similarity | None, query: str | None) -
 
 def _encoded(model: Model, texts: list[str]) -> Matrix:
     return Workbench.at(paths.home()).vectors_of_texts(texts, model).load()
+
+
+def _stable(texts: list[str], values: Matrix, k: int | None, seed: int) -> Clusters:
+    """By the method that says how far to believe it."""
+    from traube.methods.estimators.stable_kmeans import StableKMeans
+
+    if len(texts) == 1:
+        alone = np.zeros(1, dtype=np.int64)
+        return Clusters(alone, np.zeros(1), keywords(texts, alone), {0: [0]}, None)
+    found = StableKMeans(n_clusters=k, random_state=seed).fit(values)
+    labels, distance = found.labels_, distances(values, found.labels_)
+    stability = {c: float(value) for c, value in enumerate(found.cluster_stability_)}
+    return Clusters(labels, distance, keywords(texts, labels), typical(labels, distance), found.k_table_, stability)
 
 
 def _of_vectors(values: Matrix, method: Method, k: int | None, seed: int) -> Grouped:
