@@ -223,7 +223,7 @@ def test_what_is_named_twice_is_planned_once(store: Store) -> None:
     [
         ({"models": ["bwo"]}, "unknown model 'bwo': did you mean bow?"),
         ({"tasks": ["tikcets"]}, "unknown task 'tikcets': did you mean tickets or tweet?"),
-        ({"clusterers": ("kmean",)}, "unknown clusterer 'kmean': did you mean kmeans?"),
+        ({"clusterers": ("kmean",)}, "unknown clusterer 'kmean': did you mean kmeans or stable_kmeans?"),
     ],
 )
 def test_what_does_not_exist_is_an_error_that_names_the_near_ones(store: Store, changes: dict, message: str) -> None:
