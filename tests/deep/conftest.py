@@ -13,8 +13,8 @@ QUICK = {
     "aecl": {"epochs": 24, "stage_1": 4, "stage_2": 10, "batch": 30, "head_learning_rate": 3e-3, "dropout": False},
     "sccl": {"iterations": 12, "batch": 30, "dropout": False},
     "rstc": {
-        "iterations": 150,
-        "refreshes": 40,
+        "iterations": 90,
+        "refreshes": 25,
         "batch": 30,
         "frozen": True,
         "scaled": True,
