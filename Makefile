@@ -21,8 +21,8 @@ setup: $(READY)  ## install everything into .venv, and make the home folder and 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Traube needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -q --no-compile $(TORCH_ARGS) $(TORCH)  # Python compiles what is imported; all of it takes a minute
-	$(PIP) install -q --no-compile --no-deps --require-hashes -r requirements.lock
+	$(PIP) install -q $(TORCH_ARGS) $(TORCH)
+	$(PIP) install -q --no-deps --require-hashes -r requirements.lock
 	$(PIP) install -q --no-deps --no-build-isolation -e .
 	$(BIN)/traube init
 	touch $@
