@@ -112,7 +112,7 @@ def cluster_texts(
     texts = list(texts)
     if not texts:
         raise TraubeError("there are no texts to group")
-    if k is not None and k > len(texts):
+    if k is not None and not 1 <= k <= len(texts):
         raise TraubeError(f"{k} clusters cannot be made of {len(texts)} texts")
     loaded = load_model(model)
     similarity, method = loaded.similarity, usual_method(loaded) if method is None else method

@@ -21,9 +21,9 @@ TOGETHER = 0.5  # share of a word's texts in which a pair has it, from which the
 def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) -> dict[int, list[str]]:
     """The words and pairs of words that set each cluster apart, the most telling first.
 
-    A term's weight is c-TF-IDF over texts, so that one long text names no cluster: the share of the
-    cluster's texts that have it, times ln(1 + A / f), where f is the number of texts that have it and
-    A the mean number of words of a cluster. Terms that more than half of the clusters have, each at
+    A term's weight is c-TF-IDF with damped counts, log2(1 + count in a text), so that one long text
+    names no cluster: the mean of the cluster's texts, times ln(1 + A / f), where f is the sum over all
+    texts and A the mean sum of a cluster. Terms that more than half of the clusters have, each at
     least half as often as the cluster that has it most, are no one's. Of what is left, maximal
     marginal relevance takes terms that are not spelled alike. Noise (-1) is left out.
 
@@ -39,9 +39,10 @@ def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) 
         return {c: [] for c in ids}
     sizes = np.array([np.count_nonzero(clusters == c) for c in ids])
     member = sparse.csr_matrix(np.stack([clusters == c for c in ids]).astype(np.float64))
-    having = (member @ terms.present).toarray()  # texts of each cluster that have each term
-    share = having / sizes[:, None]
-    weight = np.log(1 + having.sum(axis=1).mean() / np.maximum(having.sum(axis=0), 1))
+    having = (member @ (terms.counts > 0)).toarray()  # texts of each cluster that have each term
+    damped = (member @ (terms.counts.log1p() / np.log(2))).toarray()
+    share = damped / sizes[:, None]
+    weight = np.log(1 + damped.sum(axis=1).mean() / np.maximum(damped.sum(axis=0), 1))
     scores = share * weight * _own(terms, share) * _often(terms, having, sizes)
     return {c: _different(terms, having[i], scores[i], count) for i, c in enumerate(ids)}
 

@@ -35,12 +35,12 @@ class Terms:
 
     Attributes
     ----------
-    present : csr [texts, terms], 1 where a text has a term
+    counts : csr [texts, terms], how often a text has a term
     stems : of each term, one or two
     shown : each term in its most frequent form
     """
 
-    present: sparse.csr_matrix
+    counts: sparse.csr_matrix
     stems: list[Term]
     shown: NDArray[np.object_]
 
@@ -86,18 +86,18 @@ def terms_of(texts: Sequence[str], spoken: Sequence[str] | None = None) -> Terms
     numbers: dict[Term, int] = {}
     rows: list[NDArray[np.int64]] = []
     for text in texts:
-        found = set[int]()
+        found = []
         for term, form in _terms(text, stop, stem):
             forms.setdefault(term, Counter())[form] += 1
-            found.add(numbers.setdefault(term, len(numbers)))
-        rows.append(np.array(sorted(found), dtype=np.int64))
+            found.append(numbers.setdefault(term, len(numbers)))
+        rows.append(np.array(found, dtype=np.int64))
     lengths = [len(row) for row in rows]
     columns = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
-    present = sparse.csr_matrix(
+    counts = sparse.csr_matrix(  # entries of one place are added up
         (np.ones(len(columns)), (np.repeat(np.arange(len(rows)), lengths), columns)), shape=(len(rows), len(numbers))
     )
     shown = np.array([_commonest(forms[term]) for term in numbers], dtype=object)
-    return Terms(present, list(numbers), shown)
+    return Terms(counts, list(numbers), shown)
 
 
 def _terms(text: str, stop: frozenset[str], stem: "_Stem") -> Iterator[tuple[Term, str]]:
