@@ -11,8 +11,9 @@ import numpy as np
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
-from traube.metrics.significance import CONFIDENCE, Sample, Test, best, difference, holm, intervals, p_values
+from traube.metrics.significance import CONFIDENCE, Sample, Test, difference, intervals
 from traube.report.comparison import Candidate, candidates, main_metric, sample
+from traube.report.tables import best_method, corrected_p_values
 from traube.store import Store
 from traube.tasks import get_source
 
@@ -138,17 +139,12 @@ def best_on(store: Store, task_name: str, name: str, protocol: Protocol) -> Best
     for candidate in options:
         of_model.setdefault(candidate.model, []).append(candidate)
     firsts = [own[0] for own in of_model.values()]
-    samples = [_chosen([sample(store, candidate) for candidate in own]) for own in of_model.values()]
+    samples = [best_method([sample(store, candidate) for candidate in own]) for own in of_model.values()]
     low, high = intervals(samples[:1])[0]
     tested = task.splits[task.splits["part"] == "test"]
     unsure = next((test.note for test in _tests(samples) if test and test.note), "")
     rivals = _rivals(firsts, samples)
     return Best(firsts[0], float(low), float(high), rivals, int(tested["text_id"].nunique()), unsure)
-
-
-def _chosen(samples: Sequence[Sample]) -> Sample:
-    """A model's best method, chosen anew in each replicate."""
-    return best([one for one in samples if one.splits == samples[0].splits])
 
 
 def _tests(samples: Sequence[Sample]) -> list[Test | None]:
@@ -166,12 +162,8 @@ def _rivals(firsts: Sequence[Candidate], samples: Sequence[Sample]) -> tuple[Riv
     """Each other model beside the first; undecided where scores or splits do not compare."""
     tests = _tests(samples)
     p = np.ones(len(samples))
-    same = len({one.splits for one in samples}) == 1
-    if len(samples) > 1 and same and all(one.complete and np.isfinite(one.values).all() for one in samples):
-        pairs = np.triu_indices(len(samples), k=1)
-        corrected = np.ones((len(samples), len(samples)))
-        corrected[pairs] = holm(p_values(samples)[pairs])
-        p = corrected[0]
+    if len(samples) > 1 and len({one.splits for one in samples}) == 1:
+        p = np.nan_to_num(corrected_p_values(samples)[0], nan=1.0)
     return tuple(
         Rival(candidate, test, float(p[i]))
         for i, (candidate, test) in enumerate(zip(firsts[1:], tests, strict=True), 1)

@@ -145,7 +145,7 @@ def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -
     by_model: dict[str, list[Sample]] = {}
     for model, number in zip(group["model"].tolist(), group["sample"], strict=True):
         by_model.setdefault(model, []).append(samples[int(number)])
-    chosen = [_chosen(own) for own in by_model.values()]
+    chosen = [best_method(own) for own in by_model.values()]
     table.loc[first, ["low", "high"]] = intervals(chosen)
     # each model's silhouette is of its own vectors, in its own space: that does not compare
     if WITHOUT_LABELS in set(group["metric"]):
@@ -154,7 +154,7 @@ def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -
         table.loc[first, ["rank_low", "rank_high"]] = _places(chosen)
 
 
-def _chosen(samples: Sequence[Sample]) -> Sample:
+def best_method(samples: Sequence[Sample]) -> Sample:
     """A model's best method, the choice being made in each replicate; those scored on other
     splits are left out of it.
     """
@@ -175,16 +175,25 @@ def first_choice(card: TaskCard | None, protocol: Protocol | None) -> str:
 def _places(samples: Sequence[Sample]) -> NDArray[np.float64]:
     """First and last place, [models, 2]; nan where they cannot be compared."""
     n = len(samples)
-    if not all(np.isfinite(sample.values).all() for sample in samples):
+    p = corrected_p_values(samples)
+    if np.isnan(p).any():
         return np.full((n, 2), np.nan)
-    means, pairs = np.array([sample.mean for sample in samples]), np.triu_indices(n, k=1)
-    decided = np.zeros((n, n), dtype=bool)
-    complete = np.array([sample.complete for sample in samples])
-    p = np.where(complete[:, None] & complete[None, :], p_values(samples), 1.0)  # as `compare`: else undecided
-    decided[pairs] = holm(p[pairs]) < 1 - CONFIDENCE
-    decided |= decided.T
+    means, decided = np.array([sample.mean for sample in samples]), p < 1 - CONFIDENCE
     higher = means[:, None] > means[None, :]
     return np.column_stack([1 + (decided & ~higher).sum(axis=1), n - (decided & higher).sum(axis=1)]).astype(np.float64)
+
+
+def corrected_p_values(samples: Sequence[Sample]) -> NDArray[np.float64]:
+    """Two-sided p of every pair of samples on the same splits, Holm-corrected over the pairs, [n, n]: 1
+    on the diagonal and where a pair is undecided (as `compare`), nan where scores are missing.
+    """
+    n, pairs = len(samples), np.triu_indices(len(samples), k=1)
+    if not all(np.isfinite(sample.values).all() for sample in samples):
+        return np.full((n, n), np.nan)
+    complete = np.array([sample.complete for sample in samples])
+    p, corrected = np.where(complete[:, None] & complete[None, :], p_values(samples), 1.0), np.ones((n, n))
+    corrected[pairs] = holm(p[pairs])
+    return np.minimum(corrected, corrected.T)
 
 
 def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tuple[str, str, str], int]:
