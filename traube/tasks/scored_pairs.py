@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from traube.foundation.config import Strict
-from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest, frame_digest
 from traube.tasks.source import Raw
 from traube.tasks.task import PARTS, TaskCard, text_id
@@ -201,8 +201,5 @@ class PairSource(Raw[PairCard]):
         TraubeError
             If raw data cannot be read; the message names the file and the line.
         """
-        reason = self.missing()
-        if reason:
-            raise Unavailable(f"pair task '{self.name}': {reason}")
-        self.check()
+        self.require("pair task")
         return make_pairs(self.card, self.read())

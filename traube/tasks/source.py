@@ -100,6 +100,25 @@ class Raw(ABC, Generic[C]):
                     f"{path}: damaged, or another file: its SHA-256 is not {stated[:64] or 'stated'}; delete it and get it again"
                 )
 
+    def require(self, kind: str) -> None:
+        """Refuse what is missing or damaged.
+
+        Parameters
+        ----------
+        kind : of what is read, for the message
+
+        Raises
+        ------
+        Unavailable
+            If raw data is missing.
+        TraubeError
+            If a raw file is another than its checksum states.
+        """
+        reason = self.missing()
+        if reason:
+            raise Unavailable(f"{kind} '{self.name}': {reason}")
+        self.check()
+
     def _where(self) -> str:
         return ", ".join(map(str, self.files())) or "its source"
 
@@ -150,10 +169,7 @@ class Source(Raw[TaskCard]):
         TraubeError
             If raw data cannot be read; the message names the file and the line.
         """
-        reason = self.missing()
-        if reason:
-            raise Unavailable(f"task '{self.name}': {reason}")
-        self.check()
+        self.require("task")
         records = self.read()
         if records.empty:
             raise TraubeError(f"task '{self.name}': {self._where()} holds no texts")
