@@ -212,3 +212,10 @@ def test_a_library_may_make_something_else_of_a_signal(at_work: str, number: sig
         code,
         "stopped: finished work is kept, and the same command continues from there\n",
     )
+
+
+def test_an_error_without_a_signal_is_shown_as_one() -> None:
+    code = MADE_AN_ERROR_OF_IT.replace("time.sleep(600)", "raise KeyError").replace("KeyboardInterrupt", "KeyError")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no such schema" in done.stderr and "stopped" not in done.stderr
