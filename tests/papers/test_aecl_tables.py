@@ -74,7 +74,20 @@ def test_results_are_means_over_seeds_by_the_papers_names(context: Context, task
     assert (acc.loc["SBERT", "seeds"], acc.loc["SBERT", "base"]) == (seeds, "minilm")
     assert (acc.loc["BOW", "published"], acc.loc["BOW", "base"]) == (50.25, "")
     assert np.isnan(acc.loc["SCCL", "measured"])
-    assert "50.2 | " in tables.for_people(made).set_index("method").loc["BOW", "tweet ACC"]
+    shown = tables.for_people(made).set_index("method")
+    assert shown.loc["BOW", "tweet ACC"] == "50.2 | 21.0 ± 0.8"
+    # of other sets nothing is measured, and the table says so
+    assert (shown.loc["BOW", "agnews ACC"], shown.loc["BOW", "sets"]) == ("28.7 | –", "1 of 8")
+    assert shown.loc["SCCL", "sets"] == "0 of 8"
+
+
+def test_with_a_frozen_encoder_three_methods_are_others_and_the_rest_stand_once(context: Context, task: Task) -> None:
+    evaluated(context, task, "aecl", "minilm", ["none/kmeans"], 0.5)
+    evaluated(context, task, "aecl_frozen", "minilm", ["none/kmeans", "none/stcc", "none/aecl"], 0.7)
+    made = tables.results(context)
+    acc = made[(made["task"] == "tweet") & (made["metric"] == "acc")].set_index("method")["measured"]
+    assert acc.to_dict() == {"SBERT": pytest.approx(51), "AECL, frozen encoder": 71, "STCC": 71}
+    assert made["measured"].notna().sum() == 3 * 2 and len(made) == 3 * 8 * 2  # the sets that are absent are rows too
 
 
 def test_trainings_are_drawn_as_they_went(context: Context, task: Task) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
@@ -15,6 +16,8 @@ TASKS = (
 ABLATED = ("searchsnippets", "stackoverflow")
 PROTOCOL = "aecl"
 LONGER = "aecl_longer"  # our schedule
+FROZEN = "aecl_frozen"  # the encoder stays as it is
+ON_ENCODER = ("AECL", "SCCL", "RSTC")  # what freezing it makes another method of
 WITHOUT = {  # by the protocol that leaves it out
     "AECL": PROTOCOL,
     "No IC": "aecl_no_ic",
@@ -32,6 +35,7 @@ NAMES = {
     "none/rstc": "RSTC",
     "none/stcc": "STCC",
     "none/self_train": "Self-Train",
+    "none/ecic": "ECIC",
 }
 NUMBERS = ["method", "task", "metric", "base", "measured", "sd", "seeds"]
 
@@ -88,15 +92,31 @@ def sizes(context: Context) -> pd.DataFrame:
 
 
 def results(context: Context) -> pd.DataFrame:
-    """Table 2: accuracy and NMI of each method, means over seeds.
+    """Table 2: accuracy and NMI of each method, means over seeds. Methods that take the encoder as it
+    is are the same under both protocols of the field, and stand there once.
 
     Returns
     -------
-    DataFrame method, task, metric, base (the encoder), measured, sd (over seeds), seeds
+    DataFrame method, task, metric, base (the encoder), measured, sd (over seeds), seeds; of a method
+    that was measured on some set, rows for all of them: `measured` is nan where it was not
     """
-    longer = _measured(context, TASKS, LONGER)
-    named = longer[longer["method"] == "AECL"].assign(method="AECL, longer stage 2")
-    return pd.concat([_measured(context, TASKS, PROTOCOL), named], ignore_index=True)
+    longer, frozen = _measured(context, TASKS, LONGER), _measured(context, TASKS, FROZEN)
+    table = pd.concat(
+        [
+            _measured(context, TASKS, PROTOCOL),
+            longer[longer["method"] == "AECL"].assign(method="AECL, longer stage 2"),
+            frozen.assign(method=[f"{m}, frozen encoder" if m in ON_ENCODER else m for m in frozen["method"]]),
+        ],
+        ignore_index=True,
+    )
+    return _on_all_sets(table.drop_duplicates(["method", "base", "task", "metric"]))
+
+
+def _on_all_sets(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a row for each set and metric of every method that is in it."""
+    methods = table[["method", "base"]].drop_duplicates()
+    sets = pd.MultiIndex.from_product([TASKS, METRICS], names=["task", "metric"]).to_frame(index=False)
+    return methods.merge(sets, how="cross").merge(table, how="left")[NUMBERS]
 
 
 def ablation(name: str, context: Context) -> pd.DataFrame:
@@ -136,14 +156,25 @@ def _name(model: str, method: str) -> tuple[str, str]:
 
 
 def for_people(table: pd.DataFrame) -> pd.DataFrame:
-    """A row a method and encoder: `published | measured` of each task and metric."""
-    shown = [
-        " | ".join("–" if pd.isna(value) else f"{value:.1f}" for value in (row.published, row.measured))
-        for row in table.itertuples()
-    ]
+    """A row a method and encoder: `published | measured ± deviation over seeds` of each task and
+    metric, and of how many of the tasks it was measured.
+    """
+    shown = [f"{_number(row.published)} | {_with_deviation(row)}" for row in table.itertuples()]
     text = table.assign(
         shown=shown, base=table["base"].fillna(""), column=table["task"] + " " + table["metric"].str.upper()
     )
-    columns = text["column"].drop_duplicates()
-    grid = text.pivot_table(index=["method", "base"], columns="column", values="shown", aggfunc="first", sort=False)
-    return grid[columns].fillna("").reset_index().rename_axis(columns=None)
+    columns, tasks = text["column"].drop_duplicates(), table["task"].nunique()
+    rows = ["method", "base"]
+    grid = text.pivot_table(index=rows, columns="column", values="shown", aggfunc="first", sort=False)[columns]
+    done = text[text["measured"].notna()].groupby(rows)["task"].nunique().reindex(grid.index, fill_value=0)
+    grid.insert(0, "sets", [f"{n} of {tasks}" for n in done])
+    return grid.fillna("").reset_index().rename_axis(columns=None)
+
+
+def _number(value: float) -> str:
+    return "–" if pd.isna(value) else f"{value:.1f}"
+
+
+def _with_deviation(row: Any) -> str:
+    several = pd.notna(row.seeds) and row.seeds > 1
+    return f"{_number(row.measured)} ± {row.sd:.1f}" if several else _number(row.measured)
