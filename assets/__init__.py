@@ -13,7 +13,7 @@ from traube.tasks import PairSource, Source
 
 def all_assets(sources: Iterable[Source], pair_sources: Iterable[PairSource] = ()) -> list[dg.AssetsDefinition]:
     """Every asset: the stages of each task and each pair task, what is made of all of them, the
-    papers, and what can be trained.
+    papers, what can be trained, and the sweeps.
     """
     from assets.checkpoints import checkpoint_assets, study_assets
     from assets.clusterings import clusterings_asset
@@ -27,10 +27,12 @@ def all_assets(sources: Iterable[Source], pair_sources: Iterable[PairSource] = (
     from assets.report import report
     from assets.scores import scores_asset
     from assets.splits import splits_asset
+    from assets.sweeps import sweep_assets
 
     tasks = list(sources)
     stages = (corpus_asset, splits_asset, embeddings_asset, clusterings_asset, scores_asset)
     of_all_tasks = [leaderboard_asset([task.name for task in tasks]), registry, regressions, report, *paper_assets()]
     trained = [asset for task in tasks for asset in (*checkpoint_assets(task), *study_assets(task))]
     compared = [asset for source in pair_sources for asset in pair_assets(source)]
-    return [*(make(task) for task in tasks for make in stages), *compared, *of_all_tasks, *trained]
+    made = (make(task) for task in tasks for make in stages)
+    return [*made, *compared, *of_all_tasks, *trained, *sweep_assets()]

@@ -8,6 +8,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 from assets.common import PAIR_DATA_STAGES, PAIR_MODEL_STAGES, asset_key, data_keys, model_keys
+from traube.benchmark.params import load_params
 
 REBUILT = dg.AssetSelection.assets("leaderboard", "registry", "regressions", "report")
 
@@ -15,7 +16,7 @@ REBUILT = dg.AssetSelection.assets("leaderboard", "registry", "regressions", "re
 def all_jobs(tasks: Iterable[str], pair_tasks: Iterable[str] = ()) -> list[AssetJob]:
     """Every job of the graph, over the tasks and pair tasks that are given."""
     names, pairs = list(tasks), list(pair_tasks)
-    return [
+    jobs = [
         dg.define_asset_job(
             "datasets",
             selection=dg.AssetSelection.assets(*data_keys(names)),
@@ -52,6 +53,15 @@ def all_jobs(tasks: Iterable[str], pair_tasks: Iterable[str] = ()) -> list[Asset
             description="Search for a trainer's best recipe on a task. Narrow it to the study that you want.",
         ),
     ]
+    return [*jobs, _sweep()] if load_params().sweeps else jobs
+
+
+def _sweep() -> AssetJob:
+    return dg.define_asset_job(
+        "sweep",
+        selection=dg.AssetSelection.key_prefixes("sweeps"),
+        description="Compute the points of a sweep. Narrow it to the one that you want.",
+    )
 
 
 def _of(tasks: Iterable[str], stages: Iterable[str]) -> dg.AssetSelection:

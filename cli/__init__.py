@@ -27,6 +27,7 @@ from cli import (
     release,
     run,
     show,
+    sweep,
     train,
 )
 from cli.printing import err, escape, out
@@ -98,6 +99,7 @@ for _family in (
     annotate,
     pairs,
     train,
+    sweep,
     registry,
     exchange,
     release,

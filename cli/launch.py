@@ -136,6 +136,12 @@ class Launcher:
         asked = {"model": model, "trials": trials, "recipe": recipe}
         return self._execute("tune", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
 
+    def sweep(self, name: str, tasks: Sequence[str], model: str, seeds: Sequence[int]) -> list[str]:
+        """Compute the points of a sweep. Returns the errors, one line each."""
+        key = dg.AssetKey(["sweeps", name])
+        asked = {"tasks": list(tasks), "model": model, "seeds": list(seeds)}
+        return self._execute("sweep", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
+
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
         """Rebuild leaderboard and report, and the registry and the papers' tables. Returns the
         errors, one line each.

@@ -71,6 +71,8 @@ def _advice(job: str, model: str, tasks: list[str], steps: list[str]) -> str:
     if job in ("train", "tune"):  # whose steps are called checkpoints__<trainer>__<task> and studies__<trainer>__<task>
         trained = [step.split("__")[1:] for step in steps]
         return "To go on: " + "; ".join(f"traube {job} {trainer} {task}" for trainer, task in trained)
+    if job == "sweep":
+        return "It goes on where it stopped: traube sweep " + " ".join(step.split("__")[1] for step in steps)
     options = "".join([f" --task {t}" for t in tasks] + ([f" --model {model}"] if model else []))
     return f"To try again: traube run{options}"
 

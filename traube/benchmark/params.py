@@ -1,21 +1,23 @@
 """params.yaml: the benchmark. Read by the command line, Dagster and DVC alike."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, field_validator
 
 from traube.foundation import paths
 from traube.foundation.config import Strict, parse, read_yaml
 from traube.foundation.errors import TraubeError, unknown
-from traube.methods import CLUSTERERS, REDUCERS, Method, grid, parse_method
+from traube.methods import CLUSTERERS, REDUCERS, Method, get_clusterer, grid, parse_method
 from traube.models.base import Precision
 from traube.tasks import own_tasks
 from traube.tasks.task import MetricName
 
 OWN = "own"  # the protocol of the user's own tasks
+Value: TypeAlias = float | int | str | bool | None
+Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Protocol(Strict):
@@ -27,10 +29,10 @@ class Protocol(Strict):
     split_set: str = "default"
     reducers: tuple[str, ...] = Field(min_length=1)
     clusterers: tuple[str, ...] = Field(min_length=1)
-    parameters: dict[str, dict[str, float | int | str | bool | None]] = Field(
+    parameters: dict[str, dict[str, Value]] = Field(
         default_factory=dict, description="by reducer or clusterer; others keep the registry's (the German benchmark's)"
     )
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field((42,), min_length=1)
+    seeds: tuple[Seed, ...] = Field((42,), min_length=1)
     precision: Precision | None = Field(None, description="overrides the models' cards")
     main_metric: MetricName | None = Field(None, description="overrides the tasks' cards")
 
@@ -41,6 +43,38 @@ class Protocol(Strict):
     def method(self, name: str) -> Method:
         """The method of that name, with this protocol's parameters."""
         return parse_method(name, self.parameters)
+
+
+class Point(Protocol):
+    """A protocol that is a point of a sweep: what its sweep starts from, but for one value."""
+
+    sweep: str
+    parameter: str | None = Field(None, description="None: nothing is changed")
+    value: Value = None
+
+
+class Sweep(Strict):
+    """How one clusterer depends on its parameters: each value in turn, the others as they are."""
+
+    description: str = ""
+    protocol: str = Field(description="says all but the value that is changed")
+    clusterer: str
+    seeds: tuple[Seed, ...] = Field((), description="by default the protocol's")
+    values: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = Field(min_length=1)
+
+    def points(self, name: str, protocol: Protocol) -> dict[str, Point]:
+        """The points by name. What changes nothing is one point, named like the sweep."""
+        part, unchanged = CLUSTERERS[self.clusterer], protocol.parameters.get(self.clusterer, {})
+        own = {"clusterers": (self.clusterer,), "seeds": self.seeds or protocol.seeds, "sweep": name}
+        start = {**protocol.model_dump(), **own, "description": self.description}
+        points = {name: Point(**start)}
+        for parameter, values in self.values.items():
+            for value in values:
+                changed = {**unchanged, parameter: value}
+                if part.resolve(changed) != part.resolve(unchanged):
+                    point = {**start, "parameters": {**protocol.parameters, self.clusterer: changed}}
+                    points[f"{name}.{parameter}={value}"] = Point(**point, parameter=parameter, value=value)
+        return points
 
 
 _CRON = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))  # minute, hour, day, month, weekday
@@ -100,7 +134,7 @@ class Watch(Strict):
 
 
 class Params(Strict):
-    """The whole of params.yaml."""
+    """The whole of params.yaml. Among the protocols are, once it is read, the points of the sweeps."""
 
     protocol: str
     tasks: tuple[str, ...] = Field(min_length=1)
@@ -109,6 +143,7 @@ class Params(Strict):
     promotion: Promotion = Promotion()
     watch: Watch = Watch()
     protocols: dict[str, Protocol]
+    sweeps: dict[str, Sweep] = Field(default_factory=dict)
 
     def protocol_for(self, tasks: Collection[str] | None) -> str:
         """Name of the protocol by which tasks are evaluated where none is named.
@@ -164,4 +199,29 @@ def load_params(path: Path | None = None) -> Params:
                 except TraubeError as error:
                     line = lines.get((*place, parameter), 1)
                     raise TraubeError(f"{path}: line {line}: {'.'.join(place)}: {error}") from None
-    return params
+    return params.model_copy(update={"protocols": {**params.protocols, **_points(params, path, lines)}})
+
+
+def _points(params: Params, path: Path, lines: Mapping[tuple[Any, ...], int]) -> dict[str, Protocol]:
+    """The points of all sweeps, by name."""
+    points: dict[str, Protocol] = {}
+    for name, sweep in params.sweeps.items():
+        place: tuple[Any, ...] = ("sweeps", name)
+        try:
+            if name in params.protocols:
+                raise TraubeError("a protocol has this name: choose another")
+            protocol = params.chosen(sweep.protocol)
+            part = get_clusterer(sweep.clusterer)
+            for parameter, values in sweep.values.items():
+                place = ("sweeps", name, "values", parameter)
+                for value in values:
+                    part.resolve({parameter: value})
+            points |= sweep.points(name, protocol)
+        except TraubeError as error:
+            raise TraubeError(f"{path}: line {lines.get(place, 1)}: {'.'.join(place)}: {error}") from None
+    return points
+
+
+def without_sweeps(protocols: Mapping[str, Protocol]) -> dict[str, Protocol]:
+    """The protocols that are no points of a sweep, by name."""
+    return {name: protocol for name, protocol in protocols.items() if not isinstance(protocol, Point)}

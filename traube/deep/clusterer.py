@@ -58,6 +58,7 @@ class Step:
     predicted : cluster of each text as the batch sees it, int64 [n]; None where there is none yet
     points : representations of the texts, [n, d], for the history
     similarity : weights of the other texts for each, [n, n]; for the history
+    more : numbers by name that the history keeps too
     """
 
     loss: "Tensor"
@@ -65,6 +66,7 @@ class Step:
     predicted: "Tensor | None" = None
     points: "Tensor | None" = None
     similarity: "Tensor | None" = None
+    more: dict[str, "Tensor"] = field(default_factory=dict)
 
 
 class Fit(ABC):
@@ -362,7 +364,7 @@ class _Seen:
 
     def add(self, rows: Rows, step: Step) -> None:
         self.sizes.append(len(rows))
-        parts = {"loss": step.loss, **step.parts}
+        parts = {"loss": step.loss, **step.parts, **step.more}
         gold = self.gold.of_step(rows, step) if self.gold else {}
         self.said.append({**{name: float(value.detach()) for name, value in parts.items()}, **gold})
         if step.predicted is not None:

@@ -103,6 +103,29 @@ def unguided_contrast(z: Tensor, h: Tensor, similarity: Tensor, predicted: Tenso
     return -Pairs(z[0], z[1], temperature).log_own.mean()
 
 
+def confident_contrast(z: Tensor, p: Tensor, temperature: float, threshold: float) -> Tensor:
+    """In place of L_I, the rival of figure 5: the contrast of CCSSL (Yang et al. 2022, section 3),
+    whose positives are, besides the other view, the texts of a text's predicted cluster, where both
+    are sure of it: a pair weighs the product of their probabilities.
+
+    Parameters
+    ----------
+    z : unit vectors of two views, [2, n, d]
+    p : assignments by the first view, [n, k]
+    threshold : from which probability a text is sure
+    """
+    n, rows = z.shape[1], torch.cat([z[0], z[1]])
+    sureness, predicted = p.detach().max(dim=1)
+    passed = sureness * (sureness >= threshold)
+    weights = passed[:, None] * passed[None, :] * (predicted[:, None] == predicted[None, :])
+    weights = weights.fill_diagonal_(1.0).repeat(2, 2)
+    itself = torch.eye(2 * n, dtype=torch.bool, device=z.device)
+    log_ratios = (rows @ rows.T / temperature).masked_fill(itself, -math.inf).log_softmax(dim=1)
+    weights = weights.masked_fill(itself, 0.0)
+    drawn = (weights * log_ratios.masked_fill(itself, 0.0)).sum(dim=1) / weights.sum(dim=1)
+    return -drawn.mean()
+
+
 CONTRASTS = {
     "coded": guided_contrast_coded,
     "printed": guided_contrast_printed,

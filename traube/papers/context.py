@@ -54,12 +54,12 @@ class Context:
         card = self.store.card(name)
         return self.store.task(card) if card is not None and self.store.manifest(name) is not None else None
 
-    def cells(self, tasks: Collection[str], protocol: str) -> pd.DataFrame:
-        """The finished cells of some tasks under a protocol's own methods and seeds; with a column
+    def cells(self, tasks: Collection[str], *names: str) -> pd.DataFrame:
+        """The finished cells of some tasks under some protocols' own methods and seeds; with a column
         `method`.
         """
         cells = current_cells(self.store, self.protocols, tasks)
-        cells = cells[(cells["protocol"] == protocol) & (cells["status"] == "done")]
+        cells = cells[cells["protocol"].isin(names) & (cells["status"] == "done")]
         return cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
 
     def vectors(self, task: Task, model: Model) -> Vectors:

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.lookup import Lookup
-from traube.benchmark.params import Protocol
+from traube.benchmark.params import Protocol, without_sweeps
 from traube.foundation import paths
 from traube.foundation.files import digest, file_sha256, read_json
 from traube.metrics.significance import CONFIDENCE, Sample, best, holm, intervals, p_values
@@ -266,7 +266,7 @@ def leaderboard(
     protocols: Mapping[str, Protocol] | None = None,
     lookup: Lookup | None = None,
 ) -> pd.DataFrame:
-    """The whole leaderboard, from what is stored.
+    """The whole leaderboard, from what is stored; but sweeps, which compare a method with itself.
 
     Parameters
     ----------
@@ -276,6 +276,7 @@ def leaderboard(
     """
     protocols = protocols or {}
     cells = current_cells(store, protocols, own_choice=True, lookup=lookup)
+    cells = cells[~cells["protocol"].isin(protocols.keys() - without_sweeps(protocols).keys())]
     cards = {task: card for task in cells["task"].unique() if (card := store.card(task))}
     own = {p.main_metric for p in protocols.values() if p.main_metric}
     wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}

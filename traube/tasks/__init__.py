@@ -38,7 +38,8 @@ __all__ = [
 S = TypeVar("S")
 
 _LEGAL = re.compile(r"[a-z0-9][a-z0-9_]*")
-_RESERVED = {"checkpoints", "leaderboard", "papers", "registry", "report", "studies"}  # names of the asset graph
+# names of the asset graph
+_RESERVED = {"checkpoints", "leaderboard", "papers", "registry", "report", "studies", "sweeps"}
 
 
 def sources() -> dict[str, Source]:

@@ -12,7 +12,7 @@ paper says the batch's last part is kept whatever its size; here all batches are
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -45,7 +45,9 @@ class AeclRecipe(EncoderRecipe):
     stage_1: int | None = Field(None, ge=0, le=10_000, description="epochs of contrast alone; by default by data size")
     stage_2: int | None = Field(None, ge=0, le=10_000, description="epochs with k-means' labels; by default by size, k")
     attention: Literal["coded", "printed"] = Field("coded", description="a whole transformer layer, or bare attention")
-    contrast: Literal["coded", "printed", "unguided"] = Field("coded", description="L_I; unguided: without equation 7")
+    contrast: Literal["coded", "printed", "unguided", "confident"] = Field(
+        "coded", description="L_I; unguided: without equation 7; confident: with a confidence filter in its place"
+    )
     cluster_contrast: Literal["coded", "printed"] = Field("coded", description="L_C")
     signs: Literal["coded", "printed"] = Field("coded", description="of both entropies; printed, they work in reverse")
     instance_temperature: float = Field(0.5, gt=0, le=1_000, description="of L_I; the paper prints 1")
@@ -53,8 +55,10 @@ class AeclRecipe(EncoderRecipe):
     instance_weight: float = Field(10.0, ge=0, le=1e6, description="lambda 1, of L_I")
     label_weight: float = Field(5.0, ge=0, le=1e6, description="lambda 2, of labels; 0 in stage 3: no pseudo-labels")
     softness_weight: float = Field(0.01, ge=0, le=1e6, description="lambda 3, of L_E1")
-    balance: Literal["auto", "even", "slight", "heavy"] = Field(
-        "auto", description="how unlike in size clusters are, which sets lambda 4; auto: heavy from 50 on, else slight"
+    balance: Literal["auto", "even", "slight", "heavy"] | Annotated[float, Field(ge=0, le=1e6)] = Field(
+        "auto",
+        description="how unlike in size clusters are, which sets lambda 4, or lambda 4 itself; auto: heavy from 50 on, "
+        "else slight",
     )
     pseudo_labels: bool = Field(True, description="L_P in stage 3; off: the ablation No PG")
     threshold: float = Field(0.95, ge=0, le=1, description="from which the clusterer is sure of a label")
@@ -93,6 +97,8 @@ def spread_weight(recipe: AeclRecipe, k: int) -> float:
     """lambda 4. The paper sets it by the gold labels; the sizes of k-means' clusters do not tell it,
     being even where the classes are not, but its heavily imbalanced sets are those of many classes.
     """
+    if isinstance(recipe.balance, float):
+        return recipe.balance
     guessed = "heavy" if k >= MANY else "slight"
     return BALANCE[guessed if recipe.balance == "auto" else recipe.balance]
 
@@ -133,7 +139,11 @@ class AeclFit(EncoderFit):
         recipe, losses = self.recipe, self.losses
         z, h, logits, similarity = self.heads(self.encoded(rows))
         predicted = logits[0].argmax(dim=1)
-        contrast = losses.CONTRASTS[recipe.contrast](z, h, similarity, predicted, recipe.instance_temperature)
+        if recipe.contrast == "confident":
+            p = logits[0].softmax(dim=1)
+            contrast = losses.confident_contrast(z, p, recipe.instance_temperature, recipe.threshold)
+        else:
+            contrast = losses.CONTRASTS[recipe.contrast](z, h, similarity, predicted, recipe.instance_temperature)
         parts, loss = {"contrast": contrast}, recipe.instance_weight * contrast
         stage = self.stage(epoch)
         if stage == 2:
@@ -151,7 +161,8 @@ class AeclFit(EncoderFit):
             if recipe.pseudo_labels:
                 parts["labels"] = losses.sure_cross_entropy(logits[0], logits[1], recipe.threshold)
                 loss = loss + recipe.label_weight * parts["labels"]
-        return Step(loss, parts, predicted, z[0], similarity[0])
+        sure = (logits[0].detach().softmax(dim=1).amax(dim=1) >= recipe.threshold).float().mean()
+        return Step(loss, parts, predicted, z[0], similarity[0], {"sure": sure})
 
     def labels(self) -> Labels:
         return self.labels_in_order(0)

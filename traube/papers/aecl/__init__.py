@@ -11,6 +11,9 @@ ABLATIONS = {
     "table_5": "Without pseudo-labels, or without the entropy that keeps them soft.",
 }
 NOTHING_TRAINED = "Nothing has been trained yet.\nTo train: traube run --task tweet --protocol aecl"
+NOTHING_SWEPT = (
+    "No point has been computed yet.\nTo compute them: traube sweep aecl_sensitivity --task tweet --model minilm_32"
+)
 
 PAPER = Paper(
     reference="Yao and Li: Attention-Enhanced Contrastive Learning for Short Text Clustering.",
@@ -55,6 +58,23 @@ PAPER = Paper(
             "How much of a text's similarity goes to texts of other classes (NS), epoch by epoch.",
             figures.negative_similarity,
             NOTHING_TRAINED,
+        ),
+        Figure(
+            "figure_7",
+            "svg",
+            "Accuracy by the weights of AECL's losses and by its temperatures, one changed at a time; means over seeds.",
+            figures.weights,
+            NOTHING_SWEPT,
+        ),
+        *(
+            Figure(
+                name,
+                "svg",
+                f"Accuracy and NMI by the epochs of AECL's {stage} stage; means over seeds.",
+                partial(figures.stages, name),
+                NOTHING_SWEPT,
+            )
+            for name, stage in (("figure_8", "first"), ("figure_9", "second"))
         ),
     ),
 )

@@ -135,18 +135,29 @@ def ablation(name: str, context: Context) -> pd.DataFrame:
 
 
 def _measured(context: Context, tasks: Sequence[str], protocol: str) -> pd.DataFrame:
-    cells = context.cells(tasks, protocol)
+    return measured(context, tasks, protocol)[NUMBERS]
+
+
+def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.DataFrame:
+    """Accuracy and NMI x100 under some protocols, means over seeds.
+
+    Returns
+    -------
+    DataFrame as `results`, and protocol
+    """
+    cells = context.cells(tasks, *protocols)
     if cells.empty:
-        return pd.DataFrame(columns=NUMBERS)
-    values = context.store.scores(cells, METRICS.values()).merge(cells[["cell_id", "task", "model", "method", "seed"]])
-    keys = ["task", "model", "method", "metric"]
+        return pd.DataFrame(columns=["protocol", *NUMBERS])
+    told = cells[["cell_id", "protocol", "task", "model", "method", "seed"]]
+    values = context.store.scores(cells, METRICS.values()).merge(told)
+    keys = ["protocol", "task", "model", "method", "metric"]
     by_seed = values.groupby([*keys, "seed"], dropna=False)["value"].mean() * 100
     table = by_seed.groupby(keys).agg(measured="mean", sd=lambda seeds: seeds.std(ddof=0), seeds="size").reset_index()
     short = {name: metric for metric, name in METRICS.items()}
     named = [_name(model, method) for model, method in zip(table["model"], table["method"], strict=True)]
     base = [base for _, base in named]
     table = table.assign(method=[name for name, _ in named], base=base, metric=table["metric"].map(short))
-    return table[NUMBERS]
+    return table[["protocol", *NUMBERS]]
 
 
 def _name(model: str, method: str) -> tuple[str, str]:

@@ -1,0 +1,65 @@
+"""`sweeps/<name>`: how one clusterer depends on its parameters. Each point is a protocol whose cells
+are stored like any others: a sweep that was stopped goes on with the next cell.
+"""
+
+from collections import Counter
+
+import dagster as dg
+from pydantic import Field
+
+from resources.benchmark import BenchmarkResource
+from resources.encoder import EncoderResource
+from resources.storage import StorageResource
+from traube.benchmark.params import Point, load_params
+from traube.benchmark.plan import Request
+from traube.benchmark.record import Recorder
+from traube.engine.fill import fill
+from traube.engine.progress import Progress
+from traube.foundation.errors import TraubeError
+
+
+class Swept(dg.Config):
+    """What the clusterer is tried on."""
+
+    tasks: list[str] = Field(min_length=1)
+    model: str
+    seeds: list[int] = Field(default_factory=list, description="by default the sweep's")
+
+
+def sweep_assets() -> list[dg.AssetsDefinition]:
+    """An asset for each sweep of params.yaml."""
+    return [_sweep(name, sweep.description) for name, sweep in load_params().sweeps.items()]
+
+
+def _sweep(name: str, description: str) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=["sweeps", name],
+        group_name="sweeps",
+        kinds={"parquet"},
+        description=f"{description} It goes on where it stopped.".lstrip(),
+    )
+    def swept(
+        context: dg.AssetExecutionContext,
+        config: Swept,
+        storage: StorageResource,
+        encoder: EncoderResource,
+        benchmark: BenchmarkResource,
+        progress: dg.ResourceParam[Progress],
+    ) -> dg.MaterializeResult:
+        points = {key: p for key, p in benchmark.protocols().items() if isinstance(p, Point) and p.sweep == name}
+        statuses: Counter[str] = Counter()
+        try:
+            for key, point in points.items():
+                model = encoder.model(config.model, point.precision)
+                recorder = Recorder(storage.store, model.device, context.run.run_id)
+                request = Request(config.tasks, [config.model], key, point, seeds=config.seeds or None)
+                for task in config.tasks:
+                    statuses += fill(task, model, request, storage.workbench, recorder, progress)
+                context.log.info(f"{key}: done")
+        except TraubeError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        if statuses["failed"]:
+            raise dg.Failure(f"{statuses['failed']} cells failed: see the log", allow_retries=False)
+        return dg.MaterializeResult(metadata={"points": len(points), "computed_now": statuses["done"]})
+
+    return swept
