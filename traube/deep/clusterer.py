@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Labels: TypeAlias = NDArray[np.int64]
 Rows: TypeAlias = NDArray[np.int64]
+Points: TypeAlias = NDArray[np.float32]
 Entry: TypeAlias = dict[str, float]
 
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "scikit-learn", "numpy")
@@ -105,6 +106,10 @@ class Fit(ABC):
     @abstractmethod
     def labels(self) -> Labels:
         """The clusters of the texts, int64 [n]."""
+
+    @abstractmethod
+    def representations(self) -> Points:
+        """What the texts have become, float32 [n, d]: what the clusters are told by."""
 
     @abstractmethod
     def predict(self, texts: Sequence[str]) -> Labels:
@@ -251,6 +256,12 @@ class DeepClusterer(ABC, Generic[R]):
         if not texts:
             raise TraubeError(f"{self.name}: there are no texts to group")
         return self.fitted.predict(list(texts))
+
+    def representations(self) -> Points | None:
+        """What the texts that it was fitted on have become, float32 [n, d]; None where k was 1, or there
+        was one text: nothing was trained.
+        """
+        return None if self._fit is None else self._fit.representations()
 
     @property
     def fitted(self) -> Any:

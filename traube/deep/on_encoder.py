@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
-from traube.deep.clusterer import DeepRecipe, Fit, Rows
+from traube.deep.clusterer import DeepRecipe, Fit, Points, Rows
 from traube.deep.encoding import Base, Encoded, copied
 
 if TYPE_CHECKING:
@@ -77,6 +78,10 @@ class EncoderFit(Fit):
     def vectors(self) -> "Tensor":
         """Vectors of all texts as the encoder gives them now, without dropout, [n, d]."""
         return self._fixed[0] if self._fixed is not None else self.views[0].vectors() * self.memory["scale"]
+
+    def representations(self) -> Points:
+        """The encoder's vectors."""
+        return np.asarray(self.vectors().cpu().numpy(), dtype=np.float32)
 
     def vectors_of(self, texts: Sequence[str]) -> "Tensor":
         """Vectors of other texts, [n, d]."""

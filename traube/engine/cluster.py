@@ -27,7 +27,7 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.methods import Method, Part
 from traube.models import Model, Similarity, Vectors
-from traube.models.vectors import stored_matrix
+from traube.models.vectors import save_matrix, stored_matrix
 from traube.store import Store
 from traube.tasks.task import Split, Task
 
@@ -142,9 +142,10 @@ def _trained(work: "_Work", cell: Cell, model: Model, progress: Progress) -> Ite
         if isinstance(outcome, Failure):
             unfinished.add(i, outcome)
             continue
-        labels, seconds, history = outcome
-        histories[f"{split.split}/{split.level}"] = history
-        unfinished.add(i, (labels, seconds))
+        histories[f"{split.split}/{split.level}"] = outcome.history
+        if i == work.order[0] and outcome.became is not None:
+            save_matrix(work.store.representations(cell.task, cell.cell_id), outcome.became.astype(np.float16))
+        unfinished.add(i, (outcome.labels, outcome.seconds))
     work.store.save_histories(cell.task, cell.cell_id, histories)
     progress.done("cells", 1)
     result = unfinished.result()

@@ -6,6 +6,7 @@ What a training that was stopped goes on from is kept in the store until its cel
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,8 @@ from traube.tasks import get_source
 from traube.tasks.task import Split
 
 Labels = NDArray[np.int64]
+Points = NDArray[np.float32]
+PICTURED = 1_000  # texts of a split whose representations are kept
 
 # What a recipe's `augmentation` names, from a task's name, the texts and the encoder.
 AUGMENTATIONS: Mapping[str, Callable[[str, Sequence[str], Model], Augment]] = {
@@ -41,10 +44,33 @@ def unsupported(cell: Cell, model: Model | None) -> str | None:
     return f"{cell.method.clusterer} trains an encoder, and {cell.model} is none: use a sentence-transformers model"
 
 
+@dataclass(frozen=True)
+class Trained:
+    """What came of a training on a split.
+
+    Attributes
+    ----------
+    labels : int64 [n]
+    seconds : that it took
+    history : an entry for each epoch
+    became : what the texts that `pictured` names have become, float32; None if nothing was trained
+    """
+
+    labels: Labels
+    seconds: float
+    history: list[dict[str, float]]
+    became: Points | None
+
+
+def pictured(n: int) -> NDArray[np.int64]:
+    """The texts, of n, whose representations are kept: the same for every cell, int64 [m], ascending."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:PICTURED])
+
+
 def train(
     cell: Cell, split: Split, texts: Sequence[str], vectors: Vectors, model: Model, work: Path, progress: Progress
-) -> tuple[Labels, float, list[dict[str, float]]] | Failure:
-    """Labels of a split, int64 [n], the seconds it took, and the history of the training.
+) -> Trained | Failure:
+    """Train on a split.
 
     Parameters
     ----------
@@ -65,7 +91,8 @@ def train(
         return Failure("failed", str(error))
     except Exception as error:  # whatever torch raises: the other cells go on
         return Failure("failed", workers.reason(error))
-    return labels, time.perf_counter() - began, clusterer.history
+    seconds, became = time.perf_counter() - began, clusterer.representations()
+    return Trained(labels, seconds, clusterer.history, None if became is None else became[pictured(split.size)])
 
 
 def _number_of_clusters(cell: Cell, split: Split, vectors: Vectors) -> int:

@@ -38,7 +38,6 @@ HOUR = 3600.0
 YOUNG = HOUR  # seconds; somebody may be about to use it
 ABANDONED = 7 * 24 * HOUR  # a training that was stopped goes on where it was: it is given a week
 UNREAD = 7 * 24 * HOUR  # each publication touches the scores of pages that it reads
-RESULTS = (".json", ".scores.parquet", ".assignments.parquet")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}(\.\w+)?")  # see `atomic`
 _WORK = re.compile(r"(\..+)\.[0-9a-f]{16}")  # see `Trainer.fit`
 
@@ -275,5 +274,4 @@ def _outdated(bench: Workbench, cells: pd.DataFrame) -> Iterator[Unused]:
     kept = {*cells["cell_id"], *remembered_cells(bench.store)}
     stored = bench.store.cells()
     for task, cell_id in stored.loc[~stored["cell_id"].isin(kept), ["task", "cell_id"]].itertuples(index=False):
-        files = [bench.store.folder / "results" / task / f"{cell_id}{kind}" for kind in RESULTS]
-        yield from _entries(files, "of a cell that does not count today")
+        yield from _entries(bench.store.files(task, cell_id), "of a cell that does not count today")

@@ -10,6 +10,8 @@ leaves nothing half done.
     trainings/<cell>/                                              what the training of a cell goes on
                                                                    from, until it is stored
     histories/<task>/<cell>.json                                   how such a training went
+    representations/<task>/<cell>[.tsne].npy                       what some texts became in it, and
+                                                                   where a figure shows them
     matrices/<task>/<fingerprint>.{npy,npz}                        vectors of corpus-bound models
     index/{cells,scores,tables}/<task>/*.parquet                   what was read of results/ and
                                                                    found sound; may be deleted
@@ -36,6 +38,7 @@ from traube.store.scores import SCORE_COLUMNS, SCORES, read_scores
 from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, Task, TaskCard, data_version, read_table
 
 VERSIONS = ("raw_version", "corpus_version", "splits_version")
+PLACES = ".tsne.npy"  # of representations in a figure
 ASSIGNMENT_COLUMNS = ("cell_id", "split", "level", "item", "cluster")
 
 
@@ -227,14 +230,27 @@ class Store:
         """Folder of what the training of a cell goes on from."""
         return self.folder / "trainings" / cell_id
 
+    def _history(self, task: str, cell_id: str) -> Path:
+        return self.folder / "histories" / task / f"{cell_id}.json"
+
     def save_histories(self, task: str, cell_id: str, histories: Mapping[str, Any]) -> None:
         """Keep how a cell's clusterer was trained: by split and level, an entry for each epoch."""
-        write_sealed_json(self.folder / "histories" / task / f"{cell_id}.json", {"histories": dict(histories)})
+        write_sealed_json(self._history(task, cell_id), {"histories": dict(histories)})
 
     def histories(self, task: str, cell_id: str) -> dict[str, Any]:
         """How a cell's clusterer was trained; empty of one that trains nothing."""
-        kept = read_sealed_json(self.folder / "histories" / task / f"{cell_id}.json", ("histories",))
+        kept = read_sealed_json(self._history(task, cell_id), ("histories",))
         return kept["histories"] if kept else {}
+
+    def representations(self, task: str, cell_id: str) -> Path:
+        """Path of what a training made of some texts of the cell's largest split."""
+        return self.folder / "representations" / task / f"{cell_id}.npy"
+
+    def files(self, task: str, cell_id: str) -> list[Path]:
+        """All files of a cell that there may be, the record first: without it, it is none."""
+        results = [self._result(task, cell_id, kind) for kind in (".json", ".scores.parquet", ".assignments.parquet")]
+        kept = self.representations(task, cell_id)
+        return [*results, self._history(task, cell_id), kept, kept.with_suffix(PLACES)]
 
     def matrix(self, task: str, fingerprint: str) -> Path:
         """Path, without its suffix, of a corpus-bound model's vectors."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from traube.deep.clusterer import DeepClusterer, Labels, Rows, Step, even_batches
+from traube.deep.clusterer import DeepClusterer, Labels, Points, Rows, Step, even_batches
 from traube.deep.encoding import Base
 from traube.deep.grouping import k_means
 from traube.deep.on_encoder import EncoderFit, EncoderRecipe
@@ -163,6 +163,15 @@ class AeclFit(EncoderFit):
                 loss = loss + recipe.label_weight * parts["labels"]
         sure = (logits[0].detach().softmax(dim=1).amax(dim=1) >= recipe.threshold).float().mean()
         return Step(loss, parts, predicted, z[0], similarity[0], {"sure": sure})
+
+    def representations(self) -> Points:
+        """z, which the contrast makes alike; unlike h, it depends on no other text of a batch."""
+        import torch
+
+        self.modules.eval()
+        with torch.no_grad():
+            z = torch.nn.functional.normalize(self.heads.project(self.vectors()), dim=1)
+        return np.asarray(z.cpu().numpy(), dtype=np.float32)
 
     def labels(self) -> Labels:
         return self.labels_in_order(0)

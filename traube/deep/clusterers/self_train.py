@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
-from traube.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Rows, Step
+from traube.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Points, Rows, Step
 from traube.deep.encoding import Base
 from traube.deep.grouping import k_means
 from traube.deep.words import Sif, Source, Words
@@ -115,6 +115,10 @@ class SelfTrainFit(Fit):
 
         with torch.no_grad():
             return self.modules.centres(self.modules.encode(points))
+
+    def representations(self) -> Points:
+        """The codes."""
+        return np.asarray(self._codes(self.points).cpu().numpy(), dtype=np.float32)
 
     def labels(self) -> Labels:
         return self._assigned(self.points).argmax(dim=1).cpu().numpy().astype(np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Rows, Step
+from traube.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Points, Rows, Step
 from traube.deep.encoding import Base
 from traube.deep.grouping import k_means, nearest
 from traube.deep.words import Source, Words, split_words
@@ -90,6 +90,10 @@ class StccFit(Fit):
         self.modules.eval()
         with torch.no_grad():
             return np.asarray(self.modules.features(numbers).cpu().numpy(), dtype=np.float32)
+
+    def representations(self) -> Points:
+        """The deep features."""
+        return self._features(self.numbers)
 
     def labels(self) -> Labels:
         return k_means(self._features(self.numbers), self.k, self.seed, starts=10)[0]

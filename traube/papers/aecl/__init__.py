@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from traube.papers.aecl import figures, tables
+from traube.papers.aecl import figures, pictures, tables
 from traube.papers.spec import Figure, Paper, Table
 
 ABLATIONS = {
@@ -45,6 +45,13 @@ PAPER = Paper(
         ),
     ),
     figures=(
+        Figure(
+            "figure_4",
+            "html",
+            "What texts became under each method, by t-SNE; pointing at a text shows it.",
+            pictures.beside_each_other,
+            NOTHING_TRAINED,
+        ),
         Figure(
             "figure_5",
             "svg",

@@ -1,0 +1,119 @@
+"""Figure 4: what texts became under each method, placed by t-SNE; a page where pointing at a text
+shows it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from traube.engine.deep import pictured
+from traube.foundation.errors import TraubeError
+from traube.models.vectors import save_matrix, stored_matrix
+from traube.papers.aecl.tables import FROZEN, NAMES, ON_ENCODER, PROTOCOL, TASKS
+from traube.papers.context import Context
+from traube.papers.spec import Drawing
+from traube.store.store import PLACES
+from traube.tasks.task import Split, Task
+
+SHOWN = ("none/kmeans", "none/sccl", "none/rstc", "none/aecl")  # as the paper has them
+PREFERRED = ("stackoverflow", *TASKS)  # the paper shows the first
+PERPLEXITY = 30.0
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A method's picture: places, float32 [n, 2]."""
+
+    title: str
+    places: NDArray[np.float32]
+
+
+def beside_each_other(context: Context) -> Drawing | None:
+    """Figure 4 of the first set on which AECL was trained; None without one."""
+    for name in PREFERRED:
+        for protocol in (PROTOCOL, FROZEN):
+            cells = context.cells([name], protocol)
+            trained = cells[cells["method"] == "none/aecl"]
+            task = context.task(name)
+            if task is None or trained.empty:
+                continue
+            cells = cells[cells["model"] == trained.iloc[0]["model"]]
+            panels = list(_panels(context, task, cells, protocol == FROZEN))
+            if panels:
+                split = _largest(task)
+                rows = pictured(split.size)
+                return _drawing(task, split, rows, panels)
+    return None
+
+
+def _largest(task: Task) -> Split:
+    splits = list(task.test_splits())
+    return splits[min(range(len(splits)), key=lambda i: -splits[i].size)]
+
+
+def _panels(context: Context, task: Task, cells: pd.DataFrame, frozen: bool) -> Iterator[Panel]:
+    """A picture of each method, of its first seed."""
+    for method in SHOWN:
+        for cell in cells[cells["method"] == method].sort_values("seed").head(1).itertuples():
+            path = context.store.representations(task.name, cell.cell_id)
+            places = _places(context, task, cell, path)
+            if places is not None:
+                name = NAMES[method]
+                yield Panel(f"{name}, frozen encoder" if frozen and name in ON_ENCODER else name, places)
+
+
+def _places(context: Context, task: Task, cell: Any, path: Path) -> NDArray[np.float32] | None:
+    """Where t-SNE puts the texts: computed once for a cell, which it is removed with."""
+    kept = path.with_suffix(PLACES)
+    try:
+        return np.asarray(stored_matrix(kept))
+    except (FileNotFoundError, TraubeError):  # absent or damaged
+        pass
+    points = _points(context, task, cell, path)
+    if points is None:
+        return None
+    places = placed(points)
+    save_matrix(kept, places)
+    return places
+
+
+def _points(context: Context, task: Task, cell: Any, path: Path) -> NDArray[np.float32] | None:
+    """What the texts have become; for k-means, the encoder's vectors. None where they are not kept."""
+    try:
+        if cell.method == "none/kmeans":
+            model, split = context.model(cell.model, context.protocols[cell.protocol].precision), _largest(task)
+            rows = split.rows[pictured(split.size)]
+            return np.asarray(context.vectors(task, model).subset(rows).load(), dtype=np.float32)
+        return np.asarray(stored_matrix(path), dtype=np.float32)
+    except (FileNotFoundError, TraubeError) as error:
+        context.warn(f"{task.name}: no picture of {cell.method}: {error}")
+        return None
+
+
+def placed(points: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Points, [n, d], in the plane by t-SNE on cosine distances, float32 [n, 2] within 0 and 1."""
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    if len(points) < 3:
+        return np.zeros((len(points), 2), dtype=np.float32)
+    perplexity = min(PERPLEXITY, (len(points) - 1) / 3)
+    with threadpool_limits(1):
+        found = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=0).fit_transform(points)
+    low, high = found.min(axis=0), found.max(axis=0)
+    return np.asarray((found - low) / np.maximum(high - low, 1e-12), dtype=np.float32)
+
+
+def _drawing(task: Task, split: Split, rows: NDArray[np.int64], panels: list[Panel]) -> Drawing:
+    from traube.report.pictures import page
+
+    texts = [task.texts[i] for i in split.rows[rows]]
+    labels = [""] * len(rows) if split.labels is None else [str(label) for label in np.asarray(split.labels)[rows]]
+    title = f"{task.name}: {len(rows):,} texts by t-SNE, coloured by their gold category"
+    content = page(title, [(panel.title, panel.places) for panel in panels], labels, texts)
+    return Drawing(content, {"panels": ", ".join(panel.title for panel in panels), "texts": len(rows)})
