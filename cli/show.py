@@ -91,7 +91,10 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
         first, shown = rows.iloc[0], rows if every else rows.head(SHOWN)
         splits = "1 split" if first["splits"] == 1 else f"{int(first['splits'])} splits"
         print_table(
-            [_scored(row, "method" if every else "best method") for row in shown.itertuples(index=False)],
+            [
+                _scored(row, "method" if every else "best method", shown["found_k"].notna().any())
+                for row in shown.itertuples(index=False)
+            ],
             fold={"model": 14},
             optional=["seeds", "sd", "95 % interval"],
             title=f"{task}, {level}: {first['metric']} x100, {splits}, protocol {protocol}"
@@ -111,10 +114,16 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
     _print_absent(table[table["status"] != "done"].astype(object).fillna(""), every)
 
 
-def _scored(row: Any, method: str) -> dict[str, str]:
-    """A row of the leaderboard, in words."""
+def _scored(row: Any, method: str, with_k: bool) -> dict[str, str]:
+    """A row of the leaderboard, in words.
+
+    Parameters
+    ----------
+    with_k : whether the table says how many clusters were found
+    """
     import pandas as pd
 
+    from traube.report.found import in_words
     from traube.report.tables import places, shown_interval, shown_name
 
     return {
@@ -125,6 +134,11 @@ def _scored(row: Any, method: str) -> dict[str, str]:
         "sd": f"{100 * row.sd:.2f}" if pd.notna(row.sd) else "-",
         "95 % interval": shown_interval(row),
         "seeds": str(int(row.seeds)),
+        **(
+            {"k found": in_words(row.found_k, row.true_k, row.k_error) if pd.notna(row.found_k) else "-"}
+            if with_k
+            else {}
+        ),
     }
 
 

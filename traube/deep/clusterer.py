@@ -139,6 +139,7 @@ class DeepClusterer(ABC, Generic[R]):
     version : raise it when the same recipe would find other clusters
     defaults : the paper's recipe
     augmentations : how many other texts of each text it learns from
+    substituted : share of a text's words that contextual substitution replaces
     seconds_between_saves : a kill loses no more than this, or than an epoch if that takes longer
     history : of the last fit, an entry for each epoch: its losses by name, `clusters` (that were
         predicted), `changed` (share of texts whose cluster is another than an epoch before) and,
@@ -149,6 +150,7 @@ class DeepClusterer(ABC, Generic[R]):
     section: ClassVar[str]
     version: ClassVar[str] = "1"
     augmentations: ClassVar[int] = 0
+    substituted: ClassVar[float] = 0.2
     seconds_between_saves: float = 10.0
     defaults: R
 

@@ -1,7 +1,7 @@
 """Trainings of an encoder with something on top of it: what AECL, SCCL and RSTC share."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,8 +22,10 @@ class EncoderRecipe(DeepRecipe):
     dropout: bool = Field(True, description="whether the encoder's dropout is on")
     frozen: bool = Field(False, description="leave the encoder as it is: each text is encoded once, before training")
     bf16: bool = Field(False, description="the encoder computes in bfloat16 where that is safe")
-    augmentation: Literal["eda", "order", "published"] = Field(
-        "eda", description="other texts of each text: EDA, words only swapped or left out, or the task's own"
+    augmentation: Literal["eda", "order", "published"] | Annotated[str, Field(pattern=r"^contextual:.")] = Field(
+        "eda",
+        description="other texts of each text: EDA, words only swapped or left out, the task's own, or contextual:FOLDER, "
+        "by the masked language model in a folder (one that is not absolute lies in checkpoints/)",
     )
     scaled: bool = Field(False, description="bring vectors to the mean length of standard normal ones")
 

@@ -8,19 +8,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from traube import methods
-from traube.augment import Augment, Eda, Published, neighbours
+from traube.augment import Augment, Contextual, Eda, Published, neighbours
 from traube.benchmark.plan import Cell
+from traube.deep import DeepClusterer
 from traube.deep.augmentation import swapped_or_deleted
 from traube.engine import workers
 from traube.engine.progress import Progress
 from traube.engine.schedule import Failure
+from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked
+from traube.foundation.inputs import named
 from traube.models import Model, Vectors
 from traube.tasks import get_source
 from traube.tasks.task import Split
@@ -29,12 +33,20 @@ Labels = NDArray[np.int64]
 Points = NDArray[np.float32]
 PICTURED = 1_000  # texts of a split whose representations are kept
 
-# What a recipe's `augmentation` names, from a task's name, the texts and the encoder.
+# What a recipe's `augmentation` names, from a task's name, the texts and the encoder; beside these, `contextual:FOLDER`.
 AUGMENTATIONS: Mapping[str, Callable[[str, Sequence[str], Model], Augment]] = {
     "eda": lambda task, texts, model: Eda(neighbours(texts, model)),
     "order": lambda task, texts, model: swapped_or_deleted,
     "published": lambda task, texts, model: Published(get_source(task).augmented()),
 }
+
+
+def augmentation(clusterer: DeepClusterer[Any], task: str, texts: Sequence[str], model: Model) -> Augment:
+    """What makes a clusterer's other texts, as its recipe says."""
+    kind, _, folder = clusterer.recipe.augmentation.partition(":")
+    if kind == "contextual":
+        return Contextual(named(paths.checkpoints(), folder), clusterer.substituted)
+    return AUGMENTATIONS[kind](task, texts, model)
 
 
 def unsupported(cell: Cell, model: Model | None) -> str | None:
@@ -83,7 +95,7 @@ def train(
         # `k: auto` is none of the recipe's values
         clusterer = part.build(**{n: v for n, v in cell.method.clusterer_params.items() if n in part.params})
         if clusterer.augmentations:
-            clusterer.augment = AUGMENTATIONS[clusterer.recipe.augmentation](cell.task, texts, model)
+            clusterer.augment = augmentation(clusterer, cell.task, texts, model)
         k = _number_of_clusters(cell, split, vectors)
         with locked(work):
             labels = clusterer.fit_predict(texts, k, model, cell.seed or 0, work, progress, split.labels)

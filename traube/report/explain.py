@@ -12,6 +12,7 @@ from traube.benchmark.record import library_versions
 from traube.foundation.errors import TraubeError, unknown
 from traube.metrics import SCORING_VERSION
 from traube.models import fingerprint_on, load_model
+from traube.report.found import found_k, in_words
 from traube.report.tables import main_metric
 from traube.store import Store
 from traube.tasks import get_source
@@ -48,7 +49,7 @@ def explanations(
     counted = counted[counted["cell_id"].isin(cells["cell_id"])]
     shown = counted if len(counted) else cells[cells["created"] == cells["created"].max()]
     values = store.scores(shown)
-    card = store.card(task)
+    card, found = store.card(task), found_k(store, shown, {name: p.split_set for name, p in protocols.items()})
     records = shown.astype(object).where(shown.notna(), None).to_dict("records")
     for record in records:
         record["seed"] = None if record["seed"] is None else int(record["seed"])
@@ -56,6 +57,8 @@ def explanations(
         metric = main_metric(card, protocols.get(record["protocol"]), own["metric"])
         means = own[own["metric"] == metric].groupby("level")["value"].mean()
         record["scores"] = {f"{level} {metric}": float(mean) for level, mean in means.items() if pd.notna(mean)}
+        own_k = found[found["cell_id"] == record["cell_id"]].itertuples()
+        record |= {f"{of.level} clusters found": in_words(of.found_k, of.true_k, of.k_error) for of in own_k}
         record["changed_since"] = [*changed_since(store, protocols, record), *_of_raw_data(store, task)]
     return records
 

@@ -15,6 +15,8 @@ from traube.foundation import paths
 from traube.foundation.files import digest, file_sha256, read_json
 from traube.metrics.significance import CONFIDENCE, Sample, best, holm, intervals, p_values
 from traube.models.checkpoints import trained_on
+from traube.report.found import COLUMNS as FOUND
+from traube.report.found import found_k
 from traube.report.samples import samples_of
 from traube.store import Store
 from traube.tasks.task import TaskCard
@@ -23,6 +25,7 @@ COLUMNS = (
     *("task", "family", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "sd", "low", "high"),
     *("splits", "seeds", "best", "rank_low", "rank_high", "seen", "missing", "note"),
     *("status", "reason", "fingerprint", "data_version", "created"),
+    *FOUND,
 )
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
 WITHOUT_LABELS = "silhouette"
@@ -65,7 +68,8 @@ def summary(
     DataFrame with COLUMNS; `best` marks the best method of each task, level, protocol and model.
     Rows of cells that are not done have an empty level and a status with its reason. `seen` and
     `missing` are for `leaderboard` to fill: whether the model was trained on the task's texts, and
-    how many cells of the protocol are not computed for it.
+    how many cells of the protocol are not computed for it; so are the last columns, of methods with
+    `k: auto` (`traube.report.found`).
     """
     if "own_choice" not in cells:
         cells = cells.assign(own_choice=False)
@@ -196,6 +200,18 @@ def corrected_p_values(samples: Sequence[Sample]) -> NDArray[np.float64]:
     return np.minimum(corrected, corrected.T)
 
 
+def _with_found_k(
+    table: pd.DataFrame, store: Store, cells: pd.DataFrame, protocols: Mapping[str, Protocol]
+) -> pd.DataFrame:
+    """The table with what methods with `k: auto` found, means over seeds."""
+    found = found_k(store, cells, {name: protocol.split_set for name, protocol in protocols.items()})
+    if found.empty:
+        return table
+    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    rows = found.merge(cells[["cell_id", *KEYS]]).groupby([*KEYS, "level"], as_index=False)[list(FOUND)].mean()
+    return table.drop(columns=list(FOUND)).merge(rows, how="left", on=[*KEYS, "level"])[list(COLUMNS)]
+
+
 def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tuple[str, str, str], int]:
     """How many cells of a protocol are not computed, by task, protocol and model: the best of few
     methods does not compare with the best of all.
@@ -281,6 +297,7 @@ def leaderboard(
     own = {p.main_metric for p in protocols.values() if p.main_metric}
     wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}
     table = summary(cells, store.scores(cells, wanted, replicates=True), cards, metric, protocols)
+    table = _with_found_k(table, store, cells, protocols)
     seen = {model: trained_on(model) for model in table["model"].unique()}
     columns = ("task", "protocol", "own_choice", "model")
     keys = list(zip(*(table[column].tolist() for column in columns), strict=True))

@@ -39,6 +39,7 @@ class Rstc(DeepClusterer[RstcRecipe]):
     name = "rstc"
     section = "Zheng et al. 2023, section 3"
     augmentations = 2
+    substituted = 0.1
     defaults = RstcRecipe(batch=200, learning_rate=5e-6, head_learning_rate=5e-4)
 
     def epochs(self, n: int) -> int:

@@ -1,0 +1,56 @@
+"""How far the number of clusters that was found is from that of the classes, where it was asked for
+by `k: auto`.
+"""
+
+import numpy as np
+import pandas as pd
+
+from traube.methods import get_clusterer
+from traube.store import Store
+
+COLUMNS = ("found_k", "true_k", "k_error")
+
+
+def found_k(store: Store, cells: pd.DataFrame, split_sets: dict[str, str] | None = None) -> pd.DataFrame:
+    """The numbers of clusters that cells with `k: auto` found, where there are labels.
+
+    Parameters
+    ----------
+    cells : as the store gives them
+    split_sets : of protocols by name; by default the usual one
+
+    Returns
+    -------
+    DataFrame cell_id, level, found_k and true_k (clusters and classes, means over the splits) and
+    k_error (the mean of |log2 (clusters / classes)|: 1 is twice or half as many)
+    """
+    columns = ["cell_id", "level", *COLUMNS]
+    auto = cells[[_chooses(cell) for cell in cells[["status", "clusterer", "params"]].to_dict("records")]]
+    tables = []
+    for task, own in auto.groupby("task"):
+        card = store.card(str(task))
+        if card is None or store.manifest(str(task)) is None:
+            continue
+        read = store.task(card)
+        for split_set, some in own.groupby(own["protocol"].map(lambda name: (split_sets or {}).get(name, "default"))):
+            true = {(s.split, s.level): s.classes for s in read.test_splits(str(split_set)) if s.classes}
+            values = store.scores(some, ["clusters"]).rename(columns={"value": "found_k"})
+            keys = zip(values["split"], values["level"], strict=True)
+            values = values.assign(true_k=[true.get(key, np.nan) for key in keys]).dropna(subset=["true_k"])
+            tables.append(values.assign(k_error=np.abs(np.log2(values["found_k"] / values["true_k"]))))
+    if not tables:
+        return pd.DataFrame(columns=columns)
+    return pd.concat(tables).groupby(["cell_id", "level"], as_index=False)[list(COLUMNS)].mean()
+
+
+def _chooses(cell: dict[str, object]) -> bool:
+    params = cell["params"]
+    if cell["status"] != "done" or not isinstance(params, dict):
+        return False
+    given = params.get("clusterer_params", {})
+    return given.get("k") == "auto" and get_clusterer(str(cell["clusterer"])).chooses_k(given)
+
+
+def in_words(found: float, true: float, error: float) -> str:
+    """Such as `84 of 89 (|log2| 0.08)`."""
+    return f"{found:.0f} of {true:.0f} (|log2| {error:.2f})"
