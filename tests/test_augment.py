@@ -107,22 +107,6 @@ def test_published_texts_are_used_as_they_are() -> None:
 # contextual substitution
 
 
-@pytest.fixture(scope="module")
-def masked_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A masked language model with random weights that knows six whole words."""
-    import torch
-    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
-
-    folder = tmp_path_factory.mktemp("models") / "masked"
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "soup", "##s", "star", "bread", "!"]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-        BertForMaskedLM(BertConfig(vocab_size=len(words), max_position_embeddings=32, **sizes)).save_pretrained(folder)
-    BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}).save_pretrained(folder)
-    return folder
-
-
 WHOLE = {"the", "cat", "dog", "soup", "star", "bread"}
 
 

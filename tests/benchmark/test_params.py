@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.benchmark.params import Params, load_params
+from traube.benchmark.params import Params, Point, load_params, without_sweeps
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 
@@ -111,3 +111,43 @@ def test_tasks_of_ones_own_have_a_protocol_of_their_own(cards: Path) -> None:
     assert held.protocol_for(["mine"]) == params.protocol
     without = params.model_copy(update={"protocols": {params.protocol: params.chosen()}})
     assert without.protocol_for(["mine"]) == params.protocol
+
+
+SWEEP = """\
+sweeps:
+  starts:
+    protocol: paper
+    clusterer: kmeans
+    values:
+      n_init: [1, 10, 20]
+"""
+
+
+def test_a_sweep_is_a_protocol_for_each_value_that_changes_something(write: Write) -> None:
+    params = load_params(write("    seeds: [1, 2]\n", f"    seeds: [1, 2]\n{SWEEP}"))
+    points = {name: point for name, point in params.protocols.items() if isinstance(point, Point)}
+    assert list(points) == ["starts", "starts.n_init=1", "starts.n_init=20"]  # 10 is what the protocol has
+    starts = [point.method("none/kmeans").clusterer_params["n_init"] for point in points.values()]
+    assert starts == [10, 1, 20]
+    changed = points["starts.n_init=20"]
+    assert (changed.sweep, changed.parameter, changed.value, changed.seeds) == ("starts", "n_init", 20, (1, 2))
+    assert [method.name for method in changed.methods()] == ["none/kmeans", "pca/kmeans"]
+    assert changed.method("pca/kmeans").reducer_params["n_components"] == 5
+    assert list(without_sweeps(params.protocols)) == ["paper"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "why"),
+    [
+        ("n_init: [1,", "n_inits: [1,", "line 20: sweeps.starts.values.n_inits", "unknown parameter of kmeans"),
+        ("clusterer: kmeans", "clusterer: kmean", "line 16: sweeps.starts", "unknown clusterer 'kmean'"),
+        ("protocol: paper\n    cl", "protocol: papers\n    cl", "line 16: sweeps.starts", "unknown protocol"),
+    ],
+)
+def test_a_sweep_of_what_there_is_not_is_refused_with_its_place(
+    old: str, new: str, place: str, why: str, write: Write
+) -> None:
+    assert SWEEP.count(old) == 1
+    path = write("    seeds: [1, 2]\n", f"    seeds: [1, 2]\n{SWEEP.replace(old, new)}")
+    with pytest.raises(TraubeError, match=f"{re.escape(place)}: {re.escape(why)}"):
+        load_params(path)

@@ -43,7 +43,7 @@ def test_a_shorter_training_keeps_the_share_of_its_stages_but_for_those_that_are
 def test_each_stage_has_its_losses(base: Transformer, grouped: Grouped, tmp_path: Path) -> None:
     clusterer = Aecl.with_values(**QUICK["aecl"] | {"epochs": 5, "stage_1": 2, "stage_2": 1})
     clusterer.fit_predict(grouped[0], 3, base, 0, tmp_path)
-    every = {"epoch", "loss", "contrast", "clusters", "changed"}
+    every = {"epoch", "loss", "contrast", "clusters", "changed", "sure"}
     third = {"clusters_contrast", "entropies", "labels"}
     assert [set(e) - every for e in clusterer.history] == [set(), set(), {"labels"}, third, third]
     without = Aecl.with_values(
@@ -59,6 +59,7 @@ def test_each_stage_has_its_losses(base: Transformer, grouped: Grouped, tmp_path
         {"attention": "printed"},
         {"contrast": "printed", "cluster_contrast": "printed"},
         {"signs": "printed"},
+        {"contrast": "confident", "threshold": 0.4},
         {"frozen": True},
         {"bf16": True},
         {"instance_temperature": 1.0, "cluster_temperature": 0.5},

@@ -57,6 +57,12 @@ def test_groups_that_anybody_can_see_are_found_and_so_are_those_of_new_texts(
     new = ["bread cat cat", "bread dog dog", "bread star star"] * 3
     assert adjusted_rand_score(["cat", "dog", "star"] * 3, clusterer.predict(new)) == 1
     assert collapsed(labels) == ""
+    # what the texts became tells the groups too
+    became = clusterer.representations()
+    assert became.shape[0] == 54 and became.dtype == np.float32
+    unit = became / np.linalg.norm(became, axis=1, keepdims=True)
+    same = np.array(groups)[:, None] == np.array(groups)[None, :]
+    assert (unit @ unit.T)[same].mean() > (unit @ unit.T)[~same].mean() + 0.05
 
 
 @EACH
@@ -135,7 +141,7 @@ def test_with_one_cluster_or_one_text_there_is_nothing_to_decide(name: str, base
     clusterer = short(name)
     assert clusterer.fit_predict(["the cat", "a dog", ""], 1, base, 0, tmp_path).tolist() == [0, 0, 0]
     assert clusterer.fit_predict(["the cat"], 1, base, 0, tmp_path).tolist() == [0]
-    assert clusterer.history == []
+    assert clusterer.history == [] and clusterer.representations() is None
 
 
 @EACH

@@ -94,6 +94,30 @@ def test_without_guidance_only_a_texts_other_view_is_like_it() -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(CASES)
+def test_the_contrast_with_a_confidence_filter_adds_sure_texts_of_one_cluster(case: tuple[int, float]) -> None:
+    seed, t = case
+    z, _, s, _ = drawn(seed)
+    p = (3 * s[0, :, :K]).softmax(dim=1)  # some texts are above the threshold, others are not
+    threshold, rows, total = float(p.max(dim=1).values.median()), torch.cat([z[0], z[1]]), 0.0
+    for row in range(2 * N):
+        below = sum(math.exp(cosine(rows[row], rows[other]) / t) for other in range(2 * N) if other != row)
+        weighted, weights = 0.0, 0.0
+        for other in set(range(2 * N)) - {row}:
+            i, j = row % N, other % N
+            sure = p[i].max() >= threshold and p[j].max() >= threshold and p[i].argmax() == p[j].argmax()
+            weight = 1.0 if i == j else float(p[i].max() * p[j].max() * sure)
+            weighted += weight * math.log(math.exp(cosine(rows[row], rows[other]) / t) / below)
+            weights += weight
+        total -= weighted / weights
+    assert float(losses.confident_contrast(z, p, t, threshold)) == pytest.approx(total / (2 * N), rel=1e-9)
+    # where nobody is sure, it is the plain contrast of two views
+    assert float(losses.confident_contrast(z, p, t, 1.1)) == pytest.approx(
+        float(losses.cross_entropy_contrast(z[0], z[1], t))
+    )
+
+
+@settings(max_examples=10, deadline=None)
+@given(CASES)
 def test_the_contrast_of_clusters_compares_columns(case: tuple[int, float]) -> None:
     seed, t = case
     p = torch.randn(2, N, K, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).softmax(dim=-1)

@@ -1,21 +1,31 @@
 """Cells whose clusterer trains an encoder: in this process, after the others, resumable, with their histories kept."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.made import cells_of
-from traube.benchmark.params import Protocol
-from traube.benchmark.plan import cells
+from traube.benchmark.params import Protocol, Sweep
+from traube.benchmark.plan import Request, cells
+from traube.benchmark.record import Recorder
+from traube.deep import DEEP
 from traube.engine.cluster import cluster
+from traube.engine.deep import augmentation
 from traube.engine.embed import embed
+from traube.engine.fill import fill
 from traube.engine.progress import Progress
+from traube.engine.workbench import Workbench
+from traube.foundation.errors import TraubeError
 from traube.methods import parse_method
 from traube.models import EmbeddingCache, Vectors, load_model
 from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
+from traube.models.vectors import stored_matrix
+from traube.report.tables import leaderboard
 from traube.store import Store
-from traube.tasks.task import Task, make_task
+from traube.tasks.task import Task, TaskCard, make_task
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
 SHORT = {"aecl": {"epochs": 6, "stage_1": 2, "stage_2": 2, "batch": 8, "augmentation": "order"}}
@@ -56,6 +66,51 @@ def test_they_come_last_and_leave_clusters_and_a_history(
     (history,) = store.histories("pets", deep.cell.cell_id).values()
     assert len(history) == 6 and "acc" in history[-1]
     assert store.histories("pets", results[0].cell.cell_id) == {}
+    kept = store.representations("pets", deep.cell.cell_id)
+    assert stored_matrix(kept).shape == (12, 128)  # of at most a thousand texts
+    assert not store.representations("pets", results[0].cell.cell_id).exists()
+
+
+def test_a_sweep_that_was_stopped_goes_on_with_the_next_cell(pets: Task, base: Transformer, tmp_path: Path) -> None:
+    bench, pets = Workbench.at(tmp_path), replace(pets, card=TaskCard(name="tweet"))  # a task that there is
+    bench.store.save_corpus("tweet", pets.corpus, pets.corpus, raw_version="")
+    bench.store.complete(pets.card, bench.store.save_splits(pets.card, pets.splits))
+    small = {"epochs": 1, "batch": 8, "frozen": True, "augmentation": "order"}
+    protocol = Protocol(reducers=("none",), clusterers=("aecl",), parameters={"aecl": small}, seeds=(1, 2))
+    sweep = Sweep(protocol="small", clusterer="aecl", values={"batch": (4, 8), "label_weight": (1.0,)})
+    points = sweep.points("sizes", protocol)
+    assert list(points) == ["sizes", "sizes.batch=4", "sizes.label_weight=1.0"]
+
+    def filled(name: str, seeds: list[int]) -> int:
+        request = Request(["tweet"], ["tiny"], name, points[name], seeds=seeds)
+        return fill("tweet", base, request, bench, Recorder(bench.store))["done"]
+
+    assert filled("sizes", [1]) == 1
+    assert [filled(name, [1, 2]) for name in points] == [1, 2, 2]
+    assert [filled(name, [1, 2]) for name in points] == [0, 0, 0]
+    by_point = bench.store.cells("tweet").groupby("protocol")["params"].first().map(lambda p: p["clusterer_params"])
+    assert {name: (p["batch"], p["label_weight"]) for name, p in by_point.items()} == {
+        "sizes": (8, 5.0),
+        "sizes.batch=4": (4, 5.0),
+        "sizes.label_weight=1.0": (8, 1.0),
+    }
+    assert leaderboard(bench.store, protocols=points).empty  # which compares methods, not a method with itself
+
+
+def test_other_texts_are_made_as_the_recipe_says(base: Transformer, masked_model: Path, home: Path) -> None:
+    masked_model = shutil.copytree(masked_model, home / "checkpoints" / "masked")
+    texts = ["the cat the dog the soup the star the bread"] * 4
+    for folder in (str(masked_model), "masked"):  # in checkpoints/, if it is not absolute
+        many = DEEP["sccl"].with_values(augmentation=f"contextual:{folder}")
+        few = DEEP["rstc"].with_values(augmentation=f"contextual:{folder}")
+        changed = [
+            sum(a != b for a, b in zip(texts[0].split(), other.split(), strict=True))
+            for clusterer in (many, few)
+            for other in augmentation(clusterer, "pets", texts, base)(texts, 0)
+        ]
+        assert changed == [2] * 4 + [1] * 4  # a fifth of the words, and a tenth
+    with pytest.raises(TraubeError, match="augmentation"):
+        DEEP["sccl"].with_values(augmentation="contextual:")
 
 
 def test_one_that_was_stopped_goes_on_and_finds_the_same(

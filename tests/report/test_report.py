@@ -15,6 +15,7 @@ from traube.benchmark.plan import Cell
 from traube.benchmark.record import record
 from traube.foundation import paths
 from traube.methods import parse_method
+from traube.report.found import in_words
 from traube.report.html import page
 from traube.report.tables import COLUMNS, _missing, leaderboard, places, shown_interval, shown_name, summary
 from traube.store import Store
@@ -64,6 +65,33 @@ def add(store: Store) -> Add:
         return cell
 
     return store_cell
+
+
+# the number of clusters
+
+
+def test_where_k_is_chosen_what_was_found_stands_beside_what_there_is(store: Store, tiny_task: Task) -> None:
+    store.save_corpus("tiny", tiny_task.corpus, tiny_task.corpus, raw_version="")
+    store.complete(tiny_task.card, store.save_splits(tiny_task.card, tiny_task.splits))
+    own = Protocol(reducers=("none",), clusterers=("kmeans",), parameters={"kmeans": {"k": "auto"}})
+    auto, given = own.method("none/kmeans"), parse_method("none/kmeans")
+    for protocol, method in (("auto", auto), ("given", given)):
+        for seed, found in ((1, 3), (2, 12)):
+            cell = Cell("tiny", "own", "bow", "bow", method, seed, protocol, "default", tiny_task.data_version)
+            of_levels = [
+                (level, m, v) for level in ("coarse", "fine") for m, v in {METRIC: 0.5, "clusters": found}.items()
+            ]
+            scores = pd.DataFrame(of_levels, columns=["level", "metric", "value"]).assign(split="early")
+            store.save_scores("tiny", cell.cell_id, with_replicates(scores))
+            store.save_cell(record(cell, "done"))
+    table = leaderboard(store, protocols={"auto": own})
+    assert list(table.columns) == list(COLUMNS)
+    chosen = table[table["protocol"] == "auto"].set_index("level")
+    # the mean of |log2(3 / 3)| and |log2(12 / 3)|, and of |log2(3 / 6)| and |log2(12 / 6)|
+    assert chosen["k_error"].to_dict() == {"coarse": 1.0, "fine": 1.0}
+    assert chosen[["found_k", "true_k"]].to_numpy().tolist() == [[7.5, 3], [7.5, 6]]
+    assert table.loc[table["protocol"] == "given", ["found_k", "true_k", "k_error"]].isna().all(axis=None)
+    assert in_words(*chosen.loc["fine", ["found_k", "true_k", "k_error"]]) == "8 of 6 (|log2| 1.00)"
 
 
 # statistics

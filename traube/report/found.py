@@ -2,10 +2,13 @@
 by `k: auto`.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from traube.methods import get_clusterer
+from traube.methods.parts import AUTO
 from traube.store import Store
 
 COLUMNS = ("found_k", "true_k", "k_error")
@@ -25,7 +28,8 @@ def found_k(store: Store, cells: pd.DataFrame, split_sets: dict[str, str] | None
     k_error (the mean of |log2 (clusters / classes)|: 1 is twice or half as many)
     """
     columns = ["cell_id", "level", *COLUMNS]
-    auto = cells[[_chooses(cell) for cell in cells[["status", "clusterer", "params"]].to_dict("records")]]
+    told = zip(cells["status"].tolist(), cells["clusterer"].tolist(), cells["params"].tolist(), strict=True)
+    auto = cells[np.array([status == "done" and _chooses(*cell) for status, *cell in told], dtype=bool)]
     tables = []
     for task, own in auto.groupby("task"):
         card = store.card(str(task))
@@ -43,12 +47,9 @@ def found_k(store: Store, cells: pd.DataFrame, split_sets: dict[str, str] | None
     return pd.concat(tables).groupby(["cell_id", "level"], as_index=False)[list(COLUMNS)].mean()
 
 
-def _chooses(cell: dict[str, object]) -> bool:
-    params = cell["params"]
-    if cell["status"] != "done" or not isinstance(params, dict):
-        return False
-    given = params.get("clusterer_params", {})
-    return given.get("k") == "auto" and get_clusterer(str(cell["clusterer"])).chooses_k(given)
+def _chooses(clusterer: str, params: dict[str, Any]) -> bool:
+    given = params["clusterer_params"]
+    return given.get("k") == AUTO and get_clusterer(clusterer).chooses_k(given)
 
 
 def in_words(found: float, true: float, error: float) -> str:

@@ -157,14 +157,18 @@ def _half_written(home: Path) -> Iterator[Unused]:
 
 
 def _without_record(store: Store, missing: set[str]) -> Iterator[Unused]:
-    """Tables of cells that neither count nor are missing: a run that was stopped scores
+    """Tables and histories of cells that neither count nor are missing: a run that was stopped scores
     what it had clustered.
     """
+    results = store.folder / "results"
+    kinds = ("results/*/*.assignments.parquet", "results/*/*.scores.parquet", "histories/*/*", "representations/*/*")
     files = (
         path
-        for kind in ("assignments", "scores")
-        for path in store.folder.glob(f"results/*/[!.]*.{kind}.parquet")
-        if (cell_id := path.name.split(".")[0]) not in missing and not path.with_name(f"{cell_id}.json").exists()
+        for kind in kinds
+        for path in store.folder.glob(kind)
+        if not path.name.startswith(".")
+        and (cell_id := path.name.split(".")[0]) not in missing
+        and not (results / path.parent.name / f"{cell_id}.json").exists()
     )
     return _entries(files, "of a cell that has no record")
 
