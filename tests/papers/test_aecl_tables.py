@@ -9,9 +9,11 @@ from traube.benchmark.params import load_params
 from traube.benchmark.plan import cells
 from traube.benchmark.record import record
 from traube.models import load_model
+from traube.models.vectors import save_matrix
 from traube.papers import Context
 from traube.papers.aecl import PAPER, figures, tables
 from traube.papers.spec import Figure
+from traube.report.pictures import page
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 
@@ -91,11 +93,57 @@ def test_with_a_frozen_encoder_three_methods_are_others_and_the_rest_stand_once(
 
 
 def test_trainings_are_drawn_as_they_went(context: Context, task: Task) -> None:
-    of_epochs: list[Figure] = list(PAPER.figures)
-    assert all(figure.draw(context) is None for figure in of_epochs)
-    assert "traube run --task tweet" in of_epochs[0].make(context).content
+    figures_of: dict[str, Figure] = {figure.name: figure for figure in PAPER.figures}
+    assert all(figure.draw(context) is None for figure in figures_of.values())
+    assert "traube run --task tweet" in figures_of["figure_5"].make(context).content
     evaluated(context, task, "aecl", "minilm", ["none/aecl"], 0.5)
     drawing = figures.negative_similarity(context)
     assert drawing is not None and drawing.data is not None
     assert drawing.data["mean"].tolist() == [1, 0.5, pytest.approx(1 / 3)]
     assert drawing.data["size"].eq(len(load_params().chosen("aecl").seeds)).all()
+
+
+def test_each_value_of_the_sweep_is_a_point_of_a_curve(context: Context, task: Task) -> None:
+    sensitivity = {figure.name: figure for figure in PAPER.figures}
+    assert "traube sweep aecl_sensitivity" in sensitivity["figure_8"].make(context).content
+    for point, acc in (("", 0.7), (".stage_1=2", 0.6), (".label_weight=1.0", 0.5), (".contrast=confident", 0.4)):
+        evaluated(context, task, f"aecl_sensitivity{point}", "minilm", ["none/aecl"], acc)
+    drawn = {name: figure.draw(context) for name, figure in sensitivity.items() if name >= "figure_5"}
+    stages = drawn["figure_8"].data
+    # with the values that the protocol has, 10 epochs, there is one point for all parameters
+    assert stages[stages["metric"] == "acc"][["value", "mean"]].values.tolist() == [[2, 61], [10, 71]]
+    weights = drawn["figure_7"].data.set_index(["parameter", "value"])["mean"]
+    assert (weights["label_weight", 1], weights["label_weight", 5], weights["instance_weight", 10]) == (51, 71, 71)
+    assert set(drawn["figure_9"].data["parameter"]) == {"stage_2"}
+    rival = drawn["figure_5"].data["method"].unique()
+    assert list(rival) == ["AECL, confidence filter (CCSSL), frozen encoder"]
+
+
+def test_what_texts_became_is_shown_beside_each_other_and_pointing_at_a_text_shows_it(
+    context: Context, task: Task
+) -> None:
+    (figure,) = (figure for figure in PAPER.figures if figure.name == "figure_4")
+    assert "traube run --task stackoverflow" in figure.make(context).content
+    evaluated(context, task, "aecl_frozen", "minilm", ["none/aecl", "none/sccl"], 0.5)
+    assert figure.draw(context) is None  # trainings of which nothing is kept
+    cells = context.cells(["tweet"], "aecl_frozen")
+    for cell in cells.itertuples():
+        points = np.random.default_rng(cell.seed).normal(size=(6, 4)).astype(np.float16)
+        save_matrix(context.store.representations("tweet", cell.cell_id), points)
+    drawing = figure.draw(context)
+    assert drawing is not None
+    assert drawing.facts["panels"] == "SCCL, frozen encoder, AECL, frozen encoder"
+    assert drawing.content.count("<circle") == 2 * 6
+    assert drawing.content.count("<title>pets: the cat sat</title>") == 2
+    assert "<script" not in drawing.content
+    # places are computed once, and lie with the rest of the cell
+    first = cells[(cells["method"] == "none/aecl")].sort_values("seed").iloc[0]
+    kept = context.store.files("tweet", first["cell_id"])[-1]
+    save_matrix(kept, np.full((6, 2), 0.25, dtype=np.float32))
+    assert figure.draw(context).content != drawing.content
+
+
+def test_texts_and_labels_of_a_picture_are_escaped() -> None:
+    made = page("<b>", [("<i>", np.zeros((1, 2), dtype=np.float32))], ["<u>"], ["<script>alert(1)</script>" * 20])
+    assert "<script" not in made and "<u>" not in made and "<i>" not in made
+    assert "&lt;script&gt;" in made

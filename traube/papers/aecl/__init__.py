@@ -11,6 +11,10 @@ ABLATIONS = {
     "table_5": "Without pseudo-labels, or without the entropy that keeps them soft.",
 }
 NOTHING_TRAINED = "Nothing has been trained yet.\nTo train: traube run --task tweet --protocol aecl"
+NOTHING_KEPT = (
+    "No training of AECL has kept what texts became in it (older versions did not).\n"
+    "To train: traube run --task stackoverflow --protocol aecl_frozen"
+)
 NOTHING_SWEPT = (
     "No point has been computed yet.\nTo compute them: traube sweep aecl_sensitivity --task tweet --model minilm_32"
 )
@@ -50,7 +54,7 @@ PAPER = Paper(
             "html",
             "What texts became under each method, by t-SNE; pointing at a text shows it.",
             pictures.beside_each_other,
-            NOTHING_TRAINED,
+            NOTHING_KEPT,
         ),
         Figure(
             "figure_5",
