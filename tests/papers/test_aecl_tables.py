@@ -89,6 +89,7 @@ def test_with_a_frozen_encoder_three_methods_are_others_and_the_rest_stand_once(
     made = tables.results(context)
     acc = made[(made["task"] == "tweet") & (made["metric"] == "acc")].set_index("method")["measured"]
     assert acc.to_dict() == {"SBERT": pytest.approx(51), "AECL, frozen encoder": 71, "STCC": 71}
+    assert (made["measured"].dtype, made["sd"].dtype) == (float, float)
     assert made["measured"].notna().sum() == 3 * 2 and len(made) == 3 * 8 * 2  # the sets that are absent are rows too
 
 

@@ -147,7 +147,8 @@ def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.Data
     """
     cells = context.cells(tasks, *protocols)
     if cells.empty:
-        return pd.DataFrame(columns=["protocol", *NUMBERS])
+        # with types, so that joined to others it changes none of theirs
+        return pd.DataFrame(columns=["protocol", *NUMBERS]).astype({"measured": float, "sd": float, "seeds": float})
     told = cells[["cell_id", "protocol", "task", "model", "method", "seed"]]
     values = context.store.scores(cells, METRICS.values()).merge(told)
     keys = ["protocol", "task", "model", "method", "metric"]
