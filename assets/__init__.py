@@ -16,7 +16,7 @@ def all_assets(sources: Iterable[Source], pair_sources: Iterable[PairSource] = (
     papers, what can be trained, and the sweeps.
     """
     from assets.checkpoints import checkpoint_assets, study_assets
-    from assets.clusterings import clusterings_asset
+    from assets.clusterings import clusterings_asset, deep_clusterings_asset
     from assets.corpora import corpus_asset
     from assets.embeddings import embeddings_asset
     from assets.leaderboard import leaderboard_asset
@@ -30,7 +30,8 @@ def all_assets(sources: Iterable[Source], pair_sources: Iterable[PairSource] = (
     from assets.sweeps import sweep_assets
 
     tasks = list(sources)
-    stages = (corpus_asset, splits_asset, embeddings_asset, clusterings_asset, scores_asset)
+    clustered = (clusterings_asset, deep_clusterings_asset)
+    stages = (corpus_asset, splits_asset, embeddings_asset, *clustered, scores_asset)
     of_all_tasks = [leaderboard_asset([task.name for task in tasks]), registry, regressions, report, *paper_assets()]
     trained = [asset for task in tasks for asset in (*checkpoint_assets(task), *study_assets(task))]
     compared = [asset for source in pair_sources for asset in pair_assets(source)]

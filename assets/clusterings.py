@@ -1,38 +1,85 @@
-"""`T/clusterings`: every missing cell of a task and a model, clustered.
+"""`T/clusterings` and `T/deep_clusterings`: every missing cell of a task and a model, clustered. Those
+whose clusterer trains have an asset of their own: it takes hours where the other takes minutes, and
+the GPU; it is part of a run where one of its methods trains.
 
 What is stored is not clustered again.
 """
 
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import dagster as dg
 
-from assets.common import FILL, MODELS, asset_key
+from assets.common import FILL, MODELS, TRAINING_STAGE, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
-from traube.benchmark.plan import CLUSTERING_VERSION, missing_cells
+from traube.benchmark.plan import CLUSTERING_VERSION, Cell, missing_cells
 from traube.benchmark.record import Recorder
 from traube.engine.cluster import cluster
 from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
+from traube.report.markdown import markdown
+from traube.report.trainings import last_epochs
+from traube.store import Store
 from traube.tasks.source import Source
+
+POOL = "training"  # of steps that share a GPU; dagster.yaml says that one of them runs at a time
 
 
 def clusterings_asset(source: Source) -> dg.AssetsDefinition:
+    return _asset(
+        source,
+        "clusterings",
+        lambda cell: not cell.method.trains,
+        lambda store, cells: {},
+        kinds={"scikitlearn"},
+        description="The clusters that each method finds in each split.",
+    )
+
+
+def deep_clusterings_asset(source: Source) -> dg.AssetsDefinition:
+    return _asset(
+        source,
+        TRAINING_STAGE,
+        lambda cell: cell.method.trains,
+        lambda store, cells: {"last_epochs": dg.MetadataValue.md(markdown(last_epochs(store, cells).round(4)))},
+        kinds={"torch"},
+        description="The clusters that each method finds that trains on the texts of each split. A training that was "
+        "stopped goes on where it was.",
+        pool=POOL,
+        # what a GPU loses now and then; of other errors a cell says so itself
+        retry_policy=dg.RetryPolicy(max_retries=1),
+    )
+
+
+def _asset(
+    source: Source,
+    stage: str,
+    is_of: Callable[[Cell], bool],
+    told: Callable[[Store, Sequence[Cell]], dict[str, dg.MetadataValue]],
+    **about: Any,
+) -> dg.AssetsDefinition:
+    """An asset of the cells that are of it.
+
+    Parameters
+    ----------
+    told : what people are told of these cells besides
+    """
+
     @dg.asset(
-        key=asset_key(source.name, "clusterings"),
+        key=asset_key(source.name, stage),
         deps=[asset_key(source.name, "embeddings"), asset_key(source.name, "splits")],
         partitions_def=MODELS,
         automation_condition=FILL,
         group_name=source.card.family,
-        kinds={"scikitlearn"},
         code_version=CLUSTERING_VERSION,
-        description="The clusters that each method finds in each split.",
+        **about,
     )
-    def clusterings(
+    def clustered(
         context: dg.AssetExecutionContext,
         storage: StorageResource,
         encoder: EncoderResource,
@@ -46,11 +93,8 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
         try:
             request = benchmark.request()
             model = encoder.model(context.partition_key, request.protocol.precision)
-            cells = [
-                c
-                for c in missing_cells(source.name, model, request, store)
-                if not store.sound_assignments(c.task, c.cell_id)
-            ]
+            missing = [cell for cell in missing_cells(source.name, model, request, store) if is_of(cell)]
+            cells = [cell for cell in missing if not store.sound_assignments(cell.task, cell.cell_id)]
             task = workbench.task(source.name)
             vectors = workbench.vectors(task, model, progress)
             for result in cluster(task, vectors, cells, store, progress, model.similarity, model):
@@ -64,7 +108,7 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
                 recorder.without_clusters(result.cell, result.status, result.reason)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        stored = [c.cell_id for c in missing_cells(source.name, model, request, store)]
+        stored = [c.cell_id for c in missing_cells(source.name, model, request, store) if is_of(c)]
         return dg.MaterializeResult(
             data_version=dg.DataVersion(
                 digest([workbench.manifest(source.name).data_version, vectors.dimensions, sorted(stored)])
@@ -75,7 +119,8 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
                 "unsupported": statuses["unsupported"],
                 "unavailable": statuses["unavailable"],
                 "seconds": time.perf_counter() - began,
+                **told(store, cells),
             },
         )
 
-    return clusterings
+    return clustered

@@ -7,8 +7,11 @@ from typing import TypeGuard
 
 import dagster as dg
 
+from traube.methods import Method
+
 DATA_STAGES = ("corpus", "splits")
 MODEL_STAGES = ("embeddings", "clusterings", "scores")
+TRAINING_STAGE = "deep_clusterings"  # of a run one of whose methods trains
 PAIR_DATA_STAGES = ("corpus", "pairs")
 PAIR_MODEL_STAGES = ("embeddings", "pair_scores")
 RESERVED = ("papers", "checkpoints", "leaderboard", "report", "registry")
@@ -46,9 +49,11 @@ def data_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
     return [asset_key(task, stage) for task in tasks for stage in DATA_STAGES]
 
 
-def model_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
-    """What an `evaluate` run of some tasks makes."""
-    return [asset_key(task, stage) for task in tasks for stage in MODEL_STAGES]
+def model_keys(tasks: Iterable[str], methods: Iterable[Method]) -> list[dg.AssetKey]:
+    """What an `evaluate` run of some tasks by some methods makes."""
+    trains = any(method.trains for method in methods)
+    stages = (*MODEL_STAGES, TRAINING_STAGE) if trains else MODEL_STAGES
+    return [asset_key(task, stage) for task in tasks for stage in stages]
 
 
 def refuse_failed_checks(

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from assets.common import PAIR_DATA_STAGES, PAIR_MODEL_STAGES, asset_key, data_keys, model_keys
-from traube.benchmark.params import load_params
+from assets.common import MODEL_STAGES, PAIR_DATA_STAGES, PAIR_MODEL_STAGES, TRAINING_STAGE, asset_key, data_keys
+from assets.sweeps import sweeps
 
 REBUILT = dg.AssetSelection.assets("leaderboard", "registry", "regressions", "report")
 
@@ -24,7 +24,7 @@ def all_jobs(tasks: Iterable[str], pair_tasks: Iterable[str] = ()) -> list[Asset
         ),
         dg.define_asset_job(
             "evaluate",
-            selection=dg.AssetSelection.assets(*model_keys(names)),
+            selection=_of(names, (*MODEL_STAGES, TRAINING_STAGE)),
             description="Embed, cluster and score one model (the partition) on every task, or on those selected.",
         ),
         dg.define_asset_job(
@@ -53,7 +53,7 @@ def all_jobs(tasks: Iterable[str], pair_tasks: Iterable[str] = ()) -> list[Asset
             description="Search for a trainer's best recipe on a task. Narrow it to the study that you want.",
         ),
     ]
-    return [*jobs, _sweep()] if load_params().sweeps else jobs
+    return [*jobs, _sweep()] if sweeps() else jobs
 
 
 def _sweep() -> AssetJob:

@@ -3,7 +3,7 @@
 import dagster as dg
 import pandas as pd
 
-from assets.common import FILL, MODELS, asset_key
+from assets.common import FILL, MODELS, TRAINING_STAGE, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
@@ -27,7 +27,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
 
     @dg.asset(
         key=key,
-        deps=[asset_key(source.name, "clusterings"), asset_key(source.name, "splits")],
+        deps=[asset_key(source.name, stage) for stage in ("clusterings", TRAINING_STAGE, "splits")],
         partitions_def=MODELS,
         automation_condition=FILL,
         group_name=source.card.family,

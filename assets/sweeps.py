@@ -10,7 +10,7 @@ from pydantic import Field
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
-from traube.benchmark.params import Point, load_params
+from traube.benchmark.params import Point, Sweep, load_params
 from traube.benchmark.plan import Request
 from traube.benchmark.record import Recorder
 from traube.engine.fill import fill
@@ -28,7 +28,17 @@ class Swept(dg.Config):
 
 def sweep_assets() -> list[dg.AssetsDefinition]:
     """An asset for each sweep of params.yaml."""
-    return [_sweep(name, sweep.description) for name, sweep in load_params().sweeps.items()]
+    return [_sweep(name, sweep.description) for name, sweep in sweeps().items()]
+
+
+def sweeps() -> dict[str, Sweep]:
+    """The sweeps of params.yaml; none of a broken one: commands say what is wrong with it, and the
+    graph is loaded all the same.
+    """
+    try:
+        return load_params().sweeps
+    except TraubeError:
+        return {}
 
 
 def _sweep(name: str, description: str) -> dg.AssetsDefinition:

@@ -122,7 +122,8 @@ class Launcher:
             "seeds": list(request.seeds or ()),
         }
         config = {"resources": {"benchmark": {"config": asked}}}
-        return self._execute("evaluate", model_keys(tasks), config, partition_key=model)
+        keys = model_keys(tasks, request.methods or request.protocol.methods())
+        return self._execute("evaluate", keys, config, partition_key=model)
 
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
         """Train a model on a task. Returns the errors, one line each."""

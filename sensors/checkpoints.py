@@ -106,6 +106,6 @@ def _look_at(folder: Path, entry: Seen, params: Params, tasks: list[str]) -> dg.
     return dg.RunRequest(
         run_key=f"{folder.name}@{fingerprint}#{attempt}",
         partition_key=folder.name,
-        asset_selection=model_keys(tasks),
+        asset_selection=model_keys(tasks, params.chosen().methods()),
         tags={"traube/fingerprint": fingerprint, "traube/attempt": str(attempt)},
     )

@@ -55,7 +55,7 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
             dg.RunRequest(
                 run_key=f"{model}@{night}",
                 partition_key=model,
-                asset_selection=model_keys(tasks),
+                asset_selection=model_keys(tasks, request.protocol.methods()),
                 tags=_night(context),
             )
             for model, tasks in open_.items()

@@ -13,9 +13,12 @@ from cli import app
 from cli.launch import Launcher
 from definitions import build_defs
 from tests.platform.conftest import sensor_of, word_rows
+from traube.benchmark.params import load_params
+from traube.benchmark.plan import Request
 from traube.engine.progress import SILENT
 from traube.foundation import paths
 from traube.models.checkpoints import cards as checkpoint_cards
+from traube.store import Store
 from traube.training import TRAINERS
 from traube.training.study import study_file
 
@@ -96,3 +99,56 @@ def test_models_trained_on_other_parts_are_not_marked(parted: Launcher) -> None:
     parted.train("wwm", "parted", "tiny", {"epochs": "1", "batch": "8"}, unlabelled=False)
     told = {name.split("__")[0]: trained_on(name) for name in checkpoint_cards()}
     assert told == {"cob": None, "wwm": "parted"}
+
+
+DEEP = """
+protocol: tiny
+tasks: [words]
+models: [tiny]
+protocols:
+  tiny:
+    reducers: [none]
+    clusterers: [kmeans]
+  trained:
+    reducers: [none]
+    clusterers: [kmeans, aecl]
+    parameters: {aecl: {epochs: 2, stage_1: 1, frozen: true, augmentation: order}}
+    seeds: [1]
+sweeps:
+  weights:
+    protocol: trained
+    clusterer: aecl
+    values: {label_weight: [0.0, 5.0]}
+"""
+
+
+def test_methods_that_train_have_a_stage_of_their_own_in_runs_that_ask_for_them(
+    parted: Launcher, tmp_path: Path
+) -> None:
+    (tmp_path / "params.yaml").write_text(DEEP)
+    params, store = load_params(), Store(paths.home() / "store")
+    stage = dg.AssetKey(["words", "deep_clusterings"])
+    requests = {n: Request(["words"], ["tiny"], n, params.chosen(n)) for n in ("tiny", "trained")}
+    assert parted.evaluate("tiny", ["words"], requests["tiny"]) == []
+    assert parted.instance.get_latest_materialization_event(stage) is None
+    assert parted.evaluate("tiny", ["words"], requests["trained"]) == []
+    event = parted.instance.get_latest_materialization_event(stage)
+    assert event is not None and event.asset_materialization is not None
+    told = event.asset_materialization.metadata
+    assert told["clustered_now"].value == 1
+    assert {"method", "loss", "acc"} <= {word.strip() for word in str(told["last_epochs"].value).split("|")}
+    assert set(store.cells("words").query("protocol == 'trained'")["clusterer"]) == {"kmeans", "aecl"}
+
+
+def test_a_sweep_computes_what_is_missing_of_its_points(parted: Launcher, tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text(DEEP)
+    for _ in range(2):
+        told = CliRunner().invoke(app, ["sweep", "weights", "-t", "words", "-m", "tiny"])
+        assert told.exit_code == 0, told.output
+    cells = Store(paths.home() / "store").cells("words")
+    assert sorted(cells["protocol"]) == ["weights", "weights.label_weight=0.0"]
+    assert cells["run_id"].nunique() == 1  # the second time nothing was missing
+    board = CliRunner().invoke(app, ["leaderboard", "--json"])
+    assert "weights" not in board.output
+    misspelt = CliRunner().invoke(app, ["sweep", "weight", "-t", "words", "-m", "tiny"])
+    assert misspelt.exit_code == 1 and "unknown sweep 'weight': did you mean weights?" in misspelt.output
