@@ -27,7 +27,7 @@ from traube.report.trainings import last_epochs
 from traube.store import Store
 from traube.tasks.source import Source
 
-POOL = "training"  # of steps that share a GPU; dagster.yaml says that one of them runs at a time
+POOL = "training"  # of steps that share a GPU; runs follow each other, so no limit of its own is set (the UI can)
 
 
 def clusterings_asset(source: Source) -> dg.AssetsDefinition:
