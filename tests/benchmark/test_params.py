@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.benchmark.params import Params, Point, load_params, without_sweeps
+from traube.benchmark.params import Params, Point, load_params
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 
@@ -133,7 +133,6 @@ def test_a_sweep_is_a_protocol_for_each_value_that_changes_something(write: Writ
     assert (changed.sweep, changed.parameter, changed.value, changed.seeds) == ("starts", "n_init", 20, (1, 2))
     assert [method.name for method in changed.methods()] == ["none/kmeans", "pca/kmeans"]
     assert changed.method("pca/kmeans").reducer_params["n_components"] == 5
-    assert list(without_sweeps(params.protocols)) == ["paper"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from traube.benchmark.lookup import Lookup
-from traube.benchmark.params import Protocol
+from traube.benchmark.params import Point, Protocol
 from traube.benchmark.plan import CLUSTERING_VERSION
 from traube.foundation.errors import TraubeError
 from traube.methods import get_clusterer, get_reducer
@@ -48,6 +48,12 @@ def current_cells(
     """
     cells = of_present_models(cells_of_any_weights(store, protocols, tasks), store, protocols, lookup or Lookup())
     return cells if own_choice else cells[~cells[CHOICE]]
+
+
+def without_sweeps(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+    """The cells that are no points of a sweep, which compares a method with itself."""
+    points = [name for name, protocol in protocols.items() if isinstance(protocol, Point)]
+    return cells[~cells["protocol"].isin(points)]
 
 
 def cells_of_any_weights(store: Store, protocols: Mapping[str, Protocol], tasks: Iterable[str] = ()) -> pd.DataFrame:

@@ -220,8 +220,3 @@ def _points(params: Params, path: Path, lines: Mapping[tuple[Any, ...], int]) ->
         except TraubeError as error:
             raise TraubeError(f"{path}: line {lines.get(place, 1)}: {'.'.join(place)}: {error}") from None
     return points
-
-
-def without_sweeps(protocols: Mapping[str, Protocol]) -> dict[str, Protocol]:
-    """The protocols that are no points of a sweep, by name."""
-    return {name: protocol for name, protocol in protocols.items() if not isinstance(protocol, Point)}

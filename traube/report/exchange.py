@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from traube.benchmark.current import current_cells
+from traube.benchmark.current import current_cells, without_sweeps
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked, write_json
@@ -60,7 +60,7 @@ def export_mteb(store: Store, protocols: Mapping[str, Protocol], method: str, fo
     TraubeError
         If nothing is scored by that method.
     """
-    cells = current_cells(store, protocols)
+    cells = without_sweeps(current_cells(store, protocols), protocols)
     cells = cells[cells["status"] == "done"]
     methods = cells["reducer"] + "/" + cells["clusterer"]
     if len(cells) and method not in set(methods):

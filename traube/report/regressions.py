@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from traube.benchmark.current import current_cells
+from traube.benchmark.current import current_cells, without_sweeps
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
 from traube.foundation.seals import is_sound, read_parquet, write_parquet
@@ -38,7 +38,7 @@ OWN_CHOICE = ", own choice"  # how earlier versions marked the protocol of cells
 
 def present(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     """The cells that count now, and what may explain a change of their scores."""
-    cells = current_cells(store, protocols)
+    cells = without_sweeps(current_cells(store, protocols), protocols)
     cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()

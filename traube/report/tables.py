@@ -8,9 +8,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from traube.benchmark.current import current_cells
+from traube.benchmark.current import current_cells, without_sweeps
 from traube.benchmark.lookup import Lookup
-from traube.benchmark.params import Protocol, without_sweeps
+from traube.benchmark.params import Protocol
 from traube.foundation import paths
 from traube.foundation.files import digest, file_sha256, read_json
 from traube.metrics.significance import CONFIDENCE, Sample, best, holm, intervals, p_values
@@ -291,8 +291,7 @@ def leaderboard(
     lookup : of the models as they are now, where it has been asked before
     """
     protocols = protocols or {}
-    cells = current_cells(store, protocols, own_choice=True, lookup=lookup)
-    cells = cells[~cells["protocol"].isin(protocols.keys() - without_sweeps(protocols).keys())]
+    cells = without_sweeps(current_cells(store, protocols, own_choice=True, lookup=lookup), protocols)
     cards = {task: card for task in cells["task"].unique() if (card := store.card(task))}
     own = {p.main_metric for p in protocols.values() if p.main_metric}
     wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}
