@@ -28,15 +28,15 @@ def sweep(
     them.
     """
     from cli.launch import Launcher
-    from traube.benchmark.params import load_params
+    from traube.benchmark.params import Point, load_params
     from traube.benchmark.plan import unread
     from traube.foundation import paths
     from traube.foundation.errors import TraubeError, unknown
     from traube.store import Store
 
-    sweeps = load_params().sweeps
-    if name not in sweeps:
-        raise unknown("sweep", name, sweeps)
+    params = load_params()
+    if name not in params.sweeps:
+        raise unknown("sweep", name, params.sweeps)
     fetch(task, [model])
     new, unavailable = unread(task, Store(paths.home() / "store"))
     for absent, reason in unavailable.items():
@@ -45,7 +45,5 @@ def sweep(
         errors = launcher.datasets(new) if new else []
         errors = errors or launcher.sweep(name, task, model, seed or []) or launcher.publish(task)
     fail_on(errors)
-    points = 1 + sum(map(len, sweeps[name].values.values()))
-    out.print(
-        f"{name}: at most {counted(points, 'point')} on {', '.join(task)}; figures are in {paths.home() / 'papers'}"
-    )
+    points = sum(isinstance(protocol, Point) and protocol.sweep == name for protocol in params.protocols.values())
+    out.print(f"{name}: {counted(points, 'point')} on {', '.join(task)}; figures are in {paths.home() / 'papers'}")

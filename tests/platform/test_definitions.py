@@ -49,17 +49,7 @@ def test_the_graph_is_the_one_that_was_agreed_on(definitions: dg.Definitions, sn
 
 def test_the_jobs_are_known_and_what_runs_by_itself_is_on(definitions: dg.Definitions) -> None:
     jobs = {job.name for job in definitions.resolve_all_job_defs() if not job.name.startswith("__")}
-    assert jobs == {
-        "datasets",
-        "evaluate",
-        "pair_datasets",
-        "pair_scores",
-        "publish",
-        "train",
-        "tune",
-        "sweep",
-        "fetch",
-    }
+    assert jobs == {"datasets", "evaluate", "pair_datasets", "pair_scores", "publish", "train", "tune", "fetch"}
     sensors = {sensor.name: sensor.default_status for sensor in definitions.sensors or []}
     names = [
         "watched_models",
