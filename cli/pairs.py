@@ -114,8 +114,13 @@ def choose(
 
     pairs = load_pairs(task)
     with bars() as (progress, _):
-        table = chosen(pairs.of_part("test"), CausalModel.load(model), progress)
-    about = {"library_versions": library_versions(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        causal = CausalModel.load(model)
+        table = chosen(pairs.of_part("test"), causal, progress)
+    about = {
+        "fingerprint": causal.fingerprint,
+        "library_versions": library_versions(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     PairStore.of(Store(paths.home() / "store")).save_choices(pairs, model, table, about)
     rows = table.to_dict("records")
     if as_json:

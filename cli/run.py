@@ -53,6 +53,7 @@ def run(
         protocol=chosen,
         methods=[chosen.method(m) for m in method] if method else None,
         seeds=seed,
+        pair_tasks=() if task else params.pair_tasks,
     )
     store = Store(paths.home() / "store")
     if not dry_run:
@@ -62,6 +63,7 @@ def run(
         raise TraubeError(f"{name} is unavailable: {before.unavailable[name]}")
     if dry_run:
         _print_plan(before, store.cells())
+        _print_pairs(request, store)
     elif not compute(request, store, before, verbose):
         raise typer.Exit(1)
     elif task:
@@ -88,13 +90,16 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     """
     from resources.unlogged import unlogged
     from traube.engine import workers
+    from traube.engine.pair_cells import plan_pairs
     from traube.foundation import paths
     from traube.report.tables import tables_are_current
+    from traube.store.pairs import PairStore
 
-    print_unavailable(before.unavailable)
+    pairs = plan_pairs(request, PairStore.of(store))
+    print_unavailable(before.unavailable | pairs.unavailable)
     current = tables_are_current(store)
     untold = {name: tasks for name, tasks in unlogged(request).items() if name not in before.unavailable}
-    if current and not before.unread and not before.count and not untold:
+    if current and not before.unread and not before.count and not untold and not pairs.unread and not pairs.missing:
         out.print(f"Nothing is missing: {counted(before.total, 'cell')} up to date.")
         return True
     # of tables that show all that is stored, only those of the tasks that this run touches are
@@ -146,20 +151,27 @@ def _evaluate(
     touched.
     """
     from traube.benchmark.plan import plan
+    from traube.engine.pair_cells import plan_pairs, unread_pairs
+    from traube.store.pairs import PairStore
 
-    errors = []
-    if before.unread:
-        out.print(f"Reading {', '.join(before.unread)}")
-        errors = launcher.datasets(before.unread)
+    errors, pair_store = [], PairStore.of(store)
+    unread = [*before.unread, *unread_pairs(request.pair_tasks, pair_store)[0]]
+    if unread:
+        out.print(f"Reading {', '.join(unread)}")
+        errors = launcher.datasets(unread)
     todo = plan(request, store)
     print_unavailable({name: why for name, why in todo.unavailable.items() if name not in before.unavailable})
     print_outdated(store.cells())
     set_total(todo.count)
-    touched = set(before.unread)
+    touched = set(unread)
     for name, by_task in todo.missing.items():
         touched.update(by_task)
         out.print(f"Evaluating {name}: {counted(sum(map(len, by_task.values())), 'cell')} on {', '.join(by_task)}")
         errors += launcher.evaluate(name, list(by_task), request)
+    for name, tasks in plan_pairs(request, pair_store).missing.items():
+        touched.update(tasks)
+        out.print(f"Evaluating {name} on the pairs of {', '.join(tasks)}")
+        errors += launcher.evaluate(name, tasks, request)
     return errors, touched
 
 
@@ -189,6 +201,18 @@ def _print_plan(plan: "Plan", stored: "pd.DataFrame") -> None:
     more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
     out.print(f"{plan.count} of {counted(plan.total, 'cell')} missing{more}")
     print_outdated(stored)
+
+
+def _print_pairs(request: "Request", store: "Store") -> None:
+    from traube.engine.pair_cells import plan_pairs
+    from traube.store.pairs import PairStore
+
+    pairs = plan_pairs(request, PairStore.of(store))
+    for name in pairs.unread:
+        out.print(f"read     {name} (pairs)")
+    for model, tasks in pairs.missing.items():
+        out.print(f"evaluate {model} on the pairs of {', '.join(tasks)}")
+    print_unavailable(pairs.unavailable)
 
 
 @app.command()

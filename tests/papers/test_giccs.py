@@ -142,7 +142,7 @@ def test_choices_are_those_that_were_kept(context: Context, sample: Path) -> Non
         [(3, True, "sum", 0.25, 0.1, 0.2, 4), (3, True, "pmi", 0.5, 0.1, 0.2, 4)],
         columns=["n_turns", "context", "score", "accuracy", "error", "chance", "questions"],
     )
-    about = {"library_versions": {}, "created": "today"}
+    about = {"fingerprint": "abc", "library_versions": {}, "created": "today"}
     PairStore.of(context.store).save_choices(load_pairs("giccs"), "ai-forever/mGPT", kept, about)
     rows = TABLES["table_6"].make(context).set_index("column")
     assert rows.loc["3-turn with context", ["published", "measured"]].tolist() == [0.133, 0.25]

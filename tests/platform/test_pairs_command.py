@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from cli import app
 from tests import giccs_like
 from traube.foundation import paths
+from traube.models.likelihood import CausalModel
 from traube.store import Store
 from traube.store.pairs import PairStore
 from traube.tasks import load_pairs
@@ -39,6 +40,8 @@ def test_a_language_model_chooses_and_what_it_chose_is_kept(traube: Traube, tmp_
     store = PairStore.of(Store(paths.home() / "store"))
     kept = store.choices(load_pairs("giccs"))
     assert kept["accuracy"].tolist() == [row["accuracy"] for row in rows] and set(kept["model"]) == {str(folder)}
+    (record,) = (store.folder / "choices" / "giccs").glob("*.json")
+    assert json.loads(record.read_text())["fingerprint"] == CausalModel.load(str(folder)).fingerprint
     wrong = CliRunner().invoke(app, ["choose", str(tmp_path), "-t", "giccs"])
     assert wrong.exit_code == 1 and "no causal language model can be loaded" in wrong.stderr
 

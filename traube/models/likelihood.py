@@ -6,6 +6,7 @@ continuations of a prompt are scored as one batch, and what they have in common 
 (but for models that keep no keys and values, such as Mamba).
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,17 @@ class CausalModel:
             reason = " ".join(str(error).split())[:300]
             raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
         return cls(model.to(device or best_device()), tokenizer, name)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the weights, whatever name they come under."""
+        from torch import uint8
+
+        hashed = hashlib.sha256()
+        for name, weight in sorted(self.model.state_dict().items()):
+            hashed.update(f"{name} {weight.dtype} {list(weight.shape)}".encode())
+            hashed.update(weight.detach().cpu().contiguous().reshape(-1).view(uint8).numpy().data)
+        return hashed.hexdigest()[:16]
 
     @property
     def longest(self) -> int | None:
