@@ -171,7 +171,7 @@ def clustered(context: Context, task: Task, name: str) -> None:
 
 
 def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_both(
-    context: Context, sample: Path, tiny_task: Task
+    context: Context, sample: Path, tiny_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = replace(context, protocol="mteb-v1")
     spec, pairs = TABLES["similarity_and_clustering"], load_pairs("giccs")
@@ -191,4 +191,7 @@ def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_bot
     )
     alike = pair_scores(context, "giccs").set_index("model")["spearman"]
     assert row["rho"] == pytest.approx(spearman(alike[scores.index], scores), nan_ok=True)
-    assert np.isnan(row["rho"]) or row["low"] <= row["rho"] <= row["high"]
+    assert np.isnan(row["low"]) and "3 models are too few" in row["note"]
+    monkeypatch.setattr("traube.papers.giccs.tables.MANY", FEWEST)
+    (row,) = spec.make(context).to_dict("records")
+    assert not row["note"] and (np.isnan(row["rho"]) or row["low"] <= row["rho"] <= row["high"])

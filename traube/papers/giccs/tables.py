@@ -32,7 +32,7 @@ from traube.tasks.reading import read_rows
 LEMMATIZER = "de_core_news_sm"
 CHANCE = 0.2
 DOUBTFUL = 2  # types for each lemma: more are hard to believe
-FEWEST, MANY = 3, 10  # models that a correlation is computed of, and of which its interval can be relied on
+FEWEST, MANY = 3, 10  # models that a correlation is computed of, and that its interval needs
 PAIRS = ("giccs", "stsb_de", "stsb_de_aws", "nlu_similarity_de")
 CLUSTERED = (*GERMAN, "pydocs_s2s", "pydocs_p2p", *SHORT_TEXT)  # what clustering quality is looked up of
 TASKS = (*PAIRS, *CLUSTERED)
@@ -302,7 +302,8 @@ def choices(context: Context) -> pd.DataFrame:
 def similarity_and_clustering(context: Context) -> pd.DataFrame:
     """Spearman's rho over models between Spearman's rho on a pair task and the mean score of the
     best method on a clustering task, by the protocol that is asked for. Tasks that fewer than three
-    models share are left out.
+    models share are left out; fewer than ten have no interval, since a bootstrap of four ranks that
+    agree would be sure of itself.
 
     Returns
     -------
@@ -318,10 +319,14 @@ def similarity_and_clustering(context: Context) -> pd.DataFrame:
             if len(both) < FEWEST:
                 continue
             found = correlation("spearman", both.iloc[:, 0], both.iloc[:, 1])
+            few = found.n < MANY
+            interval = (np.nan, np.nan) if few else (found.low, found.high)
+            note = f"no interval: {found.n} models are too few for one" if few else ""
             rows.append(
-                (name, task, metric, found.n, found.value, found.low, found.high, ", ".join(sorted(both.index)))
+                (name, task, metric, found.n, found.value, *interval, ", ".join(sorted(map(str, both.index))), note)
             )
-    return pd.DataFrame(rows, columns=["pair_task", "task", "metric", "models", "rho", "low", "high", "which"])
+    columns = ["pair_task", "task", "metric", "models", "rho", "low", "high", "which", "note"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _clustering_scores(context: Context) -> pd.DataFrame:
