@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from traube.store import Store
 
 app = typer.Typer()
+LISTED = 20  # missing cells of which each is listed without -v
 ANSWERED = 3  # tasks of which a run says at its end which model is best
 
 
@@ -62,7 +63,7 @@ def run(
     for name in {*(task or ()), *(model or ())} & set(before.unavailable):
         raise TraubeError(f"{name} is unavailable: {before.unavailable[name]}")
     if dry_run:
-        _print_plan(before, store.cells())
+        _print_plan(before, store.cells(), verbose)
         _print_pairs(request, store)
     elif not compute(request, store, before, verbose):
         raise typer.Exit(1)
@@ -188,18 +189,20 @@ def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
         model.fetch()
 
 
-def _print_plan(plan: "Plan", stored: "pd.DataFrame") -> None:
+def _print_plan(plan: "Plan", stored: "pd.DataFrame", verbose: bool) -> None:
+    each = verbose or plan.count <= LISTED
     for name in plan.unread:
         out.print(f"read     {name} (which of its cells are missing is known afterwards)")
     for model, by_task in plan.missing.items():
         for task, cells in by_task.items():
             out.print(f"evaluate {model} on {task}: {counted(len(cells), 'cell')}")
-            for cell in cells:
+            for cell in cells if each else ():
                 seed = "" if cell.seed is None else f" seed {cell.seed}"
                 out.print(f"           {cell.method.name}{seed}  [dim]{cell.cell_id}[/]")
     print_unavailable(plan.unavailable)
     more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
-    out.print(f"{plan.count} of {counted(plan.total, 'cell')} missing{more}")
+    hint = "" if each else " (-v lists them)"
+    out.print(f"{plan.count} of {counted(plan.total, 'cell')} missing{hint}{more}")
     print_outdated(stored)
 
 
