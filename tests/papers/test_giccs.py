@@ -192,6 +192,6 @@ def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_bot
     alike = pair_scores(context, "giccs").set_index("model")["spearman"]
     assert row["rho"] == pytest.approx(spearman(alike[scores.index], scores), nan_ok=True)
     assert np.isnan(row["low"]) and "3 models are too few" in row["note"]
-    monkeypatch.setattr("traube.papers.giccs.tables.MANY", FEWEST)
+    monkeypatch.setattr("traube.metrics.correlation.FEWEST", FEWEST)
     (row,) = spec.make(context).to_dict("records")
     assert not row["note"] and (np.isnan(row["rho"]) or row["low"] <= row["rho"] <= row["high"])

@@ -67,6 +67,14 @@ def test_without_a_task_pair_tasks_are_listed_and_what_is_missing_is_told(traube
     assert "stsb_de: The STS benchmark in German" in said and "missing: " in said
 
 
+def test_what_cannot_be_computed_is_a_dash_and_null(traube: Traube) -> None:
+    """Three pairs that share no word: all cosines are 0; and too few for an interval."""
+    shown = traube("-t", "mine", "-m", "bow")
+    assert shown.exit_code == 0 and "nan" not in shown.stdout
+    (row,) = json.loads(traube("-t", "mine", "-m", "bow", "--json").stdout)
+    assert row["pearson_low"] is None
+
+
 def test_models_are_compared_with_and_without_history(traube: Traube) -> None:
     result = traube("-t", "giccs", "-m", "tfidf", "-m", "bow", "--groups", "--json")
     assert result.exit_code == 0, result.output

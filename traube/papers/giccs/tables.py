@@ -32,7 +32,7 @@ from traube.tasks.reading import read_rows
 LEMMATIZER = "de_core_news_sm"
 CHANCE = 0.2
 DOUBTFUL = 2  # types for each lemma: more are hard to believe
-FEWEST, MANY = 3, 10  # models that a correlation is computed of, and that its interval needs
+FEWEST = 3  # models that a correlation is computed of
 PAIRS = ("giccs", "stsb_de", "stsb_de_aws", "nlu_similarity_de")
 CLUSTERED = (*GERMAN, "pydocs_s2s", "pydocs_p2p", *SHORT_TEXT)  # what clustering quality is looked up of
 TASKS = (*PAIRS, *CLUSTERED)
@@ -142,16 +142,16 @@ def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
 
 
 def words(context: Context) -> pd.DataFrame:
-    """Table 2, of each domain's dialogues as one text; lemmas where spaCy's German model is
-    installed.
+    """Table 2, of each domain's dialogues as one text; without spaCy's German model, types stand for
+    lemmas.
 
     Returns
     -------
-    DataFrame dialogues, measure, measured
+    DataFrame dialogues, measure, measured, note
     """
     task = stored("giccs")
     if task is None:
-        return pd.DataFrame(columns=["dialogues", "measure", "measured"])
+        return pd.DataFrame(columns=["dialogues", "measure", "measured", "note"])
     texts = task.corpus.set_index("text_id")["text"]
     dialogues = task.pairs.drop_duplicates("dialogue")
     rows = []
@@ -167,11 +167,12 @@ def words(context: Context) -> pd.DataFrame:
             "rttr": found.rttr,
             "mtld": found.mtld,
             "tokens": found.tokens,
-            "lemmas": found.lemmas,
+            "lemmas": found.types if found.lemmas is None else found.lemmas,
             "turn_length": float(np.mean([len(tokens_of(turn)) for turn in turns])),
         }
-        rows += [(name, measure, value) for measure, value in measured.items() if value is not None]
-    return pd.DataFrame(rows, columns=["dialogues", "measure", "measured"])
+        without = f"types: {LEMMATIZER} of spaCy is not installed" if found.lemmas is None else ""
+        rows += [(name, measure, value, without if measure == "lemmas" else "") for measure, value in measured.items()]
+    return pd.DataFrame(rows, columns=["dialogues", "measure", "measured", "note"])
 
 
 # table 4
@@ -302,8 +303,7 @@ def choices(context: Context) -> pd.DataFrame:
 def similarity_and_clustering(context: Context) -> pd.DataFrame:
     """Spearman's rho over models between Spearman's rho on a pair task and the mean score of the
     best method on a clustering task, by the protocol that is asked for. Tasks that fewer than three
-    models share are left out; fewer than ten have no interval, since a bootstrap of four ranks that
-    agree would be sure of itself.
+    models share are left out.
 
     Returns
     -------
@@ -319,12 +319,9 @@ def similarity_and_clustering(context: Context) -> pd.DataFrame:
             if len(both) < FEWEST:
                 continue
             found = correlation("spearman", both.iloc[:, 0], both.iloc[:, 1])
-            few = found.n < MANY
-            interval = (np.nan, np.nan) if few else (found.low, found.high)
-            note = f"no interval: {found.n} models are too few for one" if few else ""
-            rows.append(
-                (name, task, metric, found.n, found.value, *interval, ", ".join(sorted(map(str, both.index))), note)
-            )
+            note = f"no interval: {found.n} models are too few for one" if np.isnan(found.low) else ""
+            which = ", ".join(sorted(map(str, both.index)))
+            rows.append((name, task, metric, found.n, found.value, found.low, found.high, which, note))
     columns = ["pair_task", "task", "metric", "models", "rho", "low", "high", "which", "note"]
     return pd.DataFrame(rows, columns=columns)
 
