@@ -41,25 +41,35 @@ def run(
     """
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, plan, wanted_models
+    from traube.engine.pair_cells import plan_pairs
     from traube.foundation import paths
     from traube.store import Store
+    from traube.store.pairs import PairStore
+    from traube.tasks import pair_sources
 
-    params = load_params()
-    name = protocol or params.protocol_for(task)
+    params, known = load_params(), pair_sources()
+    pairs = [name for name in task or () if name in known]
+    tasks = [name for name in task or () if name not in known]
+    name = protocol or params.protocol_for(tasks)
     chosen = params.chosen(name)
     request = Request(
-        tasks=task or params.tasks,
+        tasks=tasks if task else params.tasks,
         models=model or wanted_models(params),
         protocol_name=name,
         protocol=chosen,
         methods=[chosen.method(m) for m in method] if method else None,
         seeds=seed,
-        pair_tasks=() if task else params.pair_tasks,
+        pair_tasks=pairs if task else params.pair_tasks,
     )
     store = Store(paths.home() / "store")
     if not dry_run:
-        fetch(task or (), model or ())
+        fetch(tasks, model or ())
+        for pair_task in pairs:
+            known[pair_task].fetch()
     before = plan(request, store)
+    for pair_task, reason in plan_pairs(request, PairStore.of(store)).unavailable.items():
+        if pair_task in pairs:
+            raise TraubeError(f"{pair_task} is unavailable: {reason}")
     for name in {*(task or ()), *(model or ())} & set(before.unavailable):
         raise TraubeError(f"{name} is unavailable: {before.unavailable[name]}")
     if dry_run:

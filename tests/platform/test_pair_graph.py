@@ -173,8 +173,12 @@ def test_mlflow_holds_one_run_a_pair_task_and_model(launcher: Launcher, request_
 def test_run_evaluates_the_pair_tasks_of_params_and_clean_removes_what_no_longer_counts(
     launcher: Launcher, cards: Path, request_for: Callable[..., Request]
 ) -> None:
+    first = CliRunner().invoke(app, ["run", "-t", "mine"])
+    assert "Evaluating bow on the pairs of mine" in first.output and "words" not in first.output, first.output
+    absent = CliRunner().invoke(app, ["run", "-t", "giccs"])
+    assert absent.exit_code == 1 and "giccs is unavailable" in absent.stderr
     first = CliRunner().invoke(app, ["run"])
-    assert "Evaluating bow on the pairs of mine" in first.output and "giccs" in first.stderr, first.output
+    assert "Evaluating bow: 6 cells on words" in first.output and "giccs" in first.stderr, first.output
     assert "Nothing is missing" in CliRunner().invoke(app, ["run"]).output
     results = PairStore.of(Store(paths.home() / "store")).folder / "results" / "mine"
     kept = {path.name for path in results.iterdir()}
