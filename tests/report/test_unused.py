@@ -155,10 +155,15 @@ def test_outdated_cells_go_only_if_they_are_asked_for_and_no_night_remembers_the
         update={"protocols": {"own": PROTOCOL.model_copy(update={"parameters": {"kmeans": {"n_init": 3}}})}}
     )
     snapshot(bench.store, present(bench.store, PARAMS.protocols), "2026-01-01")
+    # what was kept of a training goes with its cell, and without one
+    of_training = [put(path) for path in bench.store.files("tickets", bench.store.cells()["cell_id"].iloc[0])[3:]]
+    alone = [put(path) for path in bench.store.files("tickets", "0" * 16)[3:]]
+    assert {entry.path for entry in unused(home, PARAMS)} == set(alone)
+    remove(unused(home, PARAMS))
     assert not any(entry.path.parent.name == "tickets" for entry in unused(home, narrow))
     assert not any("results" in entry.path.parts for entry in unused(home, narrow, outdated=True))
     (home / "store" / "tables" / "nights" / "2026-01-01.parquet").unlink()
     found = [entry for entry in unused(home, narrow, outdated=True) if "results" in entry.path.parts]
     assert len(found) == 6 and [entry.path.suffix for entry in found[:2]] == [".json", ".json"]
-    remove(found)
-    assert bench.store.cells().empty
+    remove(unused(home, narrow, outdated=True))
+    assert bench.store.cells().empty and not any(path.exists() for path in of_training)
