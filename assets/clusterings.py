@@ -46,7 +46,7 @@ def deep_clusterings_asset(source: Source) -> dg.AssetsDefinition:
         source,
         TRAINING_STAGE,
         lambda cell: cell.method.trains,
-        lambda store, cells: {"last_epochs": dg.MetadataValue.md(markdown(last_epochs(store, cells).round(4)))},
+        _trainings,
         kinds={"torch"},
         description="The clusters that each method finds that trains on the texts of each split. A training that was "
         "stopped goes on where it was.",
@@ -54,6 +54,11 @@ def deep_clusterings_asset(source: Source) -> dg.AssetsDefinition:
         # what a GPU loses now and then; of other errors a cell says so itself
         retry_policy=dg.RetryPolicy(max_retries=1),
     )
+
+
+def _trainings(store: Store, cells: Sequence[Cell]) -> dict[str, dg.MetadataValue]:
+    table = last_epochs(store, cells)
+    return {"last_epochs": dg.MetadataValue.md("nothing was trained" if table.empty else markdown(table.round(4)))}
 
 
 def _asset(
