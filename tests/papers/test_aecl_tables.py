@@ -128,7 +128,7 @@ def test_what_texts_became_is_shown_beside_each_other_and_pointing_at_a_text_sho
     evaluated(context, task, "aecl_frozen", "minilm", ["none/aecl", "none/sccl"], 0.5)
     assert figure.draw(context) is None  # trainings of which nothing is kept
     cells = context.cells(["tweet"], "aecl_frozen")
-    for cell in cells.itertuples():
+    for cell in cells[cells["seed"] == 42].itertuples():  # of other seeds nothing is kept
         points = np.random.default_rng(cell.seed).normal(size=(6, 4)).astype(np.float16)
         save_matrix(context.store.representations("tweet", cell.cell_id), points)
     drawing = figure.draw(context)
@@ -138,7 +138,7 @@ def test_what_texts_became_is_shown_beside_each_other_and_pointing_at_a_text_sho
     assert drawing.content.count("<title>pets: the cat sat</title>") == 2
     assert "<script" not in drawing.content
     # places are computed once, and lie with the rest of the cell
-    first = cells[(cells["method"] == "none/aecl")].sort_values("seed").iloc[0]
+    first = cells[(cells["method"] == "none/aecl") & (cells["seed"] == 42)].iloc[0]
     kept = context.store.files("tweet", first["cell_id"])[-1]
     save_matrix(kept, np.full((6, 2), 0.25, dtype=np.float32))
     assert figure.draw(context).content != drawing.content

@@ -34,21 +34,28 @@ class Panel:
 
 
 def beside_each_other(context: Context) -> Drawing | None:
-    """Figure 4 of the first set on which AECL was trained; None without one."""
+    """Figure 4 of the first set on which an AECL was trained of which it is kept what texts became;
+    None without one.
+    """
     for name in PREFERRED:
         for protocol in (PROTOCOL, FROZEN):
-            cells = context.cells([name], protocol)
-            trained = cells[cells["method"] == "none/aecl"]
-            task = context.task(name)
+            task, cells = context.task(name), context.cells([name], protocol)
+            kept = cells[np.array([_kept(context, cell) for cell in cells.itertuples()], dtype=bool)].sort_values(
+                "seed"
+            )
+            trained = kept[kept["method"] == "none/aecl"]
             if task is None or trained.empty:
                 continue
-            cells = cells[cells["model"] == trained.iloc[0]["model"]]
-            panels = list(_panels(context, task, cells, protocol == FROZEN))
-            if panels:
-                split = _largest(task)
-                rows = pictured(split.size)
-                return _drawing(task, split, rows, panels)
+            kept = kept[kept["model"] == trained["model"].iloc[0]].drop_duplicates("method").set_index("method")
+            panels = list(_panels(context, task, kept, protocol == FROZEN))
+            split = _largest(task)
+            return _drawing(task, split, pictured(split.size), panels)
     return None
+
+
+def _kept(context: Context, cell: Any) -> bool:
+    """Whether a picture can be made of a cell: of k-means', the encoder's vectors are."""
+    return cell.method == "none/kmeans" or context.store.representations(cell.task, cell.cell_id).exists()
 
 
 def _largest(task: Task) -> Split:
@@ -57,17 +64,23 @@ def _largest(task: Task) -> Split:
 
 
 def _panels(context: Context, task: Task, cells: pd.DataFrame, frozen: bool) -> Iterator[Panel]:
-    """A picture of each method, of its first seed."""
+    """A picture of each method.
+
+    Parameters
+    ----------
+    cells : one a method, which is the index
+    """
     for method in SHOWN:
-        for cell in cells[cells["method"] == method].sort_values("seed").head(1).itertuples():
-            path = context.store.representations(task.name, cell.cell_id)
-            places = _places(context, task, cell, path)
-            if places is not None:
-                name = NAMES[method]
-                yield Panel(f"{name}, frozen encoder" if frozen and name in ON_ENCODER else name, places)
+        if method not in cells.index:
+            continue
+        cell = cells.loc[method]
+        places = _places(context, task, cell, context.store.representations(task.name, cell["cell_id"]))
+        if places is not None:
+            name = NAMES[method]
+            yield Panel(f"{name}, frozen encoder" if frozen and name in ON_ENCODER else name, places)
 
 
-def _places(context: Context, task: Task, cell: Any, path: Path) -> NDArray[np.float32] | None:
+def _places(context: Context, task: Task, cell: pd.Series, path: Path) -> NDArray[np.float32] | None:
     """Where t-SNE puts the texts: computed once for a cell, which it is removed with."""
     kept = path.with_suffix(PLACES)
     try:
@@ -82,16 +95,17 @@ def _places(context: Context, task: Task, cell: Any, path: Path) -> NDArray[np.f
     return places
 
 
-def _points(context: Context, task: Task, cell: Any, path: Path) -> NDArray[np.float32] | None:
+def _points(context: Context, task: Task, cell: pd.Series, path: Path) -> NDArray[np.float32] | None:
     """What the texts have become; for k-means, the encoder's vectors. None where they are not kept."""
     try:
-        if cell.method == "none/kmeans":
-            model, split = context.model(cell.model, context.protocols[cell.protocol].precision), _largest(task)
+        if cell.name == "none/kmeans":
+            model = context.model(cell["model"], context.protocols[cell["protocol"]].precision)
+            split = _largest(task)
             rows = split.rows[pictured(split.size)]
             return np.asarray(context.vectors(task, model).subset(rows).load(), dtype=np.float32)
         return np.asarray(stored_matrix(path), dtype=np.float32)
     except (FileNotFoundError, TraubeError) as error:
-        context.warn(f"{task.name}: no picture of {cell.method}: {error}")
+        context.warn(f"{task.name}: no picture of {cell.name}: {error}")
         return None
 
 
