@@ -139,7 +139,8 @@ def convergence(trainings: pd.DataFrame) -> Markup:
 
 
 def lines(means: pd.DataFrame, panel: str, line: str, x: str, label: str) -> Markup:
-    """Lines with a band of one standard deviation, a panel for each value of a column.
+    """Lines with a band of one standard deviation, a panel for each value of a column, and one legend
+    for all of them.
 
     Parameters
     ----------
@@ -150,13 +151,14 @@ def lines(means: pd.DataFrame, panel: str, line: str, x: str, label: str) -> Mar
 
     panels, names = list(means.groupby(panel, sort=False)), means[line].unique()
     colours = {name: f"C{i}" for i, name in enumerate(names)}
-    figure = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
+    figure = Figure(figsize=(4.2 * len(panels), 3.2 + 0.17 * len(names)), layout="constrained")
+    shown: dict[str, Any] = {}
     for axes, (title, rows) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for name, of in rows.groupby(line, sort=False):
-            axes.plot(of[x], of["mean"], marker=".", color=colours[name], label=name)
+            (shown[str(name)],) = axes.plot(of[x], of["mean"], marker=".", color=colours[name])
             axes.fill_between(of[x], of["mean"] - of["std"], of["mean"] + of["std"], alpha=0.2, color=colours[name])
         axes.set(title=title, xlabel=x, ylabel=label)
-        axes.legend(frameon=False, fontsize="small")
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", frameon=False, fontsize="small")
     return _svg(figure)
 
 
