@@ -16,6 +16,7 @@ from traube.benchmark.record import Recorder
 from traube.engine.fill import fill
 from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
+from traube.store import Store
 
 
 class Swept(dg.Config):
@@ -68,8 +69,18 @@ def _sweep(name: str, description: str) -> dg.AssetsDefinition:
                 context.log.info(f"{key}: done")
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        if statuses["failed"]:
-            raise dg.Failure(f"{statuses['failed']} cells failed: see the log", allow_retries=False)
+        _refuse_failed_cells(storage.store, config.tasks, context.run.run_id)
         return dg.MaterializeResult(metadata={"points": len(points), "computed_now": statuses["done"]})
 
     return swept
+
+
+def _refuse_failed_cells(store: Store, tasks: list[str], run_id: str) -> None:
+    """Fail where a cell of this run failed."""
+    cells = store.cells(*tasks)
+    failed = cells[(cells["run_id"] == run_id) & (cells["status"] == "failed")]
+    if len(failed):
+        first = failed.iloc[0]
+        raise dg.Failure(
+            f"{len(failed)} cells failed; first: {first['protocol']}: {first['reason']}", allow_retries=False
+        )

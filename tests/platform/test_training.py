@@ -150,5 +150,11 @@ def test_a_sweep_computes_what_is_missing_of_its_points(parted: Launcher, tmp_pa
     assert cells["run_id"].nunique() == 1  # the second time nothing was missing
     board = CliRunner().invoke(app, ["leaderboard", "--json"])
     assert "weights" not in board.output
+    (tmp_path / "params.yaml").write_text(
+        DEEP.replace("values: {label_weight: [0.0, 5.0]}", "values: {augmentation: [published]}")
+    )
+    failed = CliRunner().invoke(app, ["sweep", "weights", "-t", "words", "-m", "tiny"])
+    assert failed.exit_code == 1
+    assert "1 cells failed; first: weights.augmentation=published: " in " ".join(failed.output.split())
     misspelt = CliRunner().invoke(app, ["sweep", "weight", "-t", "words", "-m", "tiny"])
     assert misspelt.exit_code == 1 and "unknown sweep 'weight': did you mean weights?" in misspelt.output
