@@ -82,5 +82,5 @@ def _refuse_failed_cells(store: Store, tasks: list[str], run_id: str) -> None:
     if len(failed):
         first = failed.iloc[0]
         raise dg.Failure(
-            f"{len(failed)} cells failed; first: {first['protocol']}: {first['reason']}", allow_retries=False
+            f"{len(failed)} of the cells failed; first: {first['protocol']}: {first['reason']}", allow_retries=False
         )

@@ -122,15 +122,21 @@ sweeps:
 """
 
 
-def test_methods_that_train_have_a_stage_of_their_own_in_runs_that_ask_for_them(
-    parted: Launcher, tmp_path: Path
-) -> None:
+@pytest.fixture
+def deep_params(cards: Path, tmp_path: Path) -> Path:
+    """A params.yaml with a protocol that trains, and a sweep."""
     (tmp_path / "params.yaml").write_text(DEEP)
+    return tmp_path / "params.yaml"
+
+
+def test_methods_that_train_have_a_stage_of_their_own_and_sweeps_compute_what_is_missing(
+    deep_params: Path, parted: Launcher
+) -> None:
     params, store = load_params(), Store(paths.home() / "store")
     stage = dg.AssetKey(["words", "deep_clusterings"])
     requests = {n: Request(["words"], ["tiny"], n, params.chosen(n)) for n in ("tiny", "trained")}
     assert parted.evaluate("tiny", ["words"], requests["tiny"]) == []
-    assert parted.instance.get_latest_materialization_event(stage) is None
+    assert parted.instance.get_latest_materialization_event(stage) is None  # no method of it trains
     assert parted.evaluate("tiny", ["words"], requests["trained"]) == []
     event = parted.instance.get_latest_materialization_event(stage)
     assert event is not None and event.asset_materialization is not None
@@ -139,22 +145,13 @@ def test_methods_that_train_have_a_stage_of_their_own_in_runs_that_ask_for_them(
     assert {"method", "loss", "acc"} <= {word.strip() for word in str(told["last_epochs"].value).split("|")}
     assert set(store.cells("words").query("protocol == 'trained'")["clusterer"]) == {"kmeans", "aecl"}
 
-
-def test_a_sweep_computes_what_is_missing_of_its_points(parted: Launcher, tmp_path: Path) -> None:
-    (tmp_path / "params.yaml").write_text(DEEP)
     for _ in range(2):
-        told = CliRunner().invoke(app, ["sweep", "weights", "-t", "words", "-m", "tiny"])
-        assert told.exit_code == 0, told.output
-    cells = Store(paths.home() / "store").cells("words")
-    assert sorted(cells["protocol"]) == ["weights", "weights.label_weight=0.0"]
-    assert cells["run_id"].nunique() == 1  # the second time nothing was missing
-    board = CliRunner().invoke(app, ["leaderboard", "--json"])
-    assert "weights" not in board.output
-    (tmp_path / "params.yaml").write_text(
-        DEEP.replace("values: {label_weight: [0.0, 5.0]}", "values: {augmentation: [published]}")
-    )
-    failed = CliRunner().invoke(app, ["sweep", "weights", "-t", "words", "-m", "tiny"])
-    assert failed.exit_code == 1
-    assert "1 cells failed; first: weights.augmentation=published: " in " ".join(failed.output.split())
+        assert parted.sweep("weights", ["words"], "tiny", []) == []
+    points = store.cells("words").query("protocol.str.startswith('weights')", engine="python")
+    assert sorted(points["protocol"]) == ["weights", "weights.label_weight=0.0"]
+    assert points["run_id"].nunique() == 1  # the second time nothing was missing
+    deep_params.write_text(DEEP.replace("label_weight: [0.0, 5.0]", "augmentation: [published]"))
+    (error,) = parted.sweep("weights", ["words"], "tiny", [])
+    assert "1 of the cells failed; first: weights.augmentation=published: " in error
     misspelt = CliRunner().invoke(app, ["sweep", "weight", "-t", "words", "-m", "tiny"])
     assert misspelt.exit_code == 1 and "unknown sweep 'weight': did you mean weights?" in misspelt.output
