@@ -9,6 +9,7 @@ import dagster as dg
 
 DATA_STAGES = ("corpus", "splits")
 MODEL_STAGES = ("embeddings", "clusterings", "scores")
+PAGE = "report"  # of a task
 PAIR_DATA_STAGES = ("corpus", "pairs")
 PAIR_MODEL_STAGES = ("embeddings", "pair_scores")
 RESERVED = ("papers", "checkpoints", "leaderboard", "report", "registry")

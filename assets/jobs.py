@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from assets.common import PAIR_DATA_STAGES, PAIR_MODEL_STAGES, asset_key, data_keys, model_keys
+from assets.common import PAGE, PAIR_DATA_STAGES, PAIR_MODEL_STAGES, asset_key, data_keys, model_keys
 
 REBUILT = dg.AssetSelection.assets("leaderboard", "registry", "regressions", "report")
 
@@ -38,8 +38,8 @@ def all_jobs(tasks: Iterable[str], pair_tasks: Iterable[str] = ()) -> list[Asset
         ),
         dg.define_asset_job(
             "publish",
-            selection=REBUILT | dg.AssetSelection.key_prefixes("papers"),
-            description="Rebuild leaderboard, registry, regressions, report and the papers' tables from what is stored.",
+            selection=REBUILT | _of(names, [PAGE]) | dg.AssetSelection.key_prefixes("papers"),
+            description="Rebuild leaderboard, registry, regressions, report, the tasks' pages and the papers' tables from what is stored.",
         ),
         dg.define_asset_job(
             "train",

@@ -119,7 +119,8 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
         if not touched:
             out.print(f"Nothing was missing: {counted(before.total, 'cell')} up to date; the tables were made anew.")
         out.print(
-            "Done. `traube leaderboard` shows the results" + (f"; the report is {report}" if report.exists() else "")
+            "Done. `traube leaderboard` shows the results, `traube open TASK` a task's page"
+            + (f"; the report is {report}" if report.exists() else "")
         )
     return not errors
 

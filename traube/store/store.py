@@ -53,6 +53,20 @@ class Manifest:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What it took to encode some texts.
+
+    Attributes
+    ----------
+    memory : megabytes beyond what was in use before; nan where it cannot be measured
+    """
+
+    texts: int
+    seconds: float
+    memory: float
+
+
+@dataclass(frozen=True)
 class Store:
     """Tables below `folder`."""
 
@@ -239,6 +253,20 @@ class Store:
     def matrix(self, task: str, fingerprint: str) -> Path:
         """Path, without its suffix, of a corpus-bound model's vectors."""
         return self.folder / "matrices" / task / fingerprint
+
+    def save_encoding_cost(self, task: str, fingerprint: str, cost: Cost) -> None:
+        """Keep what a task's texts took to encode, unless more of them were measured before."""
+        before = self.encoding_cost(task, fingerprint)
+        if before is None or before.texts <= cost.texts:
+            write_sealed_json(self._encoding_cost(task, fingerprint), vars(cost))
+
+    def encoding_cost(self, task: str, fingerprint: str) -> Cost | None:
+        """What a task's texts took to encode; None where that was not measured."""
+        kept = read_sealed_json(self._encoding_cost(task, fingerprint), ("texts", "seconds", "memory"))
+        return Cost(kept["texts"], kept["seconds"], kept["memory"]) if kept else None
+
+    def _encoding_cost(self, task: str, fingerprint: str) -> Path:
+        return self.folder / "costs" / task / f"{fingerprint}.json"
 
     def table(self, name: str) -> Path:
         return self.folder / "tables" / name
