@@ -1,7 +1,6 @@
 """`regressions`: what changed since the previous night."""
 
 import dagster as dg
-import pandas as pd
 
 from assets.common import NIGHT
 from resources.benchmark import BenchmarkResource

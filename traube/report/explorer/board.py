@@ -59,7 +59,11 @@ def not_scored(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def on_front(scores: pd.Series, seconds: pd.Series) -> pd.Series:
     """Whether nothing scores higher at no more seconds; never where either is unknown."""
-    order = pd.DataFrame({"score": scores, "seconds": seconds}).dropna().sort_values(["seconds", "score"], ascending=[True, False])
+    order = (
+        pd.DataFrame({"score": scores, "seconds": seconds})
+        .dropna()
+        .sort_values(["seconds", "score"], ascending=[True, False])
+    )
     before = order["score"].cummax().shift(fill_value=-np.inf)
     return (order["score"] > before).reindex(scores.index, fill_value=False)
 

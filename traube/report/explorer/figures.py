@@ -27,9 +27,7 @@ def _figure(**settings: Any) -> Any:
     from bokeh.plotting import figure
 
     # the ranges are set with the data, by `frame` of `explorer.js`
-    made = figure(
-        sizing_mode="stretch_width", toolbar_location="above", x_range=(1, 10), y_range=(0, 100), **settings
-    )
+    made = figure(sizing_mode="stretch_width", toolbar_location="above", x_range=(1, 10), y_range=(0, 100), **settings)
     made.toolbar.logo = None
     made.outline_line_color = None
     return made
@@ -52,7 +50,14 @@ def _cost() -> Any:
     )  # fmt: skip
     made.step("seconds", "score", source=front, mode="after", color=ORANGE, line_width=2)
     points = made.scatter(
-        "seconds", "score", source=entries, marker="marker", color="colour", fill_alpha="alpha", line_alpha="alpha", size=10
+        "seconds",
+        "score",
+        source=entries,
+        marker="marker",
+        color="colour",
+        fill_alpha="alpha",
+        line_alpha="alpha",
+        size=10,
     )
     tips = [("", "@name"), ("score", "@score{0.00}"), ("seconds", "@seconds{0.000}")]
     made.add_tools(HoverTool(renderers=[points], tooltips=tips))

@@ -112,7 +112,9 @@ def _options(
         return {}
     names = [name for name in sorted(set(cells["protocol"])) if name in protocols]
     found = {
-        name: candidates(bench.store, task, name, protocols[name], main_metric(card, protocols[name].main_metric), cells)
+        name: candidates(
+            bench.store, task, name, protocols[name], main_metric(card, protocols[name].main_metric), cells
+        )
         for name in names
     }
     return {name: own for name, own in found.items() if own}
@@ -176,7 +178,7 @@ def _parts() -> dict[str, Markup]:
     tables = (bundle / "dt_bundle.js").read_text(encoding="utf-8")
     ours = resources.files("traube.report") / "templates"
     return {
-        # files of packages, and our own  # noqa: ERA001
+        # files of packages, and our own
         "bokeh": Markup("\n".join(Resources("inline", components=["bokeh"]).js_raw)),  # noqa: S704
         "tables": Markup(_as_global(tables)),  # noqa: S704
         "tables_style": Markup((bundle / "dt_bundle.css").read_text(encoding="utf-8")),  # noqa: S704

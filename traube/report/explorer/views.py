@@ -208,9 +208,7 @@ def _points(
     return _principal(vectors), "its first two principal components"
 
 
-def _kept(
-    bench: Workbench, task: Task, split: Split, protocol: Protocol | None, candidate: Candidate
-) -> Points | None:
+def _kept(bench: Workbench, task: Task, split: Split, protocol: Protocol | None, candidate: Candidate) -> Points | None:
     """The points that UMAP gave the whole split when the task was evaluated, if they are kept."""
     if protocol is None or "umap" not in protocol.reducers:
         return None

@@ -386,6 +386,7 @@ function drawPair() {
 function verdict(row, a, b) {
   if (row.difference === null) return `Level ${row.level}: ${row.note}.`
   const lead = row.difference >= 0 ? a : b
+  if (row.difference === 0) return `Level ${row.level}: both score the same.`
   const words = `${lead} leads by ${Math.abs(row.difference).toFixed(2)} points (95 % interval of A − B: ${shown(row.low)} to ${shown(row.high)})`
   const sure = row.p === null ? `undecided${row.note ? `: ${row.note}` : ""}` : row.p < 0.05 ? "significant" : "a tie"
   return `Level ${row.level}: ${words}, ${sure}.`
