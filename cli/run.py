@@ -75,7 +75,7 @@ def _print_best(request: "Request", store: "Store") -> None:
     for name in request.tasks[:ANSWERED]:
         with suppress(TraubeError):  # it has no labels, or nothing of the protocol's own is scored
             found = best_on(store, name, request.protocol_name, request.protocol)
-            out.print(escape(f"{found.answer} {found.advice}".strip()), highlight=False)
+            out.print(escape(found.said), highlight=False)
 
 
 def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = False) -> bool:

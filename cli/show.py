@@ -27,6 +27,9 @@ def leaderboard(
         str | None, typer.Option(help="A metric, like ari or acc/noise_dropped. Default: each task's main one.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best one.")] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="Also show seconds for 1,000 texts, and memory, as measured here.")
+    ] = False,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     show_imported: Annotated[
@@ -38,6 +41,7 @@ def leaderboard(
     Results of methods and seeds that are not part of a protocol appear in
     tables of their own, marked "own choice".
     """
+    from traube.benchmark.current import current_cells
     from traube.benchmark.lookup import Lookup
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, unavailable, wanted_models
@@ -45,6 +49,7 @@ def leaderboard(
     from traube.foundation.errors import unknown
     from traube.foundation.inert import csv_text, visible
     from traube.metrics import full_name
+    from traube.report.costs import costs
     from traube.report.tables import leaderboard as build
     from traube.store import Store, one_look
 
@@ -65,6 +70,11 @@ def leaderboard(
     _check_metric(table, metric)
     if not every:
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
+    if cost:
+        cells = current_cells(store, params.protocols, own_choice=True, lookup=lookup)
+        table = table.merge(
+            costs(store, params.protocols, cells), how="left", on=["task", "protocol", "model", "method"]
+        )
     print_damaged(stored.damaged)
     if as_json:
         print(table.to_json(orient="records", indent=1))  # noqa: T201
@@ -93,7 +103,7 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
         print_table(
             [_scored(row, "method" if every else "best method") for row in shown.itertuples(index=False)],
             fold={"model": 14},
-            optional=["seeds", "sd", "95 % interval"],
+            optional=["seeds", "sd", "MB", "95 % interval"],
             title=f"{task}, {level}: {first['metric']} x100, {splits}, protocol {protocol}"
             f"{', own choice' if own_choice else ''}",
         )
@@ -104,6 +114,10 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
         out.print()
     if len(done):
         out.print("[dim]#: the places that a model may have, given the data; models whose places overlap are tied[/]")
+    if "memory" in done:
+        out.print(
+            "[dim]encode, cluster: seconds for 1,000 texts; MB: the most memory; -: not measured (in the cache)[/]"
+        )
     if (done["missing"] > 0).any():
         out.print("[dim]*: not all of the protocol is computed for it (`traube run`); the best of what is[/]")
     if done["seen"].any():
@@ -117,6 +131,8 @@ def _scored(row: Any, method: str) -> dict[str, str]:
 
     from traube.report.tables import places, shown_interval, shown_name
 
+    costs = {"encode, s": "encoding", "cluster, s": "clustering", "MB": "memory"} if hasattr(row, "memory") else {}
+    measured = {title: getattr(row, name) for title, name in costs.items()}
     return {
         "#": places(row),
         "model": shown_name(row),
@@ -125,6 +141,7 @@ def _scored(row: Any, method: str) -> dict[str, str]:
         "sd": f"{100 * row.sd:.2f}" if pd.notna(row.sd) else "-",
         "95 % interval": shown_interval(row),
         "seeds": str(int(row.seeds)),
+        **{title: "-" if pd.isna(value) else f"{value:.3g}" for title, value in measured.items()},
     }
 
 

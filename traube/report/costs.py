@@ -4,13 +4,16 @@ Both are as measured where the scores were computed, so they compare within one 
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from traube.benchmark.params import Protocol
-from traube.store import Store
+from traube.store import Cost, Store
 
+NONE = "none"  # the reducer that does nothing
+NOTHING = Cost(1, np.nan, np.nan)  # is known
 COLUMNS = ("task", "protocol", "model", "method", "encoding", "clustering", "seconds", "memory")
 
 
@@ -31,18 +34,25 @@ def costs(store: Store, protocols: Mapping[str, Protocol], cells: pd.DataFrame) 
     if done.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     done = done.assign(method=done["reducer"] + "/" + done["clusterer"])
-    sizes = {key: _clustered(store, protocols, *key) for key in set(zip(done["task"], done["protocol"], strict=True))}
-    done["items"] = [sizes[key] for key in zip(done["task"], done["protocol"], strict=True)]
-    done["clustering"] = 1000 * done["seconds"] / done["items"]
+    items = {key: _clustered(store, protocols, *key) for key in set(zip(done["task"], done["protocol"], strict=True))}
+    clusterings = [_of_cell(store, cell, items[cell.task, cell.protocol]) for cell in done.itertuples(index=False)]
+    done[["clustering", "own_memory"]] = [(1000 * c.seconds / c.texts, c.memory) for c in clusterings]
     models = done[["task", "fingerprint"]].drop_duplicates()
-    encodings = [store.encoding_cost(task, fingerprint) for task, fingerprint in models.itertuples(index=False)]
-    models["encoding"] = [1000 * c.seconds / c.texts if c else np.nan for c in encodings]
-    models["encoding_memory"] = [c.memory if c else np.nan for c in encodings]
+    encodings = [store.cost(task, fingerprint) or NOTHING for task, fingerprint in models.itertuples(index=False)]
+    models[["encoding", "encoding_memory"]] = [(1000 * c.seconds / c.texts, c.memory) for c in encodings]
     done = done.merge(models, on=["task", "fingerprint"])
-    done["memory"] = done[["encoding_memory"]].max(axis=1)
+    done["memory"] = done[["encoding_memory", "own_memory"]].max(axis=1, skipna=False)
     table = done.groupby(["task", "protocol", "model", "method"])[["encoding", "clustering", "memory"]].mean()
     table["seconds"] = table["encoding"] + table["clustering"]
     return table.reset_index()[list(COLUMNS)]
+
+
+def _of_cell(store: Store, cell: Any, items: float) -> Cost:
+    """What a cell's clusterings took; of one of before costs were kept, the seconds that its record has."""
+    kept = store.cost(cell.task, cell.cell_id)
+    if kept is not None or cell.reducer != NONE or not np.isfinite(items):
+        return kept or NOTHING
+    return Cost(int(items), cell.seconds, np.nan)
 
 
 def _clustered(store: Store, protocols: Mapping[str, Protocol], task: str, protocol: str) -> float:

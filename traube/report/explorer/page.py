@@ -133,7 +133,7 @@ def _answers(
     for name in options:
         with suppress(TraubeError):  # it has no labels
             found = best_on(bench.store, task, name, protocols[name])
-            said.append((name, f"{found.answer} {found.advice}".strip()))
+            said.append((name, found.said))
     return said
 
 
