@@ -167,28 +167,32 @@ def _print_absent(rows: Any, every: bool) -> None:
 def _print_imported(store: "Store", tasks: list[str] | None) -> None:
     """Imported results, of the tasks asked for by our name or MTEB's."""
     from traube.report.exchange import imported_results
+    from traube.report.imported import rankings
+    from traube.report.tables import places
 
     rows = imported_results(store)
     if tasks:
         cards = filter(None, map(store.card, tasks))
         rows = rows[rows["task"].isin({*tasks, *(card.mteb for card in cards)})]
-    for task, group in rows.groupby("task"):
+    for ranking in rankings(store, rows):
         shown = [
             {
+                "#": places(row),
                 "model": row.model,
                 "score": f"{100 * row.mean:.2f}",
                 "sd": f"{100 * row.sd:.2f}" if row.sd == row.sd else "-",
                 "splits": str(len(row.splits) or "-"),
                 "source": row.source,
             }
-            for row in group.sort_values("mean", ascending=False).itertuples(index=False)
+            for row in ranking.rows.itertuples(index=False)
         ]
         print_table(
             shown,
             fold={"model": 24, "source": 24},
             optional=["source", "splits", "sd"],
-            title=f"{task}, imported: V-measure x100",
+            title=f"{ranking.task}, imported: V-measure x100",
         )
+        out.print(f"[dim]{escape(f'{ranking.found} {ranking.basis}'.strip())}[/]")
 
 
 @app.command()

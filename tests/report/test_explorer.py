@@ -23,7 +23,7 @@ from traube.models import load_model
 from traube.report.comparison import candidates, first_of_each
 from traube.report.explorer.board import on_front
 from traube.report.explorer.differences import differences
-from traube.report.explorer.page import _json
+from traube.report.explorer.page import as_json
 from traube.report.explorer.ranks import diagram, mean_ranks
 from traube.report.explorer.views import NOISE, confusion, thinned
 from traube.report.pages import make_page
@@ -115,7 +115,7 @@ def test_the_diagram_joins_who_cannot_be_told_apart_and_nobody_else() -> None:
 
 def test_whatever_a_text_holds_stays_inside_the_pages_data() -> None:
     evil = ["</script><script>alert(1)</script>", "<!-- ]]> & \u2028", "\ud800"]
-    text = _json({"texts": evil})
+    text = as_json({"texts": evil})
     assert not set(text) & set("<>&") and json.loads(text) == {"texts": evil}
 
 

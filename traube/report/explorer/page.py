@@ -79,7 +79,8 @@ def task_page(
     script, places = figures()
     done = own[own["status"] == "done"]
     heads = ["level", "protocol", "own_choice"]
-    return TEMPLATES.get_template("explorer.html").render(
+    return render(
+        "explorer.html",
         task=task,
         metric=done["metric"].iloc[0] if len(done) else "",
         made_of=made_of,
@@ -93,13 +94,22 @@ def task_page(
         models=MODELS,
         most=SHOWN,
         changes=data["changes"],
-        data=_json(data),
+        data=as_json(data),
         script=Markup(script),  # bokeh's, of figures without texts  # noqa: S704
         places={name: Markup(place) for name, place in places.items()},  # noqa: S704
+    )
+
+
+def render(template: str, **values: Any) -> str:
+    """A page of a template. Its scripts run by a nonce that no text of a task can know; a browser
+    refuses any other.
+    """
+    return TEMPLATES.get_template(template).render(
         nonce=secrets.token_urlsafe(16),
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=installed("traube"),
         **_parts(),
+        **values,
     )
 
 
@@ -155,7 +165,7 @@ def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _json(data: Any) -> Markup:
+def as_json(data: Any) -> Markup:
     """As it may stand in a script element: nothing in it ends the element or opens another."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_native)
     for letter in "<>&":
@@ -183,6 +193,7 @@ def _parts() -> dict[str, Markup]:
         "tables": Markup(_as_global(tables)),  # noqa: S704
         "tables_style": Markup((bundle / "dt_bundle.css").read_text(encoding="utf-8")),  # noqa: S704
         "ours": Markup((ours / "explorer.js").read_text(encoding="utf-8")),  # noqa: S704
+        "tables_own": Markup((ours / "tables.js").read_text(encoding="utf-8")),  # noqa: S704
         "style": Markup((ours / "explorer.css").read_text(encoding="utf-8")),  # noqa: S704
     }
 

@@ -1,5 +1,5 @@
-// What a reader's choices do. All that people wrote is put into the page as text (`textContent`, or
-// DataTables' escaping), never as HTML.
+// What a reader's choices do. `tables.js` stands before it. All that people wrote is put into the page
+// as text (`textContent`, or DataTables' escaping), never as HTML.
 
 const data = JSON.parse(document.getElementById("data").textContent)
 const NOISE = -1
@@ -9,50 +9,8 @@ const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9
 const MARKS = ["circle", "square", "triangle", "diamond", "inverted_triangle"]
 const ALL = "all"
 const LISTED = 50 // texts of a list
-const element = id => document.getElementById(id)
-const unique = values => [...new Set(values)]
-const shown = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits))
 // two digits that say something, be it milliseconds or minutes
 const seconds = value => (value === null ? "–" : value.toPrecision(2).replace(/e.*/, "") === String(value) ? String(value) : String(Number(value.toPrecision(2))))
-
-function made(tag, text = "", attributes = {}) {
-  const node = document.createElement(tag)
-  node.textContent = text
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value)
-  return node
-}
-
-// `options`: values, or [value, words]
-function fill(select, options, chosen) {
-  select.replaceChildren(
-    ...options.map(option => (Array.isArray(option) ? made("option", option[1], { value: option[0] }) : made("option", option, { value: option }))),
-  )
-  if (chosen !== undefined) select.value = chosen
-}
-
-// -- tables
-
-const escaped = DataTable.render.text().display
-
-// a column: its heading, the value that is shown, and the one that it is sorted by
-const column = (title, value, order = value, className = "") => ({
-  title,
-  className,
-  data: null,
-  render: (_, type, row) => (type === "sort" || type === "type" ? order(row) ?? -Infinity : escaped(value(row))),
-})
-const numeric = (title, key, digits = 2) => column(title, row => shown(row[key], digits), row => row[key], "dt-right")
-
-function table(id, columns, rows, order) {
-  return new DataTable(`#${id}`, {
-    data: rows,
-    columns,
-    order,
-    pageLength: 25,
-    lengthMenu: [10, 25, 100, { label: "all", value: -1 }],
-    layout: { topStart: null, topEnd: "search", bottomStart: "info", bottomEnd: rows.length > 10 ? ["pageLength", "paging"] : null },
-  })
-}
 
 // -- leaderboard, and score against cost
 
