@@ -3,6 +3,7 @@ need no server.
 """
 
 import shutil
+from pathlib import Path
 
 import dagster as dg
 
@@ -12,7 +13,7 @@ from resources.storage import StorageResource
 from traube.foundation.files import write_text
 from traube.foundation.seals import read_parquet
 from traube.report.html import page
-from traube.report.pages import FOLDER, INDEX, make_page
+from traube.report.pages import FOLDER, INDEX, SERVED, make_page
 from traube.report.regressions import kept_changes
 from traube.report.tables import MADE_OF, NAME, REBUILT
 from traube.tasks.source import Source
@@ -32,7 +33,12 @@ def report(storage: StorageResource) -> dg.MaterializeResult:
     write_text(path, page(table, kept_changes(storage.store)))
     # last of all: a publication that was cut short is made again
     shutil.copyfile(storage.store.table(MADE_OF), storage.store.table(REBUILT))
-    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.url(path.as_uri())})
+    return dg.MaterializeResult(metadata=_links(path))
+
+
+def _links(path: Path) -> dict[str, dg.MetadataValue]:
+    """A page as a file, and where `traube dev` serves it."""
+    return {"page": dg.MetadataValue.url(path.as_uri()), "open": dg.MetadataValue.url(f"{SERVED}/{path.name}")}
 
 
 def task_report_asset(source: Source) -> dg.AssetsDefinition:
@@ -50,7 +56,7 @@ def task_report_asset(source: Source) -> dg.AssetsDefinition:
             return dg.MaterializeResult(metadata={"page": "nothing is scored yet"})
         path = make_page(storage.workbench, benchmark.protocols(), source.name, storage.root)
         return dg.MaterializeResult(
-            metadata={"page": dg.MetadataValue.url(path.as_uri()), "megabytes": path.stat().st_size / 1e6}
+            metadata={**_links(path), "megabytes": path.stat().st_size / 1e6}
         )
 
     return task_report

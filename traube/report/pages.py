@@ -18,6 +18,7 @@ from traube.report.regressions import kept_changes
 from traube.report.tables import NAME
 
 FOLDER, INDEX = "report", "index.html"  # below a home
+SERVED = "/traube"  # where `traube dev` serves that folder, beside the Dagster UI
 TEMPLATES = Path(__file__).parent / "templates"
 
 

@@ -304,6 +304,7 @@ const pairTable = table(
   ],
   [],
   [[0, "asc"]],
+  false,
 )
 
 const median = values => {

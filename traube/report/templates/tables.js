@@ -33,13 +33,15 @@ const column = (title, value, order = value, className = "") => ({
 })
 const numeric = (title, key, digits = 2) => column(title, row => shown(row[key], digits), row => row[key], "dt-right")
 
-function table(id, columns, rows, order) {
+function table(id, columns, rows, order, paged = true) {
   return new DataTable(`#${id}`, {
     data: rows,
     columns,
     order,
+    autoWidth: false, // rows come later: it would measure an empty table
     pageLength: 25,
     lengthMenu: [10, 25, 100, { label: "all", value: -1 }],
-    layout: { topStart: null, topEnd: "search", bottomStart: "info", bottomEnd: rows.length > 10 ? ["pageLength", "paging"] : null },
+    layout: { topStart: null, topEnd: "search", bottomStart: "info", bottomEnd: paged ? ["pageLength", "paging"] : null },
+    paging: paged,
   })
 }
