@@ -3,6 +3,7 @@ tests/e2e/test_explorer_page.py.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
 from traube.benchmark.record import record
 from traube.engine.workbench import Workbench
+from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.seals import write_parquet
 from traube.metrics.significance import Sample
@@ -23,10 +25,12 @@ from traube.models import load_model
 from traube.report.comparison import candidates, first_of_each
 from traube.report.explorer.board import on_front
 from traube.report.explorer.differences import differences
+from traube.report.explorer.history import history
 from traube.report.explorer.page import as_json
 from traube.report.explorer.ranks import diagram, mean_ranks
 from traube.report.explorer.views import NOISE, confusion, thinned
 from traube.report.pages import make_page
+from traube.report.regressions import CHANGES
 from traube.report.tables import NAME, leaderboard
 from traube.tasks.task import Task
 
@@ -172,3 +176,36 @@ def test_a_page_is_made_again_when_what_it_shows_has_changed_and_only_then(
     publish(bench)
     assert '"model":"lsa"' in make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text()
     assert '"model":"lsa"' not in first
+
+
+def test_a_models_history_has_a_point_for_each_state_and_a_trainers_checkpoints_share_a_line(
+    bench: Workbench, tiny_task: Task
+) -> None:
+    folder = paths.checkpoints() / "simcse__tiny__1"
+    folder.mkdir(parents=True)
+    (folder / "checkpoint.json").write_text('{"task": "tiny"}')
+    cell = cells(tiny_task, load_model("bow"), OWN, protocol_name="own")[0]
+    for i, (model, weights) in enumerate([("bow", "before"), ("simcse__tiny__1", "w1"), ("simcse__other__1", "w2")]):
+        old = replace(cell, model=model, fingerprint=weights)
+        table = pd.DataFrame({"split": ["early"], "level": "coarse", "metric": METRIC, "value": [0.1 * i]})
+        bench.store.save_scores("tiny", old.cell_id, with_replicates(table))
+        bench.store.save_cell(record(old, "done") | {"created": f"2020-01-0{i + 1}T00:00:00+00:00"})
+    points = history(bench.store, {"own": OWN}, "tiny")
+    assert [(p["line"], p["weights"], p["score"]) for p in points[:3]] == [
+        ("bow", "before", 0.0),
+        ("simcse's checkpoints", "w1", 10.0),
+        ("simcse__other__1", "w2", 20.0),  # trained on another task: a model like any other
+    ]
+    assert sorted(p["line"] for p in points[3:]) == ["bow", "tfidf"]  # as they are now
+
+
+def test_what_changed_since_the_last_night_is_on_the_tasks_page_and_on_no_others(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    change = {"protocol": "own", "model": "bow", "method": "none/kmeans", "metric": METRIC, "since": "2026-01-01"}
+    numbers = {"before": 0.4, "after": 0.5, "difference": 0.1, "p": np.nan, "verdict": "changed; not tested"}
+    rows = [{"task": t, **change, **numbers, "cause": cause} for t, cause in (("tiny", "seeds"), ("other", "the moon"))]
+    write_parquet(bench.store.table(CHANGES), pd.DataFrame(rows))
+    publish(bench)
+    shown = make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text()
+    assert "changed; not tested" in shown and "40.00" in shown and "the moon" not in shown

@@ -4,7 +4,7 @@ data. No text of a task is in them.
 
 from typing import Any
 
-BLUE, ORANGE = "#0072b2", "#d55e00"  # of Okabe and Ito, told apart by colour-blind eyes
+ORANGE = "#d55e00"  # stands out for colour-blind eyes too
 TOOLS = "pan,wheel_zoom,box_select,lasso_select,tap,reset"
 
 
@@ -75,7 +75,7 @@ def _maps() -> dict[str, Any]:
         map_ = _figure(height=440, tools=TOOLS, active_scroll="wheel_zoom", name=side)
         map_.axis.visible = map_.grid.visible = False
         shown = map_.scatter(
-            f"x_{side}", f"y_{side}", source=points, marker=f"marker_{side}", color=f"colour_{side}", size=6,
+            f"x_{side}", f"y_{side}", source=points, marker=f"marker_{side}", color=f"colour_{side}", size=7,
             fill_alpha=f"alpha_{side}", line_alpha=f"alpha_{side}",
             nonselection_fill_alpha=0.06, nonselection_line_alpha=0.06, selection_line_color="black",
         )  # fmt: skip

@@ -4,8 +4,8 @@
 const data = JSON.parse(document.getElementById("data").textContent)
 const NOISE = -1
 const GREY = "#999999"
-// Okabe and Ito's colours; with the marks, 35 groups that colour-blind eyes tell apart
-const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5c4a00"]
+// Tol's muted scheme; with the marks, 45 groups that colour-blind eyes tell apart
+const COLOURS = ["#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#882255", "#44aa99", "#999933", "#aa4499"]
 const MARKS = ["circle", "square", "triangle", "diamond", "inverted_triangle"]
 const ALL = "all"
 const LISTED = 50 // texts of a list
@@ -70,6 +70,7 @@ function drawCost() {
   put("front", front, ["seconds", "score"])
   frame("cost-figure", columns.map(row => row.seconds), columns.map(row => row.score), true)
   element("cost-figure").hidden = !rows.length
+  element("cost-legend").replaceChildren(...legend(models, models.map((model, i) => i)))
   element("bargain").textContent = rows.length ? bargain(rows) : "The cost of these was not measured."
 }
 
@@ -109,7 +110,7 @@ function limits(values, log, cut) {
   const at = share => sorted[Math.round(share * (sorted.length - 1))]
   const [low, high] = [at(cut), at(1 - cut)]
   if (log) return [low / 1.3, high * 1.3]
-  const margin = 0.08 * (high - low) || 1
+  const margin = (cut ? 0.2 : 0.08) * (high - low) || 1
   return [low - margin, high + margin]
 }
 
@@ -120,10 +121,17 @@ const markOf = group => (group === NOISE || group === undefined ? "x" : MARKS[Ma
 const view = () => data.views[Number(element("view").value) || 0]
 const seenBy = id => view()?.models[Number(element(id).value) || 0]
 const className = (on, i) => on.classes[i] ?? ""
+// the class that most texts of a cluster have: the assignment of the diagonal may give it another one
+const most = (seen, cluster) => {
+  const j = seen.columns?.indexOf(cluster) ?? -1
+  if (j < 0) return undefined
+  const column = seen.counts.map(row => row[j])
+  return seen.rows[column.indexOf(Math.max(...column))]
+}
 const clusterName = (on, seen, cluster) => {
   if (cluster === NOISE) return "noise"
-  const match = seen.match?.[cluster]
-  return match === undefined ? `cluster ${cluster}` : `cluster ${cluster} (${on.classes[match]})`
+  const main = most(seen, cluster)
+  return main === undefined ? `cluster ${cluster}` : `cluster ${cluster}, mostly ${on.classes[main]}`
 }
 
 // a group's number among the colours: a cluster takes that of the class it stands for
@@ -149,9 +157,10 @@ function drawMaps() {
     columns[`colour_${side}`] = groups.map(colourOf)
     columns[`marker_${side}`] = groups.map((group, i) => (noise[i] ? "x" : markOf(group)))
     columns[`alpha_${side}`] = noise.map(is => (is ? 0.5 : 0.8))
-    columns[`group_${side}`] = seen.found.map(cluster => clusterName(on, seen, cluster))
+    const names = new Map(unique(seen.found).map(cluster => [cluster, clusterName(on, seen, cluster)]))
+    columns[`group_${side}`] = seen.found.map(cluster => names.get(cluster))
     const found = seen.noise ? `, ${seen.noise.toLocaleString("en")} noise` : ""
-    const outside = frame(side, columns[`x_${side}`], columns[`y_${side}`], false, 0.005)
+    const outside = frame(side, columns[`x_${side}`], columns[`y_${side}`], false, 0.02)
     const far = outside ? `; ${texts(outside)} far outside, zoom out to see` : ""
     element(`${side}-title`).textContent = `${seen.model}: ${by === "gold" ? "gold classes" : `found by ${seen.method}${found}`}; ${none ? `no map: ${seen.how}` : `placed by ${seen.how}${far}`}`
   }
@@ -161,16 +170,15 @@ function drawMaps() {
   }
   const thin = on.texts.length < on.size ? `${on.texts.length.toLocaleString("en")} of its ${on.size.toLocaleString("en")} texts are shown, each class by its share` : `${on.size.toLocaleString("en")} texts`
   element("view-note").textContent = `The largest split of level ${on.level}, ${on.split}: ${thin}.`
-  legend(on)
+  element("legend").replaceChildren(...legend(on.classes, on.classes.map((name, i) => i)))
 }
 
-function legend(on) {
-  const items = on.classes.slice(0, 40).map((name, i) => {
+function legend(names, groups) {
+  return names.slice(0, 45).map((name, i) => {
     const item = made("li")
-    item.append(mark(i), name)
+    item.append(mark(groups[i]), name)
     return item
   })
-  element("legend").replaceChildren(...items)
 }
 
 const SHAPES = {
@@ -240,13 +248,14 @@ function drawConfusion() {
   const sums = counts.map(row => row.reduce((a, b) => a + b, 0))
   const own = (i, j) => seen.match[columns[j]] === rows[i]
   const right = counts.flatMap((row, i) => row.filter((_, j) => own(i, j))).reduce((a, b) => a + b, 0)
-  element("confusion-note").textContent = `Level ${on.level}, split ${on.split}, ${seen.method}: ${texts(right)} of ${on.size.toLocaleString("en")} are in the cluster that stands for their class (at most one each). Rows are gold classes; a cell's shade is its share of the row. Choose a cell to read its texts.`
+  element("confusion-note").textContent = `Level ${on.level}, split ${on.split}, ${seen.method}: ${texts(right)} of ${on.size.toLocaleString("en")} are in the cluster that stands for their class (one for each at most, so that most texts agree: the framed cells). Rows are gold classes; a cell's shade is its share of the row. Choose a cell to read its texts.`
   const cells = counts.flatMap((row, i) => row.map((count, j) => ({ i, j, count })))
   const wrong = cells.filter(({ i, j, count }) => count && !own(i, j)).sort((a, b) => b.count - a.count)
   element("worst").append(...wrong.slice(0, 12).map(({ i, j, count }) => {
     const item = made("li")
     const share = Math.round((100 * count) / sums[i])
-    item.append(made("button", `${on.classes[rows[i]]} in ${clusterName(on, seen, columns[j])}: ${texts(count)}, ${share} % of the class`, { "data-cell": `${i},${j}` }))
+    const apart = columns[j] !== NOISE && most(seen, columns[j]) === rows[i] ? "also has" : "in" // split, not mixed
+    item.append(made("button", `${on.classes[rows[i]]} ${apart} ${clusterName(on, seen, columns[j])}: ${texts(count)}, ${share} % of the class`, { "data-cell": `${i},${j}` }))
     return item
   }))
   const head = made("tr")
