@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube.report.tables import places, shown_interval, shown_name
+from traube.report.tables import WITHOUT_LABELS, places, shown_interval, shown_name
 
 OWN_CHOICE = ", own choice"
 
@@ -25,7 +25,9 @@ def rows(table: pd.DataFrame, costs: pd.DataFrame) -> list[dict[str, Any]]:
     """
     done = table[table["status"] == "done"].merge(costs, how="left", on=["task", "protocol", "model", "method"])
     done["front"] = False
-    for _, group in done.groupby(["level", "protocol", "own_choice"]):
+    # silhouettes are each of a model's own space, and do not compare
+    compared = done[done["metric"] != WITHOUT_LABELS]
+    for _, group in compared.groupby(["level", "protocol", "own_choice"]):
         done.loc[group.index, "front"] = on_front(group["mean"], group["seconds"])
     return [
         {

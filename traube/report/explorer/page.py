@@ -31,7 +31,8 @@ from traube.report.explorer.ranks import diagram
 from traube.report.explorer.views import SHOWN, views
 from traube.report.figures import SHOWN as HEATMAP_SHOWN
 from traube.report.figures import heatmap
-from traube.report.tables import best_method
+from traube.report.tables import WITHOUT_LABELS, best_method
+from traube.tasks.task import Task
 
 TEMPLATES = Environment(loader=PackageLoader("traube.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 MODELS = 8  # of maps and pairs: the best ones
@@ -53,27 +54,27 @@ def task_page(
     changes : from `traube.report.regressions`, with a column `since`
     made_of : noted in the page
     """
-    own = table[(table["task"] == task) | ((table["task"] == "") & (table["status"] != "done"))]
+    own = table[table["task"].isin((task, ""))]
     lookup = Lookup()
     cells = current_cells(bench.store, protocols, [task], own_choice=True, lookup=lookup)
-    board = rows(own, costs(bench.store, protocols, cells))
-    options = _options(bench, protocols, task, cells[~cells["own_choice"]])
-    shown = _main(options)
     data: dict[str, Any] = {
-        "board": board,
+        "board": rows(own, costs(bench.store, protocols, cells)),
         "absent": not_scored(own),
         "views": [],
         "pairs": [],
         "history": history(bench.store, protocols, task),
-        "changes": [] if changes is None else _plain(changes[changes["task"] == task] if len(changes) else changes),
+        "changes": [] if changes is None or changes.empty else _plain(changes[changes["task"] == task]),
     }
-    missing = ""
+    missing, shown, compared = "", "", dict[str, list[Candidate]]()
     try:
         stored = bench.task(task)
-        protocol = protocols.get(shown)
+        options = _options(bench, protocols, stored, cells[~cells["own_choice"]])
+        shown = max(options, key=lambda name: len(first_of_each(options[name])), default="")
         firsts = first_of_each(options.get(shown, []))[:MODELS]
-        data["views"] = views(bench, stored, protocol, firsts, lookup)
-        data["pairs"] = differences(bench.store, stored, protocol.split_set if protocol else "default", firsts)
+        data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
+        if stored.labelled:  # silhouettes, each of a model's own space, do not compare
+            compared = options
+            data["pairs"] = differences(bench.store, stored, protocols[shown].split_set, firsts) if firsts else []
     except TraubeError as error:  # its texts are not here, or damaged
         missing = str(error)
     script, places = figures()
@@ -85,8 +86,8 @@ def task_page(
         metric=done["metric"].iloc[0] if len(done) else "",
         made_of=made_of,
         notes=sorted(set(done["note"]) - {""}) if len(done) else [],
-        answers=_answers(bench, protocols, task, options),
-        diagrams=_diagrams(bench, options),
+        answers=_answers(bench, protocols, task, compared),
+        diagrams=_diagrams(bench, compared),
         heatmaps=[(key, heatmap(group)) for key, group in done.groupby(heads)],
         heatmap_shown=HEATMAP_SHOWN,
         protocol=shown,
@@ -114,25 +115,16 @@ def render(template: str, **values: Any) -> str:
 
 
 def _options(
-    bench: Workbench, protocols: Mapping[str, Protocol], task: str, cells: pd.DataFrame
+    bench: Workbench, protocols: Mapping[str, Protocol], task: Task, cells: pd.DataFrame
 ) -> dict[str, list[Candidate]]:
     """What is scored by the main metric, the best first, by protocol."""
-    card = bench.store.card(task)
-    if card is None:
-        return {}
-    names = [name for name in sorted(set(cells["protocol"])) if name in protocols]
-    found = {
-        name: candidates(
-            bench.store, task, name, protocols[name], main_metric(card, protocols[name].main_metric), cells
-        )
-        for name in names
-    }
-    return {name: own for name, own in found.items() if own}
-
-
-def _main(options: Mapping[str, list[Candidate]]) -> str:
-    """The protocol under which most models are scored."""
-    return max(options, key=lambda name: len(first_of_each(options[name])), default="")
+    found = {}
+    for name in sorted(set(cells["protocol"]) & set(protocols)):
+        protocol = protocols[name]
+        metric = main_metric(task.card, protocol.main_metric) if task.labelled else WITHOUT_LABELS
+        if own := candidates(bench.store, task.name, name, protocol, metric, cells):
+            found[name] = own
+    return found
 
 
 def _answers(

@@ -147,9 +147,9 @@ function drawMaps() {
   const columns = { text: on.texts, gold: on.texts.map((_, i) => className(on, on.gold[i])) }
   for (const side of sides) {
     const seen = seenBy(`${side}-model`)
-    const by = element(`${side}-colour`).value
+    const by = on.gold.length ? element(`${side}-colour`).value : "found"
     if (!seen) continue
-    const groups = on.texts.map((_, i) => (by === "gold" && on.gold.length ? on.gold[i] : shade(on, seen, seen.found[i])))
+    const groups = on.texts.map((_, i) => (by === "gold" ? on.gold[i] : shade(on, seen, seen.found[i])))
     const noise = on.texts.map((_, i) => by === "found" && seen.found[i] === NOISE)
     const none = seen.x.length === 0
     columns[`x_${side}`] = none ? on.texts.map(() => NaN) : seen.x
@@ -406,6 +406,12 @@ function listen() {
   })
 }
 
+// a section that has nothing to show, and the link to it
+function hide(id, kept) {
+  element(id).hidden = !kept
+  for (const link of document.querySelectorAll(`nav a[href="#${id}"]`)) link.hidden = !kept
+}
+
 function start() {
   const names = ["cost", "front", "points", "splits", "states", "lines"]
   const document_ = Bokeh.documents.find(one => one.get_model_by_name("points"))
@@ -430,6 +436,10 @@ function start() {
     table("absent", [column("model", row => row.model), column("method", row => row.method), column("status", row => row.status), column("reason", row => row.reason)], data.absent, [[2, "asc"]])
     element("absent-section").hidden = false
   }
+  hide("maps", data.views.length || element("maps").querySelector(".missing"))
+  hide("confusion-section", data.views.some(on => on.classes.length))
+  hide("splits-section", data.pairs.length)
+  element("history-figure").hidden = !data.history.length
   document.body.dataset.ready = "yes"
 }
 
