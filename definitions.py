@@ -28,7 +28,7 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
     overrides : resources to use instead of the default ones, by name
     """
     tasks, pairs = sources(), pair_sources()
-    defined: list[Job] = [*all_jobs(tasks, pairs), *sensor_jobs()]
+    defined: list[Job] = [*all_jobs([*tasks, *pairs]), *sensor_jobs()]
     jobs = {job.name: job for job in defined}
     return dg.Definitions(
         assets=all_assets(tasks.values(), pairs.values()),

@@ -7,9 +7,11 @@ from typing import TypeGuard
 
 import dagster as dg
 
+from traube.tasks import pair_sources
+
 DATA_STAGES = ("corpus", "splits")
 MODEL_STAGES = ("embeddings", "clusterings", "scores")
-PAGE = "report"  # of a task
+PAGE, PAGES = "report", ("traube/page", "task")  # a task's page, and the tag of all of them
 PAIR_DATA_STAGES = ("corpus", "pairs")
 PAIR_MODEL_STAGES = ("embeddings", "pair_scores")
 RESERVED = ("papers", "checkpoints", "leaderboard", "report", "registry")
@@ -43,13 +45,18 @@ def asset_key(task: str, stage: str) -> dg.AssetKey:
 
 
 def data_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
-    """What a `datasets` run of some tasks makes."""
-    return [asset_key(task, stage) for task in tasks for stage in DATA_STAGES]
+    """What a `datasets` run of some tasks and pair tasks makes."""
+    return _keys(tasks, DATA_STAGES, PAIR_DATA_STAGES)
 
 
 def model_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
-    """What an `evaluate` run of some tasks makes."""
-    return [asset_key(task, stage) for task in tasks for stage in MODEL_STAGES]
+    """What an `evaluate` run of some tasks and pair tasks makes."""
+    return _keys(tasks, MODEL_STAGES, PAIR_MODEL_STAGES)
+
+
+def _keys(tasks: Iterable[str], stages: Iterable[str], of_pairs: Iterable[str]) -> list[dg.AssetKey]:
+    pair_tasks = pair_sources()
+    return [asset_key(task, stage) for task in tasks for stage in (of_pairs if task in pair_tasks else stages)]
 
 
 def refuse_failed_checks(
@@ -79,6 +86,19 @@ def refuse_failed_checks(
 
 def _is_finished(event: dg.DagsterEvent | None) -> TypeGuard[dg.DagsterEvent]:
     return event is not None and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION
+
+
+def told(
+    context: dg.AssetExecutionContext, tell: Callable[[], dict[str, dg.MetadataValue]]
+) -> dict[str, dg.MetadataValue]:
+    """What telling MLflow gives, or why it could not be told: a result is never lost, nor a run
+    failed, because the tracking server is.
+    """
+    try:
+        return tell()
+    except Exception as error:
+        context.log.warning(f"scores are stored, but MLflow could not be told: {error}")
+        return {"mlflow": dg.MetadataValue.text(f"not logged: {error}")}
 
 
 def _make_again(instance: dg.DagsterInstance, results: Iterable[dg.AssetCheckResult]) -> dict[dg.AssetCheckKey, bool]:

@@ -6,11 +6,12 @@ import time
 
 import dagster as dg
 
-from assets.common import FILL, MODELS, PAIR_DATA_STAGES, asset_key, refuse_failed_checks
+from assets.common import FILL, MODELS, PAIR_DATA_STAGES, asset_key, refuse_failed_checks, told
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
+from resources.tracking import TrackingResource
 from traube.engine.pair_cells import TEST, pair_cells, score_missing
 from traube.engine.pair_scores import ALL, embed_pairs
 from traube.engine.progress import Progress
@@ -156,7 +157,7 @@ def _pair_scores(source: PairSource) -> dg.AssetsDefinition:
         partitions_def=MODELS,
         automation_condition=FILL,
         group_name=source.card.family,
-        kinds={"parquet"},
+        kinds={"parquet", "mlflow"},
         code_version=PAIRS_VERSION,
         description="How well each comparison of the model's vectors follows the gold scores.",
     )
@@ -165,6 +166,7 @@ def _pair_scores(source: PairSource) -> dg.AssetsDefinition:
         storage: StorageResource,
         encoder: EncoderResource,
         benchmark: BenchmarkResource,
+        tracking: TrackingResource,
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         store = PairStore.of(storage.store)
@@ -172,6 +174,7 @@ def _pair_scores(source: PairSource) -> dg.AssetsDefinition:
             model = encoder.model(context.partition_key, benchmark.request().protocol.precision)
             task = store.read(source.name)
             cells = pair_cells(task, model)
+            tracking.owe(model.name, task.name)
             computed = score_missing(
                 task, model, cells, storage.workbench, run_id=context.run.run_id, progress=progress
             )
@@ -179,14 +182,20 @@ def _pair_scores(source: PairSource) -> dg.AssetsDefinition:
             raise dg.Failure(str(error), allow_retries=False) from error
         table = store.scores(cells)
         whole = table[table["group"] == ALL]
+        records = [record for cell in cells if (record := store.cell(cell.task, cell.cell_id))]
+        asset = asset_key(source.name, "pair_scores").to_user_string()
+        metadata = {
+            "scored_now": dg.MetadataValue.int(computed),
+            "pearson": dg.MetadataValue.float(float(whole["pearson"].iloc[0])),
+            "spearman": dg.MetadataValue.float(float(whole["spearman"].iloc[0])),
+            "scores": dg.MetadataValue.md(markdown(table.drop(columns=["task", "model"]).round(4))),
+            **told(
+                context,
+                lambda: tracking.log_pairs(task.card, records, context.run.run_id, asset, context.partition_key),
+            ),
+        }
         return dg.MaterializeResult(
-            data_version=dg.DataVersion(digest(sorted(cell.cell_id for cell in cells))),
-            metadata={
-                "scored_now": computed,
-                "pearson": float(whole["pearson"].iloc[0]),
-                "spearman": float(whole["spearman"].iloc[0]),
-                "scores": dg.MetadataValue.md(markdown(table.drop(columns=["task", "model"]).round(4))),
-            },
+            data_version=dg.DataVersion(digest(sorted(cell.cell_id for cell in cells))), metadata=metadata
         )
 
     return pair_scores

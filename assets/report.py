@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.common import NIGHTLY, PAGE, asset_key
+from assets.common import NIGHTLY, PAGE, PAGES, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
 from traube.foundation.files import write_text
@@ -48,6 +48,7 @@ def task_report_asset(source: Source) -> dg.AssetsDefinition:
         key=asset_key(source.name, PAGE),
         deps=["leaderboard", "regressions"],
         group_name=source.card.family,
+        tags=dict([PAGES]),
         kinds={"html"},
         description="A page of the task: leaderboard, costs, ranks, linked maps, confusions, splits, history.",
     )
@@ -55,8 +56,6 @@ def task_report_asset(source: Source) -> dg.AssetsDefinition:
         if not len(storage.store.cells(source.name)):
             return dg.MaterializeResult(metadata={"page": "nothing is scored yet"})
         path = make_page(storage.workbench, benchmark.protocols(), source.name, storage.root)
-        return dg.MaterializeResult(
-            metadata={**_links(path), "megabytes": path.stat().st_size / 1e6}
-        )
+        return dg.MaterializeResult(metadata={**_links(path), "megabytes": path.stat().st_size / 1e6})
 
     return task_report

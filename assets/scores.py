@@ -3,7 +3,7 @@
 import dagster as dg
 import pandas as pd
 
-from assets.common import FILL, MODELS, asset_key
+from assets.common import FILL, MODELS, asset_key, told
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
@@ -59,14 +59,12 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
         cells = store.cells_by_id(source.name, asked)
         values = store.scores(cells, replicates=True)
         table = summary(cells, values, {source.name: source.card}, protocols={request.protocol_name: request.protocol})
-        metadata = _metadata(table)
-        try:
-            metadata |= tracking.log(
+        metadata = _metadata(table) | told(
+            context,
+            lambda: tracking.log(
                 source.card, cells, values, table, context.run.run_id, key.to_user_string(), context.partition_key
-            )
-        except Exception as error:  # a result is never lost, nor a run failed, because the tracking server is
-            context.log.warning(f"scores are stored, but MLflow could not be told: {error}")
-            metadata["mlflow"] = dg.MetadataValue.text(f"not logged: {error}")
+            ),
+        )
         _refuse_failed_cells(cells, metadata)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(digest([sorted(asked), SCORING_VERSION])), metadata=metadata

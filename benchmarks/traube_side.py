@@ -26,7 +26,6 @@ PROTOCOL = Protocol(
     clusterers=("minibatch_kmeans",),
     parameters={"minibatch_kmeans": {"batch_size": 500, "n_init": "auto"}},
     seeds=(42,),  # MTEB's
-    precision="fp32",
 )
 
 
@@ -35,10 +34,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("cache", type=Path)
+    parser.add_argument("--precision", default="fp32", help="fp32, bf16 or auto")
     parser.add_argument("--cached", action="store_true", help="the embeddings are there: the network is not loaded")
     arguments = parser.parse_args()
     task = read_task(arguments.folder)
-    model: Any = load_model("minilm", device="cpu", precision=PROTOCOL.precision)
+    model: Any = load_model("minilm", device="cpu", precision=arguments.precision)
     model.fingerprint  # noqa: B018 (hashes the weights, which is part of loading them)
     if not arguments.cached:
         model.encode(["warm up", "the network"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.options import MOST_SEED, Json
-from cli.printing import counted, err, escape, out, print_json, print_table
+from cli.printing import counted, err, escape, out, print_json, print_table, shown_number
 from traube.foundation.errors import TraubeError, unknown
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ def design_(
     for sheet in sheets(tuples, annotators, each, seed=seed):
         write_text(output / f"{sheet.annotator}.html", sheet_form(sheet, known, wording))
         write_text(output / f"{sheet.annotator}.csv", sheet_table(sheet, known))
+    if best is None and not any(item.context for item in known.values()):
+        err.print(
+            "[yellow]no item has a context:[/] the forms ask which text is most similar, and to what is left open; "
+            "--best, --worst and --instructions say what you ask"
+        )
     judged = len(tuples) * (each or annotators)
     out.print(
         f"{counted(len(tuples), 'tuple')} of {size} of {counted(len(known), 'item')}, "
@@ -137,7 +142,7 @@ def score(
     from traube.foundation.files import write_text
     from traube.foundation.inert import csv_text
     from traube.metrics.agreement import counting_scores
-    from traube.tasks.best_worst import read_design, read_judgements, scores_table
+    from traube.tasks.best_worst import read_design, read_expert, read_judgements, scores_table
 
     answers = read_judgements(files, _columns(columns), None if design is None else read_design(design))
     judged = answers.judgements
@@ -148,7 +153,8 @@ def score(
     for column in by or ():
         rows += _within(judged, items, column, repetitions, seed, brown)
     halves = _curve(judged, repetitions, seed, brown) if curve else []
-    contradicted = [] if expert is None else _contradicted(judged.items, scores, expert)
+    above = {} if expert is None else read_expert(expert)
+    contradicted = _contradicted(judged.items, scores, above)
     if as_json:
         print_json({"reliability": rows, "curve": halves, "expert": contradicted, "faults": list(answers.faults)})
         return
@@ -158,6 +164,9 @@ def score(
     if halves:
         shown = [{"annotators": row["annotators"], "split half": _halves(row)} for row in halves]
         print_table(shown, title="Split half, by annotators of each half")
+    if above:
+        known = len(above.keys() & {*judged.items})
+        out.print(f"the expert judged {counted(known, 'item')} that have scores, and contradicts {len(contradicted)}")
     for row in contradicted:
         out.print(f"the expert contradicts {escape(row['item'])}: {row['score']:.3f}, not {row['expert']}")
     out.print(f"{counted(len(judged), 'judgement')}; scores written to {escape(str(output))}")
@@ -204,17 +213,22 @@ def _within(
     """Agreement within each value of a column of the items' table."""
     import numpy as np
 
+    from traube.tasks.best_worst import read_ids
     from traube.tasks.reading import read_rows
 
     if items is None:
         raise TraubeError(f"--by {column}: give the items' table too: --items FILE")
-    table = read_rows(items).columns
-    for name in ("item", column):
-        if name not in table:
-            raise TraubeError(f"{items}: {unknown('column', name, table)}")
-    value_of = dict(zip(map(str, table["item"]), map(str, table[column]), strict=True))
+    table = read_rows(items)
+    ids, found = (read_ids(table, name) for name in ("item", column))
+    value_of = dict(zip(ids, found, strict=True))
     values = np.array([value_of.get(item, "") for item in judged.items])
-    groups = [(value, judged.of_items(values == value)) for value in dict.fromkeys(map(str, table[column]))]
+    groups = [(value, judged.of_items(values == value)) for value in dict.fromkeys(found)]
+    left = len(judged) - sum(len(own) for _, own in groups)
+    if left:
+        err.print(
+            f"[yellow]--by {escape(column)}:[/] {counted(left, 'judgement')} of tuples whose items have several values of it, "
+            f"or are not in {escape(str(items))}, are in no group"
+        )
     return [_reliability(f"{column} {value}", own, repetitions, seed, brown) for value, own in groups if len(own)]
 
 
@@ -229,18 +243,19 @@ def _curve(judged: "Judgements", repetitions: int, seed: int, brown: bool) -> li
     rows = []
     for size in [*sizes, half] if half else []:
         rhos = split_half_of_annotators(judged, size, repetitions, seed)
-        mean, sd = float(np.nanmean(rhos)), float(np.nanstd(rhos))
+        rhos = rhos[np.isfinite(rhos)]  # halves without an item in common tell nothing
+        if not len(rhos):
+            continue
+        mean, sd = float(rhos.mean()), float(rhos.std(ddof=1)) if len(rhos) > 1 else float("nan")
         found = (float(spearman_brown(mean)), None) if brown else (mean, sd)
         rows.append({"annotators": size, "split_half": found[0], "split_half_sd": found[1]})
     return rows
 
 
-def _contradicted(items: tuple[str, ...], scores: Any, path: Path) -> list[dict[str, Any]]:
-    """The items whose score an expert contradicts."""
+def _contradicted(items: tuple[str, ...], scores: Any, above: dict[str, bool]) -> list[dict[str, Any]]:
+    """The items whose score an expert contradicts, who says of some which are above 0.5."""
     from traube.metrics.agreement import against_expert
-    from traube.tasks.best_worst import read_expert
 
-    above = read_expert(path)
     known = [i for i, item in enumerate(items) if item in above]
     said = [above[items[i]] for i in known]
     wrong = against_expert(scores[known], said)
@@ -252,14 +267,14 @@ def _contradicted(items: tuple[str, ...], scores: Any, path: Path) -> list[dict[
 
 
 def _in_words(row: dict[str, Any]) -> dict[str, str]:
-    strong = f"{_number(row['strong_best'])} / {_number(row['strong_worst'])}"
+    strong = f"{shown_number(row['strong_best'])} / {shown_number(row['strong_worst'])}"
     return {
         "of": row["group"],
         "items": str(row["items"]),
         "tuples": str(row["tuples"]),
         "people": str(row["annotators"]),
         "judged": str(row["judgements"]),
-        "alpha": _number(row["alpha"]),
+        "alpha": shown_number(row["alpha"]),
         "strong (best/worst)": strong,
         "split half": _halves(row),
     }
@@ -267,8 +282,4 @@ def _in_words(row: dict[str, Any]) -> dict[str, str]:
 
 def _halves(row: dict[str, Any]) -> str:
     sd = row["split_half_sd"]
-    return _number(row["split_half"]) + (f" ± {sd:.3f}" if sd is not None and sd == sd else "")
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    return shown_number(row["split_half"]) + (f" ± {sd:.3f}" if sd is not None and sd == sd else "")

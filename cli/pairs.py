@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.options import Json, Models
-from cli.printing import bars, escape, out, print_json, print_table, print_unavailable
+from cli.printing import bars, escape, out, print_json, print_table, print_unavailable, shown_number
 from traube.foundation.errors import Unavailable
 
 app = typer.Typer()
@@ -34,8 +34,8 @@ def pairs(
     traube pairs -t stsb_de -m minilm -m tfidf -m lsa
 
     Pearson's r and Spearman's rho with 95 % intervals, from a bootstrap over
-    dialogues (or over pairs, where there are no dialogues). Pairs with a
-    history are scored without it and with it joined to both texts. What was
+    dialogues (or over pairs, where there are no dialogues); of fewer than
+    six there is none. Pairs with a history are scored without it and with it joined to both texts. What was
     computed before is not computed again.
     A table of your own needs a card with the key `pairs`; see cards/README.md.
     """
@@ -106,6 +106,7 @@ def choose(
 
     from traube.benchmark.record import library_versions
     from traube.engine.multiple_choice import choose as chosen
+    from traube.engine.multiple_choice import questions
     from traube.foundation import paths
     from traube.models.likelihood import CausalModel
     from traube.store import Store
@@ -113,9 +114,15 @@ def choose(
     from traube.tasks import load_pairs
 
     pairs = load_pairs(task)
+    questions(pairs.of_part("test"))  # a task without dialogues is an error at once
     with bars() as (progress, _):
-        table = chosen(pairs.of_part("test"), CausalModel.load(model), progress)
-    about = {"library_versions": library_versions(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        causal = CausalModel.load(model)
+        table = chosen(pairs.of_part("test"), causal, progress)
+    about = {
+        "fingerprint": causal.fingerprint,
+        "library_versions": library_versions(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     PairStore.of(Store(paths.home() / "store")).save_choices(pairs, model, table, about)
     rows = table.to_dict("records")
     if as_json:
@@ -127,7 +134,7 @@ def choose(
                 "turns": str(row["n_turns"]),
                 "dialogue": "whole" if row["context"] else "last turn",
                 "score": row["score"],
-                "accuracy": f"{row['accuracy']:.3f} ± {row['error']:.3f}",
+                "accuracy": f"{shown_number(row['accuracy'])} ± {shown_number(row['error'])}",
                 "chance": f"{row['chance']:.3f}",
                 "questions": str(row["questions"]),
             }
@@ -155,6 +162,6 @@ def _in_words(row: dict[str, Any], groups: bool, histories: bool) -> dict[str, s
         shown["of"] = f"{row['group']} {row['value']}".strip()
     shown["pairs"] = str(row["pairs"])
     for kind in ("pearson", "spearman"):
-        low, high = (f"{row[f'{kind}_{end}']:.2f}".replace("0.", ".") for end in ("low", "high"))
-        shown[kind] = f"{row[kind]:.3f} [{low}, {high}]"
+        low, high = (shown_number(row[f"{kind}_{end}"], 2).replace("0.", ".") for end in ("low", "high"))
+        shown[kind] = shown_number(row[kind]) + ("" if low == "-" else f" [{low}, {high}]")
     return shown

@@ -3,6 +3,7 @@ several commands say.
 """
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -137,8 +138,21 @@ def bars(hidden: bool = False) -> Iterator[tuple[Any, Any]]:
 
 
 def print_json(value: Any) -> None:
-    """A value for programs, on standard output."""
-    print(json.dumps(value, indent=1, default=str))  # noqa: T201
+    """A value for programs, on standard output. What is no number is null: JSON knows no NaN."""
+    print(json.dumps(_with_null(value), indent=1, default=str))  # noqa: T201
+
+
+def _with_null(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _with_null(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_null(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def shown_number(value: float | None, digits: int = 3) -> str:
+    """A number in a table; a dash where there is none."""
+    return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 def print_table(

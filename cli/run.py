@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from traube.store import Store
 
 app = typer.Typer()
+LISTED = 20  # missing cells of which each is listed without -v
 ANSWERED = 3  # tasks of which a run says at its end which model is best
 
 
@@ -40,28 +41,40 @@ def run(
     """
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, plan, wanted_models
+    from traube.engine.pair_cells import plan_pairs
     from traube.foundation import paths
     from traube.store import Store
+    from traube.store.pairs import PairStore
+    from traube.tasks import pair_sources
 
-    params = load_params()
-    name = protocol or params.protocol_for(task)
+    params, known = load_params(), pair_sources()
+    pairs = [name for name in task or () if name in known]
+    tasks = [name for name in task or () if name not in known]
+    name = protocol or params.protocol_for(tasks)
     chosen = params.chosen(name)
     request = Request(
-        tasks=task or params.tasks,
+        tasks=tasks if task else params.tasks,
         models=model or wanted_models(params),
         protocol_name=name,
         protocol=chosen,
         methods=[chosen.method(m) for m in method] if method else None,
         seeds=seed,
+        pair_tasks=pairs if task else params.pair_tasks,
     )
     store = Store(paths.home() / "store")
     if not dry_run:
-        fetch(task or (), model or ())
+        fetch(tasks, model or ())
+        for pair_task in pairs:
+            known[pair_task].fetch()
     before = plan(request, store)
+    for pair_task, reason in plan_pairs(request, PairStore.of(store)).unavailable.items():
+        if pair_task in pairs:
+            raise TraubeError(f"{pair_task} is unavailable: {reason}")
     for name in {*(task or ()), *(model or ())} & set(before.unavailable):
         raise TraubeError(f"{name} is unavailable: {before.unavailable[name]}")
     if dry_run:
-        _print_plan(before, store.cells())
+        _print_plan(before, store.cells(), verbose)
+        _print_pairs(request, store)
     elif not compute(request, store, before, verbose):
         raise typer.Exit(1)
     elif task:
@@ -88,13 +101,16 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     """
     from resources.unlogged import unlogged
     from traube.engine import workers
+    from traube.engine.pair_cells import plan_pairs
     from traube.foundation import paths
     from traube.report.tables import tables_are_current
+    from traube.store.pairs import PairStore
 
-    print_unavailable(before.unavailable)
+    pairs = plan_pairs(request, PairStore.of(store))
+    print_unavailable(before.unavailable | pairs.unavailable)
     current = tables_are_current(store)
     untold = {name: tasks for name, tasks in unlogged(request).items() if name not in before.unavailable}
-    if current and not before.unread and not before.count and not untold:
+    if current and not before.unread and not before.count and not untold and not pairs.unread and not pairs.missing:
         out.print(f"Nothing is missing: {counted(before.total, 'cell')} up to date.")
         return True
     # of tables that show all that is stored, only those of the tasks that this run touches are
@@ -147,20 +163,27 @@ def _evaluate(
     touched.
     """
     from traube.benchmark.plan import plan
+    from traube.engine.pair_cells import plan_pairs, unread_pairs
+    from traube.store.pairs import PairStore
 
-    errors = []
-    if before.unread:
-        out.print(f"Reading {', '.join(before.unread)}")
-        errors = launcher.datasets(before.unread)
+    errors, pair_store = [], PairStore.of(store)
+    unread = [*before.unread, *unread_pairs(request.pair_tasks, pair_store)[0]]
+    if unread:
+        out.print(f"Reading {', '.join(unread)}")
+        errors = launcher.datasets(unread)
     todo = plan(request, store)
     print_unavailable({name: why for name, why in todo.unavailable.items() if name not in before.unavailable})
     print_outdated(store.cells())
     set_total(todo.count)
-    touched = set(before.unread)
+    touched = set(unread)
     for name, by_task in todo.missing.items():
         touched.update(by_task)
         out.print(f"Evaluating {name}: {counted(sum(map(len, by_task.values())), 'cell')} on {', '.join(by_task)}")
         errors += launcher.evaluate(name, list(by_task), request)
+    for name, tasks in plan_pairs(request, pair_store).missing.items():
+        touched.update(tasks)
+        out.print(f"Evaluating {name} on the pairs of {', '.join(tasks)}")
+        errors += launcher.evaluate(name, tasks, request)
     return errors, touched
 
 
@@ -177,19 +200,33 @@ def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
         model.fetch()
 
 
-def _print_plan(plan: "Plan", stored: "pd.DataFrame") -> None:
+def _print_plan(plan: "Plan", stored: "pd.DataFrame", verbose: bool) -> None:
+    each = verbose or plan.count <= LISTED
     for name in plan.unread:
         out.print(f"read     {name} (which of its cells are missing is known afterwards)")
     for model, by_task in plan.missing.items():
         for task, cells in by_task.items():
             out.print(f"evaluate {model} on {task}: {counted(len(cells), 'cell')}")
-            for cell in cells:
+            for cell in cells if each else ():
                 seed = "" if cell.seed is None else f" seed {cell.seed}"
                 out.print(f"           {cell.method.name}{seed}  [dim]{cell.cell_id}[/]")
     print_unavailable(plan.unavailable)
     more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
-    out.print(f"{plan.count} of {counted(plan.total, 'cell')} missing{more}")
+    hint = "" if each else " (-v lists them)"
+    out.print(f"{plan.count} of {counted(plan.total, 'cell')} missing{hint}{more}")
     print_outdated(stored)
+
+
+def _print_pairs(request: "Request", store: "Store") -> None:
+    from traube.engine.pair_cells import plan_pairs
+    from traube.store.pairs import PairStore
+
+    pairs = plan_pairs(request, PairStore.of(store))
+    for name in pairs.unread:
+        out.print(f"read     {name} (pairs)")
+    for model, tasks in pairs.missing.items():
+        out.print(f"evaluate {model} on the pairs of {', '.join(tasks)}")
+    print_unavailable(pairs.unavailable)
 
 
 @app.command()

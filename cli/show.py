@@ -12,6 +12,7 @@ from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:
     from traube.store import Store
+    from traube.tasks import Source
 
 SHOWN = 30  # models of a table, unless all are asked for
 
@@ -196,9 +197,21 @@ def _print_imported(store: "Store", tasks: list[str] | None) -> None:
 
 
 @app.command()
-def tasks(as_json: Json = False) -> None:
-    """List the tasks and whether their raw data is on this machine."""
-    from traube.tasks import card_errors, sources
+def tasks(
+    task: Annotated[
+        str | None, typer.Argument(help="Of which it is said where to get its raw data.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the tasks and whether their raw data is on this machine.
+
+    traube tasks tenkgnad_p2p
+    """
+    from traube.tasks import card_errors, get_source, sources
+
+    if task is not None:
+        _describe(get_source(task), as_json)
+        return
 
     rows: list[dict[str, Any]] = [
         {
@@ -216,8 +229,33 @@ def tasks(as_json: Json = False) -> None:
     ]
     if as_json:
         print_json(rows)
-    else:
-        print_table(rows, fold={"licence": 14, "status": 31}, optional=["licence", "language", "family"])
+        return
+    absent = [name for name, source in sources().items() if source.missing()]
+    for row in rows:
+        row["status"] = "not here" if row["task"] in absent else row["status"]
+    print_table(rows, fold={"licence": 14, "status": 31}, optional=["licence", "language", "family"])
+    if absent:
+        out.print(f"[dim]`traube tasks {absent[0]}` says where to get what is not here[/]")
+
+
+def _describe(source: "Source", as_json: bool) -> None:
+    card = source.card
+    about = {
+        "task": source.name,
+        "description": card.description,
+        "family": card.family,
+        "language": card.language,
+        "licence": card.licence,
+        "source": card.source,
+        "citation": card.citation,
+        "status": source.missing() or "ready",
+    }
+    if as_json:
+        print_json([about])
+        return
+    for name, value in about.items():
+        if value:
+            out.print(f"[bold]{name}[/]: {escape(value)}")
 
 
 @app.command()

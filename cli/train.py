@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Verbose
-from cli.printing import bars, escape, fail_on, out
+from cli.options import Json, Verbose
+from cli.printing import bars, escape, fail_on, out, print_json, print_table
 from cli.run import fetch
-from cli.trainers import TrainCommand, TuneCommand, trainer_for
+from cli.trainers import TrainCommand, TuneCommand, recipe_rows, trainer_for, trainer_named, trainer_rows
 from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ def train(
     model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
     recipe: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A value of the recipe, like epochs=3; repeat for more. Default: the paper's."),
+        typer.Option(
+            "--set",
+            help="A value of the recipe, like epochs=3; repeat for more. `traube trainers NAME` lists them. Default: the paper's.",
+        ),
     ] = None,
     unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also use the task's texts without labels.")] = False,
     verbose: Verbose = False,
@@ -50,6 +53,26 @@ def train(
     )
     out.print(f"{escape(str(left.last))} and {escape(left.best.name)}", soft_wrap=True)
     out.print("`traube run` evaluates the models in checkpoints/; while `traube dev` runs, that happens by itself.")
+
+
+@app.command()
+def trainers(
+    trainer: Annotated[
+        str | None, typer.Argument(help="Of which the values of the recipe are listed.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the trainers; or the values of one's recipe, for --set.
+
+    traube trainers cob
+    """
+    from traube.training import TRAINERS
+
+    rows = trainer_rows() if trainer is None else recipe_rows(trainer_named(trainer, TRAINERS))
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, fold={"what": 40, "section": 30}, optional=["section"])
 
 
 @app.command(cls=TuneCommand)

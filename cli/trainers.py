@@ -1,5 +1,6 @@
 """What the commands say of trainers: it is read from the trainers themselves, when somebody asks."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from typer.core import TyperCommand
@@ -37,6 +38,48 @@ def trainers_in_words(searched: bool) -> str:
     return " ".join(f"{words[kind]}: {', '.join(of_kind)}." for kind, of_kind in names.items() if of_kind)
 
 
+def trainer_rows() -> list[dict[str, str]]:
+    """The trainers, what they learn from, and where they are described."""
+    from traube.training import TRAINERS, searched_trainers
+
+    studies = searched_trainers()
+    return [
+        {
+            "trainer": name,
+            "learns from": trainer.learns_from,
+            "tune": "yes" if name in studies else "",
+            "section": trainer.section,
+        }
+        for name, trainer in TRAINERS.items()
+    ]
+
+
+def recipe_rows(trainer: Any) -> list[dict[str, str]]:
+    """The values of a trainer's recipe, and what they are by default."""
+    recipe = trainer.defaults
+    return [
+        {
+            "value": name,
+            "default": "" if getattr(recipe, name) is None else str(getattr(recipe, name)),
+            "what": field.description or "",
+        }
+        for name, field in type(recipe).model_fields.items()
+    ]
+
+
+def trainer_named(name: str, trainers: Mapping[str, Any], kind: str = "trainer") -> Any:
+    """The trainer of that name.
+
+    Raises
+    ------
+    Unknown
+        If there is none.
+    """
+    if name not in trainers:
+        raise unknown(kind, name, trainers)
+    return trainers[name]
+
+
 def trainer_for(name: str, task: str, searched: bool = False) -> Any:
     """The trainer of that name.
 
@@ -49,9 +92,8 @@ def trainer_for(name: str, task: str, searched: bool = False) -> Any:
     from traube.tasks import get_source
     from traube.training import TRAINERS, searched_trainers
 
-    known = searched_trainers() if searched else list(TRAINERS)
-    if name not in known:
-        raise unknown("trainer with a study" if searched else "trainer", name, known)
-    if reason := TRAINERS[name].unsuited(get_source(task)):
+    known = {trainer: TRAINERS[trainer] for trainer in (searched_trainers() if searched else TRAINERS)}
+    chosen = trainer_named(name, known, "trainer with a study" if searched else "trainer")
+    if reason := chosen.unsuited(get_source(task)):
         raise TraubeError(reason)
-    return TRAINERS[name]
+    return chosen

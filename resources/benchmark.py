@@ -35,4 +35,5 @@ class BenchmarkResource(dg.ConfigurableResource):
             protocol=protocol,
             methods=[protocol.method(m) for m in self.methods] or None,
             seeds=self.seeds or None,
+            pair_tasks=params.pair_tasks,
         )

@@ -22,11 +22,13 @@ from traube.foundation import paths
 from traube.foundation.files import digest
 from traube.foundation.inert import csv_text
 from traube.report.pages import SERVED
+from traube.tasks.scored_pairs import PairCard
 from traube.tasks.task import TaskCard
 
 KEY = "traube.key"
 # What identifies a run; the same six are its tag.
 IDENTITY = ("task", "model", "protocol", "data_version", "fingerprint", "code_version")
+PAIR_IDENTITY = ("task", "model", "data_version", "fingerprint", "code_version")
 
 
 class TrackingResource(dg.ConfigurableResource):
@@ -125,6 +127,38 @@ class TrackingResource(dg.ConfigurableResource):
                 _log(client, child, params, metrics)
         mark(partition, card.name).unlink(missing_ok=True)
         return {"mlflow": dg.MetadataValue.url(_url(experiment, parent))}
+
+    def log_pairs(
+        self, card: PairCard, records: Sequence[Mapping[str, Any]], run_id: str, asset: str, partition: str
+    ) -> dict[str, dg.MetadataValue]:
+        """Log how well a model follows the gold scores of a pair task, as one run; update it if it
+        is there already.
+
+        Parameters
+        ----------
+        records : of its cells, as the store gives them
+        run_id, asset, partition : of the Dagster run, for the link back
+
+        Returns
+        -------
+        Metadata for Dagster: the link to the MLflow run.
+        """
+        client, experiment = self.client()
+        first = records[0]
+        identity = {name: str(first[name]) for name in PAIR_IDENTITY}
+        tags = {
+            **{f"traube.{name}": value for name, value in identity.items()},
+            "dagster.run_id": run_id,
+            "dagster.asset_key": asset,
+            "dagster.partition": partition,
+        }
+        run = _run(client, experiment, digest(["pairs", identity]), f"{card.name} x {first['model']}", tags)
+        with _open(client, run):
+            about = {"family": card.family, "language": card.language, "licence": card.licence}
+            _log(client, run, {**identity, **about}, dict(_pair_metrics(records)))
+            _log_dataset(client, run, card, identity["data_version"])
+        mark(partition, card.name).unlink(missing_ok=True)
+        return {"mlflow": dg.MetadataValue.url(_url(experiment, run))}
 
     def log_curve(
         self, name: str, curve: Sequence[Mapping[str, float | None]], run_id: str
@@ -255,7 +289,18 @@ def _metric_name(name: str) -> str:
     return re.sub(r"[^\w\-. :/]", "_", name)
 
 
-def _log_dataset(client: Any, run: str, card: TaskCard, version: str) -> None:
+def _pair_metrics(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+    """Such as spearman/cosine, and spearman/cosine/history/domain=find_hotel."""
+    for record in records:
+        compared = f"{record['comparison']}/history" if record["history"] else record["comparison"]
+        for row in record["scores"]:
+            of = f"/{row['group']}={row['value']}" if row["value"] else ""
+            for kind in ("pearson", "spearman"):
+                if row[kind] is not None:
+                    yield f"{kind}/{compared}{of}", row[kind]
+
+
+def _log_dataset(client: Any, run: str, card: TaskCard | PairCard, version: str) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     source = card.source or card.name

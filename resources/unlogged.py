@@ -19,5 +19,6 @@ def unlogged(request: Request) -> dict[str, list[str]]:
     """What MLflow lacks of what is asked for, because it could not be reached, or the process died:
     tasks by model.
     """
-    by_model = {model: [t for t in request.tasks if mark(model, t).exists()] for model in request.models}
+    tasks = [*request.tasks, *request.pair_tasks]
+    by_model = {model: [t for t in tasks if mark(model, t).exists()] for model in request.models}
     return {model: tasks for model, tasks in by_model.items() if tasks}

@@ -10,10 +10,13 @@ from assets.common import MODELS, model_keys
 from sensors import Jobs
 from traube.benchmark.params import Params, load_params
 from traube.benchmark.plan import unread
+from traube.engine.pair_cells import unread_pairs
+from traube.engine.pair_scores import asks_for_query
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.models import checkpoints, load_model
 from traube.store import Store
+from traube.store.pairs import PairStore
 
 
 @dataclass
@@ -47,11 +50,12 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         tasks, waiting = _tasks(params)
         if not tasks:
             return dg.SkipReason(f"no task of params.yaml has been read yet ({waiting or 'none can be had here'})")
+        pairs = _pair_tasks(params)
         requests, said = [], []
         for folder in checkpoints.folders():
             entry = seen.setdefault(folder.name, Seen())
             try:
-                request = _look_at(folder, entry, params, tasks)
+                request = _look_at(folder, entry, params, tasks, pairs)
             except (TraubeError, OSError) as error:
                 context.log.warning(f"checkpoint refused: {error}")
                 said.append(f"refused: {error}")
@@ -79,7 +83,13 @@ def _tasks(params: Params) -> tuple[list[str], str]:
     return [t for t in params.tasks if t not in new and t not in unavailable], ", ".join(new)
 
 
-def _look_at(folder: Path, entry: Seen, params: Params, tasks: list[str]) -> dg.RunRequest | str:
+def _pair_tasks(params: Params) -> list[str]:
+    """The pair tasks to evaluate on."""
+    new, unavailable = unread_pairs(params.pair_tasks, PairStore.of(Store(paths.home() / "store")))
+    return [task for task in params.pair_tasks if task not in new and task not in unavailable]
+
+
+def _look_at(folder: Path, entry: Seen, params: Params, tasks: list[str], pairs: list[str]) -> dg.RunRequest | str:
     """The run that a folder calls for, or why there is none; updates the entry.
 
     Raises
@@ -99,13 +109,14 @@ def _look_at(folder: Path, entry: Seen, params: Params, tasks: list[str]) -> dg.
         return f"not complete: {reason}"
     entry.settled, entry.attempt = state, attempt  # whatever comes of it, it is said once
     checkpoints.check(folder)
-    fingerprint = load_model(folder.name, precision=params.chosen().precision).fingerprint
+    model = load_model(folder.name, precision=params.chosen().precision)
+    fingerprint = model.fingerprint
     if fingerprint == entry.fingerprint and not asked_again:
         return ""  # touched, not changed
     entry.fingerprint = fingerprint
     return dg.RunRequest(
         run_key=f"{folder.name}@{fingerprint}#{attempt}",
         partition_key=folder.name,
-        asset_selection=model_keys(tasks),
+        asset_selection=model_keys([*tasks, *(() if asks_for_query(model) else pairs)]),
         tags={"traube/fingerprint": fingerprint, "traube/attempt": str(attempt)},
     )

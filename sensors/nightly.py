@@ -13,9 +13,11 @@ from sensors import Jobs
 from sensors.publish import is_waiting
 from traube.benchmark.params import Nightly, load_params
 from traube.benchmark.plan import plan
+from traube.engine.pair_cells import plan_pairs
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.store import Store
+from traube.store.pairs import PairStore
 
 
 def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
@@ -36,12 +38,15 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
     def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         assert MODELS.name is not None
         request = BenchmarkResource().request()
-        todo = plan(request, Store(paths.home() / "store"))
+        store = Store(paths.home() / "store")
+        todo = plan(request, store)
+        pairs = plan_pairs(request, PairStore.of(store))
+        unavailable = todo.unavailable | pairs.unavailable
         work = {model: list(by_task) for model, by_task in todo.missing.items()}
-        for model, tasks in unlogged(request).items():
-            if model not in todo.unavailable:
+        for model, tasks in (*pairs.missing.items(), *unlogged(request).items()):
+            if model not in unavailable:
                 work[model] = list(dict.fromkeys([*work.get(model, []), *tasks]))
-        for name, reason in todo.unavailable.items():
+        for name, reason in unavailable.items():
             context.log.warning(f"{name} is unavailable: {reason}")
         if not work:
             return dg.SkipReason(f"nothing is missing: {todo.total} cells are up to date")

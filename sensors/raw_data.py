@@ -10,10 +10,12 @@ from assets.common import data_keys
 from sensors import Jobs
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import unread
+from traube.engine.pair_cells import unread_pairs
 from traube.foundation import paths
 from traube.foundation.files import digest
 from traube.store import Store
-from traube.tasks import get_source
+from traube.store.pairs import PairStore
+from traube.tasks import get_pair_source, get_source
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
@@ -26,14 +28,17 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     )
     def raw_data() -> dg.RunRequest | dg.SkipReason:
         store = Store(paths.home() / "store")
-        tasks, _ = unread(load_params().tasks, store)
-        if not tasks:
+        params, pair_store = load_params(), PairStore.of(store)
+        tasks, _ = unread(params.tasks, store)
+        pairs, _ = unread_pairs(params.pair_tasks, pair_store)
+        if not tasks and not pairs:
             return dg.SkipReason("every task is stored as its raw data is")
         # with what is stored now, so that data which is put back as it was is read again; with the
         # date, so that what cannot be read is tried once a day
         stored = [manifest and manifest.raw_version for manifest in map(store.manifest, tasks)]
         wanted = [(task, get_source(task).raw_version()) for task in tasks]
-        key = digest([wanted, stored, datetime.now(UTC).date().isoformat()])
-        return dg.RunRequest(run_key=key, asset_selection=data_keys(tasks))
+        of_pairs = [(task, get_pair_source(task).raw_version(), pair_store.raw_version(task)) for task in pairs]
+        key = digest([wanted, stored, *of_pairs, datetime.now(UTC).date().isoformat()])
+        return dg.RunRequest(run_key=key, asset_selection=data_keys([*tasks, *pairs]))
 
     return [raw_data]

@@ -8,7 +8,15 @@ import pandas as pd
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import GPT2Config, GPT2LMHeadModel, MambaConfig, MambaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    MambaConfig,
+    MambaForCausalLM,
+    PreTrainedTokenizerFast,
+)
 
 from tests import giccs_like
 from traube.engine.multiple_choice import ANSWER, SCORES, Question, choose, option_scores, prompt, questions
@@ -146,6 +154,15 @@ def test_a_saved_model_is_loaded_again_and_anything_else_is_one_line(tmp_path: P
     assert [one.log for one in loaded.likelihoods(ANSWER, OPTIONS)] == pytest.approx(
         [one.log for one in before], abs=1e-5
     )
+    with pytest.raises(TraubeError, match="absent: there is no such folder"):
+        CausalModel.load(str(tmp_path / "absent"), local=True)
+    masked = BertForMaskedLM(
+        BertConfig(vocab_size=len(words), hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+    )
+    masked.save_pretrained(tmp_path / "masked")
+    words.save_pretrained(tmp_path / "masked")
+    with pytest.raises(TraubeError, match="no causal language model: what it says of a token depends on later ones"):
+        CausalModel.load(str(tmp_path / "masked"), local=True)
     (tmp_path / "empty").mkdir()
     with pytest.raises(TraubeError, match="empty: no causal language model can be loaded"):
         CausalModel.load(str(tmp_path / "empty"), local=True)

@@ -69,10 +69,18 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
 
 
 def test_the_same_seed_gives_the_same_interval_and_one_group_gives_none() -> None:
-    x, y = [1, 2, 3, 4], [1, 3, 2, 4]
+    x, y = [1, 2, 3, 4, 5, 6], [1, 3, 2, 4, 5, 6]
     assert correlation("spearman", x, y, seed=5) == correlation("spearman", x, y, seed=5)
-    alone = correlation("spearman", x, y, ["a"] * 4)
-    assert alone.value == pytest.approx(0.8) and np.isnan(alone.low) and np.isnan(alone.high)
+    alone = correlation("spearman", x, y, ["a"] * 6)
+    assert alone.value == pytest.approx(spearman(x, y)) and np.isnan(alone.low) and np.isnan(alone.high)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, 0.7, 1e6])
+def test_what_does_not_vary_is_correlated_with_nothing(constant: float) -> None:
+    """Rounding leaves something of most constants when their mean is taken away."""
+    found = correlation("pearson", [constant] * 10, np.arange(10) / 7)
+    assert np.isnan([found.value, found.low, found.high]).all()
+    assert pearson([constant + 1e-3 * (i % 3) for i in range(9)], np.arange(9)) > 0
 
 
 def test_what_cannot_be_correlated_is_refused() -> None:

@@ -11,6 +11,11 @@ from traube.papers import Context
 
 @pytest.fixture
 def context() -> Context:
+    return at_home()
+
+
+def at_home() -> Context:
+    """What is measured from TRAUBE_HOME."""
     home, params = paths.home(), load_params()
     return Context(
         workbench=Workbench.at(home),

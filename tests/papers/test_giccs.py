@@ -142,7 +142,7 @@ def test_choices_are_those_that_were_kept(context: Context, sample: Path) -> Non
         [(3, True, "sum", 0.25, 0.1, 0.2, 4), (3, True, "pmi", 0.5, 0.1, 0.2, 4)],
         columns=["n_turns", "context", "score", "accuracy", "error", "chance", "questions"],
     )
-    about = {"library_versions": {}, "created": "today"}
+    about = {"fingerprint": "abc", "library_versions": {}, "created": "today"}
     PairStore.of(context.store).save_choices(load_pairs("giccs"), "ai-forever/mGPT", kept, about)
     rows = TABLES["table_6"].make(context).set_index("column")
     assert rows.loc["3-turn with context", ["published", "measured"]].tolist() == [0.133, 0.25]
@@ -171,7 +171,7 @@ def clustered(context: Context, task: Task, name: str) -> None:
 
 
 def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_both(
-    context: Context, sample: Path, tiny_task: Task
+    context: Context, sample: Path, tiny_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = replace(context, protocol="mteb-v1")
     spec, pairs = TABLES["similarity_and_clustering"], load_pairs("giccs")
@@ -191,4 +191,7 @@ def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_bot
     )
     alike = pair_scores(context, "giccs").set_index("model")["spearman"]
     assert row["rho"] == pytest.approx(spearman(alike[scores.index], scores), nan_ok=True)
-    assert np.isnan(row["rho"]) or row["low"] <= row["rho"] <= row["high"]
+    assert np.isnan(row["low"]) and "3 models are too few" in row["note"]
+    monkeypatch.setattr("traube.metrics.correlation.FEWEST", FEWEST)
+    (row,) = spec.make(context).to_dict("records")
+    assert not row["note"] and (np.isnan(row["rho"]) or row["low"] <= row["rho"] <= row["high"])

@@ -1,6 +1,7 @@
 """QS3M's tables: measured beside published, over the pages of all folds."""
 
 import os
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from scipy.stats import ttest_rel
 from sklearn.metrics import adjusted_rand_score, pairwise_distances, roc_auc_score
 
+from tests.papers.conftest import at_home
 from tests.training.test_qs3m import QUICK, pages
 from traube.benchmark.params import load_params
 from traube.foundation import paths
@@ -42,16 +44,30 @@ def in_folds() -> Task:
     return Task(card, task.corpus, pd.concat([task.splits, *folds], ignore_index=True))
 
 
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
+    """A home with the articles, a similarity trained on each fold, and what was measured of both."""
+    home = tmp_path_factory.mktemp("measured")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAUBE_HOME", str(home))
+        patch.setenv("TRAUBE_CHECKPOINTS", str(home / "checkpoints"))
+        patch.setenv("TRAUBE_CARDS", str(tmp_path_factory.mktemp("cards")))
+        stored, context = in_folds(), at_home()
+        store = context.store
+        store.save_corpus(NAME, stored.corpus, stored.corpus, raw_version="")
+        store.complete(stored.card, store.save_splits(stored.card, stored.splits))
+        base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
+        for fold in ("fold_1", "fold_2"):
+            Qs3m.with_changes({**QUICK, "split_set": fold}).fit(stored, base, paths.checkpoints())
+        page_scores(context, stored)
+    return home
+
+
 @pytest.fixture
-def task(context: Context, tiny_bert: Path) -> Task:
-    """The articles, stored, and a similarity trained on each fold."""
-    stored, store = in_folds(), context.store
-    store.save_corpus(NAME, stored.corpus, stored.corpus, raw_version="")
-    store.complete(stored.card, store.save_splits(stored.card, stored.splits))
-    base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
-    for fold in ("fold_1", "fold_2"):
-        Qs3m.with_changes({**QUICK, "split_set": fold}).fit(stored, base, paths.checkpoints())
-    return stored
+def task(home: Path, measured: Path) -> Task:
+    """The articles; this test's home is a copy of that in which they were measured."""
+    shutil.copytree(measured, home, dirs_exist_ok=True)
+    return in_folds()
 
 
 def made(name: str, context: Context) -> pd.DataFrame:

@@ -96,6 +96,40 @@ def test_the_curve_rises_and_an_expert_is_heard(traube: Traube) -> None:
     assert all(b["split_half"] > a["split_half"] for a, b in zip(said["curve"], corrected["curve"], strict=True))
 
 
+def test_a_file_that_cannot_be_used_does_not_take_the_others_along(traube: Traube) -> None:
+    """A German spreadsheet writes semicolons; the design lies beside the answers; one file is in another encoding."""
+    answer("answers.csv", noise=0)
+    Path("semicolons.csv").write_text(
+        "\ufeff" + Path("answers.csv").read_text().replace(",", ";").replace("simulated", "s")
+    )
+    Path("latin.csv").write_bytes("annotator,item_1,item_2,best,worst\nJürgen,d1a,d1b,d1a,d1b\n".encode("latin-1"))
+    traube("design", "items.csv", "--size", "3")
+    result = traube("score", "answers.csv", "semicolons.csv", "latin.csv", "annotation/design.csv")
+    assert result.exit_code == 0, result.output
+    told = " ".join(result.stderr.split())
+    assert "latin.csv:2: byte 0xfc is not UTF-8" in told and "design.csv: unknown column 'best'" in told
+    assert "200 judgements" in result.stdout and "all 10 20 10 200" in " ".join(result.stdout.split())
+
+
+def test_judgements_that_are_in_no_group_are_counted(traube: Traube) -> None:
+    answer("answers.csv", noise=0)
+    Path("halves.csv").write_text(
+        "item,half\n" + "".join(f" d{d}{c} ,{'x' if c in 'abc' else 'y'}\n" for d in (1, 2) for c in TRUTH)
+    )
+    result = traube("score", "answers.csv", "--items", "halves.csv", "--by", "half")
+    assert "--by half: 90 judgements of tuples whose items have several values of it" in " ".join(result.stderr.split())
+    assert "half x" in result.stdout and "half y" not in result.stdout
+
+
+def test_an_expert_who_contradicts_himself_is_refused(traube: Traube) -> None:
+    answer("answers.csv", noise=0)
+    Path("expert.csv").write_text("item,above\nd1a,yes\nd1a,no\n")
+    assert (
+        "expert.csv:3: item 'd1a' is said to be above 0.5 and below"
+        in traube("score", "answers.csv", "--expert", "expert.csv").stderr
+    )
+
+
 def test_other_names_of_columns_and_tuples_judged_once(traube: Traube) -> None:
     Path("trials.csv").write_text("who,best,worst,other\nanna,hope,fear,dust\nben,milk,mud,dust\n")
     result = traube("score", "trials.csv", "--columns", "annotator=who,items=best+worst+other")

@@ -49,7 +49,7 @@ def test_the_graph_is_the_one_that_was_agreed_on(definitions: dg.Definitions, sn
 
 def test_the_jobs_are_known_and_what_runs_by_itself_is_on(definitions: dg.Definitions) -> None:
     jobs = {job.name for job in definitions.resolve_all_job_defs() if not job.name.startswith("__")}
-    assert jobs == {"datasets", "evaluate", "pair_datasets", "pair_scores", "publish", "train", "tune", "fetch"}
+    assert jobs == {"datasets", "evaluate", "publish", "train", "tune", "fetch"}
     sensors = {sensor.name: sensor.default_status for sensor in definitions.sensors or []}
     names = [
         "watched_models",
@@ -120,7 +120,10 @@ def test_a_new_paper_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_the_evaluate_job_holds_partitioned_assets_only(definitions: dg.Definitions) -> None:
     job = definitions.resolve_job_def("evaluate")
-    assert {key.path[1] for key in job.asset_layer.selected_asset_keys} == {"embeddings", "clusterings", "scores"}
+    graph = definitions.resolve_asset_graph()
+    made = job.asset_layer.selected_asset_keys
+    assert {key.path[1] for key in made} == {"embeddings", "clusterings", "scores", "pair_scores"}
+    assert all(graph.get(key).partitions_def for key in made)
 
 
 def test_an_asset_has_at_most_eight_checks(definitions: dg.Definitions) -> None:
@@ -148,8 +151,12 @@ def test_a_pair_task_has_stages_of_its_own(definitions: dg.Definitions) -> None:
         "embeddings": ["corpus", "pairs"],
         "pair_scores": ["embeddings", "pairs"],
     }
-    job = definitions.resolve_job_def("pair_scores")
-    assert {key.path[1] for key in job.asset_layer.selected_asset_keys} == {"embeddings", "pair_scores"}
+    made = {
+        key
+        for job in ("datasets", "evaluate")
+        for key in definitions.resolve_job_def(job).asset_layer.selected_asset_keys
+    }
+    assert {key.path[1] for key in made if key.path[0] == "stsb_de"} == set(after)
 
 
 def test_loading_imports_nothing_heavy_from_whatever_folder_it_is_started(tmp_path: Path) -> None:

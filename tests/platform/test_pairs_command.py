@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from cli import app
 from tests import giccs_like
 from traube.foundation import paths
+from traube.models.likelihood import CausalModel
 from traube.store import Store
 from traube.store.pairs import PairStore
 from traube.tasks import load_pairs
@@ -39,6 +40,8 @@ def test_a_language_model_chooses_and_what_it_chose_is_kept(traube: Traube, tmp_
     store = PairStore.of(Store(paths.home() / "store"))
     kept = store.choices(load_pairs("giccs"))
     assert kept["accuracy"].tolist() == [row["accuracy"] for row in rows] and set(kept["model"]) == {str(folder)}
+    (record,) = (store.folder / "choices" / "giccs").glob("*.json")
+    assert json.loads(record.read_text())["fingerprint"] == CausalModel.load(str(folder)).fingerprint
     wrong = CliRunner().invoke(app, ["choose", str(tmp_path), "-t", "giccs"])
     assert wrong.exit_code == 1 and "no causal language model can be loaded" in wrong.stderr
 
@@ -62,6 +65,14 @@ def test_without_a_task_pair_tasks_are_listed_and_what_is_missing_is_told(traube
     said = " ".join(traube().stdout.split())
     assert "mine: My own pairs." in said and "giccs: GiCCS" in said
     assert "stsb_de: The STS benchmark in German" in said and "missing: " in said
+
+
+def test_what_cannot_be_computed_is_a_dash_and_null(traube: Traube) -> None:
+    """Three pairs that share no word: all cosines are 0; and too few for an interval."""
+    shown = traube("-t", "mine", "-m", "bow")
+    assert shown.exit_code == 0 and "nan" not in shown.stdout
+    (row,) = json.loads(traube("-t", "mine", "-m", "bow", "--json").stdout)
+    assert row["pearson_low"] is None
 
 
 def test_models_are_compared_with_and_without_history(traube: Traube) -> None:

@@ -67,6 +67,14 @@ def test_work_is_shared_evenly_and_nobody_judges_twice(annotators: int, each: in
     assert all(len({frozenset(one) for one in sheet.tuples}) == len(sheet.tuples) for sheet in made)
 
 
+@pytest.mark.parametrize(("annotators", "each"), [(4, 2), (10, 5), (6, 2)])
+def test_annotators_form_no_panels(annotators: int, each: int) -> None:
+    """A strict panel that stays among itself would never be compared with a mild one."""
+    made = sheets(design([f"i{i}" for i in range(40)], 3), annotators, each)
+    judged = [{frozenset(one) for one in sheet.tuples} for sheet in made]
+    assert all(judged[a] & judged[b] for a in range(annotators) for b in range(a))
+
+
 def test_too_few_annotators_are_refused() -> None:
     with pytest.raises(TraubeError, match="3 annotators for each tuple: there are 2"):
         sheets([("a", "b")], 2, 3)

@@ -39,6 +39,14 @@ def test_every_design_is_balanced_and_distinct_and_the_same_for_its_seed(
     assert tuples == design(items, size, per_item, seed=seed)
 
 
+@pytest.mark.parametrize(("n", "size", "per_item"), [(12, 9, 8), (12, 3, 8), (9, 6, 5), (6, 3, 1.7)])
+def test_dense_designs_are_found_too(n: int, size: int, per_item: float) -> None:
+    for seed in range(6):
+        tuples = design([f"i{i}" for i in range(n)], size, per_item, seed=seed)
+        times = Counter(item for one in tuples for item in one).values()
+        assert len({frozenset(one) for one in tuples}) == round(per_item * n) and max(times) - min(times) <= 1
+
+
 def test_giccs_design_is_complete() -> None:
     tuples = design(list("abcde"), 3)  # 2 N = 10 = C(5, 3)
     assert {frozenset(one) for one in tuples} == {frozenset(one) for one in combinations("abcde", 3)}
@@ -71,6 +79,8 @@ def test_a_thousand_items_are_no_trouble() -> None:
         (["a", "b"], 3, 2, "tuples of 3: there are 2 items"),
         (["a", "b"], 1, 2, "tuples of 1"),
         (["a", "b"], 2, 0, "must be more than 0"),
+        (["a", "b"], 2, float("nan"), "must be more than 0"),
+        (["a", "b"], 2, float("inf"), "must be more than 0"),
     ],
 )
 def test_what_cannot_be_designed_is_refused(items: list[str], size: int, per_item: float, said: str) -> None:

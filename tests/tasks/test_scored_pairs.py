@@ -106,11 +106,17 @@ def test_other_names_of_giccs_columns_are_mapped_by_a_file_beside_it(raw: Path) 
     with pytest.raises(TraubeError, match="unknown column"):
         load_pairs("giccs")
     (folder / "columns.yaml").write_text(
-        "turns: [Turn 1, Turn 2, Turn 3]\ntext_b: Paraphrase\nscore: Sim\ngroups: Bereich\ndialogue: id\n",
+        "turns: [Turn 1, Turn 2, Turn 3]\ntext_b: Paraphrase\nscore: Sim\ngroups: {domain: Bereich}\ndialogue: id\n",
         encoding="utf-8",
     )
     pairs = load_pairs("giccs").pairs
-    assert pairs.loc[0, ["history", "n_turns", "dialogue", "domain"]].tolist() == ["Hallo\nJa?", "3", "7", ""]
+    told = pairs.loc[0, ["history", "n_turns", "dialogue", "domain", "source"]].tolist()
+    assert told == ["Hallo\nJa?", "3", "7", "hotel", ""]
+    for groups in ("Bereich", "{Bereich: Bereich}"):  # which of the two it is, is not said
+        said = f"turns: [Turn 1, Turn 2, Turn 3]\ntext_b: Paraphrase\nscore: Sim\ngroups: {groups}\n"
+        (folder / "columns.yaml").write_text(said, encoding="utf-8")
+        with pytest.raises(TraubeError, match="line 4: groups: 'Bereich' is none of GiCCS"):
+            load_pairs("giccs")
 
 
 def test_history_is_joined_to_both_sides(raw: Path) -> None:

@@ -105,6 +105,7 @@ class Params(Strict):
     protocol: str
     tasks: tuple[str, ...] = Field(min_length=1)
     models: tuple[str, ...] = Field(min_length=1)
+    pair_tasks: tuple[str, ...] = ()
     nightly: Nightly = Nightly()
     promotion: Promotion = Promotion()
     watch: Watch = Watch()

@@ -145,6 +145,7 @@ class Request:
     protocol: Protocol
     methods: Sequence[Method] | None = None
     seeds: Sequence[int] | None = None
+    pair_tasks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def plan(request: Request, store: Store) -> Plan:
     """
     tasks = list(dict.fromkeys(request.tasks))  # a name may be given twice
     new, unavailable = unread(tasks, store)
-    models = _usable(request, Lookup(), unavailable)
+    models = usable_models(request, unavailable)
     missing: dict[str, dict[str, list[Cell]]] = {name: {} for name in models}
     total = 0
     for task in tasks:
@@ -219,20 +220,24 @@ def unavailable(request: Request, store: Store, lookup: Lookup | None = None) ->
     says, without its cells.
     """
     reasons = unread(dict.fromkeys(request.tasks), store)[1]
-    _usable(request, lookup or Lookup(), reasons)
+    usable_models(request, reasons, lookup)
     return reasons
 
 
-def _usable(request: Request, lookup: Lookup, unavailable: dict[str, str]) -> dict[str, Model]:
+def usable_models(request: Request, unavailable: dict[str, str], lookup: Lookup | None = None) -> dict[str, Model]:
     """The models whose weights are here and sound; of others the reason is noted: one bad model
     does not stop the others.
+
+    Parameters
+    ----------
+    unavailable : where the reasons are noted, by name
 
     Raises
     ------
     Unknown
         If there is no model of a name: a misspelt one is no bad one.
     """
-    models = {}
+    models, lookup = {}, lookup or Lookup()
     for name in dict.fromkeys(request.models):
         try:
             models[name] = lookup.usable(name, request.protocol.precision)

@@ -7,7 +7,7 @@ which likes short options), or that sum per token, per byte, or less what the op
 without any dialogue (`pmi`: Holtzman et al., 2021).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
@@ -90,10 +90,17 @@ def prompt(question: Question, context: bool = True) -> str:
     return "\n".join(lines)
 
 
-def option_scores(model: CausalModel, question: Question, context: bool = True) -> dict[str, list[float]]:
-    """The score of each option under each way of scoring; larger is better."""
+def option_scores(
+    model: CausalModel, question: Question, context: bool = True, alone: Sequence[Likelihood] | None = None
+) -> dict[str, list[float]]:
+    """The score of each option under each way of scoring; larger is better.
+
+    Parameters
+    ----------
+    alone : of the options without any dialogue; by default they are computed
+    """
     asked = model.likelihoods(prompt(question, context), question.options)
-    alone = model.likelihoods(ANSWER, question.options)
+    alone = alone or model.likelihoods(ANSWER, question.options)
     return {
         "sum": [option.log for option in asked],
         "per_token": [option.log / option.tokens for option in asked],
@@ -126,21 +133,22 @@ def choose(task: PairTask, model: CausalModel, progress: Progress = SILENT) -> p
         by_turns.setdefault(question.n_turns, []).append(question)
     progress.total("questions", 2 * sum(map(len, by_turns.values())))
     for turns, asked in sorted(by_turns.items()):
+        alone = [model.likelihoods(ANSWER, question.options) for question in asked]
         for context in (True, False):
-            rows += [(turns, context, *row) for row in _accuracies(model, asked, context, progress)]
+            rows += [(turns, context, *row) for row in _accuracies(model, asked, alone, context, progress)]
     columns = ["n_turns", "context", "score", "accuracy", "error", "chance", "questions"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def _accuracies(
-    model: CausalModel, asked: list[Question], context: bool, progress: Progress
+    model: CausalModel, asked: list[Question], alone: list[list[Likelihood]], context: bool, progress: Progress
 ) -> Iterator[tuple[str, float, float, float, int]]:
     credits: Mapping[str, list[float]] = {name: [] for name in SCORES}
     chances = []
-    for question in asked:
+    for question, without in zip(asked, alone, strict=True):
         right = right_answers(question.gold)
         chances.append(len(right) / len(question.options))
-        for name, liked in option_scores(model, question, context).items():
+        for name, liked in option_scores(model, question, context, without).items():
             credits[name].append(credit(liked, right))
         progress.done("questions", 1)
     for name, values in credits.items():

@@ -28,6 +28,11 @@ KINDS: tuple[Kind, ...] = ("pearson", "spearman")
 ALL = "all"
 
 
+def asks_for_query(model: Model) -> bool:
+    """Whether a model compares texts for a query, which pairs do not have."""
+    return model.similarity is not None and model.similarity.query == "text"
+
+
 def usual_comparison(model: Model) -> Comparison:
     """What a model's vectors are compared by where nothing else is asked for."""
     return "cosine" if model.similarity is None else "own"
@@ -89,7 +94,7 @@ def similarities(
     if (comparison == "own") != (model.similarity is not None):
         said = "compares texts itself" if model.similarity is not None else "has no similarity of its own"
         raise Unsupported(f"model '{model.name}' {said}: use {usual_comparison(model)}")
-    if model.similarity is not None and model.similarity.query == "text":
+    if asks_for_query(model):
         raise Unsupported(f"model '{model.name}' compares texts for a query, and pairs have none")
     first, second = task.rows()
     vectors, place = embed_pairs(task, model, workbench, progress)

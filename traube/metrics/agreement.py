@@ -292,11 +292,11 @@ def _rho(judgements: Judgements, half: Ints) -> float:
 
 
 def spearman_brown(rho: ArrayLike) -> Array:
-    """What the correlation of halves says of the whole: 2 rho / (1 + rho). The paper does not use
-    it.
+    """What the correlation of halves says of the whole: 2 rho / (1 + rho); nan for -1. The paper does
+    not use it.
     """
     halves = np.asarray(rho, dtype=np.float64)
-    whole: Array = 2 * halves / (1 + halves)
+    whole: Array = 2 * halves / np.where(halves > -1, 1 + halves, np.nan)
     return whole
 
 

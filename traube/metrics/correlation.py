@@ -18,6 +18,7 @@ Kind = Literal["pearson", "spearman"]
 
 CONFIDENCE = 0.95
 RESAMPLES = 1_000
+FEWEST = 6  # groups that an interval needs
 SEED = 42
 AT_ONCE = 2**21  # weights of items that are held at once
 
@@ -29,7 +30,8 @@ class Correlation:
     Attributes
     ----------
     value : in [-1, 1]; nan where one side does not vary
-    low, high : percentile bootstrap interval; nan where there are fewer than two groups
+    low, high : percentile bootstrap interval; nan where there are fewer than FEWEST groups: of three
+        that agree it would be sure of itself
     n, groups : how many items, and how many groups were drawn from
     """
 
@@ -84,7 +86,7 @@ def correlation(
     left, right = _checked(x, y)
     _, member = np.unique(np.arange(len(left)) if groups is None else np.asarray(groups), return_inverse=True)
     value, count = _VALUE[kind](left, right), int(member.max(initial=-1)) + 1
-    if count < 2:
+    if count < FEWEST:
         return Correlation(value, np.nan, np.nan, len(left), count)
     drawn = np.concatenate([_RESAMPLED[kind](left, right, weights) for weights in _weights(member, resamples, seed)])
     drawn = drawn[np.isfinite(drawn)]
@@ -120,11 +122,12 @@ def _weighted(x: Array, y: Array, weights: Array) -> Array:
     weights : [b, n]
     """
     total = weights.sum(axis=1, keepdims=True)
+    # of the values as they are: what is left of a constant that is centred is rounding
+    scale = np.abs(x).max(initial=0) * np.abs(y).max(initial=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         x, y = (value - (weights * value).sum(axis=1, keepdims=True) / total for value in (x, y))
         spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
         r = (weights * x * y).sum(axis=1) / spread
-    scale = np.abs(x).max(initial=0) * np.abs(y).max(initial=0)
     return np.clip(np.where(spread > 1e-12 * max(scale, 1e-300), r, np.nan), -1, 1)
 
 

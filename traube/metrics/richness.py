@@ -91,7 +91,11 @@ def richness(texts: Iterable[str], language: str | None = None) -> Richness:
 
 def _lemmas(text: str, language: str | None) -> int | None:
     pipeline = _spacy(language) if language else None
-    return None if pipeline is None else len({word.lemma_ for word in pipeline(text) if not word.is_space})
+    return (
+        None
+        if pipeline is None
+        else len({word.lemma_ for word in pipeline(text) if not (word.is_space or word.is_punct)})
+    )
 
 
 @lru_cache(maxsize=2)

@@ -6,6 +6,7 @@ continuations of a prompt are scored as one batch, and what they have in common 
 (but for models that keep no keys and values, such as Mamba).
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,13 +64,49 @@ class CausalModel:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         at = str(Path(name).expanduser()) if Path(name).expanduser().is_dir() else name
+        if at is name and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+            raise TraubeError(f"{name}: there is no such folder")
         try:
             tokenizer = AutoTokenizer.from_pretrained(at, local_files_only=local)
             model = AutoModelForCausalLM.from_pretrained(at, local_files_only=local, use_safetensors=True)
         except (OSError, ValueError, KeyError) as error:
             reason = " ".join(str(error).split())[:300]
             raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
-        return cls(model.to(device or best_device()), tokenizer, name)
+        loaded = cls(model.to(device or best_device()), tokenizer, name)
+        loaded.refuse_what_looks_ahead()
+        return loaded
+
+    def refuse_what_looks_ahead(self) -> None:
+        """Refuse a model whose logits change with tokens that come later, as a masked language
+        model's do: it would see the answer that it is asked for.
+
+        Raises
+        ------
+        TraubeError
+            If it is one, or if it fails on a few tokens.
+        """
+        import torch
+
+        ids = torch.tensor([[1, 2, 3], [1, 2, 4]], device=self.model.device)
+        try:
+            with torch.no_grad():
+                one, other = self.model(input_ids=ids).logits[:, :2].float()
+        except Exception as error:  # whatever an architecture raises that takes more than tokens
+            reason = " ".join(str(error).split())[:200]
+            raise TraubeError(f"{self.name}: fails on a few tokens ({type(error).__name__}: {reason})") from None
+        if not torch.allclose(one, other, rtol=0, atol=1e-4 * float(one.abs().max())):
+            raise TraubeError(f"{self.name}: no causal language model: what it says of a token depends on later ones")
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the weights, whatever name they come under."""
+        from torch import uint8
+
+        hashed = hashlib.sha256()
+        for name, weight in sorted(self.model.state_dict().items()):
+            hashed.update(f"{name} {weight.dtype} {list(weight.shape)}".encode())
+            hashed.update(weight.detach().cpu().contiguous().reshape(-1).view(uint8).numpy().data)
+        return hashed.hexdigest()[:16]
 
     @property
     def longest(self) -> int | None:

@@ -15,7 +15,7 @@ from traube.engine.cluster import cluster
 from traube.engine.progress import SILENT, Progress
 from traube.engine.score import score
 from traube.engine.workbench import Workbench
-from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError
 from traube.methods import Method
 from traube.models import EmbeddingCache, load_model
 from traube.report.explain import changed_since
@@ -108,7 +108,7 @@ def _scored_cell(store: Store, cell_id: str) -> pd.DataFrame:
     cells = store.cells()
     matching = cells[cells["cell_id"].str.startswith(cell_id)]
     if matching.empty:
-        raise TraubeError(f"{unknown('cell', cell_id, cells['cell_id'])} (`traube explain` shows the ids of cells)")
+        raise TraubeError(f"unknown cell '{cell_id}': no stored one begins so; `traube explain` shows the ids of cells")
     if len(matching) > 1:
         raise TraubeError(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
     record = matching.iloc[0]

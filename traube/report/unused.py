@@ -24,6 +24,7 @@ from traube.benchmark.current import current_cells
 from traube.benchmark.params import Params
 from traube.benchmark.plan import Cell, Request, plan, wanted_models
 from traube.engine.cluster import reduction_path
+from traube.engine.pair_cells import pair_cells
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
@@ -33,11 +34,13 @@ from traube.models import Model, cache_key, fingerprint_on, load_model, model_ca
 from traube.models.base import Precision
 from traube.report.regressions import remembered_cells
 from traube.store import REDUCTIONS, Store
+from traube.store.pairs import PairStore
 
 HOUR = 3600.0
 YOUNG = HOUR  # seconds; somebody may be about to use it
 ABANDONED = 7 * 24 * HOUR  # a training that was stopped goes on where it was: it is given a week
 UNREAD = 7 * 24 * HOUR  # each publication touches the scores of pages that it reads
+OUTDATED = "of a cell that does not count today"
 RESULTS = (".json", ".scores.parquet", ".assignments.parquet")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}(\.\w+)?")  # see `atomic`
 _WORK = re.compile(r"(\..+)\.[0-9a-f]{16}")  # see `Trainer.fit`
@@ -84,7 +87,9 @@ def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
         *_entries(bench.store.folder.glob("pages/[!.]*.parquet"), "scores of pages in no table for a week", UNREAD),
         *_trainings(paths.checkpoints()),
         *_entries(bench.store.folder.glob("trainings/*"), "of a training that was stopped over a week ago", ABANDONED),
+        *_entries(_pair_tables(bench, recorded=False), "of a cell that has no record"),
         *(_outdated(bench, cells) if outdated else ()),
+        *(_entries(_pair_tables(bench, recorded=True), OUTDATED) if outdated else ()),
     ]
     # a cell's record before its tables: without it, it is none
     return sorted(
@@ -292,4 +297,30 @@ def _outdated(bench: Workbench, cells: pd.DataFrame) -> Iterator[Unused]:
     stored = bench.store.cells()
     for task, cell_id in stored.loc[~stored["cell_id"].isin(kept), ["task", "cell_id"]].itertuples(index=False):
         files = [bench.store.folder / "results" / task / f"{cell_id}{kind}" for kind in RESULTS]
-        yield from _entries(files, "of a cell that does not count today")
+        yield from _entries(files, OUTDATED)
+
+
+def _pair_tables(bench: Workbench, recorded: bool) -> Iterator[Path]:
+    """The files of the cells of pair tasks that have no record; or of those that have one and do
+    not count today.
+    """
+    store = PairStore.of(bench.store)
+    for folder in (store.folder / "results").glob("*"):
+        counting = _counting_pairs(store, folder.name) if recorded else set()
+        for path in folder.glob("[!.]*.*"):
+            record = path.with_suffix(".json")
+            if record.exists() == recorded and path.stem not in counting:
+                yield path
+
+
+def _counting_pairs(store: PairStore, name: str) -> set[str]:
+    """The ids of a pair task's cells under today's data, models and libraries."""
+    try:
+        task = store.task(name)
+    except TraubeError:
+        return set()
+    if task is None:
+        return set()
+    models = [model for model in map(_model, model_cards()) if model]
+    parts = task.pairs["part"].unique()
+    return {cell.cell_id for model in models for part in parts for cell in pair_cells(task, model, part=part)}

@@ -31,7 +31,7 @@ CELL = (
     "library_versions", "run_id", "created", "scores",
 )  # fmt: skip
 ALIKE = ("pair", "alike")
-CHOICE = ("task", "model", "data_version", "library_versions", "created", "rows")
+CHOICE = ("task", "model", "fingerprint", "data_version", "library_versions", "created", "rows")
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class PairStore:
         entry = read_sealed_json(self._task(name) / "read.json", ("raw_version", "card"))
         if not entry:
             raise TraubeError(
-                f"pair task '{name}' has not been read yet; run the job pair_datasets, or `traube pairs -t {name}`"
+                f"pair task '{name}' has not been read yet; run the job `datasets`, or `traube pairs -t {name}`"
             )
         pairs = read_table(self._task(name) / "pairs.parquet", PAIR_COLUMNS)
         corpus = read_table(self._task(name) / "corpus.parquet", CORPUS_COLUMNS)
@@ -108,9 +108,14 @@ class PairStore:
         entry = read_sealed_json(self._task(name) / "read.json", ("raw_version", "card"))
         write_sealed_json(self._task(name) / "manifest.json", {"raw_version": (entry or {}).get("raw_version", "")})
 
+    def raw_version(self, name: str) -> str | None:
+        """Of the raw data of a stored pair task whose checks are done; None if there is none."""
+        entry = read_sealed_json(self._task(name) / "manifest.json", ("raw_version",))
+        return str(entry["raw_version"]) if entry else None
+
     def task(self, name: str) -> PairTask | None:
         """A stored pair task whose checks are done; None if there is none."""
-        return self.read(name) if read_sealed_json(self._task(name) / "manifest.json", ("raw_version",)) else None
+        return None if self.raw_version(name) is None else self.read(name)
 
     # cells
 

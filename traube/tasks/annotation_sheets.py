@@ -8,6 +8,7 @@ drawn within one: a dialogue) and `context` (what is shown above the tuple: line
 jsonl). Other columns are for whoever reads the scores.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,12 +16,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import digest
 from traube.foundation.inert import csv_text
-from traube.tasks.best_worst import ITEM, PER_ITEM, Tuple, design
+from traube.tasks.best_worst import ITEM, PER_ITEM, Tuple, design, least_met
 from traube.tasks.reading import Rows, as_text, read_rows
 from traube.tasks.splitting import SEED, generator, shuffled
 
@@ -187,9 +189,15 @@ def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *,
     rng = generator(f"sheets {annotators} {per_tuple}", seed)
     judged: list[list[Tuple]] = [[] for _ in range(annotators)]
     order = shuffled(len(tuples), rng)
-    for place, index in enumerate(order):
-        for i in range(per_tuple):
-            judged[(place * per_tuple + i) % annotators].append(tuples[index])
+    # those who have judged least, and of these, those who have met least: panels that stay among
+    # themselves would never be compared
+    times, met = np.zeros(annotators), [Counter[int]() for _ in range(annotators)]
+    for index in order:
+        people = least_met(times, met, per_tuple, rng)
+        times[people] += 1
+        for one in people:
+            judged[one].append(tuples[index])
+            met[one].update(other for other in people if other != one)
     width = len(str(annotators))
     return [
         Sheet(
@@ -204,7 +212,7 @@ def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *,
 
 def sheet_table(sheet: Sheet, items: Mapping[str, Item]) -> str:
     """A sheet as CSV: context, the tuple's texts, and their ids; `best` and `worst` are to be
-    filled in with ids.
+    filled in with ids. It begins with a byte order mark, by which spreadsheets know UTF-8.
     """
     rows = []
     for one in sheet.tuples:
@@ -212,7 +220,7 @@ def sheet_table(sheet: Sheet, items: Mapping[str, Item]) -> str:
         for number, item in enumerate(one, start=1):
             row |= {f"{ITEM}{number}": item, f"text_{number}": items[item].text}
         rows.append({**row, "best": "", "worst": ""})
-    return csv_text(pd.DataFrame(rows))
+    return f"\ufeff{csv_text(pd.DataFrame(rows))}"
 
 
 def sheet_form(sheet: Sheet, items: Mapping[str, Item], wording: Wording) -> str:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, count
-from math import comb
+from math import comb, inf
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ from traube.tasks.splitting import SEED, generator, shuffled
 
 PER_ITEM = 2.0  # tuples for each item: 1.5 to 2 are enough (Kiritchenko and Mohammad, 2016)
 TRIES = 20  # at one tuple, before all are drawn anew
-RESTARTS = 50
+RESTARTS = 5
 ITEM = "item_"  # what the columns of a tuple's items begin with
 
 Tuple = tuple[str, ...]
@@ -67,7 +67,7 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
         raise TraubeError(f"item '{twice[0]}' occurs {names.count(twice[0])} times: items are told apart by their ids")
     if not 2 <= size <= len(names):
         raise TraubeError(f"tuples of {size}: there are {len(names)} items, so a tuple has 2 to {len(names)}")
-    if per_item <= 0:
+    if not 0 < per_item < inf:
         raise TraubeError(f"{per_item:g} tuples for each item: there must be more than 0")
     possible = comb(len(names), size)
     wanted = max(1, min(possible, round(per_item * len(names))))
@@ -88,7 +88,27 @@ def _balanced(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[
         drawn = _drawn(n, size, wanted, rng)
         if drawn is not None:
             return drawn
-    raise TraubeError(f"{wanted} balanced tuples of {size} of {n} items were not found; ask for fewer, or another seed")
+    return _exchanged(n, size, wanted, rng)
+
+
+def _exchanged(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]]:
+    """Tuples drawn at random; then, in one of them, the item that occurs most gives way to the one
+    that occurs least, until they are balanced.
+
+    There is always such a tuple: were each of those with the first item and without the second
+    there with the two exchanged, the second one would not occur less often.
+    """
+    drawn: dict[frozenset[int], None] = {}
+    while len(drawn) < wanted:
+        drawn[frozenset(map(int, rng.choice(n, size, replace=False)))] = None
+    while True:
+        times = np.bincount([item for one in drawn for item in one], minlength=n)
+        most, least = int(times.argmax()), int(times.argmin())
+        if times[most] - times[least] <= 1:
+            return list(drawn)
+        one = next(one for one in drawn if most in one and least not in one and one - {most} | {least} not in drawn)
+        del drawn[one]
+        drawn[one - {most} | {least}] = None
 
 
 def _drawn(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]] | None:
@@ -97,7 +117,7 @@ def _drawn(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[fro
     drawn: dict[frozenset[int], None] = {}
     for _ in range(wanted):
         # later tries leave more to chance: those that have met least may be a tuple that is drawn already
-        tries = (_tuple(times, met if i < TRIES // 2 else None, size, rng) for i in range(TRIES))
+        tries = (least_met(times, met if i < TRIES // 2 else None, size, rng) for i in range(TRIES))
         new = next((frozenset(chosen) for chosen in tries if frozenset(chosen) not in drawn), None)
         if new is None:
             return None
@@ -108,7 +128,7 @@ def _drawn(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[fro
     return list(drawn)
 
 
-def _tuple(
+def least_met(
     times: NDArray[np.float64], met: Sequence[Counter[int]] | None, size: int, rng: np.random.Generator
 ) -> list[int]:
     """The items that were drawn least often; of these, those that have met the others least."""
@@ -162,9 +182,10 @@ def read_judgements(
 ) -> Answers:
     """Read what annotators answered: csv, tsv, jsonl or parquet.
 
-    A row is left out, and told, where an answer or an item is missing, the best is also the worst,
-    an answer is none of the tuple's items, the tuple shows an item twice or is none of the
-    design's, or the same annotator judged it before.
+    A file that cannot be read, or lacks a column, is left out, and told. So is a row where an
+    answer or an item is missing, the best is also the worst, an answer is none of the tuple's
+    items, the tuple shows an item twice or is none of the design's, or the same annotator judged it
+    before.
 
     Parameters
     ----------
@@ -173,15 +194,14 @@ def read_judgements(
     Raises
     ------
     TraubeError
-        If a file cannot be read or lacks a column, tuples are not all of one size, or no row can be
-        used.
+        If tuples are not all of one size, or no row can be used.
     """
     asked = columns or Columns()
     known = None if tuples is None else {frozenset(one) for one in tuples}
     rows: list[_Row] = []
     faults: list[str] = []
     before: dict[tuple[str, frozenset[str]], str] = {}
-    for row in (row for file in files for row in _rows(file, asked)):
+    for row in (row for file in files for row in _usable(file, asked, faults)):
         fault = _fault(row, known, before)
         if fault:
             faults.append(f"{row.place}: {fault}")
@@ -210,20 +230,36 @@ class _Row:
     worst: str
 
 
+def _usable(file: Path, columns: Columns, faults: list[str]) -> list[_Row]:
+    """The rows of a file; none of one that cannot be read, which is noted."""
+    try:
+        return list(_rows(file, columns))
+    except TraubeError as error:
+        faults.append(str(error))
+        return []
+
+
 def _rows(file: Path, columns: Columns) -> Iterator[_Row]:
     table = read_rows(file)
     names = columns.items or tuple(name for name in table.columns if name.startswith(ITEM))
     if len(names) < 2:
         there = ", ".join(table.columns)
         raise TraubeError(f"{file}: no columns {ITEM}1, {ITEM}2, ... with the tuples' items (there are: {there})")
-    items = zip(*(_column(table, name) for name in names), strict=True)
-    answers = zip(_column(table, columns.best), _column(table, columns.worst), strict=True)
-    people = [file.stem] * len(table) if columns.annotator is None else _column(table, columns.annotator)
+    items = zip(*(read_ids(table, name) for name in names), strict=True)
+    answers = zip(read_ids(table, columns.best), read_ids(table, columns.worst), strict=True)
+    people = [file.stem] * len(table) if columns.annotator is None else read_ids(table, columns.annotator)
     for place, who, shown, (best, worst) in zip(table.places, people, items, answers, strict=True):
         yield _Row(place, who, shown, best, worst)
 
 
-def _column(table: Rows, name: str) -> list[str]:
+def read_ids(table: Rows, name: str) -> list[str]:
+    """A column of ids, as judgements name them.
+
+    Raises
+    ------
+    TraubeError
+        If there is no such column.
+    """
     if name not in table.columns:
         raise TraubeError(f"{table.path}: {unknown('column', name, table.columns)}")
     return [_id(as_text(value, place, name)) for value, place in zip(table.columns[name], table.places, strict=True)]
@@ -302,7 +338,7 @@ def read_design(path: Path) -> list[Tuple]:
     names = [name for name in table.columns if name.startswith(ITEM)]
     if len(names) < 2:
         raise TraubeError(f"{path}: no columns {ITEM}1, {ITEM}2, ... (there are: {', '.join(table.columns)})")
-    return list(zip(*(_column(table, name) for name in names), strict=True))
+    return list(zip(*(read_ids(table, name) for name in names), strict=True))
 
 
 def read_expert(path: Path) -> dict[str, bool]:
@@ -311,12 +347,16 @@ def read_expert(path: Path) -> dict[str, bool]:
     Raises
     ------
     TraubeError
-        If a column is missing, or a value is neither yes nor no.
+        If a column is missing, a value is neither yes nor no, or an item has both.
     """
     table = read_rows(path)
-    items, said = (_column(table, name) for name in ("item", "above"))
+    items, said = (read_ids(table, name) for name in ("item", "above"))
     words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
     for place, value in zip(table.places, said, strict=True):
         if value.lower() not in words:
             raise TraubeError(f"{place}: above: '{value}' is neither yes nor no")
-    return {item: words[value.lower()] for item, value in zip(items, said, strict=True)}
+    above: dict[str, bool] = {}
+    for place, item, value in zip(table.places, items, said, strict=True):
+        if above.setdefault(item, words[value.lower()]) != words[value.lower()]:
+            raise TraubeError(f"{place}: item '{item}' is said to be above 0.5 and below")
+    return above

@@ -151,7 +151,8 @@ def read_rows(path: Path, separator: str | None = None) -> Rows:
 
     Parameters
     ----------
-    separator : what separates the fields; by default a tab in tsv and a comma in csv
+    separator : what separates the fields; by default a tab in tsv, and in csv a comma, or a semicolon
+        where the header has no comma, as German spreadsheets write it
 
     Raises
     ------
@@ -165,7 +166,12 @@ def read_rows(path: Path, separator: str | None = None) -> Rows:
         return _from_json(path)
     if kind == "txt":
         raise TraubeError(f"{path}: a text file has no columns; expected {FORMATS}")
-    return _from_csv(path, separator or {"csv": ",", "tsv": "\t"}[kind])
+    return _from_csv(path, separator or ("\t" if kind == "tsv" else _separator(path)))
+
+
+def _separator(path: Path) -> str:
+    header = lines(path)[0]
+    return ";" if ";" in header and "," not in header else ","
 
 
 def _from_csv(path: Path, separator: str) -> Rows:

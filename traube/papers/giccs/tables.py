@@ -32,7 +32,7 @@ from traube.tasks.reading import read_rows
 LEMMATIZER = "de_core_news_sm"
 CHANCE = 0.2
 DOUBTFUL = 2  # types for each lemma: more are hard to believe
-FEWEST, MANY = 3, 10  # models that a correlation is computed of, and of which its interval can be relied on
+FEWEST = 3  # models that a correlation is computed of
 PAIRS = ("giccs", "stsb_de", "stsb_de_aws", "nlu_similarity_de")
 CLUSTERED = (*GERMAN, "pydocs_s2s", "pydocs_p2p", *SHORT_TEXT)  # what clustering quality is looked up of
 TASKS = (*PAIRS, *CLUSTERED)
@@ -142,16 +142,16 @@ def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
 
 
 def words(context: Context) -> pd.DataFrame:
-    """Table 2, of each domain's dialogues as one text; lemmas where spaCy's German model is
-    installed.
+    """Table 2, of each domain's dialogues as one text; without spaCy's German model, types stand for
+    lemmas.
 
     Returns
     -------
-    DataFrame dialogues, measure, measured
+    DataFrame dialogues, measure, measured, note
     """
     task = stored("giccs")
     if task is None:
-        return pd.DataFrame(columns=["dialogues", "measure", "measured"])
+        return pd.DataFrame(columns=["dialogues", "measure", "measured", "note"])
     texts = task.corpus.set_index("text_id")["text"]
     dialogues = task.pairs.drop_duplicates("dialogue")
     rows = []
@@ -167,11 +167,12 @@ def words(context: Context) -> pd.DataFrame:
             "rttr": found.rttr,
             "mtld": found.mtld,
             "tokens": found.tokens,
-            "lemmas": found.lemmas,
+            "lemmas": found.types if found.lemmas is None else found.lemmas,
             "turn_length": float(np.mean([len(tokens_of(turn)) for turn in turns])),
         }
-        rows += [(name, measure, value) for measure, value in measured.items() if value is not None]
-    return pd.DataFrame(rows, columns=["dialogues", "measure", "measured"])
+        without = f"types: {LEMMATIZER} of spaCy is not installed" if found.lemmas is None else ""
+        rows += [(name, measure, value, without if measure == "lemmas" else "") for measure, value in measured.items()]
+    return pd.DataFrame(rows, columns=["dialogues", "measure", "measured", "note"])
 
 
 # table 4
@@ -318,10 +319,11 @@ def similarity_and_clustering(context: Context) -> pd.DataFrame:
             if len(both) < FEWEST:
                 continue
             found = correlation("spearman", both.iloc[:, 0], both.iloc[:, 1])
-            rows.append(
-                (name, task, metric, found.n, found.value, found.low, found.high, ", ".join(sorted(both.index)))
-            )
-    return pd.DataFrame(rows, columns=["pair_task", "task", "metric", "models", "rho", "low", "high", "which"])
+            note = f"no interval: {found.n} models are too few for one" if np.isnan(found.low) else ""
+            which = ", ".join(sorted(map(str, both.index)))
+            rows.append((name, task, metric, found.n, found.value, found.low, found.high, which, note))
+    columns = ["pair_task", "task", "metric", "models", "rho", "low", "high", "which", "note"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _clustering_scores(context: Context) -> pd.DataFrame:

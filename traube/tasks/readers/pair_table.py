@@ -5,7 +5,8 @@
     text_b: second
     score: similarity
     scale: [0, 5]             # optional; by default 0 to 1
-    groups: [domain]          # optional: columns of which each value is also scored by itself
+    groups: [domain]          # optional: columns of which each value is also scored by itself; `{domain: Thema}`
+                              # where a group has another name than its column
     part: part                # optional: a column of train / validation / test
 
 Of a dialogue, `turns` takes the place of `text_a`: a column that holds all turns (a line each, or a
@@ -14,8 +15,11 @@ it are the history, and how many there are is a group, `n_turns`. `dialogue` is 
 which dialogue a pair is of; without it, equal turns are the same dialogue.
 
 GiCCS (Zenodo record 7266256) is read from TRAUBE_RAW/giccs/giccs.csv (or .tsv, .jsonl), with the
-columns `dialogue` (turns, a line each), `utterance`, `score`, `domain` and `source`. Where they
-have other names, a file columns.yaml beside it says which: the keys above but `pairs`.
+columns `dialogue` (turns, a line each), `utterance`, `score`, `domain` and `source`. Where some
+have other names, a file columns.yaml beside it says which, like::
+
+    text_b: Kandidat
+    groups: {domain: Thema, source: Quelle}
 """
 
 from contextlib import suppress
@@ -47,12 +51,19 @@ class PairTableCard(PairCard):
     score: str
     dialogue: str | None = None
     part: str | None = None
+    group_columns: dict[str, str] = Field({}, description="the columns of groups that have other names")
     separator: str | None = Field(None, min_length=1, max_length=1)
 
     @field_validator("turns", "groups", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_other_names(cls, value: Any) -> Any:
+        groups = value.get("groups") if isinstance(value, dict) else None
+        return {**value, "groups": list(groups), "group_columns": groups} if isinstance(groups, dict) else value
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -116,7 +127,7 @@ class PairTable(PairSource):
             if (name := getattr(self.table, key)) is not None:
                 records[key] = self._column(rows, key, name)
         for name in self.table.groups:
-            records[name] = self._column(rows, "groups", name)
+            records[name] = self._column(rows, "groups", self.table.group_columns.get(name, name))
         return pd.DataFrame(records)
 
     def _of_turns(self, rows: Rows) -> dict[str, list[str]]:
@@ -175,6 +186,7 @@ class Giccs(PairSource):
         "score": "score",
         "groups": ["domain", "source"],
     }
+    GROUPS = ("domain", "source")
 
     def _table(self) -> Path:
         folder = raw() / "giccs"
@@ -192,11 +204,22 @@ class Giccs(PairSource):
         lines: KeyLines = {}
         if self._columns().is_file():
             path = self._columns()
-            value, lines = read_yaml(path)
+            said, lines = read_yaml(path)
+            value = {**value, **said}
         own = self.card.model_dump(include={"name", "scale"})
-        card = parse(PairTableCard, {**own, **value, "pairs": str(self._table())}, path, lines)
+        card = parse(PairTableCard, {**value, **own, "pairs": str(self._table())}, path, lines)
+        if other := [name for name in card.groups if name not in self.GROUPS]:
+            raise TraubeError(
+                f"{path}: line {lines.get(('groups',), 1)}: groups: '{other[0]}' is none of GiCCS': write which column "
+                "holds which, like {domain: Thema, source: Quelle}"
+            )
         records = PairTable(path, card, lines).read()
         return records.assign(**{group: "" for group in self.card.groups if group not in records})
+
+    def missing(self) -> str | None:
+        reason = super().missing()
+        columns = "dialogue (turns, a line each), utterance, score, domain, source; others by columns.yaml"
+        return f"{reason}; its columns: {columns}" if reason else None
 
 
 def pair_sources() -> list[PairSource]:
