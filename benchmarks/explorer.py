@@ -33,7 +33,9 @@ def home_of(texts: int, folder: Path) -> Workbench:
     """A home in which a task of so many texts is scored with three models."""
     rng = np.random.default_rng(0)
     classes = rng.integers(0, CLASSES, texts)
-    words = np.where(rng.random((texts, WORDS)) < 0.4, classes[:, None], CLASSES + rng.integers(0, 3000, (texts, WORDS)))
+    words = np.where(
+        rng.random((texts, WORDS)) < 0.4, classes[:, None], CLASSES + rng.integers(0, 3000, (texts, WORDS))
+    )
     lines = [" ".join(f"w{word}" for word in row) + f" n{i}" for i, row in enumerate(words)]
     corpus, records = index_texts(pd.DataFrame({"text": lines, "label": [f"class {c}" for c in classes]}))
     task = Task(TaskCard(name="large"), corpus, make_split(records, "all", "label", label="label"))
