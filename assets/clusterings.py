@@ -107,7 +107,7 @@ def _asset(
                 if result.assignments is not None:
                     if result.reason:
                         context.log.warning(f"{result.cell.title}: {result.reason}")
-                    recorder.clustered(result.cell, result.assignments, result.seconds)
+                    recorder.clustered(result.cell, result.assignments, result.seconds, result.cost)
                     continue
                 context.log.warning(f"{result.cell.title}: {result.status}: {result.reason}")
                 recorder.without_clusters(result.cell, result.status, result.reason)

@@ -13,6 +13,7 @@ from traube.tasks import pair_sources
 DATA_STAGES = ("corpus", "splits")
 MODEL_STAGES = ("embeddings", "clusterings", "scores")
 TRAINING_STAGE = "deep_clusterings"  # of a run one of whose methods trains
+PAGE, PAGES = "report", ("traube/page", "task")  # a task's page, and the tag of all of them
 PAIR_DATA_STAGES = ("corpus", "pairs")
 PAIR_MODEL_STAGES = ("embeddings", "pair_scores")
 RESERVED = ("papers", "checkpoints", "leaderboard", "report", "registry")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from assets.common import all_model_keys, data_keys
+from assets.common import PAGES, all_model_keys, data_keys
 from assets.sweeps import sweeps
 
 REBUILT = dg.AssetSelection.assets("leaderboard", "registry", "regressions", "report")
@@ -29,8 +29,8 @@ def all_jobs(tasks: Iterable[str]) -> list[AssetJob]:
         ),
         dg.define_asset_job(
             "publish",
-            selection=REBUILT | dg.AssetSelection.key_prefixes("papers"),
-            description="Rebuild leaderboard, registry, regressions, report and the papers' tables from what is stored.",
+            selection=REBUILT | dg.AssetSelection.tag(*PAGES) | dg.AssetSelection.key_prefixes("papers"),
+            description="Rebuild leaderboard, registry, regressions, report, the tasks' pages and the papers' tables from what is stored.",
         ),
         dg.define_asset_job(
             "train",

@@ -1,19 +1,16 @@
 """`regressions`: what changed since the previous night."""
 
 import dagster as dg
-import pandas as pd
 
 from assets.common import NIGHT
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
 from traube.benchmark.params import load_params
 from traube.foundation.files import locked
-from traube.foundation.seals import read_parquet, write_parquet
+from traube.foundation.seals import write_parquet
 from traube.report.markdown import markdown
-from traube.report.regressions import has_snapshot, present, snapshot, today
+from traube.report.regressions import CHANGES, has_snapshot, present, snapshot, today
 from traube.report.regressions import regressions as compare
-
-NAME = "regressions.parquet"
 
 
 @dg.asset(
@@ -29,14 +26,14 @@ def regressions(
     store, protocols = storage.store, benchmark.protocols()
     night = context.run.tags.get(NIGHT)
     date = night or today(load_params().nightly.timezone)
-    with locked(store.table(NAME)):
+    with locked(store.table(CHANGES)):
         # a day is remembered as its night left it; without a night, as the day's
         # first publication did
         counting = present(store, protocols)
         if night or not has_snapshot(store, date):
             snapshot(store, counting, date)
         since, changes = compare(store, protocols, counting, date)
-        write_parquet(store.table(NAME), changes.assign(since=since))
+        write_parquet(store.table(CHANGES), changes.assign(since=since))
     shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
     worse = int((changes["verdict"] == "worse").sum())
     return dg.MaterializeResult(
@@ -47,9 +44,3 @@ def regressions(
             "table": dg.MetadataValue.md(markdown(shown) if len(changes) else "nothing changed"),
         }
     )
-
-
-def read(storage: StorageResource) -> pd.DataFrame:
-    """The last report of changes; empty if there is none."""
-    path = storage.store.table(NAME)
-    return read_parquet(path) if path.exists() else pd.DataFrame()

@@ -69,6 +69,9 @@ class RandomProjection:
         words = HashingVectorizer(n_features=2**14, dtype=np.float32)
         return words, np.random.default_rng(0).standard_normal((2**14, self.dimensions), dtype=np.float32)
 
+    def load(self) -> int:
+        return self._parts[1].nbytes
+
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         words, projection = self._parts
         return np.asarray(words.transform(texts) @ projection, dtype=np.float32)

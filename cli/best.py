@@ -44,9 +44,10 @@ def best(
                 "ties": [rival.candidate.model for rival in found.ties],
                 "answer": found.answer,
                 "advice": found.advice,
+                "bargain": found.bargain,
                 "command": found.command,
             }
         )
         return
-    out.print(escape(f"{found.answer} {found.advice}".strip()), highlight=False)
+    out.print(escape(found.said), highlight=False)
     out.print(f"To group new texts in this way: [bold]{escape(found.command)}[/]", highlight=False)

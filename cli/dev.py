@@ -98,6 +98,7 @@ def _serve(port: int, mlflow_port: int) -> None:
     mlflow_port = free_port(mlflow_port, "MLflow", taken=port)
     os.environ |= {
         "TRAUBE_MLFLOW_PORT": str(mlflow_port),
+        "TRAUBE_DAGSTER_PORT": str(port),
         "MLFLOW_DISABLE_TELEMETRY": "true",
         # queues of its own, which poll without end and serve nothing here
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",

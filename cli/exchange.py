@@ -43,13 +43,24 @@ def import_results(
         ),
     ],
 ) -> None:
-    """Read results in MTEB's format.
+    """Read results in MTEB's format, and say which of their ranks are ties.
 
-    `traube leaderboard --imported` shows them beside your own.
+    The page of all imported results has each model's places; `traube leaderboard
+    --imported` shows them beside your own results.
     """
     from traube.foundation import paths
-    from traube.report.exchange import import_mteb
+    from traube.report.exchange import import_mteb, imported_results
+    from traube.report.imported import rankings, write_page
+    from traube.report.pages import FOLDER
     from traube.store import Store
 
-    rows = import_mteb(Store(paths.home() / "store"), path)
+    store = Store(paths.home() / "store")
+    rows = import_mteb(store, path)
     out.print(f"imported {len(rows)} results of {rows['model'].nunique()} models on {rows['task'].nunique()} tasks")
+    ranked = rankings(store, imported_results(store))
+    shown = [ranking for ranking in ranked if ranking.task in set(rows["task"])]
+    for ranking in shown:
+        out.print(f"[bold]{escape(ranking.task)}[/]: {escape(ranking.found)}", highlight=False)
+    for basis in dict.fromkeys(ranking.basis for ranking in shown if ranking.basis):
+        out.print(f"[dim]{escape(basis)}[/]", highlight=False)
+    out.print(f"page: {escape(str(write_page(ranked, paths.home() / FOLDER)))}", soft_wrap=True, highlight=False)

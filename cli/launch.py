@@ -12,7 +12,7 @@ from uuid import uuid4
 import dagster as dg
 from dagster._core.instance.ref import InstanceRef
 
-from assets.common import MODELS, OF_TASKS, data_keys, model_keys
+from assets.common import MODELS, OF_TASKS, PAGE, data_keys, model_keys
 from assets.registry import registry
 from cli.children import is_served
 from cli.printing import counted
@@ -150,12 +150,14 @@ class Launcher:
         Parameters
         ----------
         tasks : all that has changed: what is made of other tasks alone stays as it is. By default
-            everything is rebuilt
+            everything is rebuilt, but for the tasks' pages: `traube open` makes one when it is asked
+            for
         """
-        if tasks is None:
-            return self._execute("publish", None)
         graph = self.definitions.resolve_asset_graph()
-        keys = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
+        selected = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
+        keys = [key for key in selected if len(key.path) == 1 or key.path[-1] != PAGE]
+        if tasks is None:
+            return self._execute("publish", keys)
         made_of = {key: graph.get(key).metadata.get(OF_TASKS) for key in keys}
         made_of[registry.key] = load_params().tasks
         return self._execute("publish", [key for key, of in made_of.items() if of is None or set(of) & set(tasks)])

@@ -88,7 +88,7 @@ def _print_best(request: "Request", store: "Store") -> None:
     for name in request.tasks[:ANSWERED]:
         with suppress(TraubeError):  # it has no labels, or nothing of the protocol's own is scored
             found = best_on(store, name, request.protocol_name, request.protocol)
-            out.print(escape(f"{found.answer} {found.advice}".strip()), highlight=False)
+            out.print(escape(found.said), highlight=False)
 
 
 def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = False) -> bool:
@@ -135,7 +135,8 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
         if not touched:
             out.print(f"Nothing was missing: {counted(before.total, 'cell')} up to date; the tables were made anew.")
         out.print(
-            "Done. `traube leaderboard` shows the results" + (f"; the report is {report}" if report.exists() else "")
+            "Done. `traube leaderboard` shows the results, `traube open TASK` a task's page"
+            + (f"; the report is {report}" if report.exists() else "")
         )
     return not errors
 

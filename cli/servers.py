@@ -8,12 +8,18 @@ same apps.
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cli.dev import HOST
 from cli.guard import Guard
+from traube.foundation import paths
+from traube.report.pages import FOLDER, SERVED
 
 POLL_MILLISECONDS = 2000  # how often the Dagster UI asks for news, as under `dagster dev`
 SECONDS_TO_FINISH = 3  # that requests under way have when the server is told to stop
@@ -31,7 +37,26 @@ def dagster(port: int, workspace: str) -> None:
         dg.DagsterInstance.get() as instance,
         WorkspaceProcessContext(instance, WorkspaceFileTarget([workspace]), version=__version__) as context,
     ):
-        _serve(create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_MILLISECONDS), port)
+        app = create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_MILLISECONDS)
+        _serve(with_pages(app, paths.home() / FOLDER), port)
+
+
+def with_pages(app: ASGIApp, folder: Path) -> ASGIApp:
+    """An app that also serves the reports of a folder, where a link in a UI can reach them: from a web
+    page, browsers follow no link to a file.
+    """
+    pages = StaticFiles(directory=folder, html=True, check_dir=False)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith(f"{SERVED}/"):
+            return await app(scope, receive, send)
+        try:
+            return await pages({**scope, "path": scope["path"].removeprefix(SERVED)}, receive, send)
+        except HTTPException as error:
+            said = "there is no such page; `traube open TASK` makes a task's\n"
+            return await PlainTextResponse(said, error.status_code)(scope, receive, send)
+
+    return serve
 
 
 def mlflow(port: int) -> None:
@@ -39,7 +64,6 @@ def mlflow(port: int) -> None:
     from mlflow.server import constants
 
     from resources.tracking import default_uri
-    from traube.foundation import paths
 
     os.environ |= {  # which its app reads when it is imported
         constants.BACKEND_STORE_URI_ENV_VAR: default_uri(),

@@ -28,6 +28,9 @@ def leaderboard(
         str | None, typer.Option(help="A metric, like ari or acc/noise_dropped. Default: each task's main one.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best one.")] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="Also show seconds for 1,000 texts, and memory, as measured here.")
+    ] = False,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     show_imported: Annotated[
@@ -39,6 +42,7 @@ def leaderboard(
     Results of methods and seeds that are not part of a protocol appear in
     tables of their own, marked "own choice".
     """
+    from traube.benchmark.current import current_cells
     from traube.benchmark.lookup import Lookup
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, unavailable, wanted_models
@@ -46,6 +50,7 @@ def leaderboard(
     from traube.foundation.errors import unknown
     from traube.foundation.inert import csv_text, visible
     from traube.metrics import full_name
+    from traube.report.costs import costs
     from traube.report.tables import leaderboard as build
     from traube.store import Store, one_look
 
@@ -66,6 +71,11 @@ def leaderboard(
     _check_metric(table, metric)
     if not every:
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
+    if cost:
+        cells = current_cells(store, params.protocols, own_choice=True, lookup=lookup)
+        table = table.merge(
+            costs(store, params.protocols, cells), how="left", on=["task", "protocol", "model", "method"]
+        )
     print_damaged(stored.damaged)
     if as_json:
         print(table.to_json(orient="records", indent=1))  # noqa: T201
@@ -97,7 +107,7 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
                 for row in shown.itertuples(index=False)
             ],
             fold={"model": 14},
-            optional=["seeds", "sd", "95 % interval"],
+            optional=["seeds", "sd", "MB", "95 % interval"],
             title=f"{task}, {level}: {first['metric']} x100, {splits}, protocol {protocol}"
             f"{', own choice' if own_choice else ''}",
         )
@@ -108,6 +118,10 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
         out.print()
     if len(done):
         out.print("[dim]#: the places that a model may have, given the data; models whose places overlap are tied[/]")
+    if "memory" in done:
+        out.print(
+            "[dim]encode, cluster: seconds for 1,000 texts; MB: the most memory; -: not measured (in the cache)[/]"
+        )
     if (done["missing"] > 0).any():
         out.print("[dim]*: not all of the protocol is computed for it (`traube run`); the best of what is[/]")
     if done["seen"].any():
@@ -127,6 +141,8 @@ def _scored(row: Any, method: str, with_k: bool) -> dict[str, str]:
     from traube.report.found import in_words
     from traube.report.tables import places, shown_interval, shown_name
 
+    costs = {"encode, s": "encoding", "cluster, s": "clustering", "MB": "memory"} if hasattr(row, "memory") else {}
+    measured = {title: getattr(row, name) for title, name in costs.items()}
     return {
         "#": places(row),
         "model": shown_name(row),
@@ -140,6 +156,7 @@ def _scored(row: Any, method: str, with_k: bool) -> dict[str, str]:
             if with_k
             else {}
         ),
+        **{title: "-" if pd.isna(value) else f"{value:.3g}" for title, value in measured.items()},
     }
 
 
@@ -165,28 +182,32 @@ def _print_absent(rows: Any, every: bool) -> None:
 def _print_imported(store: "Store", tasks: list[str] | None) -> None:
     """Imported results, of the tasks asked for by our name or MTEB's."""
     from traube.report.exchange import imported_results
+    from traube.report.imported import rankings
+    from traube.report.tables import places
 
     rows = imported_results(store)
     if tasks:
         cards = filter(None, map(store.card, tasks))
         rows = rows[rows["task"].isin({*tasks, *(card.mteb for card in cards)})]
-    for task, group in rows.groupby("task"):
+    for ranking in rankings(store, rows):
         shown = [
             {
+                "#": places(row),
                 "model": row.model,
                 "score": f"{100 * row.mean:.2f}",
                 "sd": f"{100 * row.sd:.2f}" if row.sd == row.sd else "-",
                 "splits": str(len(row.splits) or "-"),
                 "source": row.source,
             }
-            for row in group.sort_values("mean", ascending=False).itertuples(index=False)
+            for row in ranking.rows.itertuples(index=False)
         ]
         print_table(
             shown,
             fold={"model": 24, "source": 24},
             optional=["source", "splits", "sd"],
-            title=f"{task}, imported: V-measure x100",
+            title=f"{ranking.task}, imported: V-measure x100",
         )
+        out.print(f"[dim]{escape(f'{ranking.found} {ranking.basis}'.strip())}[/]")
 
 
 @app.command()

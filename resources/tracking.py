@@ -21,6 +21,7 @@ from resources.unlogged import mark
 from traube.foundation import paths
 from traube.foundation.files import digest
 from traube.foundation.inert import csv_text
+from traube.report.pages import SERVED
 from traube.tasks.scored_pairs import PairCard
 from traube.tasks.task import TaskCard
 
@@ -88,6 +89,7 @@ class TrackingResource(dg.ConfigurableResource):
             "dagster.run_id": run_id,
             "dagster.asset_key": asset,
             "dagster.partition": partition,
+            "traube.page": _page(card.name),
         }
         best = table[table["best"].astype(bool)]
         parent = _run(client, experiment, digest(identity), f"{card.name} x {first['model']}", tags)
@@ -216,6 +218,11 @@ class TrackingResource(dg.ConfigurableResource):
 
 def _url(experiment: str, run: str) -> str:
     return f"http://127.0.0.1:{os.environ.get('TRAUBE_MLFLOW_PORT', '5000')}/#/experiments/{experiment}/runs/{run}"
+
+
+def _page(task: str) -> str:
+    """Where `traube dev` serves a task's page."""
+    return f"http://127.0.0.1:{os.environ.get('TRAUBE_DAGSTER_PORT', '3000')}{SERVED}/{task}.html"
 
 
 def default_uri() -> str:

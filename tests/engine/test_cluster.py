@@ -68,6 +68,9 @@ def test_reductions_are_computed_once_per_split_and_found_again(
     assert len(before) == 2  # one a split, for both levels and both clusterers
     second = results("pca/kmeans", "pca/agglomerative", "pca/minibatch_kmeans")
     assert state() == before
+    for result in (*first.values(), *second.values()):  # each method's cost has the reduction's in it
+        assert result.cost is not None and result.cost.seconds > result.seconds
+        assert result.cost.texts == 4 * 36  # two splits, two levels
     for name, result in first.items():
         assert result.assignments is not None and result.assignments.equals(second[name].assignments)
 

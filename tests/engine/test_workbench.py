@@ -48,6 +48,19 @@ def test_a_model_fitted_to_the_corpus_has_one_matrix_of_it(workbench: Workbench,
     )
 
 
+def test_what_encoding_took_is_kept_and_what_the_cache_gave_is_not_taken_for_it(
+    workbench: Workbench, tiny_task: Task
+) -> None:
+    model = load_model("bow")
+    place = tiny_task.name, fingerprint_on(model, tiny_task.corpus_version)
+    assert workbench.store.cost(*place) is None
+    workbench.encoded(tiny_task, model)
+    cost = workbench.store.cost(*place)
+    assert cost is not None and cost.texts == len(tiny_task.texts) and cost.seconds > 0
+    workbench.encoded(tiny_task, model)
+    assert workbench.store.cost(*place) == cost
+
+
 def test_an_encoders_vectors_are_shared_with_any_other_texts(
     workbench: Workbench, tiny_task: Task, tiny_bert: Path
 ) -> None:

@@ -41,6 +41,9 @@ class Counting:
         self.fails_after = fails_after
         self.encoder = self
 
+    def load(self) -> int:
+        return 0
+
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return vectors_of(texts)
 

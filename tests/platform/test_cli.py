@@ -63,6 +63,14 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     assert "traube cluster FILE --model bow --method" in " ".join(again.stdout.split())
     assert json.loads(traube("best", "words", "--json").stdout)["model"] == "bow"
 
+    priced = {row["method"]: row for row in json.loads(traube("leaderboard", "--all", "--cost", "--json").stdout)}
+    assert priced["pca/agglomerative"]["seconds"] > priced["pca/agglomerative"]["encoding"] > 0
+    assert "encode, s" in traube("leaderboard", "--cost").stdout
+    page = Path(traube("open", "words", "--print").stdout.strip())
+    assert page.name == "words.html" and "pca/agglomerative" in page.read_text()
+    missing = traube("open", "wrods", "--print")
+    assert missing.exit_code == 1 and "words" in missing.stderr
+
     origin = json.loads(traube("explain", "words", "bow", "none/agglomerative", "--json").stdout)
     assert origin[0]["seed"] is None
     assert {"fingerprint", "data_version", "code_version", "library_versions", "run_id"} <= set(origin[0])

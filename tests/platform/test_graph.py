@@ -54,6 +54,13 @@ def test_from_raw_data_to_the_leaderboard(
     assert board[board["status"] == "unsupported"]["method"].tolist() == ["none/hdbscan"]
     assert "words" in (home / "report" / "index.html").read_text()
 
+    page = home / "report" / "words.html"
+    assert not page.exists()  # the command line makes a task's page when somebody opens it
+    publish = launcher.definitions.resolve_job_def("publish")
+    asked = [dg.AssetKey(["words", "report"]), dg.AssetKey(["tweet", "report"])]
+    assert publish.execute_in_process(instance=launcher.instance, asset_selection=asked).success
+    assert "pca/hdbscan" in page.read_text() and not page.with_name("tweet.html").exists()
+
 
 def test_what_stops_nothing_is_noted(launcher: Launcher, cards: Path) -> None:
     write_task(cards, "words", [*word_rows(), *word_rows()[:2]])

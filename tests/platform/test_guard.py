@@ -1,5 +1,6 @@
 """Nobody but the user drives the servers: what a browser says of the page that asks decides."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cli.guard import Guard
+from cli.servers import with_pages
 
 PORT = 3000
 OURS = f"http://127.0.0.1:{PORT}"
@@ -197,3 +199,18 @@ def test_always_a_header_given_twice_is_refused(data: st.DataObject, name: str) 
     pairs += [(b"host", b"127.0.0.1:3000")] if name != "host" else []
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": pairs}
     assert Guard(Starlette(), PORT).refusal(scope)
+
+
+def test_reports_are_served_beside_the_ui_and_nothing_else_of_the_home(tmp_path: Path) -> None:
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "words.html").write_text("the page of words")
+    (tmp_path / "mlflow.db").write_text("a secret")
+    app = Guard(with_pages(Starlette(routes=ROUTES), tmp_path / "report"), PORT)
+    with TestClient(app, base_url=OURS) as user:
+        assert user.get("/traube/words.html").text == "the page of words"
+        assert "`traube open TASK` makes" in user.get("/traube/other.html").text
+        for way_out in ("/traube/../mlflow.db", "/traube/%2e%2e/mlflow.db", "/traube/..%2fmlflow.db"):
+            assert "secret" not in user.get(way_out).text
+        assert user.get("/runs").text == "done"
+        other = {"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"}
+        assert user.get("/traube/words.html", headers=other).status_code == 403

@@ -1,5 +1,7 @@
 """Which model is best, in a sentence: what is sure is said to be, and what is not is not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -64,6 +66,16 @@ def test_what_cannot_be_told_apart_is_not_and_the_texts_that_would_show_it_are_c
     needed = int(found.advice.split("some ")[1].split(" ")[0].replace(",", ""))
     assert needed > found.texts == 48
     assert needed == pytest.approx(48 * (2.8 * lead.error / lead.difference) ** 2, abs=100)
+
+
+def test_what_is_as_good_and_cheaper_is_named_with_its_cost(store: Store, task: Task) -> None:
+    found = scored(store, task, {"bow": 0.1, "tfidf": 0.505, "lsa": 0.5}, noise=0.01)
+    assert found.bargain == ""  # nothing was measured
+    costs = {"tfidf with none/kmeans": 24.2, "lsa with none/kmeans": 2.0, "bow with none/kmeans": 0.1}
+    assert replace(found, seconds=costs).bargain == (
+        "lsa with none/kmeans is as good, as far as can be told, and 12 times cheaper: 2 s for 1,000 texts, not 24 s."
+    )  # bow is cheaper still, but worse
+    assert replace(found, seconds={**costs, "lsa with none/kmeans": 20.0}).bargain == ""
 
 
 def test_a_lead_of_nothing_is_none_in_practice(store: Store, task: Task) -> None:

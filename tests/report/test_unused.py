@@ -40,7 +40,7 @@ def compute(bench: Workbench, asked: list[Cell]) -> None:
     task, model, recorder = bench.task("tickets"), load_model("bow"), Recorder(bench.store)
     for result in cluster(task, bench.vectors(task, model), asked, bench.store):
         assert result.assignments is not None
-        recorder.clustered(result.cell, result.assignments, result.seconds)
+        recorder.clustered(result.cell, result.assignments, result.seconds, result.cost)
         scores = score(task, result.assignments.assign(cell_id=result.cell.cell_id))
         recorder.scored(result.cell, scores, result.seconds)
 
@@ -81,6 +81,7 @@ def test_what_is_used_is_never_listed(bench: Workbench, home: Path) -> None:
     shelf.append(["a text"], np.ones((1, 4), dtype=np.float32))
     age(home)
     assert list(home.glob("store/matrices/tickets/*")) and list(home.glob("store/reductions/*"))
+    assert list(home.glob("store/costs/tickets/*")) and list(home.glob("store/costs/_reductions/*"))
     assert unused(home, PARAMS) == []
 
 
@@ -89,6 +90,8 @@ def test_what_is_unused_is_listed_with_its_size_and_removed(bench: Workbench, ho
     made = {
         put(store / "reductions" / "0123456789abcdef.npy"),
         put(store / "matrices" / "tickets" / "f-1.npz"),
+        put(store / "costs" / "tickets" / "0123456789abcdef.json"),
+        put(store / "costs" / "_reductions" / "fedcba9876543210.json"),
         put(store / "results" / "tickets" / "0123456789abcdef.assignments.parquet"),
         put(store / "results" / "tickets" / f".x.json.{'0' * 32}.json"),
         put(home / "embeddings" / "0123456789abcdef" / "vectors.f32").parent,

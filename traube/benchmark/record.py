@@ -13,7 +13,7 @@ import pandas as pd
 from traube.benchmark.plan import CLUSTERING_VERSION, Cell
 from traube.foundation.versions import versions
 from traube.metrics import SCORING_VERSION
-from traube.store import Store
+from traube.store import Cost, Store
 
 LIBRARIES = (
     "traube",
@@ -83,11 +83,14 @@ class Recorder:
     device: str = "cpu"
     run_id: str = ""
 
-    def clustered(self, cell: Cell, assignments: pd.DataFrame, seconds: float) -> None:
-        """Keep a cell's clusters (split, level, item, cluster) and the time they took.
+    def clustered(self, cell: Cell, assignments: pd.DataFrame, seconds: float, cost: Cost | None = None) -> None:
+        """Keep a cell's clusters (split, level, item, cluster), the time they took, and what they cost
+        with the reductions that cells share, where that is known.
 
         It counts once it is scored.
         """
+        if cost is not None:
+            self.store.save_cost(cell.task, cell.cell_id, cost)
         self.store.save_assignments(cell.task, cell.cell_id, assignments, seconds)
 
     def scored(self, cell: Cell, scores: pd.DataFrame, seconds: float) -> None:

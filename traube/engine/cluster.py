@@ -5,6 +5,7 @@ Which jobs there are is said here; `traube.engine.schedule` runs them side by si
 train an encoder come last, one split at a time (`traube.engine.deep`).
 """
 
+import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -23,12 +24,13 @@ from traube.deep import collapsed
 from traube.engine import deep, workers
 from traube.engine.progress import SILENT, Progress
 from traube.engine.schedule import Failure, Job, run
+from traube.engine.workers import Clustered
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.methods import Method, Part
 from traube.models import Model, Similarity, Vectors
 from traube.models.vectors import save_matrix, stored_matrix
-from traube.store import Store
+from traube.store import REDUCTIONS, Cost, Store
 from traube.tasks.task import Split, Task
 
 Labels = NDArray[np.int64]
@@ -47,6 +49,7 @@ class CellResult:
     reason : in one line; of a cell that is done, what is amiss with its clusters
     assignments : DataFrame split, level, item, cluster; None unless done
     seconds : the clusterings' time, without the reductions that cells share
+    cost : with them, and the memory; None where what a reduction took was not measured
     """
 
     cell: Cell
@@ -54,6 +57,7 @@ class CellResult:
     reason: str = ""
     assignments: pd.DataFrame | None = None
     seconds: float = 0.0
+    cost: Cost | None = None
 
 
 def cluster(
@@ -120,8 +124,10 @@ def _clustered(work: "_Work", cells: Sequence[Cell], progress: Progress) -> Iter
     reductions, clusterings = work.jobs(cells)
     with closing(run([*clusterings, *reductions])) as outcomes:
         for job, outcome in outcomes:
-            if job not in clusterings:
-                continue  # of a reduction: its clusterings start now, or have failed with it
+            if job not in clusterings:  # a reduction: its clusterings start now, or have failed with it
+                if isinstance(outcome, Cost):
+                    work.store.save_cost(REDUCTIONS, Path(job.args[-1]).stem, outcome)
+                continue
             unfinished, position = clusterings[job]
             unfinished.add(position, outcome)
             progress.done("clusterings", 1)
@@ -134,7 +140,7 @@ def _trained(work: "_Work", cell: Cell, model: Model, progress: Progress) -> Ite
     """A cell whose clusterer trains. What its trainings go on from is removed once the cell was taken
     by whoever asked for it.
     """
-    unfinished, folder, histories = _Unfinished(cell, work.splits), work.store.training(cell.cell_id), {}
+    unfinished, folder, histories = _Unfinished(cell, work.splits, work.store), work.store.training(cell.cell_id), {}
     for i in work.order:
         split = work.splits[i]
         texts = [work.corpus[row] for row in split.rows]
@@ -145,7 +151,7 @@ def _trained(work: "_Work", cell: Cell, model: Model, progress: Progress) -> Ite
         histories[f"{split.split}/{split.level}"] = outcome.history
         if i == work.order[0] and outcome.became is not None:
             save_matrix(work.store.representations(cell.task, cell.cell_id), outcome.became.astype(np.float16))
-        unfinished.add(i, (outcome.labels, outcome.seconds))
+        unfinished.add(i, Clustered(outcome.labels, outcome.seconds, math.nan))
     work.store.save_histories(cell.task, cell.cell_id, histories)
     progress.done("cells", 1)
     result = unfinished.result()
@@ -160,21 +166,25 @@ class _Unfinished:
 
     cell: Cell
     splits: Sequence[Split]
+    store: Store
     clusters: dict[int, Labels] = field(default_factory=dict)
     seconds: float = 0.0
+    memory: float = 0.0
+    reductions: list[str] = field(default_factory=list)
     failures: dict[int, Failure] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
         return len(self.clusters) + len(self.failures) == len(self.splits)
 
-    def add(self, position: int, outcome: tuple[Labels, float] | Failure) -> None:
+    def add(self, position: int, outcome: Clustered | Failure) -> None:
         """Keep what became of the split at a position."""
         if isinstance(outcome, Failure):
             self.failures[position] = outcome
             return
-        self.clusters[position], seconds = outcome
-        self.seconds += seconds
+        self.clusters[position] = outcome.labels
+        self.seconds += outcome.seconds
+        self.memory = max(outcome.memory, self.memory)  # nan stays: it is the first argument
 
     def result(self) -> CellResult:
         """What became of the cell: the first failure, or the clusters of all splits."""
@@ -192,7 +202,16 @@ class _Unfinished:
         )
         alone = [s for i, s in enumerate(self.splits) if self.cell.method.trains and collapsed(self.clusters[i])]
         amiss = f"{alone[0].split} ({alone[0].level}): all texts are in one cluster" if alone else ""
-        return CellResult(self.cell, "done", amiss, assignments, self.seconds)
+        return CellResult(self.cell, "done", amiss, assignments, self.seconds, self._cost())
+
+    def _cost(self) -> Cost | None:
+        reductions = [self.store.cost(REDUCTIONS, name) for name in self.reductions]
+        known = [cost for cost in reductions if cost is not None]
+        if len(known) < len(reductions):
+            return None
+        seconds = self.seconds + sum(cost.seconds for cost in known)
+        memory = float(np.max([self.memory, *(cost.memory for cost in known)]))
+        return Cost(sum(split.size for split in self.splits), seconds, memory)
 
 
 class _Work:
@@ -214,9 +233,11 @@ class _Work:
         reductions: dict[Path, Job | None] = {}
         clusterings = {}
         for cell in cells:
-            unfinished = _Unfinished(cell, self.splits)
+            unfinished = _Unfinished(cell, self.splits, self.store)
             for i in self.order:
                 points, reduction = self._points(cell, i, reductions)
+                if cell.method.reduces:
+                    unfinished.reductions.append(points.path.stem)
                 clusterings[self._clustering(cell, i, points, reduction)] = (unfinished, i)
         return [job for job in reductions.values() if job], clusterings
 

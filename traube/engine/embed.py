@@ -6,7 +6,7 @@ Which folder a task's vectors lie in is not decided here, but in `traube.engine.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -18,17 +18,29 @@ from scipy import sparse
 from traube.engine.progress import SILENT, Progress
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
+from traube.foundation.measure import measured
 from traube.models import EmbeddingCache, Encoder, Model, Vectors, cache_key
 from traube.models.cache import Shelf
 from traube.models.vectors import ABSENT, save_matrix, stored_matrix
+from traube.store import Cost
 from traube.tasks.task import Task
 
 # A crash loses at most this many seconds of encoding.
 SECONDS_BETWEEN_WRITES = 5.0
+Told = Callable[[Cost], None]
+
+
+def _tell_nobody(cost: Cost) -> None:
+    pass
 
 
 def embed(
-    texts: Sequence[str], model: Model, cache: EmbeddingCache, matrix: Path, progress: Progress = SILENT
+    texts: Sequence[str],
+    model: Model,
+    cache: EmbeddingCache,
+    matrix: Path,
+    progress: Progress = SILENT,
+    told: Told = _tell_nobody,
 ) -> tuple[Vectors, int]:
     """Vectors of a corpus, computing only those that are not stored.
 
@@ -37,6 +49,7 @@ def embed(
     texts : the corpus, in order
     matrix : where the vectors of a corpus-bound model are kept (path without suffix; what computes
         them is added to the name)
+    told : of what the encoding took, if anything was encoded
 
     Returns
     -------
@@ -44,13 +57,13 @@ def embed(
     encoded : number of texts that had to be encoded
     """
     if model.corpus_bound:
-        return _embed_corpus(texts, model.encoder, matrix, progress)
+        return _embed_corpus(texts, model.encoder, matrix, progress, told)
     encoder = cast("Encoder", model.encoder)
     shelf = cache.shelf(cache_key(encoder))
     rows = shelf.rows(texts)
     absent = list(dict.fromkeys(texts[int(i)] for i in np.flatnonzero(rows < 0)))
     if absent:
-        _encode(absent, encoder, shelf, progress)
+        _encode(absent, encoder, shelf, progress, told)
         rows = shelf.rows(texts)
     if (rows < 0).any():
         raise TraubeError(f"{shelf.folder}: {int((rows < 0).sum())} vectors cannot be read back; is the disk damaged?")
@@ -58,7 +71,12 @@ def embed(
 
 
 def embed_task(
-    task: Task, model: Model, cache: EmbeddingCache, matrix: Path, progress: Progress = SILENT
+    task: Task,
+    model: Model,
+    cache: EmbeddingCache,
+    matrix: Path,
+    progress: Progress = SILENT,
+    told: Told = _tell_nobody,
 ) -> tuple[Vectors, int]:
     """Vectors of a task's scored texts, computing only those that are not stored.
 
@@ -80,16 +98,23 @@ def embed_task(
     if not len(scored):
         raise TraubeError(f"task '{task.name}': no split's part is 'test', so there is nothing to score")
     if model.corpus_bound:
-        return embed(task.texts, model, cache, matrix, progress)
-    vectors, encoded = embed([task.texts[i] for i in scored], model, cache, matrix, progress)
+        return embed(task.texts, model, cache, matrix, progress, told)
+    vectors, encoded = embed([task.texts[i] for i in scored], model, cache, matrix, progress, told)
     rows = np.full(len(task.corpus), ABSENT, dtype=np.int64)
     rows[scored] = vectors.rows
     return replace(vectors, rows=rows), encoded
 
 
-def _encode(texts: list[str], encoder: Encoder, shelf: Shelf, progress: Progress) -> None:
+def _encode(texts: list[str], encoder: Encoder, shelf: Shelf, progress: Progress, told: Told) -> None:
     """Encode texts, and put what is ready on the shelf every few seconds and on any error."""
     progress.total("texts", len(texts))
+    weights = encoder.load() / 2**20  # once, however many texts there are: no part of their time
+    with measured() as taken:
+        _encode_all(texts, encoder, shelf, progress)
+    told(Cost(len(texts), taken.seconds, weights + taken.memory))
+
+
+def _encode_all(texts: list[str], encoder: Encoder, shelf: Shelf, progress: Progress) -> None:
     unwritten: list[tuple[list[str], NDArray[np.float32]]] = []
     written = time.monotonic()
     try:
@@ -109,7 +134,9 @@ def _flush(shelf: Shelf, unwritten: list[tuple[list[str], NDArray[np.float32]]])
         unwritten.clear()
 
 
-def _embed_corpus(texts: Sequence[str], model: Model, matrix: Path, progress: Progress) -> tuple[Vectors, int]:
+def _embed_corpus(
+    texts: Sequence[str], model: Model, matrix: Path, progress: Progress, told: Told
+) -> tuple[Vectors, int]:
     # what other versions of the libraries computed stays under its own name
     matrix = matrix.with_name(f"{matrix.name}-{digest(dict(model.numerics))}")
     rows = np.arange(len(texts), dtype=np.int64)
@@ -124,7 +151,9 @@ def _embed_corpus(texts: Sequence[str], model: Model, matrix: Path, progress: Pr
             pass
         path.unlink(missing_ok=True)  # damaged: it is computed again
     progress.total("texts", len(texts))
-    values = model.encode(texts)
+    with measured() as taken:
+        values = model.encode(texts)
+    told(Cost(len(texts), taken.seconds, taken.memory))
     path = matrix.with_name(matrix.name + (".npz" if sparse.issparse(values) else ".npy"))
     save_matrix(path, values)
     progress.done("texts", len(texts))

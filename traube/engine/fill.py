@@ -36,7 +36,7 @@ def fill(
     absent = [cell for cell in missing if not store.sound_assignments(task, cell.cell_id)]
     for result in cluster(read, vectors, absent, store, progress, model.similarity, model):
         if result.assignments is not None:
-            recorder.clustered(result.cell, result.assignments, result.seconds)
+            recorder.clustered(result.cell, result.assignments, result.seconds, result.cost)
             continue
         statuses[result.status] += 1
         recorder.without_clusters(result.cell, result.status, result.reason)

@@ -7,6 +7,7 @@ What is done with them (clusters, scores, figures, a served clustering) does not
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -65,7 +66,8 @@ class Workbench:
         return manifest
 
     def encoded(self, task: Task, model: Model, progress: Progress = SILENT) -> tuple[Vectors, int]:
-        """A task's vectors under a model, and how many texts had to be encoded for them.
+        """A task's vectors under a model, and how many texts had to be encoded for them. What that took
+        is kept.
 
         Raises
         ------
@@ -74,7 +76,8 @@ class Workbench:
             encoded.
         """
         matrix = self.store.matrix(task.name, fingerprint_on(model.encoder, task.corpus_version))
-        return embed_task(task, model, self.cache, matrix, progress)
+        told = partial(self.store.save_cost, task.name, fingerprint_on(model, task.corpus_version))
+        return embed_task(task, model, self.cache, matrix, progress, told)
 
     def vectors(self, task: Task, model: Model, progress: Progress = SILENT) -> Vectors:
         """A task's vectors under a model; Vectors [n, d], a row for each text of the corpus.

@@ -5,14 +5,13 @@ They live long, because numba compiles UMAP once in each; and each keeps to one 
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import wraps
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import psutil
@@ -21,9 +20,11 @@ from numpy.typing import NDArray
 from traube import methods
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported
+from traube.foundation.measure import measured
 from traube.methods import Part
 from traube.models.similarity import Similarity
 from traube.models.vectors import Vectors, save_matrix
+from traube.store import Cost
 
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
@@ -151,23 +152,42 @@ def _sent_whole(function: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
+class Clustered(NamedTuple):
+    """What became of a split.
+
+    Attributes
+    ----------
+    labels : int64 [n]
+    seconds : that it took
+    memory : megabytes at the highest point; nan where that is not known
+    """
+
+    labels: NDArray[np.int64]
+    seconds: float
+    memory: float
+
+
 # The units of work. They are given the parts themselves: a worker does not know what was registered
 # in the parent.
 
 
 @_sent_whole
-def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, path: Path, memory: int) -> None:
-    """Fit a reducer on a split's vectors and store the coordinates, float32 [n, m], as `.npy`."""
+def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, path: Path, memory: int) -> Cost:
+    """Fit a reducer on a split's vectors and store the coordinates, float32 [n, m], as `.npy`; what
+    that took.
+    """
     methods.REDUCERS[reducer.name] = reducer
-    points = methods.reduce(reducer.name, params, vectors.load(), seed, memory)
+    with measured() as taken:
+        points = methods.reduce(reducer.name, params, vectors.load(), seed, memory)
     save_matrix(path, points)
+    return Cost(len(points), taken.seconds, taken.memory)
 
 
 @_sent_whole
 def cluster(
     points: Vectors, clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
-) -> tuple[NDArray[np.int64], float]:
-    """Labels of a split, int64 [n], and the seconds it took.
+) -> Clustered:
+    """Cluster a split.
 
     Without k, the one with the best silhouette is taken.
     """
@@ -175,8 +195,9 @@ def cluster(
     values = points.load()
     if k is None and clusterer.takes_k and not clusterer.chooses_k(params):
         k, _ = methods.choose_k(values, seed)
-    began = time.perf_counter()
-    return methods.cluster(clusterer.name, params, values, k, seed, memory), time.perf_counter() - began
+    with measured() as taken:
+        labels = methods.cluster(clusterer.name, params, values, k, seed, memory)
+    return Clustered(labels, taken.seconds, taken.memory)
 
 
 @_sent_whole
@@ -189,8 +210,8 @@ def cluster_by_distance(
     k: int | None,
     seed: int,
     memory: int,
-) -> tuple[NDArray[np.int64], float]:
-    """Labels of a split whose items a similarity compares, int64 [n], and the seconds it took.
+) -> Clustered:
+    """Cluster a split whose items a similarity compares.
 
     Without k, the one with the best silhouette is taken.
 
@@ -200,22 +221,23 @@ def cluster_by_distance(
     """
     methods.CLUSTERERS[clusterer.name] = clusterer
     values = vectors.load()
-    began = time.perf_counter()
-    distances = similarity.distances(values, None if query is None else query.load()[0], memory)
-    if k is None and clusterer.takes_k:
-        k, _ = methods.choose_k_by_distance(clusterer.name, params, distances, seed)
-    labels = methods.cluster_by_distance(clusterer.name, params, distances, k, seed)
-    return labels, time.perf_counter() - began
+    with measured() as taken:
+        distances = similarity.distances(values, None if query is None else query.load()[0], memory)
+        if k is None and clusterer.takes_k:
+            k, _ = methods.choose_k_by_distance(clusterer.name, params, distances, seed)
+        labels = methods.cluster_by_distance(clusterer.name, params, distances, k, seed)
+    return Clustered(labels, taken.seconds, taken.memory)
 
 
 @_sent_whole
 def cluster_by_text(
     texts: Sequence[str], clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
-) -> tuple[NDArray[np.int64], float]:
-    """Labels of a split whose clusterer works on its texts, int64 [n], and the seconds it took."""
+) -> Clustered:
+    """Cluster a split whose clusterer works on its texts."""
     methods.CLUSTERERS[clusterer.name] = clusterer
-    began = time.perf_counter()
-    return methods.cluster_by_text(clusterer.name, params, texts, k, seed), time.perf_counter() - began
+    with measured() as taken:
+        labels = methods.cluster_by_text(clusterer.name, params, texts, k, seed)
+    return Clustered(labels, taken.seconds, taken.memory)
 
 
 @_sent_whole

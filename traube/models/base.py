@@ -122,6 +122,15 @@ class Model(Protocol):
 class Encoder(Model, Protocol):
     """A model whose vector of a text depends on that text alone, so that vectors can be cached."""
 
+    def load(self) -> int:
+        """Bring the weights into memory, so that the first text takes no longer than others.
+
+        Returns
+        -------
+        The bytes that they take
+        """
+        ...
+
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
         """Vectors as they are computed: positions [b] in `texts`, and float32 [b, d]."""
         ...

@@ -162,6 +162,10 @@ class Sentences:
         """Make the weights available."""
         self.base.fetch()
 
+    def load(self) -> int:
+        """Bring the weights into memory; the bytes that they take."""
+        return self.base.load()
+
     def encode(self, texts: Sequence[str]) -> Dense:
         """Vectors, float32 [n, (1 + SENTENCES) d]."""
         return np.concatenate([block for _, block in self.encode_batches(texts)])

@@ -126,6 +126,10 @@ class Transformer:
     def _hashes(self) -> dict[Path, str]:
         return {path: remembered_sha256(path, stamp) for path, stamp in self._stamps.items()}
 
+    def load(self) -> int:
+        """Bring the weights into memory; the bytes that they take."""
+        return sum(weights.nbytes for weights in self.network.parameters())
+
     def encode(self, texts: Sequence[str]) -> Dense:
         """Vectors, float32 [n, d]. Rows of equal texts are equal."""
         vectors: Dense | None = None

@@ -3,22 +3,26 @@ would make it surer.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
 from traube.metrics.significance import CONFIDENCE, Sample, Test, difference, intervals
 from traube.report.comparison import Candidate, candidates, main_metric, sample
+from traube.report.costs import costs
 from traube.report.tables import best_method, corrected_p_values
 from traube.store import Store
 from traube.tasks import get_source
 
 # A difference of its size is found by four of five tests at the level .05: z of .975 and of .8 added.
 POWER = 1.96 + 0.84
+CHEAPER = 2.0  # times, that are worth a word
+LEAST = 1e-4  # seconds that a clock tells from none
 NOTHING = 0.005  # a difference that makes none in practice
 
 
@@ -53,6 +57,7 @@ class Best:
     rivals : the best of each other model, the nearest first
     texts : distinct texts that were scored
     unsure : what the intervals leave out; empty if nothing
+    seconds : by candidate's name, for 1,000 texts, encoding and clustering; of those that were measured
     """
 
     winner: Candidate
@@ -61,6 +66,7 @@ class Best:
     rivals: tuple[Rival, ...]
     texts: int
     unsure: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ties(self) -> list[Rival]:
@@ -101,6 +107,27 @@ class Best:
         return (
             f"If the lead is as large as it looks, some {needed:,} labelled texts would show it (here: {self.texts:,})."
         )
+
+    @property
+    def said(self) -> str:
+        """All of it: answer, bargain, advice."""
+        return " ".join(filter(None, (self.answer, self.bargain, self.advice)))
+
+    @property
+    def bargain(self) -> str:
+        """The cheapest of those that cannot be told from the winner, if it is clearly cheaper; a
+        sentence, empty where there is none or costs are not known.
+        """
+        ties = [rival.candidate.name for rival in self.ties if rival.candidate.name in self.seconds]
+        cheapest = min(ties, key=lambda name: self.seconds[name], default="")
+        if self.unsure or not cheapest or self.winner.name not in self.seconds:
+            return ""
+        least, most = self.seconds[cheapest], self.seconds[self.winner.name]
+        if most < CHEAPER * least:
+            return ""
+        times = f"{float(f'{most / max(least, LEAST):.2g}'):,g}"
+        cost = f"{_seconds(least)} for 1,000 texts, not {_seconds(most)}"
+        return f"{cheapest} is as good, as far as can be told, and {times} times cheaper: {cost}."
 
     @property
     def command(self) -> str:
@@ -144,7 +171,18 @@ def best_on(store: Store, task_name: str, name: str, protocol: Protocol) -> Best
     tested = task.splits[task.splits["part"] == "test"]
     unsure = next((test.note for test in _tests(samples) if test and test.note), "")
     rivals = _rivals(firsts, samples)
-    return Best(firsts[0], float(low), float(high), rivals, int(tested["text_id"].nunique()), unsure)
+    texts = int(tested["text_id"].nunique())
+    return Best(firsts[0], float(low), float(high), rivals, texts, unsure, _costs(store, name, protocol, cells))
+
+
+def _costs(store: Store, name: str, protocol: Protocol, cells: pd.DataFrame) -> dict[str, float]:
+    """Seconds for 1,000 texts by candidate's name, where they were measured."""
+    known = costs(store, {name: protocol}, cells).dropna(subset="seconds")
+    return {f"{row.model} with {row.method}": row.seconds for row in known.itertuples(index=False)}
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2g} s" if value < 100 else f"{value:,.0f} s"
 
 
 def _tests(samples: Sequence[Sample]) -> list[Test | None]:

@@ -2,7 +2,7 @@
 become the champion?
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
@@ -139,6 +139,14 @@ def candidates(
             Candidate(task, name, metric, model, fingerprint, method, manifest.data_version, cells=ids, mean=mean)
         )
     return sorted(scored, key=lambda c: (-c.mean, c.key))
+
+
+def first_of_each(options: Iterable[Candidate]) -> list[Candidate]:
+    """The first candidate of each model, in the same order: of `candidates`, the best."""
+    firsts: dict[str, Candidate] = {}
+    for candidate in options:
+        firsts.setdefault(candidate.model, candidate)
+    return list(firsts.values())
 
 
 def _means(scores: pd.DataFrame) -> dict[str, float]:

@@ -109,7 +109,7 @@ def curves(trainings: pd.DataFrame) -> Markup:
         axes.axhline(before, linestyle="--", color="grey", label="as it was")
         axes.set(title=f"{model} on {task}", xlabel="epochs", ylabel="V-measure x100")
         axes.legend(frameon=False)
-    return _svg(figure)
+    return svg(figure)
 
 
 def convergence(trainings: pd.DataFrame) -> Markup:
@@ -135,7 +135,7 @@ def convergence(trainings: pd.DataFrame) -> Markup:
             )
         axes.set(title=f"{base} on {task}", xlabel="1 + seconds of training", ylabel="ARI, validation", xscale="log")
         axes.legend(frameon=False)
-    return _svg(figure)
+    return svg(figure)
 
 
 def lines(means: pd.DataFrame, panel: str, line: str, x: str, label: str) -> Markup:
@@ -159,7 +159,7 @@ def lines(means: pd.DataFrame, panel: str, line: str, x: str, label: str) -> Mar
             axes.fill_between(of[x], of["mean"] - of["std"], of["mean"] + of["std"], alpha=0.2, color=colours[name])
         axes.set(title=title, xlabel=x, ylabel=label)
     figure.legend(shown.values(), shown.keys(), loc="outside lower center", frameon=False, fontsize="small")
-    return _svg(figure)
+    return svg(figure)
 
 
 def grouped_bars(means: pd.DataFrame, group: str, bar: str, label: str) -> Markup:
@@ -182,10 +182,10 @@ def grouped_bars(means: pd.DataFrame, group: str, bar: str, label: str) -> Marku
         axes.bar(places, rows["mean"], width, yerr=rows["sem"].fillna(0), capsize=2, label=name)
     axes.set(xticks=range(len(groups)), xticklabels=groups, ylabel=label)
     axes.legend(frameon=False, fontsize="small")
-    return _svg(figure)
+    return svg(figure)
 
 
-def _svg(figure: Any) -> Markup:
+def svg(figure: Any) -> Markup:
     buffer = StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()

@@ -1,4 +1,6 @@
-"""The leaderboard as a page that needs no server. All text is escaped."""
+"""The leaderboard of all tasks as a page that needs no server; it leads to each task's own
+(`traube.report.explorer`). All text is escaped.
+"""
 
 from datetime import UTC, datetime
 
@@ -6,7 +8,6 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader
 
 from traube.foundation.versions import installed
-from traube.report.figures import SHOWN, heatmap
 from traube.report.tables import places, shown_interval, shown_name
 
 KEYS = ["task", "level", "protocol", "own_choice"]
@@ -31,14 +32,12 @@ def page(table: pd.DataFrame, changes: pd.DataFrame | None = None) -> str:
             "splits": int(rows["splits"].max()),
             "notes": sorted(set(rows["note"]) - {""}),
             "rows": list(rows[rows["best"]].itertuples(index=False)),
-            "figure": heatmap(rows),
         }
         for (task, level, protocol, own_choice), rows in done.groupby(KEYS, sort=True)
     ]
     others = table[table["status"] != "done"].drop_duplicates(["task", "model", "method", "reason"])
     return TEMPLATES.get_template("report.html").render(
         sections=sections,
-        shown=SHOWN,
         places=places,
         shown_interval=shown_interval,
         shown_name=shown_name,

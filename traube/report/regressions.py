@@ -33,6 +33,7 @@ CAUSES = {
 }
 COLUMNS = (*KEYS, "metric", "before", "after", "difference", "p", "verdict", "cause")
 LEVEL = 0.05
+CHANGES = "regressions.parquet"  # what the last publication found
 OWN_CHOICE = ", own choice"  # how earlier versions marked the protocol of cells that are left out now
 
 
@@ -98,6 +99,12 @@ def regressions(
         for key in changed
     ]
     return earlier.stem, _judged(pd.DataFrame(rows, columns=[*COLUMNS]))
+
+
+def kept_changes(store: Store) -> pd.DataFrame:
+    """What the last publication found changed, with a column `since`; empty if there is none."""
+    path = store.table(CHANGES)
+    return read_parquet(path) if path.exists() else pd.DataFrame()
 
 
 def _folder(store: Store) -> Path:

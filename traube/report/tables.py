@@ -178,12 +178,17 @@ def first_choice(card: TaskCard | None, protocol: Protocol | None) -> str:
 
 def _places(samples: Sequence[Sample]) -> NDArray[np.float64]:
     """First and last place, [models, 2]; nan where they cannot be compared."""
-    n = len(samples)
-    p = corrected_p_values(samples)
+    return place_ranges(np.array([sample.mean for sample in samples]), corrected_p_values(samples))
+
+
+def place_ranges(means: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The first and last place that each model may have, [n, 2]: one place for each that is
+    significantly better or worse; nan if a p-value [n, n] is.
+    """
+    n = len(means)
     if np.isnan(p).any():
         return np.full((n, 2), np.nan)
-    means, decided = np.array([sample.mean for sample in samples]), p < 1 - CONFIDENCE
-    higher = means[:, None] > means[None, :]
+    decided, higher = p < 1 - CONFIDENCE, means[:, None] > means[None, :]
     return np.column_stack([1 + (decided & ~higher).sum(axis=1), n - (decided & higher).sum(axis=1)]).astype(np.float64)
 
 

@@ -33,7 +33,7 @@ from traube.methods import Method
 from traube.models import Model, cache_key, fingerprint_on, load_model, model_cards
 from traube.models.base import Precision
 from traube.report.regressions import remembered_cells
-from traube.store import Store
+from traube.store import REDUCTIONS, Store
 from traube.store.pairs import PairStore
 
 HOUR = 3600.0
@@ -74,10 +74,12 @@ def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
     cells = current_cells(bench.store, params.protocols, own_choice=True)
     todo = plan(Request(params.tasks, wanted_models(params), params.protocol, params.chosen()), bench.store)
     missing = [cell for by_task in todo.missing.values() for group in by_task.values() for cell in group]
+    awaited = {cell.cell_id for cell in missing}
     entries = [
         *_half_written(home),
         *_entries((file for files in bench.store.damaged().values() for file in files), "damaged: no result uses it"),
-        *_without_record(bench.store, {cell.cell_id for cell in missing}),
+        *_without_record(bench.store, awaited),
+        *_costs(bench.store, awaited | {cell.fingerprint for cell in missing}),
         *_vectors(bench, params),
         *_matrices(bench),
         *_reductions(bench, [*_of_records(cells, params), *map(_of_cell, missing)]),
@@ -176,6 +178,20 @@ def _without_record(store: Store, missing: set[str]) -> Iterator[Unused]:
         and not (results / path.parent.name / f"{cell_id}.json").exists()
     )
     return _entries(files, "of a cell that has no record")
+
+
+def _costs(store: Store, missing: set[str]) -> Iterator[Unused]:
+    """What was measured of cells and models (by id and fingerprint) that are neither stored nor
+    missing, and of reductions that are gone.
+    """
+    cells = store.cells()
+    measured = {*cells["cell_id"], *cells["fingerprint"], *missing}
+    files = (
+        path
+        for path in store.folder.glob("costs/*/[!.]*.json")
+        if not (store.reduction(path.stem).exists() if path.parent.name == REDUCTIONS else path.stem in measured)
+    )
+    return _entries(files, "seconds and memory of what is gone")
 
 
 def _vectors(bench: Workbench, params: Params) -> Iterator[Unused]:

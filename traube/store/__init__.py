@@ -2,6 +2,6 @@
 
 from traube.store.cells import CELL_COLUMNS
 from traube.store.index import one_look
-from traube.store.store import Manifest, Store
+from traube.store.store import REDUCTIONS, Cost, Manifest, Store
 
-__all__ = ["CELL_COLUMNS", "Manifest", "Store", "one_look"]
+__all__ = ["CELL_COLUMNS", "REDUCTIONS", "Cost", "Manifest", "Store", "one_look"]

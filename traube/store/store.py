@@ -15,11 +15,13 @@ leaves nothing half done.
     matrices/<task>/<fingerprint>.{npy,npz}                        vectors of corpus-bound models
     index/{cells,scores,tables}/<task>/*.parquet                   what was read of results/ and
                                                                    found sound; may be deleted
+    costs/<task>/{<cell>,<fingerprint>}.json, costs/_reductions/   seconds and memory, as measured
     tables/                                                        the leaderboard, rebuilt whole
 
 Each file holds a checksum of itself (`traube.foundation.seals`). What is damaged counts as absent, and is made again.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +41,7 @@ from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, Task, TaskCard, dat
 
 VERSIONS = ("raw_version", "corpus_version", "splits_version")
 PLACES = ".tsne.npy"  # of representations in a figure
+REDUCTIONS = "_reductions"  # no task's name
 ASSIGNMENT_COLUMNS = ("cell_id", "split", "level", "item", "cluster")
 
 
@@ -53,6 +56,20 @@ class Manifest:
     @property
     def data_version(self) -> str:
         return data_version(self.corpus_version, self.splits_version)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What it took to encode or to cluster some texts.
+
+    Attributes
+    ----------
+    memory : megabytes at the highest point; nan where it cannot be measured
+    """
+
+    texts: int
+    seconds: float
+    memory: float
 
 
 @dataclass(frozen=True)
@@ -255,6 +272,29 @@ class Store:
     def matrix(self, task: str, fingerprint: str) -> Path:
         """Path, without its suffix, of a corpus-bound model's vectors."""
         return self.folder / "matrices" / task / fingerprint
+
+    def save_cost(self, place: str, key: str, cost: Cost) -> None:
+        """Keep what something took, unless it was measured on more texts before.
+
+        Parameters
+        ----------
+        place, key : a task's name, and a cell's id or the fingerprint of the model that encoded its
+            texts; or REDUCTIONS and a reduction's id
+        """
+        before = self.cost(place, key)
+        if before is None or before.texts <= cost.texts:
+            memory = None if math.isnan(cost.memory) else cost.memory
+            write_sealed_json(self._cost(place, key), {**vars(cost), "memory": memory})
+
+    def cost(self, place: str, key: str) -> Cost | None:
+        """What something took; None where that was not measured."""
+        kept = read_sealed_json(self._cost(place, key), ("texts", "seconds", "memory"))
+        if kept is None:
+            return None
+        return Cost(kept["texts"], kept["seconds"], float("nan") if kept["memory"] is None else kept["memory"])
+
+    def _cost(self, place: str, key: str) -> Path:
+        return self.folder / "costs" / place / f"{key}.json"
 
     def table(self, name: str) -> Path:
         return self.folder / "tables" / name

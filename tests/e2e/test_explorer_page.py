@@ -1,0 +1,213 @@
+"""A task's page in a real browser: its reader filters, points, selects and clicks.
+
+With TRAUBE_SCREENSHOTS=<folder> the page is kept as pictures.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from selenium.webdriver import ActionChains
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from tests.e2e.conftest import NEEDS_BROWSER
+from tests.made import with_replicates
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import cells
+from traube.benchmark.record import Recorder
+from traube.engine.workbench import Workbench
+from traube.models import load_model
+from traube.report.explorer import task_page
+from traube.report.tables import leaderboard
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
+
+pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
+
+OWN = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative_cosine"), seeds=(1, 2))
+FULL = OWN.model_copy(update={"seeds": (3,)})
+ATTACK = '<img src=x onerror="document.title=1"></script><script>document.title=2</script>@{{gold}}{{safe}} number {}'
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory, topics: pd.DataFrame) -> Path:
+    """Of 48 texts of three topics and six attacks, under two protocols; in one, two texts are noise."""
+    folder = tmp_path_factory.mktemp("explorer")
+    attacks = pd.DataFrame({"text": [ATTACK.format(i) for i in range(6)], "topic": "<b onclick=alert(1)>evil</b>"})
+    corpus, records = index_texts(pd.concat([topics, attacks], ignore_index=True))
+    halves = [
+        make_split(rows, name, "topic", label="topic") for name, rows in (("all", records), ("half", records[::2]))
+    ]
+    task = Task(TaskCard(name="topics"), corpus, pd.concat(halves, ignore_index=True)).validate()
+    bench = Workbench.at(folder)
+    bench.store.save_corpus("topics", task.corpus, task.corpus[["text_id"]], "raw")
+    bench.store.complete(task.card, bench.store.save_splits(task.card, task.splits))
+    for name, protocol, models in (("own", OWN, ("bow", "tfidf")), ("full", FULL, ("bow",))):
+        for score, model in zip((0.6, 0.5), map(load_model, models), strict=False):
+            for cell in cells(task, model, protocol, protocol_name=name):
+                Recorder(bench.store).clustered(cell, found(task, noise=model.name == "tfidf"), 0.5)
+                Recorder(bench.store).scored(cell, scores(score, score + 0.1 * (model.name == "bow")), 0.5)
+    protocols = {"own": OWN, "full": FULL}
+    table = leaderboard(bench.store, {"far": "its weights are <i>not</i> here"}, protocols=protocols)
+    path = folder / "topics.html"
+    path.write_text(task_page(bench, protocols, "topics", table), encoding="utf-8")
+    return path
+
+
+def found(task: Task, noise: bool) -> pd.DataFrame:
+    """Clusters that follow the topics, but for every fifth text; in one, the first two texts are noise."""
+    table = task.splits[["split", "level", "item"]]
+    topics = pd.factorize(task.splits["label"])[0]
+    clusters = np.where(table["item"] % 5 == 4, (topics + 1) % 4, topics)
+    return table.assign(cluster=np.where(noise & (table["item"] < 2), -1, clusters))
+
+
+def scores(*by_split: float) -> pd.DataFrame:
+    rows = [(s, "topic", "v_measure/noise_as_cluster", v) for s, v in zip(("all", "half"), by_split, strict=True)]
+    return with_replicates(pd.DataFrame(rows, columns=["split", "level", "metric", "value"]), 0.01)
+
+
+@pytest.fixture(scope="module")
+def reader(page: Path, browser: Any) -> Iterator["Reader"]:
+    browser.get(page.as_uri())
+    WebDriverWait(browser, 20).until(lambda b: b.execute_script("return document.body.dataset.ready"))
+    yield Reader(browser)
+    assert browser.title == "topics - Traube"  # whatever was done, no text of the task ever ran
+
+
+class Reader:
+    """Somebody at the page."""
+
+    def __init__(self, browser: Any) -> None:
+        self.browser = browser
+
+    def choose(self, select: str, words: str) -> None:
+        Select(self.browser.find_element("id", select)).select_by_visible_text(words)
+
+    def text(self, element: str) -> str:
+        return str(self.browser.find_element("id", element).text)
+
+    def rows(self) -> list[str]:
+        return [row.text for row in self.browser.find_elements("css selector", "#board tbody tr")]
+
+    def ask(self, script: str) -> Any:
+        return self.browser.execute_script(f"const doc = Bokeh.documents[0]; {script}")
+
+    def at(self, side: str, point: int) -> ActionChains:
+        """The mouse over a text's mark in a map."""
+        self.ask(f'document.getElementById("{side}-title").scrollIntoView()')
+        place = self.ask(
+            f"""const figure = doc.get_model_by_name("{side}"), data = doc.get_model_by_name("points").data
+            const view = Bokeh.index.find_one(figure), box = view.el.getBoundingClientRect()
+            return [box.x + view.frame.x_scale.compute(data.x_{side}[{point}]),
+                    box.y + view.frame.y_scale.compute(data.y_{side}[{point}])]"""
+        )
+        actions = ActionChains(self.browser, duration=0)
+        actions.w3c_actions.pointer_action.move_to_location(*map(round, place))
+        return actions
+
+    def selected(self) -> list[int]:
+        return list(self.ask('return [...doc.get_model_by_name("points").selected.indices]'))
+
+    def tooltip(self) -> str:
+        """What hovering shows; bokeh's tooltips live in shadow roots."""
+        return str(
+            self.ask(
+                """const texts = node => [...node.querySelectorAll("*")].flatMap(one => one.shadowRoot
+                  ? [...(one.matches(".bk-Tooltip") ? [one.shadowRoot.textContent] : []), ...texts(one.shadowRoot)] : [])
+                return texts(document).join(" ")"""
+            )
+        )
+
+
+def test_the_leaderboard_follows_its_filters_and_sorts(reader: Reader) -> None:
+    reader.choose("protocol", "own")
+    assert len(reader.rows()) == 2  # each model's best method
+    reader.browser.find_element("id", "every").click()
+    assert len(reader.rows()) == 4
+    reader.choose("model", "bow")
+    assert len(reader.rows()) == 2 and all("bow" in row for row in reader.rows())
+    reader.choose("protocol", "full")
+    assert all(" full " in row for row in reader.rows())
+    reader.choose("model", "all")
+    reader.choose("protocol", "own")
+    reader.browser.find_element("xpath", "//table[@id='board']//th[contains(., 'method')]").click()
+    methods = [row.split()[2] for row in reader.rows()]
+    assert methods == sorted(methods) and len(set(methods)) == 2
+
+
+def test_what_has_no_score_has_a_reason(reader: Reader) -> None:
+    reader.browser.find_element("css selector", "#absent-section summary").click()
+    assert "its weights are <i>not</i> here" in reader.text("absent")
+
+
+def test_pointing_at_a_mark_shows_its_text_as_it_is(reader: Reader) -> None:
+    reader.at("left", 50).perform()
+    WebDriverWait(reader.browser, 5).until(lambda _: "onerror" in reader.tooltip())
+    assert ATTACK.format("").split("@")[0] in reader.tooltip()
+    assert "<b onclick=alert(1)>evil</b>" in reader.tooltip()
+
+
+def test_what_is_selected_in_one_map_is_selected_in_the_other_and_listed(reader: Reader) -> None:
+    reader.at("right", 7).click().perform()
+    chosen = reader.selected()
+    assert 7 in chosen
+    first = reader.ask('return doc.get_model_by_name("points").data.text[7]')
+    assert first in reader.text("selected")
+    # one source feeds both maps: the other has the same texts marked
+    same = (
+        'return ["left", "right"].map(n => doc.get_model_by_name(n).renderers[0].data_source.selected.indices.length)'
+    )
+    assert reader.ask(same) == [len(chosen)] * 2
+    reader.choose("class", "<b onclick=alert(1)>evil</b>")
+    assert reader.selected() == list(range(48, 54)) and ATTACK.format(5) in reader.text("selected")
+
+
+def test_noise_is_shown_as_noise(reader: Reader) -> None:
+    models = [option.text for option in Select(reader.browser.find_element("id", "right-model")).options]
+    reader.choose("right-model", next(name for name in models if name.startswith("tfidf")))
+    reader.choose("right-colour", "found")
+    marks = reader.ask('return [...doc.get_model_by_name("points").data.marker_right]')
+    assert [i for i, mark in enumerate(marks) if mark == "x"] == [0, 1]
+    assert "2 noise" in reader.text("right-title")
+    reader.choose("right-colour", "gold")
+    assert "x" not in reader.ask('return [...doc.get_model_by_name("points").data.marker_right]')
+
+
+def test_a_click_on_a_confusion_shows_its_texts_and_marks_them_on_the_maps(reader: Reader) -> None:
+    buttons = reader.browser.find_elements("css selector", "#confusion td:not(.own) button")
+    worst = reader.browser.find_elements("css selector", "#worst button")
+    counts = [int(button.text.split(": ")[-1].split()[0]) for button in worst]
+    assert counts == sorted(counts, reverse=True) and len(worst) == min(12, len(buttons))
+    worst[0].click()
+    assert len(reader.browser.find_elements("css selector", "#confused li")) == counts[0] == len(reader.selected())
+    total = sum(int(b.text) for b in reader.browser.find_elements("css selector", "#confusion td button"))
+    assert total == 54
+
+
+def test_a_pair_of_models_is_seen_from_either_side(reader: Reader) -> None:
+    reader.choose("a", "bow")
+    reader.choose("b", "tfidf")
+    lead = reader.ask('return [...doc.get_model_by_name("splits").data.difference]')
+    said = reader.text("pair-said")
+    reader.choose("a", "tfidf")
+    reader.choose("b", "bow")
+    assert reader.ask('return [...doc.get_model_by_name("splits").data.difference]') == [-value for value in lead]
+    assert len(lead) == 2 and ("leads by" in said) and said.split("(")[0] == reader.text("pair-said").split("(")[0]
+
+
+def test_it_fits_a_phone_and_asks_the_network_for_nothing(reader: Reader, page: Path) -> None:
+    folder = os.environ.get("TRAUBE_SCREENSHOTS")
+    if folder:
+        reader.browser.save_screenshot(str(Path(folder) / "explorer.png"))
+    reader.browser.set_window_size(500, 900)
+    fits = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    try:
+        WebDriverWait(reader.browser, 5).until(lambda browser: browser.execute_script(fits))  # figures shrink
+    finally:
+        reader.browser.set_window_size(1500, 1000)
+    asked = reader.ask("return performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert [name for name in asked if not name.startswith("data:")] == []

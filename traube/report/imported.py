@@ -1,0 +1,183 @@
+"""Other people's leaderboards, with the places that their scores allow.
+
+A published result has at best a score for each split and no replicates, so the test of
+`traube.metrics.significance` cannot be made. What can be: a paired t-test over splits, Holm-corrected
+over all pairs of a table. It takes splits as independent. Where they share texts, and the texts are
+here, the variance is widened as if all that splits differ by came from their texts:
+
+    Var(mean d) = s^2 / n * (1 + (n - 1) r) / (1 - r)
+
+with r the mean share of texts that two splits have in common (for differences with correlation r,
+E s^2 = sigma^2 (1 - r)). That is the most that shared texts can do, so such places are wide, and
+those without it too narrow: docs/statistics.md says why neither is exact.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from traube.metrics.significance import CONFIDENCE, holm
+from traube.report.tables import place_ranges
+from traube.store import Store
+from traube.tasks.task import Split
+
+PLACES = ("rank_low", "rank_high", "why")
+NO_SPLITS = "no score for each split"
+INDEPENDENT = (
+    "The texts of these splits are not here: splits count as independent, and where they share texts the places are "
+    "narrower than the data allow."
+)
+PAGE = "imported.html"
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A table of imported results.
+
+    Attributes
+    ----------
+    task : as its source calls it
+    rows : the imported results, the best first, with PLACES: nan where `why` says that there is none
+    splits : over which models are compared
+    ties : neighbours in the ranking that cannot be told apart, and how many there are
+    first : models that may be the best
+    shared : mean share of texts that two splits have in common; None where the texts are not here
+    """
+
+    task: str
+    rows: pd.DataFrame
+    splits: int
+    ties: tuple[int, int]
+    first: int
+    shared: float | None
+
+    @property
+    def found(self) -> str:
+        """Which ranks are ties, in a sentence."""
+        if not self.splits:
+            return "No result has a score for each split, so nothing says which ranks are ties."
+        best = "1 model" if self.first == 1 else f"{self.first} models"
+        return (
+            f"{self.ties[0]} of {self.ties[1]} neighbours cannot be told apart, and {best} may be the best (paired "
+            f"t-tests over {self.splits} splits, Holm-corrected)."
+        )
+
+    @property
+    def basis(self) -> str:
+        """What that rests on, in a sentence."""
+        if not self.splits:
+            return ""
+        if self.shared is None:
+            return INDEPENDENT
+        return f"Two splits share {100 * self.shared:.0f} % of their texts on average; the tests allow for it."
+
+
+def rankings(store: Store, imported: pd.DataFrame) -> list[Ranking]:
+    """A ranking for each task of imported results (`traube.report.exchange.imported_results`)."""
+    return [_ranking(store, str(task), rows) for task, rows in imported.groupby("task")]
+
+
+def _ranking(store: Store, task: str, rows: pd.DataFrame) -> Ranking:
+    rows = rows.sort_values("mean", ascending=False, ignore_index=True)
+    counts = rows["splits"].map(len).to_numpy()
+    alike = _alike(rows, counts)
+    table = rows.assign(rank_low=np.nan, rank_high=np.nan, why=np.where(counts == 0, NO_SPLITS, "other splits or data"))
+    if alike.sum() < 2:
+        return Ranking(task, table, 0, (0, 0), 0, None)
+    values = np.array(rows.loc[alike, "splits"].tolist(), dtype=np.float64)
+    shared = _shared(store, task, values.shape[1])
+    p = corrected(values, shared or 0.0)
+    means = rows.loc[alike, "mean"].to_numpy(np.float64)
+    table.loc[alike, ["rank_low", "rank_high"]] = place_ranges(means, p)
+    table.loc[alike, "why"] = ""
+    tied = np.diag(p, 1) >= 1 - CONFIDENCE
+    first = int((table["rank_low"] == 1).sum())
+    return Ranking(task, table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
+
+
+def _alike(rows: pd.DataFrame, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """The largest group of results on the same number of splits of the same data, with one each."""
+    keys = pd.Series(list(zip(counts.tolist(), rows["dataset_revision"], strict=True)))
+    given = keys[counts > 1]
+    if given.empty:
+        return np.zeros(len(rows), dtype=bool)
+    return (keys == given.value_counts().index[0]).to_numpy()
+
+
+def corrected(values: NDArray[np.float64], shared: float = 0.0) -> NDArray[np.float64]:
+    """Two-sided p of paired t-tests of all pairs, [m, m], Holm-corrected over them; 1 on the diagonal,
+    and where the scores of two are the same but for a constant: nothing says how much that varies.
+
+    Parameters
+    ----------
+    values : float64 [m, n], scores of m models on n splits
+    shared : the correlation of splits, from 0 to below 1
+    """
+    m, n = values.shape
+    centred = values - values.mean(axis=1, keepdims=True)
+    covariance = centred @ centred.T / (n - 1)
+    own = np.diag(covariance)
+    between = np.clip(own[:, None] + own[None, :] - 2 * covariance, 0, None)
+    error = np.sqrt(between / n * (1 + (n - 1) * shared) / (1 - shared))
+    means = values.mean(axis=1)
+    difference = np.abs(means[:, None] - means[None, :])
+    varies = between > 1e-18
+    t = np.divide(difference, error, out=np.zeros_like(error), where=varies)
+    pairs, p = np.triu_indices(m, 1), np.ones((m, m))
+    p[pairs] = holm(2 * stdtr(n - 1, -t[pairs]))
+    return np.minimum(p, p.T)
+
+
+def _shared(store: Store, task: str, splits: int) -> float | None:
+    """The mean share of texts that two test splits of a task have in common; None if its texts are not
+    here, or its splits are others.
+    """
+    for path in sorted(store.folder.glob("tasks/*/manifest.json")):
+        card = store.card(path.parent.name)
+        if card is None or card.mteb != task:
+            continue
+        own = {split.split: split for split in store.task(card).test_splits()}
+        if len(own) == splits:
+            return overlap(list(own.values()))
+    return None
+
+
+def overlap(splits: list[Split]) -> float:
+    """The mean over pairs of splits of their common texts, over the geometric mean of their sizes."""
+    texts = [set(split.rows.tolist()) for split in splits]
+    shares = [len(a & b) / np.sqrt(len(a) * len(b)) for a, b in combinations(texts, 2)]
+    return min(float(np.mean(shares)), 0.99)
+
+
+def write_page(rankings: list[Ranking], folder: Path) -> Path:
+    """A page of all rankings, as one file that needs no network."""
+    from traube.foundation.files import write_text
+    from traube.report.explorer.board import number
+    from traube.report.explorer.page import as_json, render
+
+    data = [
+        {
+            "task": ranking.task,
+            "model": row.model,
+            "place": "-" if pd.isna(row.rank_low) else _range(row.rank_low, row.rank_high),
+            "score": number(100 * row.mean),
+            "sd": number(100 * row.sd),
+            "splits": len(row.splits),
+            "why": row.why,
+            "version": row.mteb_version,
+        }
+        for ranking in rankings
+        for row in ranking.rows.itertuples(index=False)
+    ]
+    path = folder / PAGE
+    write_text(path, render("imported.html", rankings=rankings, data=as_json(data)))
+    return path
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}"

@@ -1,0 +1,68 @@
+"""Where the pages lie, and a task's page made where it is not up to date.
+
+What draws a page is heavy to import (bokeh, scikit-posthocs) and is imported when one is made.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from traube.benchmark.params import Protocol
+from traube.engine.workbench import Workbench
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest, file_sha256, locked, write_text
+from traube.foundation.seals import read_parquet
+from traube.foundation.versions import installed
+from traube.report.regressions import kept_changes
+from traube.report.tables import NAME
+
+FOLDER, INDEX = "report", "index.html"  # below a home
+SERVED = "/traube"  # where `traube dev` serves that folder, beside the Dagster UI
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def page_of(home: Path, task: str) -> Path:
+    """Where a task's page lies."""
+    return home / FOLDER / f"{task}.html"
+
+
+def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, home: Path) -> Path:
+    """A task's page as of the last publication, made anew where what it shows has changed.
+
+    Raises
+    ------
+    TraubeError
+        If nothing of the task is published.
+    """
+    try:
+        table = read_parquet(bench.store.table(NAME))
+    except FileNotFoundError:
+        table = pd.DataFrame({"task": []})
+    if task not in set(table["task"]):
+        raise TraubeError(f"{task}: nothing is scored yet: `traube run -t {task}`")
+    changes = kept_changes(bench.store)
+    path, state = page_of(home, task), _state(table, changes, task)
+    with locked(path):
+        if not _says(path, state):
+            from traube.report.explorer import task_page
+
+            write_text(path, task_page(bench, protocols, task, table, changes, state))
+    return path
+
+
+def _state(table: pd.DataFrame, changes: pd.DataFrame, task: str) -> str:
+    """A hash of what a page is made of."""
+    own = table[table["task"].isin((task, ""))]
+    changed = changes[changes["task"] == task] if len(changes) else changes
+    ours = [file_sha256(path) for path in sorted(TEMPLATES.iterdir())]
+    return digest([own.to_json(), changed.to_json(), installed("traube"), ours])
+
+
+def _says(path: Path, state: str) -> bool:
+    """Whether a page is there and says that it is made of this."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return state in file.read(500)
+    except OSError:
+        return False

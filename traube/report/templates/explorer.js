@@ -1,0 +1,446 @@
+// What a reader's choices do. `tables.js` stands before it. All that people wrote is put into the page
+// as text (`textContent`, or DataTables' escaping), never as HTML.
+
+const data = JSON.parse(document.getElementById("data").textContent)
+const NOISE = -1
+const GREY = "#999999"
+// Tol's muted scheme; with the marks, 45 groups that colour-blind eyes tell apart
+const COLOURS = ["#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#882255", "#44aa99", "#999933", "#aa4499"]
+const MARKS = ["circle", "square", "triangle", "diamond", "inverted_triangle"]
+const ALL = "all"
+const LISTED = 50 // texts of a list
+// two digits that say something, be it milliseconds or minutes
+const seconds = value => (value === null ? "–" : value.toPrecision(2).replace(/e.*/, "") === String(value) ? String(value) : String(Number(value.toPrecision(2))))
+
+// -- leaderboard, and score against cost
+
+const first = row => (row.place === "–" || row.place === "-" ? 1e6 : Number(row.place.split("-")[0]))
+const board = table(
+  "board",
+  [
+    column("#", row => row.place, first),
+    column("model", row => row.name),
+    column("method", row => row.method),
+    column("level", row => row.level),
+    column("protocol", row => row.protocol),
+    numeric("score", "score"),
+    column("95 % interval", row => row.interval, row => row.score, "dt-nowrap"),
+    numeric("sd", "sd"),
+    column("seeds", row => String(row.seeds), row => row.seeds),
+    column("encoding, s", row => seconds(row.encoding), row => row.encoding, "dt-right"),
+    column("clustering, s", row => seconds(row.clustering), row => row.clustering, "dt-right"),
+    column("memory, MB", row => shown(row.memory, 0), row => row.memory, "dt-right"),
+  ],
+  data.board,
+  [[5, "desc"]],
+)
+const levels = unique(data.board.map(row => row.level))
+const protocols = unique(data.board.map(row => row.protocol))
+const counted = protocols.map(name => [data.board.filter(row => row.protocol === name && row.best).length, name])
+fill(element("level"), levels)
+fill(element("protocol"), protocols, counted.sort((a, b) => b[0] - a[0])[0]?.[1])
+fill(element("model"), [ALL, ...unique(data.board.map(row => row.model)).sort()])
+
+function chosenRows() {
+  const [level, protocol, model] = ["level", "protocol", "model"].map(id => element(id).value)
+  return data.board.filter(
+    row => row.level === level && row.protocol === protocol && (model === ALL || row.model === model),
+  )
+}
+
+function drawBoard() {
+  const every = element("every").checked
+  board.clear().rows.add(chosenRows().filter(row => every || row.best)).draw()
+  drawCost()
+}
+
+function drawCost() {
+  const rows = chosenRows().filter(row => row.seconds !== null && row.score !== null)
+  const models = unique(data.board.map(row => row.model))
+  const columns = rows.map(row => ({
+    seconds: Math.max(row.seconds, 1e-4),
+    score: row.score,
+    name: `${row.name} with ${row.method}`,
+    colour: COLOURS[models.indexOf(row.model) % COLOURS.length],
+    marker: MARKS[Math.floor(models.indexOf(row.model) / COLOURS.length) % MARKS.length],
+    alpha: row.front ? 1 : 0.35,
+  }))
+  put("cost", columns, ["seconds", "score", "name", "colour", "marker", "alpha"])
+  const front = columns.filter(row => row.alpha === 1).sort((a, b) => a.seconds - b.seconds)
+  put("front", front, ["seconds", "score"])
+  frame("cost-figure", columns.map(row => row.seconds), columns.map(row => row.score), true)
+  element("cost-figure").hidden = !rows.length
+  element("cost-legend").replaceChildren(...legend(models, models.map((model, i) => i)))
+  element("bargain").textContent = rows.length ? bargain(rows) : "The cost of these was not measured."
+}
+
+// the cheapest whose place overlaps with that of the best
+function bargain(rows) {
+  const ranked = rows.filter(row => row.best && row.place !== "-")
+  const best = ranked.sort((a, b) => b.score - a.score)[0]
+  if (!best) return ""
+  const tied = ranked.filter(row => first(row) === 1).sort((a, b) => a.seconds - b.seconds)[0]
+  if (!tied || tied === best) return `${best.name} with ${best.method}: nothing that is as good costs less.`
+  const times = best.seconds / Math.max(tied.seconds, 1e-4)
+  const words = times >= 1.5 ? `${Number(times.toPrecision(2)).toLocaleString("en")} times cheaper` : "not dearer"
+  return `${tied.name} with ${tied.method} cannot be told from the best, ${best.name} with ${best.method}, and is ${words}.`
+}
+
+// -- figures: bokeh's sources, filled
+
+let sources = {}
+const put = (name, rows, keys) => {
+  if (sources[name]) sources[name].data = Object.fromEntries(keys.map(key => [key, rows.map(row => row[key])]))
+}
+
+// ranges that hold these values with a margin; `cut` leaves out that share of them at both ends
+function frame(name, xs, ys, log = false, cut = 0) {
+  const model = sources.document?.get_model_by_name(name)
+  if (!model) return 0
+  const [left, right] = limits(xs, log, cut)
+  const [low, high] = limits(ys, false, cut)
+  model.x_range.setv({ start: left, end: right, reset_start: left, reset_end: right })
+  model.y_range.setv({ start: low, end: high, reset_start: low, reset_end: high })
+  return xs.filter((x, i) => x < left || x > right || ys[i] < low || ys[i] > high).length
+}
+
+function limits(values, log, cut) {
+  const sorted = values.filter(Number.isFinite).sort((a, b) => a - b)
+  if (!sorted.length) return [1, 10]
+  const at = share => sorted[Math.round(share * (sorted.length - 1))]
+  const [low, high] = [at(cut), at(1 - cut)]
+  if (log) return [low / 1.3, high * 1.3]
+  const margin = (cut ? 0.2 : 0.08) * (high - low) || 1
+  return [low - margin, high + margin]
+}
+
+// -- maps
+
+const colourOf = group => (group === NOISE || group === undefined ? GREY : COLOURS[group % COLOURS.length])
+const markOf = group => (group === NOISE || group === undefined ? "x" : MARKS[Math.floor(group / COLOURS.length) % MARKS.length])
+const view = () => data.views[Number(element("view").value) || 0]
+const seenBy = id => view()?.models[Number(element(id).value) || 0]
+const className = (on, i) => on.classes[i] ?? ""
+// the class that most texts of a cluster have: the assignment of the diagonal may give it another one
+const most = (seen, cluster) => {
+  const j = seen.columns?.indexOf(cluster) ?? -1
+  if (j < 0) return undefined
+  const column = seen.counts.map(row => row[j])
+  return seen.rows[column.indexOf(Math.max(...column))]
+}
+const clusterName = (on, seen, cluster) => {
+  if (cluster === NOISE) return "noise"
+  const main = most(seen, cluster)
+  return main === undefined ? `cluster ${cluster}` : `cluster ${cluster}, mostly ${on.classes[main]}`
+}
+
+// a group's number among the colours: a cluster takes that of the class it stands for
+const shade = (on, seen, cluster) => {
+  if (cluster === NOISE) return NOISE
+  return seen.match?.[cluster] ?? on.classes.length + Number(cluster)
+}
+
+function drawMaps() {
+  const on = view()
+  if (!on) return
+  const sides = ["left", "right"]
+  const columns = { text: on.texts, gold: on.texts.map((_, i) => className(on, on.gold[i])) }
+  for (const side of sides) {
+    const seen = seenBy(`${side}-model`)
+    const by = on.gold.length ? element(`${side}-colour`).value : "found"
+    if (!seen) continue
+    const groups = on.texts.map((_, i) => (by === "gold" ? on.gold[i] : shade(on, seen, seen.found[i])))
+    const noise = on.texts.map((_, i) => by === "found" && seen.found[i] === NOISE)
+    const none = seen.x.length === 0
+    columns[`x_${side}`] = none ? on.texts.map(() => NaN) : seen.x
+    columns[`y_${side}`] = none ? on.texts.map(() => NaN) : seen.y
+    columns[`colour_${side}`] = groups.map(colourOf)
+    columns[`marker_${side}`] = groups.map((group, i) => (noise[i] ? "x" : markOf(group)))
+    columns[`alpha_${side}`] = noise.map(is => (is ? 0.5 : 0.8))
+    const names = new Map(unique(seen.found).map(cluster => [cluster, clusterName(on, seen, cluster)]))
+    columns[`group_${side}`] = seen.found.map(cluster => names.get(cluster))
+    const found = seen.noise ? `, ${seen.noise.toLocaleString("en")} noise` : ""
+    const outside = frame(side, columns[`x_${side}`], columns[`y_${side}`], false, 0.02)
+    const far = outside ? `; ${texts(outside)} far outside, zoom out to see` : ""
+    element(`${side}-title`).textContent = `${seen.model}: ${by === "gold" ? "gold classes" : `found by ${seen.method}${found}`}; ${none ? `no map: ${seen.how}` : `placed by ${seen.how}${far}`}`
+  }
+  if (sources.points) {
+    sources.points.data = columns
+    sources.points.selected.indices = []
+  }
+  const thin = on.texts.length < on.size ? `${on.texts.length.toLocaleString("en")} of its ${on.size.toLocaleString("en")} texts are shown, each class by its share` : `${on.size.toLocaleString("en")} texts`
+  element("view-note").textContent = `The largest split of level ${on.level}, ${on.split}: ${thin}.`
+  element("legend").replaceChildren(...legend(on.classes, on.classes.map((name, i) => i)))
+}
+
+function legend(names, groups) {
+  return names.slice(0, 45).map((name, i) => {
+    const item = made("li")
+    item.append(mark(groups[i]), name)
+    return item
+  })
+}
+
+const SHAPES = {
+  circle: "M6 1a5 5 0 1 0 .01 0z", square: "M1 1h10v10h-10z", triangle: "M6 1l5 10h-10z",
+  diamond: "M6 0l5 6-5 6-5-6z", inverted_triangle: "M1 1h10l-5 10z",
+}
+
+function mark(group) {
+  const space = "http://www.w3.org/2000/svg"
+  const svg = document.createElementNS(space, "svg")
+  const path = document.createElementNS(space, "path")
+  svg.setAttribute("viewBox", "0 0 12 12")
+  svg.setAttribute("width", "12")
+  svg.setAttribute("height", "12")
+  path.setAttribute("d", SHAPES[markOf(group)])
+  path.setAttribute("fill", colourOf(group))
+  svg.append(path)
+  return svg
+}
+
+function chooseView() {
+  const on = view()
+  if (!on) return
+  const models = on.models.map((seen, i) => [String(i), `${seen.model}, ${seen.method}`])
+  fill(element("left-model"), models, "0")
+  fill(element("right-model"), models, models.length > 1 ? "1" : "0")
+  fill(element("confusion-model"), models, "0")
+  fill(element("class"), [["", ALL], ...on.classes.map((name, i) => [String(i), name])])
+  drawMaps()
+  drawConfusion()
+}
+
+const select = indices => {
+  if (sources.points) sources.points.selected.indices = indices
+}
+
+function list(id, title, indices) {
+  const on = view()
+  const items = indices.slice(0, LISTED).map(i => {
+    const item = made("li")
+    const name = className(on, on.gold[i])
+    if (name) item.append(made("b", `${name}: `))
+    item.append(on.texts[i])
+    return item
+  })
+  const more = indices.length > LISTED ? [made("p", `and ${indices.length - LISTED} more`, { class: "note" })] : []
+  const all = made("ul")
+  all.append(...items)
+  element(id).replaceChildren(...(indices.length || title ? [made("h3", title), all, ...more] : []))
+}
+
+// -- confusion
+
+const texts = count => `${count.toLocaleString("en")} text${count === 1 ? "" : "s"}`
+
+function drawConfusion() {
+  const on = view()
+  const seen = seenBy("confusion-model")
+  element("worst").replaceChildren()
+  element("confusion").replaceChildren()
+  list("confused", "", [])
+  if (!seen?.rows) {
+    element("confusion-note").textContent = on ? "These texts have no gold classes." : ""
+    return
+  }
+  const { rows, columns, counts } = seen
+  const sums = counts.map(row => row.reduce((a, b) => a + b, 0))
+  const own = (i, j) => seen.match[columns[j]] === rows[i]
+  const right = counts.flatMap((row, i) => row.filter((_, j) => own(i, j))).reduce((a, b) => a + b, 0)
+  element("confusion-note").textContent = `Level ${on.level}, split ${on.split}, ${seen.method}: ${texts(right)} of ${on.size.toLocaleString("en")} are in the cluster that stands for their class (one for each at most, so that most texts agree: the framed cells). Rows are gold classes; a cell's shade is its share of the row. Choose a cell to read its texts.`
+  const cells = counts.flatMap((row, i) => row.map((count, j) => ({ i, j, count })))
+  const wrong = cells.filter(({ i, j, count }) => count && !own(i, j)).sort((a, b) => b.count - a.count)
+  element("worst").append(...wrong.slice(0, 12).map(({ i, j, count }) => {
+    const item = made("li")
+    const share = Math.round((100 * count) / sums[i])
+    const apart = columns[j] !== NOISE && most(seen, columns[j]) === rows[i] ? "also has" : "in" // split, not mixed
+    item.append(made("button", `${on.classes[rows[i]]} ${apart} ${clusterName(on, seen, columns[j])}: ${texts(count)}, ${share} % of the class`, { "data-cell": `${i},${j}` }))
+    return item
+  }))
+  const head = made("tr")
+  head.append(made("th"), ...columns.map(cluster => {
+    const th = made("th")
+    th.append(made("span", clusterName(on, seen, cluster)))
+    return th
+  }), made("th", "all"))
+  const body = counts.map((row, i) => {
+    const tr = made("tr")
+    tr.append(made("th", on.classes[rows[i]], { title: on.classes[rows[i]] }), ...row.map((count, j) => cell(i, j, count, count / sums[i], own(i, j))), made("td", String(sums[i])))
+    return tr
+  })
+  const thead = made("thead")
+  const tbody = made("tbody")
+  thead.append(head)
+  tbody.append(...body)
+  element("confusion").append(thead, tbody)
+}
+
+function cell(i, j, count, share, own) {
+  const td = made("td", "", own ? { class: "own" } : {})
+  if (!count) return td
+  td.append(made("button", String(count), { "data-cell": `${i},${j}` }))
+  td.style.background = `rgba(0, 114, 178, ${share.toFixed(2)})`
+  td.style.color = share > 0.55 ? "white" : "inherit"
+  return td
+}
+
+function showCell(i, j) {
+  const on = view()
+  const seen = seenBy("confusion-model")
+  const gold = seen.rows[i]
+  const cluster = seen.columns[j]
+  const indices = on.texts.map((_, k) => k).filter(k => on.gold[k] === gold && seen.found[k] === cluster)
+  const count = seen.counts[i][j]
+  const some = indices.length < count ? `; ${indices.length} of them are on the map` : ""
+  list("confused", `${on.classes[gold]} in ${clusterName(on, seen, cluster)}: ${texts(count)}${some}`, indices)
+  select(indices)
+}
+
+// -- pairs of models
+
+const pairTable = table(
+  "pair-table",
+  [
+    column("level", row => row.level),
+    column("A better on", row => String(row.aWins), row => row.aWins, "dt-right"),
+    column("B better on", row => String(row.bWins), row => row.bWins, "dt-right"),
+    column("mean A − B", row => shown(row.difference), row => row.difference, "dt-right"),
+    column("95 % interval", row => (row.low === null ? "–" : `${shown(row.low)} to ${shown(row.high)}`)),
+    column("p (Holm)", row => (row.p === null ? "–" : row.p < 0.001 ? "< .001" : row.p.toFixed(3)), row => row.p, "dt-right"),
+    column("median size where A / B is better", row => row.sizes),
+    column("median classes where A / B is better", row => row.classes),
+  ],
+  [],
+  [[0, "asc"]],
+  false,
+)
+
+const median = values => {
+  const sorted = values.filter(value => value !== null).sort((a, b) => a - b)
+  return sorted.length ? String(sorted[Math.floor((sorted.length - 1) / 2)]) : "–"
+}
+
+// what is kept of a pair, seen from the side that the reader calls A
+function pair(a, b) {
+  return data.pairs
+    .filter(found => (found.a === a && found.b === b) || (found.a === b && found.b === a))
+    .map(found => {
+      const turned = found.a !== a
+      const turn = row => (turned ? { ...row, difference: negative(row.difference), low: negative(row.high), high: negative(row.low) } : row)
+      const splits = found.splits.map(turn)
+      const wins = [splits.filter(row => row.difference > 0), splits.filter(row => row.difference < 0)]
+      const both = key => wins.map(rows => median(rows.map(row => row[key]))).join(" / ")
+      return { ...turn(found), splits, aWins: wins[0].length, bWins: wins[1].length, sizes: both("size"), classes: both("classes") }
+    })
+}
+
+const negative = value => (value === null ? null : -value)
+
+function drawPair() {
+  const [a, b, level] = ["a", "b", "pair-level"].map(id => element(id).value)
+  const rows = pair(a, b)
+  pairTable.clear().rows.add(rows).draw()
+  const names = unique(data.pairs.map(found => found.level))
+  const splits = rows
+    .filter(row => level === ALL || row.level === level)
+    .flatMap(row => row.splits.map(split => ({ ...split, level: row.level, colour: COLOURS[names.indexOf(row.level) % COLOURS.length] })))
+    .map(row => ({ ...row, low: row.low ?? row.difference, high: row.high ?? row.difference }))
+  put("splits", splits, ["size", "difference", "low", "high", "split", "classes", "colour"])
+  frame("splits-figure", splits.flatMap(row => [row.size, row.size]), splits.flatMap(row => [Math.min(row.low, 0), Math.max(row.high, 0)]), true)
+  element("pair-said").textContent = a === b ? "Choose two models." : rows.map(row => verdict(row, a, b)).join(" ")
+}
+
+function verdict(row, a, b) {
+  if (row.difference === null) return `Level ${row.level}: ${row.note}.`
+  const lead = row.difference >= 0 ? a : b
+  if (row.difference === 0) return `Level ${row.level}: both score the same.`
+  const words = `${lead} leads by ${Math.abs(row.difference).toFixed(2)} points (95 % interval of A − B: ${shown(row.low)} to ${shown(row.high)})`
+  const sure = row.p === null ? `undecided${row.note ? `: ${row.note}` : ""}` : row.p < 0.05 ? "significant" : "a tie"
+  return `Level ${row.level}: ${words}, ${sure}.`
+}
+
+// -- history
+
+function drawHistory() {
+  const wanted = element("history-model").value
+  const rows = data.history.filter(row => wanted === ALL || row.line === wanted)
+  const lines = unique(rows.map(row => `${row.line}\n${row.protocol}`))
+  const states = rows.map(row => ({
+    ...row,
+    time: Date.parse(row.created),
+    colour: COLOURS[unique(data.history.map(other => other.line)).indexOf(row.line) % COLOURS.length],
+    marker: MARKS[unique(data.history.map(other => other.data)).indexOf(row.data) % MARKS.length],
+    model: `${row.model}, protocol ${row.protocol}`,
+    key: `${row.line}\n${row.protocol}`,
+  }))
+  put("states", states, ["time", "score", "model", "weights", "data", "code", "method", "colour", "marker"])
+  const drawn = lines.map(key => states.filter(row => row.key === key)).map(of => ({
+    times: of.map(row => row.time), scores: of.map(row => row.score), colour: of[0].colour,
+  }))
+  frame("history-figure", states.map(row => row.time), states.map(row => row.score))
+  put("lines", drawn, ["times", "scores", "colour"])
+}
+
+// -- everything, once bokeh has drawn its figures
+
+function listen() {
+  for (const id of ["level", "protocol", "model", "every"]) element(id).addEventListener("change", drawBoard)
+  element("view").addEventListener("change", chooseView)
+  for (const id of ["left-model", "left-colour", "right-model", "right-colour"]) element(id).addEventListener("change", drawMaps)
+  element("confusion-model").addEventListener("change", drawConfusion)
+  element("class").addEventListener("change", event => {
+    const wanted = event.target.value
+    select(wanted === "" ? [] : view().gold.flatMap((gold, i) => (gold === Number(wanted) ? [i] : [])))
+  })
+  for (const id of ["worst", "confusion"])
+    element(id).addEventListener("click", event => {
+      const place = event.target.closest("[data-cell]")?.dataset.cell
+      if (place) showCell(...place.split(",").map(Number))
+    })
+  for (const id of ["a", "b", "pair-level"]) element(id).addEventListener("change", drawPair)
+  element("history-model").addEventListener("change", drawHistory)
+  sources.points.selected.change.connect(() => {
+    const indices = [...sources.points.selected.indices]
+    list("selected", indices.length ? `${texts(indices.length)} selected` : "", indices)
+  })
+}
+
+// a section that has nothing to show, and the link to it
+function hide(id, kept) {
+  element(id).hidden = !kept
+  for (const link of document.querySelectorAll(`nav a[href="#${id}"]`)) link.hidden = !kept
+}
+
+function start() {
+  const names = ["cost", "front", "points", "splits", "states", "lines"]
+  const document_ = Bokeh.documents.find(one => one.get_model_by_name("points"))
+  if (!document_) {
+    requestAnimationFrame(start)
+    return
+  }
+  sources = Object.fromEntries(names.map(name => [name, document_.get_model_by_name(name)]))
+  sources.document = document_
+  listen()
+  fill(element("view"), data.views.map((on, i) => [String(i), `${on.level}, ${on.split}`]))
+  chooseView()
+  drawBoard()
+  const models = unique(data.pairs.flatMap(found => [found.a, found.b]))
+  fill(element("a"), models)
+  fill(element("b"), models, models[1])
+  fill(element("pair-level"), [ALL, ...unique(data.pairs.map(found => found.level))])
+  drawPair()
+  fill(element("history-model"), [ALL, ...unique(data.history.map(row => row.line)).sort()])
+  drawHistory()
+  if (data.absent.length) {
+    table("absent", [column("model", row => row.model), column("method", row => row.method), column("status", row => row.status), column("reason", row => row.reason)], data.absent, [[2, "asc"]])
+    element("absent-section").hidden = false
+  }
+  hide("maps", data.views.length || element("maps").querySelector(".missing"))
+  hide("confusion-section", data.views.some(on => on.classes.length))
+  hide("splits-section", data.pairs.length)
+  element("history-figure").hidden = !data.history.length
+  document.body.dataset.ready = "yes"
+}
+
+start()
