@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-
 from cpu import used
+
 from traube.methods.estimators.stable_kmeans import StableKMeans
 from traube.serving.describe import keywords
 

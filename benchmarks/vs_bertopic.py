@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from labelled_sets import OTHERS, TUNED, LabelledSet, load
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, v_measure_score
 
-from labelled_sets import OTHERS, TUNED, LabelledSet, load
 from traube.foundation import paths
 
 BERTOPIC = "0.17.4"
@@ -168,7 +168,9 @@ def report(rows: pd.DataFrame) -> None:
         ari = medians["ARI"].unstack("by")
         for rival in (BARE, REASSIGNED):
             ahead = ari[OURS] - ari[rival]
-            print(f"{OURS} - {rival}: ARI {ahead.mean():+.3f} in the mean, ahead on {(ahead > 0).sum()} of {len(ahead)}")
+            print(
+                f"{OURS} - {rival}: ARI {ahead.mean():+.3f} in the mean, ahead on {(ahead > 0).sum()} of {len(ahead)}"
+            )
 
 
 if __name__ == "__main__":

@@ -25,10 +25,14 @@ TEXTS = 2_000  # that are looked at, whatever there are
 TEXTS_A_CLUSTER = 8  # there must be so many for a number of clusters to be tried
 COMPONENTS = 100
 SHARE = 0.8
-SAMPLES, NULL_SAMPLES = 8, 4
-# Of few clusters a single cloud may look steady by chance, and they are quick.
+# Few clusters of few texts are quick: more samples, and more starts in each, make them surer.
+SAMPLES, MOST_SAMPLES = 8, 40
+STARTS, MOST_STARTS = 2, 6
+TEXTS_TIMES_CLUSTERS = 60_000  # from so many on, the fewest samples and starts
+NULL_SAMPLES = 4  # of a cloud
+# Of few clusters a single cloud may look steady by chance.
 FEW, NULL_CLOUDS = 8, 5
-STARTS, ITERATIONS = 2, 10
+ITERATIONS = 10
 
 
 def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) -> tuple[int, pd.DataFrame]:
@@ -59,7 +63,9 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
     ks = _tried(len(points), candidates)
     if not ks:
         return 1, _table([], np.empty(0), np.empty(0))
-    table = _table(ks, _stability(points, ks, SAMPLES, random), _null(points, ks, random))
+    table = _table(
+        ks, _stability(points, ks, _many(len(points), ks, SAMPLES, MOST_SAMPLES), random), _null(points, ks, random)
+    )
     return int(table["k"].iloc[int(table["excess"].argmax())]), table
 
 
@@ -79,7 +85,7 @@ def cluster_stability(X: Any, labels: Labels, seed: int) -> NDArray[np.float64]:
     random = np.random.default_rng(seed)
     rows = _drawn(X.shape[0], random)
     points, k = looked_at(X, rows, seed), int(labels.max()) + 1
-    samples = [found[0] for found in _sampled(points, [k], SAMPLES, random)]
+    (samples,) = _sampled(points, [k], [SAMPLES], random)
     return np.mean([_jaccard(labels[rows], sample, k) for sample in samples], axis=0)
 
 
@@ -125,6 +131,11 @@ def _table(ks: Sequence[int], stability: NDArray[np.float64], null: NDArray[np.f
     )
 
 
+def _many(n: int, ks: Sequence[int], least: int, most: int) -> list[int]:
+    """How many samples or starts there are for each number of clusters of n texts."""
+    return [int(np.clip(least * TEXTS_TIMES_CLUSTERS // (n * k), least, most)) for k in ks]
+
+
 def _null(points: Array, ks: Sequence[int], random: np.random.Generator) -> NDArray[np.float64]:
     """The stabilities in clouds without clusters; of every second number, and between them
     interpolated over log k.
@@ -132,17 +143,16 @@ def _null(points: Array, ks: Sequence[int], random: np.random.Generator) -> NDAr
     few = [k for k in ks if k <= FEW]
     rest = [k for k in ks if k > FEW]
     rest = [k for i, k in enumerate(rest) if i % 2 == 0 or i == len(rest) - 1]
-    clouds = [_stability(_cloud(points, random), few + rest, NULL_SAMPLES, random)]
-    if few:
-        clouds += [
-            _padded(_stability(_cloud(points, random), few, NULL_SAMPLES, random), len(rest))
-            for _ in range(1, NULL_CLOUDS)
-        ]
-    return np.interp(np.log(ks), np.log(few + rest), np.nanmean(clouds, axis=0))
-
-
-def _padded(values: NDArray[np.float64], more: int) -> NDArray[np.float64]:
-    return np.concatenate([values, np.full(more, np.nan)])
+    drawn = few + rest
+    clouds = [
+        max(NULL_CLOUDS if k <= FEW else 1, m // SAMPLES)
+        for k, m in zip(drawn, _many(len(points), drawn, SAMPLES, MOST_SAMPLES), strict=True)
+    ]
+    sums = np.zeros(len(drawn))
+    for i in range(max(clouds)):
+        now = [j for j, count in enumerate(clouds) if count > i]
+        sums[now] += _stability(_cloud(points, random), [drawn[j] for j in now], [NULL_SAMPLES] * len(now), random)
+    return np.interp(np.log(ks), np.log(drawn), sums / clouds)
 
 
 def _cloud(points: Array, random: np.random.Generator) -> Array:
@@ -155,28 +165,37 @@ def _cloud(points: Array, random: np.random.Generator) -> Array:
     return unit((mean + drawn @ directions).astype(np.float32))
 
 
-def _stability(points: Array, ks: Sequence[int], samples: int, random: np.random.Generator) -> NDArray[np.float64]:
+def _stability(
+    points: Array, ks: Sequence[int], samples: Sequence[int], random: np.random.Generator
+) -> NDArray[np.float64]:
     """For each number of clusters, the mean adjusted Rand index of all pairs of samples, on the texts
     that they share; float64 [ks].
     """
     found = _sampled(points, ks, samples, random)
-    pairs = list(combinations(range(samples), 2))
-    return np.array([np.mean([_rand(found[a][i], found[b][i], k) for a, b in pairs]) for i, k in enumerate(ks)])
+    return np.array(
+        [np.mean([_rand(a, b, k) for a, b in combinations(own, 2)]) for k, own in zip(ks, found, strict=True)]
+    )
 
 
-def _sampled(points: Array, ks: Sequence[int], samples: int, random: np.random.Generator) -> list[list[Labels]]:
-    """The clusters of each sample, for each number of them; int64 [n], -1 for what is not in the
+def _sampled(
+    points: Array, ks: Sequence[int], samples: Sequence[int], random: np.random.Generator
+) -> list[list[Labels]]:
+    """For each number of clusters, those of so many samples; int64 [n], -1 for what is not in the
     sample.
     """
     from traube.methods.estimators.spherical import best_of_each
 
     n = len(points)
-    found = []
-    for _ in range(samples):
+    found: list[list[Labels]] = [[] for _ in ks]
+    for i in range(max(samples)):
+        now = [j for j, count in enumerate(samples) if count > i]
         rows = np.sort(random.choice(n, max(1, round(SHARE * n)), replace=False))
-        labels = np.full((len(ks), n), -1, dtype=np.int64)
-        labels[:, rows] = best_of_each(points[rows], ks, STARTS, ITERATIONS, random)
-        found.append(list(labels))
+        tried = [ks[j] for j in now]
+        starts = _many(n, tried, STARTS, MOST_STARTS)
+        clustered = best_of_each(points[rows], tried, starts, ITERATIONS, random)
+        for j, labels in zip(now, clustered, strict=True):
+            found[j].append(np.full(n, -1, dtype=np.int64))
+            found[j][-1][rows] = labels
     return found
 
 
