@@ -165,7 +165,7 @@ def report(rows: pd.DataFrame) -> None:
         print(f"\n## Sets {title}, medians of {part['seed'].nunique()} seeds\n")
         print(medians.round(3).to_markdown())
         print(f"\n{medians.groupby('by', sort=False)[figures[1:]].mean().round(3).to_markdown()}\n")
-        ari = medians["ARI"].unstack("by")
+        ari = medians.reset_index().pivot_table(index="set", columns="by", values="ARI")
         for rival in (BARE, REASSIGNED):
             ahead = ari[OURS] - ari[rival]
             print(

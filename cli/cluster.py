@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from traube.serving.cluster_texts import Clusters
 
 app = typer.Typer()
-SHOWN = 60  # characters of a typical text
+LISTED = 20  # groups
+SHOWN = 200  # characters of a typical text, where the line is wide enough
 
 
 @app.command()
@@ -227,7 +228,7 @@ def _described(texts: list[str], result: "Clusters", by: str) -> dict[str, Any]:
         "by": by,
         "groups": groups,
         "noise": int((result.labels < 0).sum()),
-        "strays": int(result.strays.sum()),
+        "strays": result.unsettled,
         "clearness": result.clearness or None,
         "score": None if math.isnan(result.score) else result.score,
         "about_as_good": result.about_as_good,
@@ -235,27 +236,30 @@ def _described(texts: list[str], result: "Clusters", by: str) -> dict[str, Any]:
 
 
 def _print_groups(texts: list[str], result: "Clusters", by: str) -> None:
+    """The largest groups; a typical text is a line."""
     from rich.table import Table
 
     sizes = result.sizes()
     rated = bool(result.stability)
-    columns = ["group", "texts", *(["stability"] if rated else []), "name and key words", "typical text"]
-    shown = Table(*columns, title=f"{counted(len(sizes), 'group')} {escape(by)}", title_justify="left")
-    for c, size in sizes.items():
-        examples = "\n".join(escape(texts[i][:SHOWN].replace("\n", " ")) for i in result.typical.get(c, []))
+    shown = Table(title=f"{counted(len(sizes), 'group')} {escape(by)}", title_justify="left")
+    for name in ("group", "texts", *(["stability"] if rated else [])):
+        shown.add_column(name, justify="right")
+    shown.add_column("name and key words", ratio=1)
+    shown.add_column("typical texts", ratio=1, no_wrap=True, overflow="ellipsis")
+    for c, size in list(sizes.items())[:LISTED]:
+        examples = "\n".join(escape(" ".join(texts[i][:SHOWN].split())) for i in result.typical.get(c, []))
         steady = [f"{result.stability[c]:.2f}"] if rated else []
         words = escape(", ".join(result.words[c]))
-        given = f"[bold]{escape(result.names[c])}[/]\n" if c in result.names else ""
+        given = f"[bold]{escape(result.names[c])}[/]\n" if result.names.get(c) else ""
         shown.add_row(str(c), str(size), *steady, given + words, examples)
     if sizes:
         out.print(shown)
+    if len(sizes) > LISTED:
+        out.print(f"and {counted(len(sizes) - LISTED, 'smaller group')}: in the file, or with --json")
 
 
 def _print_notes(result: "Clusters", by: str) -> None:
-    apart, strays = (
-        int((result.labels < 0).sum()),
-        int((result.strays & (result.labels >= 0)[: len(result.strays)]).sum()),
-    )
+    apart, strays = int((result.labels < 0).sum()), result.unsettled
     if apart == len(result.labels):
         out.print(
             f"no group {escape(by)}: all {counted(apart, 'text')} are noise (group -1), too few or too unlike for this "

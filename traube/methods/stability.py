@@ -25,14 +25,16 @@ TEXTS = 2_000  # that are looked at, whatever there are
 TEXTS_A_CLUSTER = 8  # there must be so many for a number of clusters to be tried
 COMPONENTS = 100
 SHARE = 0.8
-# Few clusters of few texts are quick: more samples, and more starts in each, make them surer.
-SAMPLES, MOST_SAMPLES = 8, 40
-STARTS, MOST_STARTS = 2, 6
-TEXTS_TIMES_CLUSTERS = 60_000  # from so many on, the fewest samples and starts
+# Few clusters are quick, and few texts: more samples make them surer, up to so many texts x clusters x samples.
+SAMPLES, MOST_SAMPLES, SAMPLED = 8, 16, 240_000
+# The same for all numbers of clusters: more starts alone make clusters steadier.
+STARTS, MOST_STARTS, STARTED = 2, 10, 1_000  # of few texts more, up to so many texts x starts
 NULL_SAMPLES = 4  # of a cloud
 # Of few clusters a single cloud may look steady by chance.
 FEW, NULL_CLOUDS = 8, 5
 ITERATIONS = 10
+# Stability from which clusters are the same in all samples, and what it takes beside: then nothing is smoothed.
+EXACT, BEYOND = 0.98, 0.15
 
 
 def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) -> tuple[int, pd.DataFrame]:
@@ -47,11 +49,14 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
 
     Returns
     -------
-    k : int; 1 if no number of clusters is steadier than in the cloud, or there are fewer than 16 texts
+    k : int; where the excess is largest, but where clusters are all but the same in all samples, the
+        largest such number. 1 if no number of clusters is steadier than in the cloud, or there are
+        fewer than 16 texts
     table : DataFrame (k, stability, null, excess), a row per candidate in ascending order, after one
         for a single cluster, whose excess is 0. The stabilities are mean adjusted Rand indices; the
-        excess is their difference, smoothed. Its largest value says how far to believe k: below .15
-        there are no clear groups, up to .3 weak ones
+        excess is their difference, the mean with both neighbours' but where clusters are all but the
+        same in all samples. Its largest value says how far to believe k: below .15 there are no clear
+        groups, up to .3 weak ones
 
     Raises
     ------
@@ -63,10 +68,10 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
     ks = _tried(len(points), candidates)
     if not ks:
         return 1, _table([], np.empty(0), np.empty(0))
-    table = _table(
-        ks, _stability(points, ks, _many(len(points), ks, SAMPLES, MOST_SAMPLES), random), _null(points, ks, random)
-    )
-    return int(table["k"].iloc[int(table["excess"].argmax())]), table
+    table = _table(ks, _stability(points, ks, _samples(len(points), ks), random), _null(points, ks, random))
+    settled = table.loc[(table["stability"] >= EXACT) & (table["excess"] >= BEYOND), "k"]
+    best = settled.iloc[-1] if len(settled) else table["k"].iloc[int(table["excess"].argmax())]
+    return int(best), table
 
 
 def cluster_stability(X: Any, labels: Labels, seed: int) -> NDArray[np.float64]:
@@ -123,7 +128,8 @@ def _tried(n: int, candidates: Iterable[int] | None) -> list[int]:
 def _table(ks: Sequence[int], stability: NDArray[np.float64], null: NDArray[np.float64]) -> pd.DataFrame:
     excess = np.array([0.0, *(stability - null)])
     padded = np.pad(excess, 1, mode="edge")
-    smooth = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
+    smooth = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
+    smooth[1:] = np.where(stability >= EXACT, excess[1:], smooth[1:])
     smooth[0] = 0
     missing = [np.nan]
     return pd.DataFrame(
@@ -131,9 +137,9 @@ def _table(ks: Sequence[int], stability: NDArray[np.float64], null: NDArray[np.f
     )
 
 
-def _many(n: int, ks: Sequence[int], least: int, most: int) -> list[int]:
-    """How many samples or starts there are for each number of clusters of n texts."""
-    return [int(np.clip(least * TEXTS_TIMES_CLUSTERS // (n * k), least, most)) for k in ks]
+def _samples(n: int, ks: Sequence[int]) -> list[int]:
+    """How many samples are drawn for each number of clusters of n texts."""
+    return [int(np.clip(SAMPLED // (n * k), SAMPLES, MOST_SAMPLES)) for k in ks]
 
 
 def _null(points: Array, ks: Sequence[int], random: np.random.Generator) -> NDArray[np.float64]:
@@ -146,7 +152,7 @@ def _null(points: Array, ks: Sequence[int], random: np.random.Generator) -> NDAr
     drawn = few + rest
     clouds = [
         max(NULL_CLOUDS if k <= FEW else 1, m // SAMPLES)
-        for k, m in zip(drawn, _many(len(points), drawn, SAMPLES, MOST_SAMPLES), strict=True)
+        for k, m in zip(drawn, _samples(len(points), drawn), strict=True)
     ]
     sums = np.zeros(len(drawn))
     for i in range(max(clouds)):
@@ -191,7 +197,7 @@ def _sampled(
         now = [j for j, count in enumerate(samples) if count > i]
         rows = np.sort(random.choice(n, max(1, round(SHARE * n)), replace=False))
         tried = [ks[j] for j in now]
-        starts = _many(n, tried, STARTS, MOST_STARTS)
+        starts = int(np.clip(STARTED // n, STARTS, MOST_STARTS))
         clustered = best_of_each(points[rows], tried, starts, ITERATIONS, random)
         for j, labels in zip(now, clustered, strict=True):
             found[j].append(np.full(n, -1, dtype=np.int64))

@@ -72,6 +72,11 @@ class Clusters:
         return {int(ids[i]): int(counts[i]) for i in order}
 
     @property
+    def unsettled(self) -> int:
+        """How many texts are in a cluster that they do not fit."""
+        return int((self.strays & (self.labels >= 0)).sum()) if len(self.strays) else 0
+
+    @property
     def about_as_good(self) -> list[int]:
         """The numbers of clusters that are about as steady as the chosen one, itself among them; none
         where stability did not choose.

@@ -68,20 +68,14 @@ def _centres(X: Array, labels: Labels, before: Array) -> Array:
 
 def best_of(X: Array, k: int, starts: int, iterations: int, random: np.random.Generator) -> Labels:
     """The labels with the best fit of several starts, int64 [n]."""
-    return best_of_each(X, [k], [starts], iterations, random)[0]
+    return best_of_each(X, [k], starts, iterations, random)[0]
 
 
 def best_of_each(
-    X: Array, ks: Sequence[int], starts: Sequence[int], iterations: int, random: np.random.Generator
+    X: Array, ks: Sequence[int], starts: int, iterations: int, random: np.random.Generator
 ) -> list[Labels]:
     """The labels with the best fit of several starts for each of several numbers of clusters. A start
     of fewer clusters is the beginning of one of more, so that it is drawn once.
     """
-    best: list[tuple[Labels, float]] = [(np.empty(0, dtype=np.int64), -np.inf) for _ in ks]
-    for start in range(max(starts)):
-        now = [i for i, count in enumerate(starts) if count > start]
-        rows = spread_out(X, max(ks[i] for i in now), random)
-        for i in now:
-            found = spherical(X, X[rows[: ks[i]]], iterations)
-            best[i] = found if found[1] > best[i][1] else best[i]
-    return [labels for labels, _ in best]
+    seeds = [spread_out(X, max(ks), random) for _ in range(starts)]
+    return [max((spherical(X, X[rows[:k]], iterations) for rows in seeds), key=lambda found: found[1])[0] for k in ks]
