@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from traube.engine.progress import SILENT, Progress
 from traube.foundation.errors import TraubeError
@@ -93,7 +92,7 @@ def _nearest(known: Matrix, of: NDArray[np.int64], new: Matrix) -> tuple[NDArray
     for start in range(0, new.shape[0], step):
         block = new[start : start + step]
         nearest = np.asarray(block @ towards.T).argmax(axis=1)
-        rows = block.toarray() if sparse.issparse(block) else block
+        rows = block if isinstance(block, np.ndarray) else block.toarray()
         labels[start : start + step] = nearest
         distance[start : start + step] = np.linalg.norm(rows - means[nearest], axis=1)
     return labels, distance

@@ -35,10 +35,10 @@ def strays(
 
     known, of = (vectors, clusters) if known is None or of is None else (known, of)
     found = np.zeros(len(clusters), dtype=bool)
+    if len(np.unique(of[of >= 0])) < 2:
+        return found
     points = normalize(known[np.flatnonzero(of >= 0)])
     ids, means = centres(points, of[of >= 0])
-    if len(ids) < 2:
-        return found
     middle = np.asarray(points.mean(axis=0)).ravel()
     for c, mean in zip(ids, means, strict=True):
         rows = np.flatnonzero(clusters == c)
