@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 LISTED = 20  # groups
+NUMBERS, SHORTEST = 34, 12  # characters that a line has for numbers and frames, and those for words at least
 SHOWN = 200  # characters of a typical text, where the line is wide enough
 
 
@@ -243,9 +244,10 @@ def _print_groups(texts: list[str], result: "Clusters", by: str) -> None:
     rated = bool(result.stability)
     shown = Table(title=f"{counted(len(sizes), 'group')} {escape(by)}", title_justify="left")
     for name in ("group", "texts", *(["stability"] if rated else [])):
-        shown.add_column(name, justify="right")
-    shown.add_column("name and key words", ratio=1)
-    shown.add_column("typical texts", ratio=1, no_wrap=True, overflow="ellipsis")
+        shown.add_column(name, justify="right", no_wrap=True)
+    half = max(SHORTEST, (out.width - NUMBERS) // 2)
+    shown.add_column("name and key words", max_width=half)
+    shown.add_column("typical texts", max_width=half, no_wrap=True, overflow="ellipsis")
     for c, size in list(sizes.items())[:LISTED]:
         examples = "\n".join(escape(" ".join(texts[i][:SHOWN].split())) for i in result.typical.get(c, []))
         steady = [f"{result.stability[c]:.2f}"] if rated else []

@@ -43,8 +43,20 @@ def test_a_cloud_without_groups_is_not_believed(seed: int) -> None:
     assert table["excess"].max() < 0.15
 
 
+@pytest.mark.parametrize("size", [[30, 30], [90, 12], [15, 15, 15, 15]])
+def test_few_clear_groups_are_that_many_and_believed(size: list[int]) -> None:
+    """A cloud that is long in one direction is cut in two as steadily as two groups are told apart; what
+    differs is whether there is a gap."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(rng.normal(size=(len(size), 20)), size, axis=0)
+    k, table = choose_stable_k(groups + 0.4 * rng.normal(size=groups.shape), 0)
+    assert k == len(size) and table["excess"].max() > 0.3
+    long = rng.normal(size=(sum(size), 3)) * [5, 1, 1] + 2
+    assert choose_stable_k(long, 0)[1]["excess"].max() < 0.15
+
+
 def test_the_seed_decides() -> None:
-    first, again, other = (choose_stable_k(cloud(), seed)[1] for seed in (1, 1, 2))
+    first, again, other = (choose_stable_k(cloud(100), seed)[1] for seed in (1, 1, 2))
     assert first.equals(again)
     assert not first.equals(other)
 

@@ -54,9 +54,10 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
         fewer than 16 texts
     table : DataFrame (k, stability, null, excess), a row per candidate in ascending order, after one
         for a single cluster, whose excess is 0. The stabilities are mean adjusted Rand indices; the
-        excess is their difference, the mean with both neighbours' but where clusters are all but the
-        same in all samples. Its largest value says how far to believe k: below .15 there are no clear
-        groups, up to .3 weak ones
+        excess is their difference, the mean with both neighbours'; where clusters are all but the same
+        in all samples it is their own, or by how much wider the gaps between them are than between
+        those of a cloud: a long cloud is cut in two at the same place too. The largest excess says how
+        far to believe k: below .15 there are no clear groups, up to .3 weak ones
 
     Raises
     ------
@@ -67,8 +68,12 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
     points = looked_at(X, _drawn(X.shape[0], random), seed)
     ks = _tried(len(points), candidates)
     if not ks:
-        return 1, _table([], np.empty(0), np.empty(0))
-    table = _table(ks, _stability(points, ks, _samples(len(points), ks), random), _null(points, ks, random))
+        return 1, _table([], np.empty(0), np.empty(0), np.empty(0))
+    stability = _stability(points, ks, _samples(len(points), ks), random)
+    apart = np.array(
+        [_apart(points, k, random) if value >= EXACT else np.nan for k, value in zip(ks, stability, strict=True)]
+    )
+    table = _table(ks, stability, _null(points, ks, random), apart)
     settled = table.loc[(table["stability"] >= EXACT) & (table["excess"] >= BEYOND), "k"]
     best = settled.iloc[-1] if len(settled) else table["k"].iloc[int(table["excess"].argmax())]
     return int(best), table
@@ -125,16 +130,39 @@ def _tried(n: int, candidates: Iterable[int] | None) -> list[int]:
     return ks
 
 
-def _table(ks: Sequence[int], stability: NDArray[np.float64], null: NDArray[np.float64]) -> pd.DataFrame:
+def _table(
+    ks: Sequence[int], stability: NDArray[np.float64], null: NDArray[np.float64], apart: NDArray[np.float64]
+) -> pd.DataFrame:
     excess = np.array([0.0, *(stability - null)])
     padded = np.pad(excess, 1, mode="edge")
     smooth = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
-    smooth[1:] = np.where(stability >= EXACT, excess[1:], smooth[1:])
+    smooth[1:] = np.where(np.isnan(apart), smooth[1:], np.fmax(excess[1:], apart))
     smooth[0] = 0
     missing = [np.nan]
     return pd.DataFrame(
         {"k": [1, *ks], "stability": [*missing, *stability], "null": [*missing, *null], "excess": smooth}
     )
+
+
+def _apart(points: Array, k: int, random: np.random.Generator) -> float:
+    """How much wider the gaps between clusters are than between those of clouds without any."""
+    clouds = [_gap(_cloud(points, random), k, random) for _ in range(NULL_CLOUDS)]
+    return _gap(points, k, random) - float(np.mean(clouds))
+
+
+def _gap(points: Array, k: int, random: np.random.Generator) -> float:
+    """The margin that all but one in twenty of the points have, of the mean one: the difference of
+    their cosines to the nearest two centres.
+    """
+    from traube.methods.estimators.spherical import best_of, unit
+
+    labels = best_of(points, k, STARTS, ITERATIONS, random)
+    centres = unit(np.stack([points[labels == c].sum(axis=0) for c in np.unique(labels)]))
+    if len(centres) < 2:
+        return 0.0
+    nearest = np.sort(points @ centres.T, axis=1)
+    margins = nearest[:, -1] - nearest[:, -2]
+    return float(np.quantile(margins, 0.05) / max(margins.mean(), 1e-12))
 
 
 def _samples(n: int, ks: Sequence[int]) -> list[int]:
