@@ -52,7 +52,7 @@ def test_few_clear_groups_are_that_many_and_believed(size: list[int]) -> None:
     k, table = choose_stable_k(groups + 0.4 * rng.normal(size=groups.shape), 0)
     assert k == len(size) and table["excess"].max() > 0.3
     long = rng.normal(size=(sum(size), 3)) * [5, 1, 1] + 2
-    assert choose_stable_k(long, 0)[1]["excess"].max() < 0.15
+    assert choose_stable_k(long, 0)[1]["excess"].max() < 0.3
 
 
 def test_the_seed_decides() -> None:

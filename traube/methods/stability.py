@@ -56,7 +56,7 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
         for a single cluster, whose excess is 0. The stabilities are mean adjusted Rand indices; the
         excess is their difference, the mean with both neighbours'; where clusters are all but the same
         in all samples it is their own, or by how much wider the gaps between them are than between
-        those of a cloud: a long cloud is cut in two at the same place too. The largest excess says how
+        those of clouds: a long cloud is cut in two at the same place too. The largest excess says how
         far to believe k: below .15 there are no clear groups, up to .3 weak ones
 
     Raises
@@ -145,9 +145,9 @@ def _table(
 
 
 def _apart(points: Array, k: int, random: np.random.Generator) -> float:
-    """How much wider the gaps between clusters are than between those of clouds without any."""
+    """How much wider the gaps between clusters are than the widest of clouds without any."""
     clouds = [_gap(_cloud(points, random), k, random) for _ in range(NULL_CLOUDS)]
-    return _gap(points, k, random) - float(np.mean(clouds))
+    return _gap(points, k, random) - max(clouds)
 
 
 def _gap(points: Array, k: int, random: np.random.Generator) -> float:
