@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from traube.foundation.errors import TraubeError
 from traube.methods import choose_stable_k, cluster, parse_method
+from traube.methods.estimators import stable_kmeans
 from traube.methods.estimators.spherical import best_of, spherical, spread_out, unit
 from traube.methods.estimators.stable_kmeans import StableKMeans, fuzzy_graph, nearest
 from traube.methods.stability import _rand, cluster_stability
@@ -139,6 +140,12 @@ def test_in_the_grid_it_needs_no_number(blobs: Blobs) -> None:
     found = cluster("stable_kmeans", None, blobs[0], None, 5)
     assert adjusted_rand_score(blobs[1], found) > 0.98
     assert np.array_equal(found, cluster("stable_kmeans", None, blobs[0], None, 5))
+
+
+def test_of_many_vectors_some_are_grouped_and_the_others_join(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stable_kmeans, "MOST", 100)
+    found = StableKMeans(4, random_state=0).fit(blobs[0]).labels_
+    assert adjusted_rand_score(blobs[1], found) > 0.98
 
 
 def test_a_group_that_is_there_is_steadier_than_halves_of_one(blobs: Blobs) -> None:
