@@ -107,6 +107,7 @@ OTHERS: dict[str, Callable[[], pd.DataFrame]] = {
     "car_30_articles": _articles(30),
     "car_articles": _articles(198),
     "stackoverflow_5": _few_classes("stackoverflow", "topic", 5, 1_000),
+    "stackoverflow_all": _of_task("stackoverflow", "topic", 20_000),
     "agnews_200": _of_task("agnews", "topic", 200),
     "searchsnippets_200": _of_task("searchsnippets", "topic", 200),
     "stackoverflow_200": _few_classes("stackoverflow", "topic", 6, 200),
