@@ -83,6 +83,9 @@ def cluster(
             help="A causal language model on this machine (a folder, or a name of the hub) that names the groups."
         ),
     ] = None,
+    map_file: Annotated[
+        Path | None, typer.Option("--map", help="An HTML file to write: a map of the groups, which needs no server.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The CSV file to write. Default: FILE.clusters.csv.")
     ] = None,
@@ -113,13 +116,14 @@ def cluster(
     from traube.tasks.readers.table import read_texts
 
     target = output or file.with_name(file.name + ".clusters.csv")
-    if not target.parent.is_dir():
-        raise TraubeError(f"{target.parent}: there is no such folder to write {target.name} to")
+    for written in (target, map_file):
+        if written and not written.parent.is_dir():
+            raise TraubeError(f"{written.parent}: there is no such folder to write {written.name} to")
     texts = read_texts(file, column)
     given = {"--model": model, "--method": method, "-k": k, "--seed": seed, "--query": query, "--like": like}
     with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
         if champion is not None:
-            _refuse("--champion", given, allowed=())
+            _refuse("--champion", given | {"--noise": noise or None, "--map": map_file}, allowed=())
             result, by = _by_champion(texts, champion)
         elif like is not None:
             _refuse("--like", given, allowed=("--model", "--query", "--like"))
@@ -131,13 +135,15 @@ def cluster(
             result = result.without_strays()
         if name_with is not None:
             result = _named(result, texts, name_with, progress)
+        if map_file is not None:
+            write_text(map_file, _map(texts, result, by, model or "minilm", precision))
     write_text(target, csv_text(_table(texts, result)))
     if as_json:
         print_json(_described(texts, result, by) | {"file": str(target)})
         return
     _print_groups(texts, result, by)
     _print_notes(result, by)
-    out.print(f"written to {escape(str(target))}")
+    out.print(f"written to {escape(str(target))}{f' and {escape(str(map_file))}' if map_file else ''}")
 
 
 def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> None:
@@ -196,6 +202,16 @@ def _named(result: "Clusters", texts: list[str], model: str, progress: Progress)
     from traube.serving.naming import named_by
 
     return named_by(result, texts, CausalModel.load(model, local=True), progress)
+
+
+def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: Literal["auto", "fp32", "bf16"]) -> str:
+    from traube.models import load_model
+    from traube.report.group_map import group_map
+    from traube.serving.cluster_texts import encoded
+
+    names = {c: result.name(c) for c in result.sizes()}
+    vectors = encoded(load_model(model, precision=precision), texts)  # they are kept since they were grouped
+    return group_map(texts, vectors, result.labels, names, f"{counted(len(names), 'group')} {by}")
 
 
 def _table(texts: list[str], result: "Clusters") -> "pd.DataFrame":
