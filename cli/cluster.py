@@ -13,6 +13,7 @@ from traube.foundation.progress import Progress
 if TYPE_CHECKING:
     import pandas as pd
 
+    from traube.models.likelihood import CausalModel
     from traube.serving.cluster_texts import Clusters
 
 app = typer.Typer()
@@ -120,6 +121,7 @@ def cluster(
         if written and not written.parent.is_dir():
             raise TraubeError(f"{written.parent}: there is no such folder to write {written.name} to")
     texts = read_texts(file, column)
+    namer = None if name_with is None else _namer(name_with)  # first: a name that is wrong costs no work
     given = {"--model": model, "--method": method, "-k": k, "--seed": seed, "--query": query, "--like": like}
     with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
         if champion is not None:
@@ -133,8 +135,8 @@ def cluster(
             result, by = _found(texts, model or "minilm", method, settings, progress)
         if noise:
             result = result.without_strays()
-        if name_with is not None:
-            result = _named(result, texts, name_with, progress)
+        if namer is not None:
+            result = _named(result, texts, namer, progress)
         if map_file is not None:
             write_text(map_file, _map(texts, result, by, model or "minilm", precision))
     write_text(target, csv_text(_table(texts, result)))
@@ -197,11 +199,16 @@ def _by_champion(texts: list[str], task: str) -> tuple["Clusters", str]:
     return put_by(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
 
 
-def _named(result: "Clusters", texts: list[str], model: str, progress: Progress) -> "Clusters":
+def _namer(model: str) -> "CausalModel":
     from traube.models.likelihood import CausalModel
+
+    return CausalModel.load(model, local=True)
+
+
+def _named(result: "Clusters", texts: list[str], namer: "CausalModel", progress: Progress) -> "Clusters":
     from traube.serving.naming import named_by
 
-    return named_by(result, texts, CausalModel.load(model, local=True), progress)
+    return named_by(result, texts, namer, progress)
 
 
 def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: Literal["auto", "fp32", "bf16"]) -> str:
