@@ -1,6 +1,7 @@
 """Labelled texts that are grouped as if they had no labels, by name.
 
-`TUNED` are the nine that the default of `traube cluster` was worked out on; `OTHERS` were looked at afterwards only.
+`TUNED` are the nine that the default of `traube cluster` was worked out on. Of `OTHERS`, too, some were looked at when the
+window over numbers of clusters was chosen, so none is wholly untouched.
 Raw data: TRAUBE_RAW (see `traube tasks`).
 """
 
