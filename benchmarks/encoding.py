@@ -129,7 +129,7 @@ def agreement(tasks: Sequence[str], models: dict[str, Transformer]) -> bool:
     differs = False
     for name in tasks:
         task = load_task(name)
-        splits = task.test_splits()
+        splits = list(task.test_splits())
         rows = np.unique(np.concatenate([split.rows for split in splits]))
         texts = [task.texts[i] for i in rows]
         vectors = {kind: models[kind].encode(texts) for kind in ("fp32", "bf16")}

@@ -11,29 +11,25 @@ import time
 
 import numpy as np
 import pandas as pd
+from labelled_sets import OTHERS, TUNED, load
 
-from traube.engine.workbench import Workbench
-from traube.foundation import paths
 from traube.methods import choose_k, choose_stable_k
 from traube.methods.stability import TEXTS, _cloud, looked_at
-from traube.models import load_model
-from traube.tasks import load_task
-
-TASKS = ("agnews", "searchsnippets", "stackoverflow", "biomedical", "googlenews_t", "tweet")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", action="append", help="with one split, or the largest is taken")
+    parser.add_argument(
+        "--set", action="append", choices=[*TUNED, *OTHERS], help="repeat for more; default: the tuned ones"
+    )
     parser.add_argument("--model", default="minilm")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--clouds", type=int, default=5)
     arguments = parser.parse_args()
-    bench, rows = Workbench.at(paths.home()), []
-    for name in arguments.task or TASKS:
-        task = load_task(name)
-        split = max(task.test_splits("default"), key=lambda split: split.size)
-        X = bench.vectors(task, load_model(arguments.model)).subset(split.rows).load()
+    rows = []
+    for name in arguments.set or TUNED:
+        data = load(name)
+        X = data.vectors(arguments.model)
         began = time.process_time()
         found = [choose_stable_k(X, seed) for seed in range(arguments.seeds)]
         seconds = (time.process_time() - began) / arguments.seeds
@@ -42,11 +38,11 @@ def main() -> None:
         sample = looked_at(X, random.choice(X.shape[0], min(X.shape[0], TEXTS), replace=False), 0)
         clouds = [choose_stable_k(_cloud(sample, random), seed) for seed in range(arguments.clouds)]
         row = {
-            "task": name,
+            "set": name,
             "texts": X.shape[0],
-            "classes": split.classes,
+            "classes": data.classes,
             "k": ", ".join(map(str, ks)),
-            "|log2(k / classes)|": float(np.median(np.abs(np.log2(np.array(ks) / split.classes)))),
+            "|log2(k / classes)|": float(np.median(np.abs(np.log2(np.array(ks) / data.classes)))),
             "score": float(np.median([table["excess"].max() for _, table in found])),
             "CPU s": seconds,
             "score of clouds": f"{max(table['excess'].max() for _, table in clouds):.2f} at most" if clouds else "",

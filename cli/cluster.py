@@ -1,22 +1,25 @@
 """`traube cluster`: group one's own texts."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
-from cli.options import MOST_SEED
-from cli.printing import err, escape, out
+from cli.options import MOST_SEED, Json
+from cli.printing import bars, counted, escape, out, print_json
 from traube.foundation.errors import TraubeError
+from traube.foundation.progress import Progress
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from traube.models.likelihood import CausalModel
     from traube.serving.cluster_texts import Clusters
 
 app = typer.Typer()
-NAMED_BY = 3  # key words
-SHOWN = 60  # characters of a typical text
-NEARLY = 0.02  # below the best score
+LISTED = 20  # groups
+NUMBERS, SHORTEST = 34, 12  # characters that a line has for numbers and frames, and those for words at least
+SHOWN = 200  # characters of a typical text, where the line is wide enough
 
 
 @app.command()
@@ -28,7 +31,10 @@ def cluster(
         ),
     ],
     column: Annotated[str, typer.Option("--text", help="The column that holds the texts.")] = "text",
-    model: Annotated[str, typer.Option("--model", "-m", help="A model; `traube models` lists them.")] = "minilm",
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="A model; `traube models` lists them. Default: minilm.", show_default=False),
+    ] = None,
     query: Annotated[
         str | None,
         typer.Option(
@@ -49,74 +55,248 @@ def cluster(
         int | None,
         typer.Option(
             "-k",
-            help="The number of clusters. Default: the one that is found again most steadily in samples of the texts.",
+            help="The number of groups. Default: the one that is found again most steadily in samples of the texts.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The seed of everything random.")] = 42,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, max=MOST_SEED, help="The seed of everything random. Default: 42.", show_default=False),
+    ] = None,
+    precision: Annotated[
+        Literal["auto", "fp32", "bf16"],
+        typer.Option(help="Of a transformer. auto: bf16 where it is faster on this machine and agrees with fp32."),
+    ] = "auto",
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Set texts apart that fit no group (group -1). No other text moves.")
+    ] = False,
+    like: Annotated[
+        Path | None,
+        typer.Option(help="A table of texts that have groups: each text of FILE joins the nearest of these groups."),
+    ] = None,
+    group_column: Annotated[str, typer.Option("--group", help="The column of --like that holds the groups.")] = "group",
+    champion: Annotated[
+        str | None,
+        typer.Option(help="A task: each text joins a group of the clustering that the registry serves for it."),
+    ] = None,
+    name_with: Annotated[
+        str | None,
+        typer.Option(
+            help="A causal language model on this machine (a folder, or a name of the hub) that names the groups."
+        ),
+    ] = None,
+    map_file: Annotated[
+        Path | None, typer.Option("--map", help="An HTML file to write: a map of the groups, which needs no server.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The CSV file to write. Default: FILE.clusters.csv.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Group your own texts, and print what each cluster is about.
+    """Group your own texts, and print what each group is about.
 
     Says how clear the groups are, and how steady each is: from 0 to 1, how well it is
     found again in other samples of the texts. Writes a CSV file: each text, its
-    cluster, the cluster's name and stability, and the distance to the mean of its
-    cluster.
+    group, the group's name, the distance to the mean of its group, and the group's
+    stability.
 
     With --query, texts are grouped by what they say to it, by a model that compares them for a query:
 
     traube cluster found.csv --query "life at sea" --model minilm_query_space
 
-    The distance is then the mean one to the cluster's other texts, where the
+    The distance is then the mean one to the group's other texts, where the
     most alike of all pairs is 0 apart and the least alike 1.
-    """
-    import pandas as pd
 
-    from traube.benchmark.params import load_params
+    Texts can join groups that are there: those of labelled texts, or a champion's:
+
+    traube cluster new.csv --like labelled.csv --group topic
+
+    traube cluster new.csv --champion TASK
+    """
     from traube.foundation.files import write_text
     from traube.foundation.inert import csv_text
+    from traube.tasks.readers.table import read_texts
+
+    target = output or file.with_name(file.name + ".clusters.csv")
+    for written in (target, map_file):
+        if written and not written.parent.is_dir():
+            raise TraubeError(f"{written.parent}: there is no such folder to write {written.name} to")
+    texts = read_texts(file, column)
+    namer = None if name_with is None else _namer(name_with)  # first: a name that is wrong costs no work
+    given = {"--model": model, "--method": method, "-k": k, "--seed": seed, "--query": query, "--like": like}
+    with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
+        if champion is not None:
+            _refuse("--champion", given | {"--noise": noise or None, "--map": map_file}, allowed=())
+            result, by = _by_champion(texts, champion)
+        elif like is not None:
+            _refuse("--like", given, allowed=("--model", "--query", "--like"))
+            result, by = _by_examples(texts, like, column, group_column, model or "minilm", query, precision, progress)
+        else:
+            settings = {"k": k, "seed": 42 if seed is None else seed, "query": query, "precision": precision}
+            result, by = _found(texts, model or "minilm", method, settings, progress)
+        if noise:
+            result = result.without_strays()
+        if namer is not None:
+            result = _named(result, texts, namer, progress)
+        if map_file is not None:
+            write_text(map_file, _map(texts, result, by, model or "minilm", precision))
+    write_text(target, csv_text(_table(texts, result)))
+    if as_json:
+        print_json(_described(texts, result, by) | {"file": str(target)})
+        return
+    _print_groups(texts, result, by)
+    _print_notes(result, by)
+    out.print(f"written to {escape(str(target))}{f' and {escape(str(map_file))}' if map_file else ''}")
+
+
+def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> None:
+    """Refuse options that would say otherwise than groups that are there."""
+    other = [name for name, value in given.items() if value is not None and name not in allowed]
+    if other:
+        raise TraubeError(f"{option} puts texts into groups that are there: leave out {', '.join(other)}")
+
+
+def _found(
+    texts: list[str], model: str, method: str | None, settings: dict[str, Any], progress: Progress
+) -> tuple["Clusters", str]:
+    from traube.benchmark.params import load_params
     from traube.methods import CLUSTERERS
     from traube.models import load_model
     from traube.serving.cluster_texts import STABLE, cluster_texts, usual_method
-    from traube.tasks.readers.table import read_texts
 
-    texts = read_texts(file, column)
     usual = usual_method(load_model(model))
     chosen = load_params().chosen().method(usual if method is None else method)
-    if k is not None and not (CLUSTERERS[chosen.clusterer].takes_k or chosen.name == STABLE):
+    if settings["k"] is not None and not (CLUSTERERS[chosen.clusterer].takes_k or chosen.name == STABLE):
         raise TraubeError(f"{chosen.name} finds the number of clusters by itself: leave out -k, or use {usual}")
-    with err.status(f"encoding and clustering {len(texts)} texts"):
-        result = cluster_texts(texts, model=model, method=chosen, k=k, seed=seed, query=query)
-    target = output or file.with_name(file.name + ".clusters.csv")
-    names = {c: ", ".join(words[:NAMED_BY]) for c, words in result.words.items()}
-    clustered = pd.DataFrame(
-        {"text": texts, "cluster": result.labels, "name": [names.get(c, "") for c in result.labels]}
-    )
-    clustered["distance"] = result.distances
+    query = settings["query"]
+    by = f"by {model}, {chosen.name}{f', for: {query}' if query else ''}"
+    return cluster_texts(texts, model=model, method=chosen, progress=progress, **settings), by
+
+
+def _by_examples(
+    texts: list[str],
+    like: Path,
+    column: str,
+    group_column: str,
+    model: str,
+    query: str | None,
+    precision: Literal["auto", "fp32", "bf16"],
+    progress: Progress,
+) -> tuple["Clusters", str]:
+    from traube.serving.known_groups import check_groups, put_like
+    from traube.tasks.readers.table import read_texts
+
+    examples, groups = read_texts(like, column), read_texts(like, group_column)
+    check_groups(groups, f"{like}: column '{group_column}'")
+    result = put_like(texts, examples, groups, model=model, query=query, precision=precision, progress=progress)
+    return result, f"of {like.name}, by {model}"
+
+
+def _by_champion(texts: list[str], task: str) -> tuple["Clusters", str]:
+    from cli.registry import registry_of
+    from traube.serving.known_groups import put_by
+
+    served = registry_of(task).champion(task)
+    return put_by(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
+
+
+def _namer(model: str) -> "CausalModel":
+    from traube.models.likelihood import CausalModel
+
+    return CausalModel.load(model, local=True)
+
+
+def _named(result: "Clusters", texts: list[str], namer: "CausalModel", progress: Progress) -> "Clusters":
+    from traube.serving.naming import named_by
+
+    return named_by(result, texts, namer, progress)
+
+
+def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: Literal["auto", "fp32", "bf16"]) -> str:
+    from traube.models import load_model
+    from traube.report.group_map import group_map
+    from traube.serving.cluster_texts import encoded
+
+    names = {c: result.name(c) for c in result.sizes()}
+    vectors = encoded(load_model(model, precision=precision), texts)  # they are kept since they were grouped
+    return group_map(texts, vectors, result.labels, names, f"{counted(len(names), 'group')} {by}")
+
+
+def _table(texts: list[str], result: "Clusters") -> "pd.DataFrame":
+    """A row for each text: text, group, name, distance and, where it is known, stability."""
+    import pandas as pd
+
+    names = {int(c): result.name(int(c)) for c in set(result.labels.tolist())}
+    table = pd.DataFrame({"text": texts, "group": result.labels, "name": [names[c] for c in result.labels.tolist()]})
+    table["distance"] = result.distances
     if result.stability:
-        clustered["stability"] = [result.stability[c] for c in result.labels]
-    write_text(target, csv_text(clustered))
-    by = f"by {model}, {chosen.name}{f', for: {escape(query)}' if query else ''}"
-    _print_groups(texts, result, by)
-    out.print(f"written to {escape(str(target))}")
+        table["stability"] = [result.stability.get(c) for c in result.labels.tolist()]
+    return table
+
+
+def _described(texts: list[str], result: "Clusters", by: str) -> dict[str, Any]:
+    """The groups for programs, the largest first."""
+    import math
+
+    groups = [
+        {
+            "group": c,
+            "name": result.name(c),
+            "texts": size,
+            "stability": result.stability.get(c),
+            "words": result.words[c],
+            "typical": [texts[i] for i in result.typical.get(c, [])],
+        }
+        for c, size in result.sizes().items()
+    ]
+    return {
+        "by": by,
+        "groups": groups,
+        "noise": int((result.labels < 0).sum()),
+        "strays": result.unsettled,
+        "clearness": result.clearness or None,
+        "score": None if math.isnan(result.score) else result.score,
+        "about_as_good": result.about_as_good,
+    }
 
 
 def _print_groups(texts: list[str], result: "Clusters", by: str) -> None:
-    import pandas as pd
+    """The largest groups; a typical text is a line."""
+    from rich.table import Table
 
+    sizes = result.sizes()
     rated = bool(result.stability)
-    number = f"{len(result.words)} cluster{'' if len(result.words) == 1 else 's'}"
-    columns = ["cluster", "texts", *(["stability"] if rated else []), "key words", "typical text"]
-    shown = Table(*columns, title=f"{number} {by}", title_justify="left")
-    sizes = pd.Series(result.labels).value_counts()
-    for c in sorted(result.words, key=lambda c: -sizes[c]):
-        examples = "\n".join(escape(texts[i][:SHOWN].replace("\n", " ")) for i in result.typical[c])
+    shown = Table(title=f"{counted(len(sizes), 'group')} {escape(by)}", title_justify="left")
+    for name in ("group", "texts", *(["stability"] if rated else [])):
+        shown.add_column(name, justify="right", no_wrap=True)
+    half = max(SHORTEST, (out.width - NUMBERS) // 2)
+    shown.add_column("name and key words", max_width=half)
+    shown.add_column("typical texts", max_width=half, no_wrap=True, overflow="ellipsis")
+    for c, size in list(sizes.items())[:LISTED]:
+        examples = "\n".join(escape(" ".join(texts[i][:SHOWN].split())) for i in result.typical.get(c, []))
         steady = [f"{result.stability[c]:.2f}"] if rated else []
-        shown.add_row(str(c), str(sizes[c]), *steady, escape(", ".join(result.words[c])), examples)
-    out.print(shown)
-    if -1 in sizes:
-        out.print(f"{sizes[-1]} texts belong to no cluster (noise, cluster -1)")
+        words = escape(", ".join(result.words[c]))
+        given = f"[bold]{escape(result.names[c])}[/]\n" if result.names.get(c) else ""
+        shown.add_row(str(c), str(size), *steady, given + words, examples)
+    if sizes:
+        out.print(shown)
+    if len(sizes) > LISTED:
+        out.print(f"and {counted(len(sizes) - LISTED, 'smaller group')}: in the file, or with --json")
+
+
+def _print_notes(result: "Clusters", by: str) -> None:
+    apart, strays = int((result.labels < 0).sum()), result.unsettled
+    if apart == len(result.labels):
+        out.print(
+            f"no group {escape(by)}: all {counted(apart, 'text')} are noise (group -1), too few or too unlike for this "
+            "method; none/stable_kmeans puts every text into a group"
+        )
+    elif apart:
+        out.print(f"{counted(apart, 'text')} in no group (noise, group -1)")
+    if strays:
+        fit = "fits" if strays == 1 else "fit"
+        out.print(
+            f"{counted(strays, 'text')} {fit} no group well: --noise sets {'it' if strays == 1 else 'them'} apart"
+        )
     if result.clearness:
         out.print(_told(result), highlight=False)
     elif result.k_table is not None:
@@ -132,12 +312,11 @@ def _told(result: "Clusters") -> str:
     said = (
         f"[bold]{result.clearness}[/] (score {result.score:.2f}: 0 in texts without groups, from 0.3 on they are clear)"
     )
-    table = result.k_table
-    near = [int(k) for k in table.loc[table["excess"] >= result.score - NEARLY, "k"] if k > 1]
-    if len(table) == 1:
+    if len(result.k_table) == 1:
         return "[bold]no clear groups[/]: there are too few texts to tell; -k NUMBER makes as many as you want"
     if result.clearness == "no clear groups":
         return f"{said}: what is shown may be chance; -k NUMBER makes as many as you want"
+    near = result.about_as_good
     if len(near) > 1:
         return f"{said}; {min(near)} to {max(near)} groups are about as steady: -k NUMBER chooses"
     return said

@@ -90,9 +90,9 @@ def print_damaged(damaged: "Mapping[str, list[Path]]") -> None:
 
 
 @contextmanager
-def bars(hidden: bool = False) -> Iterator[tuple[Any, Any]]:
-    """Live progress: all cells, and the stage at work. Yields what the engine reports to, and how
-    to set the number of cells.
+def bars(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any, Any]]:
+    """Live progress: all cells, or what is done instead, and the stage at work. Yields what the engine
+    reports to, and how to set the number of cells.
     """
     from rich.progress import (
         BarColumn,
@@ -117,7 +117,7 @@ def bars(hidden: bool = False) -> Iterator[tuple[Any, Any]]:
         TimeRemainingColumn(), TextColumn("{task.fields[said]}", style="dim"),
     )  # fmt: skip
     with Progress(*columns, console=err, transient=True, disable=hidden or not err.is_terminal) as bars:
-        cells = bars.add_task("cells", total=None, said="")
+        cells = bars.add_task(of, total=None, said="")
         stage = bars.add_task("", total=None, visible=False, said="")
         current = {"stage": ""}
 

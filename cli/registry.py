@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-def _registry(task: str) -> "RegistryResource":
+def registry_of(task: str) -> "RegistryResource":
     """The registry. A name that no task has is refused first: making MLflow's database takes a
     while.
     """
@@ -40,7 +40,7 @@ def promote(
     """
     from resources.registry import registered_name
 
-    promoted = _registry(task).promote(task, version)
+    promoted = registry_of(task).promote(task, version)
     out.print(f"{registered_name(task)}@champion is now version {promoted}")
 
 
@@ -49,7 +49,7 @@ def rollback(task: Annotated[str, typer.Argument(help="A task.", show_default=Fa
     """Make the previous champion of a task the champion again."""
     from resources.registry import registered_name
 
-    restored = _registry(task).rollback(task)
+    restored = registry_of(task).rollback(task)
     out.print(f"{registered_name(task)}@champion is again version {restored}")
 
 

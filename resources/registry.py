@@ -104,6 +104,26 @@ class RegistryResource(dg.ConfigurableResource):
         )
         return str(made.version)
 
+    def champion(self, task: str) -> "Served":
+        """The clustering that is served for a task; runs no stored code.
+
+        Raises
+        ------
+        TraubeError
+            If the task has no champion.
+        """
+        import mlflow
+
+        from traube.serving import served as serving
+
+        self._known(task)
+        version = self._version_of(task, CHAMPION)
+        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+        mlflow.set_tracking_uri(self.uri or default_uri())
+        with TemporaryDirectory(prefix="traube-") as folder:
+            at = mlflow.artifacts.download_artifacts(f"models:/{registered_name(task)}/{version}", dst_path=folder)
+            return serving.load(Path(at) / "artifacts" / "served")
+
     def explain(self, task: str, version: str, verdict: "Verdict") -> None:
         """Write down on a version what was decided of it, and why."""
         tags = {"decision": verdict.decision, "reason": verdict.reason}

@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from traube.foundation.errors import TraubeError
 from traube.methods import choose_stable_k, cluster, parse_method
+from traube.methods.estimators import stable_kmeans
 from traube.methods.estimators.spherical import best_of, spherical, spread_out, unit
 from traube.methods.estimators.stable_kmeans import StableKMeans, fuzzy_graph, nearest
 from traube.methods.stability import _rand, cluster_stability
@@ -43,8 +44,20 @@ def test_a_cloud_without_groups_is_not_believed(seed: int) -> None:
     assert table["excess"].max() < 0.15
 
 
+@pytest.mark.parametrize("size", [[30, 30], [90, 12], [15, 15, 15, 15]])
+def test_few_clear_groups_are_that_many_and_believed(size: list[int]) -> None:
+    """A cloud that is long in one direction is cut in two as steadily as two groups are told apart; what
+    differs is whether there is a gap."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(rng.normal(size=(len(size), 20)), size, axis=0)
+    k, table = choose_stable_k(groups + 0.4 * rng.normal(size=groups.shape), 0)
+    assert k == len(size) and table["excess"].max() > 0.3
+    long = rng.normal(size=(sum(size), 3)) * [5, 1, 1] + 2
+    assert choose_stable_k(long, 0)[1]["excess"].max() < 0.3
+
+
 def test_the_seed_decides() -> None:
-    first, again, other = (choose_stable_k(cloud(), seed)[1] for seed in (1, 1, 2))
+    first, again, other = (choose_stable_k(cloud(100), seed)[1] for seed in (1, 1, 2))
     assert first.equals(again)
     assert not first.equals(other)
 
@@ -127,6 +140,12 @@ def test_in_the_grid_it_needs_no_number(blobs: Blobs) -> None:
     found = cluster("stable_kmeans", None, blobs[0], None, 5)
     assert adjusted_rand_score(blobs[1], found) > 0.98
     assert np.array_equal(found, cluster("stable_kmeans", None, blobs[0], None, 5))
+
+
+def test_of_many_vectors_some_are_grouped_and_the_others_join(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stable_kmeans, "MOST", 100)
+    found = StableKMeans(4, random_state=0).fit(blobs[0]).labels_
+    assert adjusted_rand_score(blobs[1], found) > 0.98
 
 
 def test_a_group_that_is_there_is_steadier_than_halves_of_one(blobs: Blobs) -> None:

@@ -254,16 +254,45 @@ def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path
     with (tmp_path / "notes.txt.clusters.csv").open() as written:
         rows = list(csv.DictReader(written))
     assert len(rows) == 60
-    assert len({row["cluster"] for row in rows}) == 3
+    assert list(rows[0]) == ["text", "group", "name", "distance", "stability"]
+    assert len({row["group"] for row in rows}) == 3
     assert all(float(row["distance"]) >= 0 and 0 <= float(row["stability"]) <= 1 for row in rows)
     assert len({row["name"] for row in rows}) == 3
 
     assert "clear groups (score" in traube("cluster", str(file), "--model", "bow").stdout
+    told = json.loads(traube("cluster", str(file), "--model", "bow", "--noise", "--json").stdout)
+    assert sum(group["texts"] for group in told["groups"]) + told["noise"] == 60
+    assert told["strays"] == 0 and told["score"] > 0.3 and len(told["groups"]) in told["about_as_good"]
     by_silhouette = traube("cluster", str(file), "--model", "bow", "--method", "none/kmeans")
     assert "k was chosen by silhouette" in by_silhouette.stdout
     too_many = traube("cluster", str(file), "--model", "bow", "-k", "61")
     assert too_many.exit_code == 1
     assert "61 clusters cannot be made of 60 texts" in too_many.stderr
+
+
+def test_texts_join_groups_that_are_there(traube: Traube, tmp_path: Path) -> None:
+    file, labelled = tmp_path / "notes.txt", tmp_path / "labelled.csv"
+    file.write_text("\n".join(text for text, _ in word_rows()))
+    with labelled.open("w", newline="") as written:
+        csv.writer(written).writerows([("text", "topic"), *word_rows()])
+    result = traube("cluster", str(file), "--like", str(labelled), "--group", "topic", "-m", "tfidf")
+    assert result.exit_code == 0, result.output
+    with (tmp_path / "notes.txt.clusters.csv").open() as written:
+        assert [row["name"] for row in csv.DictReader(written)] == [topic for _, topic in word_rows()]
+    refused = traube("cluster", str(file), "--like", str(labelled), "--group", "topic", "-k", "3", "--seed", "1")
+    assert "--like puts texts into groups that are there: leave out -k, --seed" in refused.stderr
+    by_text = traube("cluster", str(file), "--like", str(labelled), "--group", "text", "-m", "tfidf")
+    assert "60 different values in 60 rows name texts, not groups" in " ".join(by_text.stderr.split())
+
+
+def test_where_nothing_is_grouped_or_written_the_reason_is_said(traube: Traube, tmp_path: Path) -> None:
+    file = tmp_path / "few.txt"
+    file.write_text("\n".join(text for text, _ in word_rows()[:12]))
+    alone = traube("cluster", str(file), "-m", "bow", "--method", "pca/hdbscan")
+    assert "all 12 texts are noise (group -1)" in " ".join(alone.stdout.split())
+    nowhere = traube("cluster", str(file), "-m", "bow", "-o", str(tmp_path / "no" / "x.csv"))
+    assert nowhere.exit_code == 1 and "there is no such folder to write x.csv to" in nowhere.stderr
+    assert not (tmp_path / "no").exists()
 
 
 def test_nobody_else_reads_the_home(traube: Traube, home: Path) -> None:

@@ -65,7 +65,7 @@ def test_people_promote_and_roll_back(evaluated: Launcher) -> None:
         registry.promote("words", "9")
 
 
-def test_the_champion_serves_new_texts_in_a_fresh_process(evaluated: Launcher) -> None:
+def test_the_champion_serves_new_texts_in_a_fresh_process(evaluated: Launcher, tmp_path: Path) -> None:
     code = """
 import mlflow
 model = mlflow.pyfunc.load_model("models:/traube-words@champion")
@@ -81,6 +81,14 @@ print(model.predict(["apple pear fruit", "owl robin birds", "plum cherry fruit"]
     assert fruit["cluster"] == other["cluster"] != bird["cluster"]
     assert "birds" in bird["words"]
     assert bird["distance"] >= 0
+    # and on the command line
+    (tmp_path / "new.txt").write_text("apple pear fruit\nowl robin birds\nplum cherry fruit")
+    told = CliRunner().invoke(app, ["cluster", str(tmp_path / "new.txt"), "--champion", "words", "--json"])
+    assert told.exit_code == 0, told.output
+    assert {(group["group"], group["texts"]) for group in json.loads(told.stdout)["groups"]} == {
+        (fruit["cluster"], 2),
+        (bird["cluster"], 1),
+    }
 
 
 def test_compare_says_who_is_better_or_why_it_cannot(evaluated: Launcher, request_for: Asked) -> None:

@@ -161,11 +161,11 @@ def test_what_was_found_for_a_query_is_grouped_and_described(
     file = tmp_path / "found.csv"
     shutil.copy(cards / "asked.csv", file)
     shown = traube("cluster", str(file), "--query", "query [red]star", "--model", "mine", "-k", "3").stdout
-    assert f"3 clusters by mine, {METHOD}, for: query [red]star" in " ".join(shown.split())
+    assert f"3 groups by mine, {METHOD}, for: query [red]star" in " ".join(shown.split())
     assert all(topic in shown for topic in ("cat", "dog", "bread"))
     with file.with_name("found.csv.clusters.csv").open() as written:
         rows = list(csv.DictReader(written))
-    assert len(rows) == 27 and len({row["cluster"] for row in rows}) == 3
+    assert len(rows) == 27 and len({row["group"] for row in rows}) == 3
     assert all(0 <= float(row["distance"]) <= 1 for row in rows)
     assert "k was chosen by correlation" in traube("cluster", str(file), "--query", "a star", "--model", "mine").stdout
     for arguments, message in (

@@ -25,10 +25,16 @@ TEXTS = 2_000  # that are looked at, whatever there are
 TEXTS_A_CLUSTER = 8  # there must be so many for a number of clusters to be tried
 COMPONENTS = 100
 SHARE = 0.8
-SAMPLES, NULL_SAMPLES = 8, 4
-# Of few clusters a single cloud may look steady by chance, and they are quick.
+# Few clusters are quick, and few texts: more samples make them surer, up to so many texts x clusters x samples.
+SAMPLES, MOST_SAMPLES, SAMPLED = 8, 16, 240_000
+# The same for all numbers of clusters: more starts alone make clusters steadier.
+STARTS, MOST_STARTS, STARTED = 2, 10, 1_000  # of few texts more, up to so many texts x starts
+NULL_SAMPLES = 4  # of a cloud
+# Of few clusters a single cloud may look steady by chance.
 FEW, NULL_CLOUDS = 8, 5
-STARTS, ITERATIONS = 2, 10
+ITERATIONS = 10
+# Stability from which clusters are the same in all samples, and what it takes beside: then nothing is smoothed.
+EXACT, BEYOND = 0.98, 0.15
 
 
 def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) -> tuple[int, pd.DataFrame]:
@@ -43,11 +49,15 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
 
     Returns
     -------
-    k : int; 1 if no number of clusters is steadier than in the cloud, or there are fewer than 16 texts
+    k : int; where the excess is largest, but where clusters are all but the same in all samples, the
+        largest such number. 1 if no number of clusters is steadier than in the cloud, or there are
+        fewer than 16 texts
     table : DataFrame (k, stability, null, excess), a row per candidate in ascending order, after one
         for a single cluster, whose excess is 0. The stabilities are mean adjusted Rand indices; the
-        excess is their difference, smoothed. Its largest value says how far to believe k: below .15
-        there are no clear groups, up to .3 weak ones
+        excess is their difference, the mean with both neighbours'; where clusters are all but the same
+        in all samples it is their own, or by how much wider the gaps between them are than between
+        those of clouds: a long cloud is cut in two at the same place too. The largest excess says how
+        far to believe k: below .15 there are no clear groups, up to .3 weak ones
 
     Raises
     ------
@@ -58,9 +68,15 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
     points = looked_at(X, _drawn(X.shape[0], random), seed)
     ks = _tried(len(points), candidates)
     if not ks:
-        return 1, _table([], np.empty(0), np.empty(0))
-    table = _table(ks, _stability(points, ks, SAMPLES, random), _null(points, ks, random))
-    return int(table["k"].iloc[int(table["excess"].argmax())]), table
+        return 1, _table([], np.empty(0), np.empty(0), np.empty(0))
+    stability = _stability(points, ks, _samples(len(points), ks), random)
+    apart = np.array(
+        [_apart(points, k, random) if value >= EXACT else np.nan for k, value in zip(ks, stability, strict=True)]
+    )
+    table = _table(ks, stability, _null(points, ks, random), apart)
+    settled = table.loc[(table["stability"] >= EXACT) & (table["excess"] >= BEYOND), "k"]
+    best = settled.iloc[-1] if len(settled) else table["k"].iloc[int(table["excess"].argmax())]
+    return int(best), table
 
 
 def cluster_stability(X: Any, labels: Labels, seed: int) -> NDArray[np.float64]:
@@ -79,7 +95,7 @@ def cluster_stability(X: Any, labels: Labels, seed: int) -> NDArray[np.float64]:
     random = np.random.default_rng(seed)
     rows = _drawn(X.shape[0], random)
     points, k = looked_at(X, rows, seed), int(labels.max()) + 1
-    samples = [found[0] for found in _sampled(points, [k], SAMPLES, random)]
+    (samples,) = _sampled(points, [k], [SAMPLES], random)
     return np.mean([_jaccard(labels[rows], sample, k) for sample in samples], axis=0)
 
 
@@ -114,15 +130,44 @@ def _tried(n: int, candidates: Iterable[int] | None) -> list[int]:
     return ks
 
 
-def _table(ks: Sequence[int], stability: NDArray[np.float64], null: NDArray[np.float64]) -> pd.DataFrame:
+def _table(
+    ks: Sequence[int], stability: NDArray[np.float64], null: NDArray[np.float64], apart: NDArray[np.float64]
+) -> pd.DataFrame:
     excess = np.array([0.0, *(stability - null)])
     padded = np.pad(excess, 1, mode="edge")
-    smooth = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
+    smooth = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
+    smooth[1:] = np.where(np.isnan(apart), smooth[1:], np.fmax(excess[1:], apart))
     smooth[0] = 0
     missing = [np.nan]
     return pd.DataFrame(
         {"k": [1, *ks], "stability": [*missing, *stability], "null": [*missing, *null], "excess": smooth}
     )
+
+
+def _apart(points: Array, k: int, random: np.random.Generator) -> float:
+    """How much wider the gaps between clusters are than the widest of clouds without any."""
+    clouds = [_gap(_cloud(points, random), k, random) for _ in range(NULL_CLOUDS)]
+    return _gap(points, k, random) - max(clouds)
+
+
+def _gap(points: Array, k: int, random: np.random.Generator) -> float:
+    """The margin that all but one in twenty of the points have, of the mean one: the difference of
+    their cosines to the nearest two centres.
+    """
+    from traube.methods.estimators.spherical import best_of, unit
+
+    labels = best_of(points, k, STARTS, ITERATIONS, random)
+    centres = unit(np.stack([points[labels == c].sum(axis=0) for c in np.unique(labels)]))
+    if len(centres) < 2:
+        return 0.0
+    nearest = np.sort(points @ centres.T, axis=1)
+    margins = nearest[:, -1] - nearest[:, -2]
+    return float(np.quantile(margins, 0.05) / max(margins.mean(), 1e-12))
+
+
+def _samples(n: int, ks: Sequence[int]) -> list[int]:
+    """How many samples are drawn for each number of clusters of n texts."""
+    return [int(np.clip(SAMPLED // (n * k), SAMPLES, MOST_SAMPLES)) for k in ks]
 
 
 def _null(points: Array, ks: Sequence[int], random: np.random.Generator) -> NDArray[np.float64]:
@@ -132,17 +177,16 @@ def _null(points: Array, ks: Sequence[int], random: np.random.Generator) -> NDAr
     few = [k for k in ks if k <= FEW]
     rest = [k for k in ks if k > FEW]
     rest = [k for i, k in enumerate(rest) if i % 2 == 0 or i == len(rest) - 1]
-    clouds = [_stability(_cloud(points, random), few + rest, NULL_SAMPLES, random)]
-    if few:
-        clouds += [
-            _padded(_stability(_cloud(points, random), few, NULL_SAMPLES, random), len(rest))
-            for _ in range(1, NULL_CLOUDS)
-        ]
-    return np.interp(np.log(ks), np.log(few + rest), np.nanmean(clouds, axis=0))
-
-
-def _padded(values: NDArray[np.float64], more: int) -> NDArray[np.float64]:
-    return np.concatenate([values, np.full(more, np.nan)])
+    drawn = few + rest
+    clouds = [
+        max(NULL_CLOUDS if k <= FEW else 1, m // SAMPLES)
+        for k, m in zip(drawn, _samples(len(points), drawn), strict=True)
+    ]
+    sums = np.zeros(len(drawn))
+    for i in range(max(clouds)):
+        now = [j for j, count in enumerate(clouds) if count > i]
+        sums[now] += _stability(_cloud(points, random), [drawn[j] for j in now], [NULL_SAMPLES] * len(now), random)
+    return np.interp(np.log(ks), np.log(drawn), sums / clouds)
 
 
 def _cloud(points: Array, random: np.random.Generator) -> Array:
@@ -155,28 +199,37 @@ def _cloud(points: Array, random: np.random.Generator) -> Array:
     return unit((mean + drawn @ directions).astype(np.float32))
 
 
-def _stability(points: Array, ks: Sequence[int], samples: int, random: np.random.Generator) -> NDArray[np.float64]:
+def _stability(
+    points: Array, ks: Sequence[int], samples: Sequence[int], random: np.random.Generator
+) -> NDArray[np.float64]:
     """For each number of clusters, the mean adjusted Rand index of all pairs of samples, on the texts
     that they share; float64 [ks].
     """
     found = _sampled(points, ks, samples, random)
-    pairs = list(combinations(range(samples), 2))
-    return np.array([np.mean([_rand(found[a][i], found[b][i], k) for a, b in pairs]) for i, k in enumerate(ks)])
+    return np.array(
+        [np.mean([_rand(a, b, k) for a, b in combinations(own, 2)]) for k, own in zip(ks, found, strict=True)]
+    )
 
 
-def _sampled(points: Array, ks: Sequence[int], samples: int, random: np.random.Generator) -> list[list[Labels]]:
-    """The clusters of each sample, for each number of them; int64 [n], -1 for what is not in the
+def _sampled(
+    points: Array, ks: Sequence[int], samples: Sequence[int], random: np.random.Generator
+) -> list[list[Labels]]:
+    """For each number of clusters, those of so many samples; int64 [n], -1 for what is not in the
     sample.
     """
     from traube.methods.estimators.spherical import best_of_each
 
     n = len(points)
-    found = []
-    for _ in range(samples):
+    found: list[list[Labels]] = [[] for _ in ks]
+    for i in range(max(samples)):
+        now = [j for j, count in enumerate(samples) if count > i]
         rows = np.sort(random.choice(n, max(1, round(SHARE * n)), replace=False))
-        labels = np.full((len(ks), n), -1, dtype=np.int64)
-        labels[:, rows] = best_of_each(points[rows], ks, STARTS, ITERATIONS, random)
-        found.append(list(labels))
+        tried = [ks[j] for j in now]
+        starts = int(np.clip(STARTED // n, STARTS, MOST_STARTS))
+        clustered = best_of_each(points[rows], tried, starts, ITERATIONS, random)
+        for j, labels in zip(now, clustered, strict=True):
+            found[j].append(np.full(n, -1, dtype=np.int64))
+            found[j][-1][rows] = labels
     return found
 
 

@@ -1,4 +1,4 @@
-"""How likely a causal language model finds continuations of a prompt.
+"""How likely a causal language model finds continuations of a prompt, and which one it finds likeliest.
 
 The tokens of a continuation are those that it adds to the prompt's; where the tokenizer joins the
 end of the prompt and the beginning of the continuation, what they have in common ends before. All
@@ -131,6 +131,29 @@ class CausalModel:
             Likelihood(log, len(sequence) - begin, len(f" {text}".encode()))
             for log, sequence, begin, text in zip(logs, sequences, begins, continuations, strict=True)
         ]
+
+    def continued(self, prompt: str, most: int) -> str:
+        """What the model finds likeliest after a prompt, token by token, at most so many; of a prompt
+        that is too long, its end. A model with a form for talks is asked in it.
+        """
+        import torch
+
+        if getattr(self.tokenizer, "chat_template", None):
+            talk = [{"role": "user", "content": prompt}]
+            prompt = self.tokenizer.apply_chat_template(talk, tokenize=False, add_generation_prompt=True)
+        ids = self._ids(prompt)
+        ids = ids if self.longest is None else ids[-max(1, self.longest - most) :]
+        given = self._tensor([ids])
+        end = self.tokenizer.eos_token_id
+        with torch.inference_mode():
+            made = self.model.generate(
+                given,
+                attention_mask=torch.ones_like(given),
+                max_new_tokens=most,
+                do_sample=False,
+                pad_token_id=0 if end is None else end,
+            )
+        return str(self.tokenizer.decode(made[0, len(ids) :], skip_special_tokens=True))
 
     def _tokenized(self, prompt: str, continuations: Sequence[str]) -> tuple[list[list[int]], list[int]]:
         """Prompt and continuation in tokens, and where in them the continuation begins."""

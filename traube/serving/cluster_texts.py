@@ -1,7 +1,7 @@
 """Grouping texts that have no labels: vectors, clusters, and what each cluster is about."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -9,17 +9,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traube import methods
+from traube.engine.progress import SILENT, Progress
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError, Unsupported
 from traube.methods import Method, parse_method
 from traube.methods.apply import Matrix
 from traube.models import Model, Similarity, load_model
-from traube.models.base import Dense
+from traube.models.base import Dense, Precision
 from traube.serving.describe import distances, keywords, mean_distances, typical
+from traube.serving.strays import strays, strays_by_distance
 
 STABLE = "none/stable_kmeans"
 WEAK, CLEAR = 0.15, 0.3  # scores; below the first, clouds without clusters score as high
+
+NAMED_BY = 3  # key words
+NEARLY = 0.02  # below the best score
 
 # labels, distances and, where the number of clusters was chosen, how well each fits
 Grouped: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], pd.DataFrame | None]
@@ -42,6 +47,9 @@ class Clusters:
         `choose_k_by_distance`
     stability : of each cluster, from 0 to 1: how well it is found again in other samples of the texts;
         empty but for `STABLE`
+    names : of clusters that have been given one; see `name`
+    strays : bool [n], texts that fit no cluster (`traube.serving.strays`); they are in the nearest one
+        all the same, until `without_strays`
     """
 
     labels: NDArray[np.int64]
@@ -50,6 +58,40 @@ class Clusters:
     typical: dict[int, list[int]]
     k_table: pd.DataFrame | None
     stability: dict[int, float] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    strays: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))  # none where nobody looked
+
+    def name(self, cluster: int) -> str:
+        """The name that a cluster was given, or its first key words; empty for noise."""
+        return self.names.get(cluster) or ", ".join(self.words.get(cluster, [])[:NAMED_BY])
+
+    def sizes(self) -> dict[int, int]:
+        """How many texts each cluster has, the largest first; noise is none."""
+        ids, counts = np.unique(self.labels[self.labels >= 0], return_counts=True)
+        order = np.argsort(-counts, kind="stable")
+        return {int(ids[i]): int(counts[i]) for i in order}
+
+    @property
+    def unsettled(self) -> int:
+        """How many texts are in a cluster that they do not fit."""
+        return int((self.strays & (self.labels >= 0)).sum()) if len(self.strays) else 0
+
+    @property
+    def about_as_good(self) -> list[int]:
+        """The numbers of clusters that are about as steady as the chosen one, itself among them; none
+        where stability did not choose.
+        """
+        if self.k_table is None or "excess" not in self.k_table:
+            return []
+        near = self.k_table["excess"] >= self.score - NEARLY
+        return [int(k) for k in self.k_table.loc[near, "k"] if k > 1]
+
+    def without_strays(self) -> "Clusters":
+        """The same, where texts that fit no cluster are noise. No other text moves."""
+        if not len(self.strays):
+            return self
+        labels = np.where(self.strays, -1, self.labels)
+        return replace(self, labels=labels, distances=np.where(self.strays, np.nan, self.distances))
 
     @property
     def score(self) -> float:
@@ -76,6 +118,8 @@ def cluster_texts(
     k: int | None = None,
     seed: int = 42,
     query: str | None = None,
+    precision: Precision | None = "auto",
+    progress: Progress = SILENT,
 ) -> Clusters:
     """Group texts, perhaps by what they say to a query, and say what each group is about.
 
@@ -89,6 +133,9 @@ def cluster_texts(
         another method `choose_k`, or `choose_k_by_distance`)
     seed : of everything random
     query : what the texts were found for, where the model is a similarity that compares for a query
+    precision : of a transformer; auto is bf16 where that is faster here and agrees with fp32, None what
+        its card says
+    progress : who is told of texts that are encoded
 
     Raises
     ------
@@ -114,10 +161,10 @@ def cluster_texts(
         raise TraubeError("there are no texts to group")
     if k is not None and not 1 <= k <= len(texts):
         raise TraubeError(f"{k} clusters cannot be made of {len(texts)} texts")
-    loaded = load_model(model)
+    loaded = load_model(model, precision=precision)
     similarity, method = loaded.similarity, usual_method(loaded) if method is None else method
     method = parse_method(method) if isinstance(method, str) else method
-    _check_query(model, similarity, query)
+    check_query(model, similarity, query)
     is_stable = method.name == STABLE and not similarity
     reason = method.unsupported_by_distance() if similarity else method.unsupported()
     if reason:
@@ -128,8 +175,7 @@ def cluster_texts(
         )
     if similarity and len(texts) < 2:
         raise TraubeError("there is one text, and a similarity compares texts: give at least two")
-    loaded.fetch()
-    values = _encoded(loaded, texts if query is None else [*texts, query])
+    values = encoded(loaded, texts if query is None else [*texts, query], progress)
     if is_stable:
         return _stable(texts, values, k, seed)
     if methods.get_clusterer(method.clusterer).takes == "texts":
@@ -140,7 +186,8 @@ def cluster_texts(
     else:
         pairs = similarity.distances(values[: len(texts)], None if query is None else values[-1])
         labels, distance, table = _of_distances(pairs, method, k, seed)
-    return Clusters(labels, distance, keywords(texts, labels), typical(labels, distance), table)
+    strange = strays_by_distance(pairs, labels) if similarity else strays(values, labels)
+    return Clusters(labels, distance, keywords(texts, labels), typical(labels, distance), table, strays=strange)
 
 
 def usual_method(model: Model) -> str:
@@ -150,7 +197,7 @@ def usual_method(model: Model) -> str:
     return "none/agglomerative_average" if model.similarity else STABLE
 
 
-def _check_query(model: str, similarity: Similarity | None, query: str | None) -> None:
+def check_query(model: str, similarity: Similarity | None, query: str | None) -> None:
     """Refuse a query that is empty or changes nothing, and a model that lacks one."""
     heeded = similarity is not None and similarity.query == "text"
     if heeded and query is None:
@@ -167,8 +214,10 @@ def _check_query(model: str, similarity: Similarity | None, query: str | None) -
         raise TraubeError("the query is empty: say what the texts were found for")
 
 
-def _encoded(model: Model, texts: list[str]) -> Matrix:
-    return Workbench.at(paths.home()).vectors_of_texts(texts, model).load()
+def encoded(model: Model, texts: list[str], progress: Progress = SILENT) -> Matrix:
+    """The vectors of texts, [n, d], kept in TRAUBE_HOME; the model is downloaded if it is not here."""
+    model.fetch()
+    return Workbench.at(paths.home()).vectors_of_texts(texts, model, progress).load()
 
 
 def _stable(texts: list[str], values: Matrix, k: int | None, seed: int) -> Clusters:
@@ -177,11 +226,12 @@ def _stable(texts: list[str], values: Matrix, k: int | None, seed: int) -> Clust
 
     if len(texts) == 1:
         alone = np.zeros(1, dtype=np.int64)
-        return Clusters(alone, np.zeros(1), keywords(texts, alone), {0: [0]}, None)
+        return Clusters(alone, np.zeros(1), keywords(texts, alone), {0: [0]}, None, strays=np.zeros(1, dtype=bool))
     found = StableKMeans(n_clusters=k, random_state=seed).fit(values)
     labels, distance = found.labels_, distances(values, found.labels_)
     stability = {c: float(value) for c, value in enumerate(found.cluster_stability_)}
-    return Clusters(labels, distance, keywords(texts, labels), typical(labels, distance), found.k_table_, stability)
+    words, nearest = keywords(texts, labels), typical(labels, distance)
+    return Clusters(labels, distance, words, nearest, found.k_table_, stability, strays=strays(values, labels))
 
 
 def _of_vectors(values: Matrix, method: Method, k: int | None, seed: int) -> Grouped:

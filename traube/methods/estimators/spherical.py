@@ -9,6 +9,7 @@ from scipy import sparse
 
 Array: TypeAlias = NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int64]
+NARROW = 16  # clusters
 
 
 def unit(X: Array) -> Array:
@@ -57,13 +58,23 @@ def spherical(X: Array, centres: Array, iterations: int) -> tuple[Labels, float]
 
 
 def _centres(X: Array, labels: Labels, before: Array) -> Array:
-    member = sparse.csr_matrix(
-        (np.ones(len(X), dtype=np.float32), labels, np.arange(len(X) + 1)), shape=(len(X), len(before))
-    )
-    sums = np.asarray(member.T @ X)
+    sums = _sums(X, labels, len(before))
     empty = ~sums.any(axis=1)
     sums[empty] = before[empty]
     return unit(sums)
+
+
+def _sums(X: Array, labels: Labels, k: int) -> Array:
+    """The sums of the clusters' rows; making a sparse matrix takes longer than a product with a narrow
+    dense one.
+    """
+    rows = np.arange(len(X))
+    if k <= NARROW:
+        member = np.zeros((k, len(X)), dtype=np.float32)
+        member[labels, rows] = 1
+        return np.asarray(member @ X)
+    ones = np.ones(len(X), dtype=np.float32)
+    return np.asarray(sparse.csr_matrix((ones, labels, np.arange(len(X) + 1)), shape=(len(X), k)).T @ X)
 
 
 def best_of(X: Array, k: int, starts: int, iterations: int, random: np.random.Generator) -> Labels:

@@ -17,6 +17,7 @@ Array: TypeAlias = NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int64]
 STEPS = 8
 STARTS, ITERATIONS = 10, 30
+MOST = 20_000  # vectors that are smoothed
 BLOCK = 2**26  # bytes of a block of cosines
 
 
@@ -26,7 +27,8 @@ class StableKMeans(ClusterMixin, BaseEstimator):
 
     The number is chosen on the vectors as they are: of smoothed ones any clusters are steady. For
     the labels every vector is moved eight times half-way towards the weighted mean of its neighbours
-    in UMAP's graph.
+    in UMAP's graph. Of more than 20,000 vectors so many are drawn for this, and the others join the
+    cluster whose mean is nearest: this bounds time and memory.
 
     Parameters
     ----------
@@ -65,14 +67,26 @@ class StableKMeans(ClusterMixin, BaseEstimator):
     def _labelled(self, X: Any, k: int, seed: int) -> Labels:
         if k == 1:
             return np.zeros(X.shape[0], dtype=np.int64)
-        points = smoothed(_dense(X, seed), self.n_neighbors)
-        found = best_of(points, k, STARTS, ITERATIONS, np.random.default_rng(seed))
-        return np.unique(found, return_inverse=True)[1].astype(np.int64)
+        points, random = _dense(X, seed), np.random.default_rng(seed)
+        drawn = (
+            np.arange(len(points)) if len(points) <= MOST else np.sort(random.choice(len(points), MOST, replace=False))
+        )
+        found = best_of(smoothed(points[drawn], self.n_neighbors), k, STARTS, ITERATIONS, random)
+        found = np.unique(found, return_inverse=True)[1].astype(np.int64)
+        return found if len(drawn) == len(points) else _joined(points, drawn, found)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _joined(points: Array, drawn: Labels, found: Labels) -> Labels:
+    """Of some points the clusters that were found, of all others those with the nearest mean."""
+    member = sparse.csr_matrix((np.ones(len(found), dtype=np.float32), found, np.arange(len(found) + 1)))
+    labels = (points @ unit(np.asarray(member.T @ points[drawn])).T).argmax(axis=1)
+    labels[drawn] = found
+    return labels
 
 
 def _dense(X: Any, seed: int) -> Array:

@@ -19,5 +19,6 @@ register_clusterer(
     takes_k=False,
     seeded=True,
     dense=False,
+    version="2",  # more samples of few clusters, an even window, a sample of many vectors
     types={"n_neighbors": Several},
 )

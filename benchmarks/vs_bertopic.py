@@ -1,0 +1,177 @@
+"""Traube's default grouping beside BERTopic's, on labelled texts that are treated as unlabelled.
+
+Both get the same vectors. For each set and seed: ARI and V-measure (noise as a cluster of its own), groups found beside
+classes, names (the mean NPMI of pairs of a group's first five words, over the texts themselves, and the share of different
+words among all groups' first five), and CPU seconds of grouping and naming on one thread, without encoding and
+compiling. BERTopic is installed into an environment below TRAUBE_HOME. Rows are kept in a CSV file, and what is there is not
+computed again.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from labelled_sets import OTHERS, TUNED, LabelledSet, load
+from numpy.typing import NDArray
+from sklearn.metrics import adjusted_rand_score, v_measure_score
+
+from traube.foundation import paths
+
+BERTOPIC = "0.17.4"
+SAME = ("numpy", "scikit-learn", "umap-learn", "hdbscan", "numba", "pandas")  # versions on both sides
+HERE = Path(__file__).parent
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "NUMBA", "OPENBLAS", "MKL")}
+TOP = 5  # words of a group's name
+OURS, BARE, REASSIGNED = "Traube", "BERTopic", "BERTopic, outliers reassigned"
+_WORD = re.compile(r"\b\w\w+\b")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", action="append", choices=[*TUNED, *OTHERS], help="repeat for more; default: all")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=Path, default=Path("vs_bertopic.csv"), help="the CSV file")
+    parser.add_argument("--again", action="store_true", help="group by Traube again, such as after a change of it")
+    arguments = parser.parse_args()
+    rows = pd.read_csv(arguments.rows).to_dict("records") if arguments.rows.exists() else []
+    if arguments.again:
+        rows = [row for row in rows if row["by"] != OURS]
+    python = install()
+    for name in arguments.set or [*TUNED, *OTHERS]:
+        data = load(name)
+        for seed in range(arguments.seeds):
+            there = {row["by"] for row in rows if (row["set"], row["seed"]) == (name, seed)}
+            rows += measured(data, seed, there, python)
+            pd.DataFrame(rows).to_csv(arguments.rows, index=False)
+    report(pd.DataFrame(rows))
+
+
+def install() -> Path:
+    """BERTopic in an environment of its own; the Python of it. It needs no encoder here."""
+    folder = paths.home() / f"bertopic-{BERTOPIC}"
+    python, ready = folder / "bin" / "python", folder / ".ready"
+    if ready.exists():
+        return python
+    print(f"installing BERTopic {BERTOPIC} into {folder}", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    pip = [python, "-m", "pip", "install", "-q"]
+    subprocess.run([*pip, *(f"{name}=={version(name)}" for name in SAME), "plotly", "tqdm", "pyyaml"], check=True)
+    subprocess.run([*pip, "--no-deps", f"bertopic=={BERTOPIC}"], check=True)
+    ready.touch()
+    return python
+
+
+def measured(data: LabelledSet, seed: int, there: set[str], python: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a set and seed that are not there yet."""
+    if {OURS, BARE, REASSIGNED} <= there:
+        return
+    with TemporaryDirectory(prefix="vs-bertopic-") as name:
+        folder = Path(name)
+        (folder / "texts.json").write_text(json.dumps(data.texts))
+        np.save(folder / "vectors.npy", data.vectors())
+        if OURS not in there:
+            yield _row(data, seed, OURS, "labels", _found(sys.executable, "traube_grouping.py", folder, seed))
+        if {BARE, REASSIGNED} - there:
+            found = _found(python, "bertopic_side.py", folder, seed)
+            yield _row(data, seed, BARE, "labels", found)
+            yield _row(data, seed, REASSIGNED, "reassigned", found)
+
+
+def _found(python: Path | str, script: str, folder: Path, seed: int) -> dict[str, Any]:
+    command = [python, HERE / script, folder, "--seed", str(seed)]
+    subprocess.run(command, check=True, env={**os.environ, **ONE_THREAD})
+    written: dict[str, Any] = json.loads((folder / f"{script.partition('_')[0]}.json").read_text())
+    return written
+
+
+def _row(data: LabelledSet, seed: int, by: str, key: str, found: dict[str, Any]) -> dict[str, Any]:
+    labels = np.array(found[key])
+    k = len(set(labels[labels >= 0].tolist()))
+    names = [_words(" ".join(words))[:TOP] for words in found["words"].values()]
+    row = {
+        "set": data.name,
+        "texts": len(data.texts),
+        "classes": data.classes,
+        "seed": seed,
+        "by": by,
+        "k": k,
+        "|log2|": abs(np.log2(max(k, 1) / data.classes)),
+        "ARI": adjusted_rand_score(data.labels, labels),
+        "V": v_measure_score(data.labels, labels),
+        "noise": float(np.mean(labels < 0)),
+        "score": found.get("score"),
+        "NPMI": coherence(data.texts, names),
+        "diversity": diversity(names),
+        "CPU s": found["seconds"],
+    }
+    print({name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}, flush=True)
+    return row
+
+
+def _words(text: str) -> list[str]:
+    return list(dict.fromkeys(_WORD.findall(text.lower())))
+
+
+def coherence(texts: Sequence[str], names: Sequence[Sequence[str]]) -> float:
+    """The mean over groups of the mean normalised pointwise mutual information of two of a group's words (Bouma 2009),
+    by the texts that hold them: ln(p(a, b) / p(a) p(b)) / -ln p(a, b), and -1 where no text holds both.
+    """
+    held: dict[str, NDArray[np.bool_]] = {}
+    wanted = {word for name in names for word in name}
+    for i, text in enumerate(texts):
+        for word in wanted.intersection(_words(text)):
+            held.setdefault(word, np.zeros(len(texts), dtype=bool))[i] = True
+    nowhere = np.zeros(len(texts), dtype=bool)
+    means = [
+        np.mean([_npmi(held.get(a, nowhere), held.get(b, nowhere)) for a, b in combinations(name, 2)])
+        for name in names
+        if len(name) > 1
+    ]
+    return float(np.mean(means)) if means else float("nan")
+
+
+def _npmi(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
+    both = float(np.mean(a & b))
+    if both in (0.0, 1.0):
+        return 2 * both - 1
+    return float(np.log(both / (a.mean() * b.mean())) / -np.log(both))
+
+
+def diversity(names: Sequence[Sequence[str]]) -> float:
+    """The share of different words among those of all groups."""
+    words = [word for name in names for word in name]
+    return len(set(words)) / len(words) if words else float("nan")
+
+
+def report(rows: pd.DataFrame) -> None:
+    """Medians over seeds by set, their means over sets, and in how many sets Traube is ahead."""
+    figures = ["k", "|log2|", "ARI", "V", "noise", "NPMI", "diversity", "CPU s"]
+    for title, names in (("tuned on", TUNED), ("that it was hardly tuned on", OTHERS)):
+        part = rows[rows["set"].isin(list(names))]
+        if part.empty:
+            continue
+        medians = part.groupby(["set", "by"], sort=False)[["classes", *figures]].median()
+        print(f"\n## Sets {title}, medians of {part['seed'].nunique()} seeds\n")
+        print(medians.round(3).to_markdown())
+        print(f"\n{medians.groupby('by', sort=False)[figures[1:]].mean().round(3).to_markdown()}\n")
+        ari = medians.reset_index().pivot_table(index="set", columns="by", values="ARI")
+        for rival in (BARE, REASSIGNED):
+            ahead = ari[OURS] - ari[rival]
+            print(
+                f"{OURS} - {rival}: ARI {ahead.mean():+.3f} in the mean, ahead on {(ahead > 0).sum()} of {len(ahead)}"
+            )
+
+
+if __name__ == "__main__":
+    main()
