@@ -46,6 +46,10 @@ class Snapshot(ABC):
     def fetch(self) -> None:  # noqa: B027 (nothing to do)
         """Nothing is done: the network is in memory."""
 
+    def load(self) -> int:
+        """The bytes that had to be brought into memory: none, the network is there."""
+        return 0
+
     @abstractmethod
     def encode_batches(self, texts: Sequence[str]) -> Blocks:
         """Positions and vectors, batch by batch."""
