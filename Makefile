@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test test-all lint format lock bench clean
+.PHONY: help setup demo dev test pytest test-all lint format lock bench clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -35,7 +35,9 @@ dev: $(READY)  ## Dagster on 127.0.0.1:3000 and MLflow on 127.0.0.1:5000; Ctrl-C
 	$(BIN)/traube dev
 
 test: $(READY)  ## lint, types and the tests that need neither network nor GPU
-	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory -j 2 lint pytest
+
+pytest: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # the slowest folders first
 
 lint: $(READY)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)

@@ -24,15 +24,16 @@ def all_assets(sources: Iterable[Source], pair_sources: Iterable[PairSource] = (
     from assets.papers import paper_assets
     from assets.registry import registry
     from assets.regressions import regressions
-    from assets.report import report, task_report_asset
+    from assets.report import report, task_reports_asset
     from assets.scores import scores_asset
     from assets.splits import splits_asset
     from assets.sweeps import sweep_assets
 
     tasks = list(sources)
     clustered = (clusterings_asset, deep_clusterings_asset)
-    stages = (corpus_asset, splits_asset, embeddings_asset, *clustered, scores_asset, task_report_asset)
-    of_all_tasks = [leaderboard_asset([task.name for task in tasks]), registry, regressions, report, *paper_assets()]
+    stages = (corpus_asset, splits_asset, embeddings_asset, *clustered, scores_asset)
+    reports = (report, task_reports_asset(tasks))
+    of_all_tasks = [leaderboard_asset([task.name for task in tasks]), registry, regressions, *reports, *paper_assets()]
     trained = [asset for task in tasks for asset in (*checkpoint_assets(task), *study_assets(task))]
     compared = [asset for source in pair_sources for asset in pair_assets(source)]
     made = (make(task) for task in tasks for make in stages)

@@ -3,6 +3,7 @@ need no server.
 """
 
 import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -10,6 +11,7 @@ import dagster as dg
 from assets.common import NIGHTLY, PAGE, PAGES, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
+from traube.engine.workers import reason
 from traube.foundation.files import write_text
 from traube.foundation.seals import read_parquet
 from traube.report.html import page
@@ -41,21 +43,41 @@ def _links(path: Path) -> dict[str, dg.MetadataValue]:
     return {"page": dg.MetadataValue.url(path.as_uri()), "open": dg.MetadataValue.url(f"{SERVED}/{path.name}")}
 
 
-def task_report_asset(source: Source) -> dg.AssetsDefinition:
-    """The page of a task. It is made anew where what it shows has changed."""
+def task_reports_asset(sources: Iterable[Source]) -> dg.AssetsDefinition:
+    """The pages of all tasks, made in one step: most have nothing to show, or nothing new. A page is
+    made anew where what it shows has changed.
+    """
+    tasks = {asset_key(source.name, PAGE): source for source in sources}
+    specs = [
+        dg.AssetSpec(
+            key,
+            deps=["leaderboard", "regressions"],
+            group_name=source.card.family,
+            tags=dict([PAGES]),
+            kinds={"html"},
+            skippable=True,
+            description="A page of the task: leaderboard, costs, ranks, linked maps, confusions, splits, history.",
+        )
+        for key, source in tasks.items()
+    ]
 
-    @dg.asset(
-        key=asset_key(source.name, PAGE),
-        deps=["leaderboard", "regressions"],
-        group_name=source.card.family,
-        tags=dict([PAGES]),
-        kinds={"html"},
-        description="A page of the task: leaderboard, costs, ranks, linked maps, confusions, splits, history.",
-    )
-    def task_report(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
-        if not len(storage.store.cells(source.name)):
-            return dg.MaterializeResult(metadata={"page": "nothing is scored yet"})
-        path = make_page(storage.workbench, benchmark.protocols(), source.name, storage.root)
-        return dg.MaterializeResult(metadata={**_links(path), "megabytes": path.stat().st_size / 1e6})
+    @dg.multi_asset(name="task_reports", specs=specs, can_subset=True)
+    def task_reports(
+        context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
+    ) -> Iterator[dg.MaterializeResult]:
+        scored, protocols, errors = set(storage.store.scored_tasks()), benchmark.protocols(), []
+        for key in sorted(context.selected_asset_keys):
+            name = tasks[key].name
+            if name not in scored:
+                continue
+            try:
+                path = make_page(storage.workbench, protocols, name, storage.root)
+            except Exception as error:  # one page does not take the others along
+                context.log.exception(f"{name}: no page can be made")
+                errors.append(f"{name}: {reason(error)}")
+                continue
+            yield dg.MaterializeResult(asset_key=key, metadata={**_links(path), "megabytes": path.stat().st_size / 1e6})
+        if errors:
+            raise dg.Failure(f"no page can be made of {'; '.join(errors)}", allow_retries=False)
 
-    return task_report
+    return task_reports
