@@ -4,7 +4,7 @@ With TRAUBE_SCREENSHOTS=<folder> the page is kept as pictures.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,16 @@ class Reader:
         return str(self.browser.find_element("id", element).text)
 
     def rows(self) -> list[str]:
-        return [row.text for row in self.browser.find_elements("css selector", "#board tbody tr")]
+        """Of the leaderboard, at one moment: the page replaces them."""
+        found = self.browser.execute_script(
+            "return [...document.querySelectorAll('#board tbody tr')].map(row => row.innerText)"
+        )
+        return [" ".join(row.split()) for row in found]
+
+    def sees(self, holds: Callable[[list[str]], bool]) -> bool:
+        """Whether rows come that something holds of: the page draws them when it finds the time."""
+        WebDriverWait(self.browser, 10).until(lambda _: holds(self.rows()))
+        return True
 
     def ask(self, script: str) -> Any:
         return self.browser.execute_script(f"const doc = Bokeh.documents[0]; {script}")
@@ -125,18 +134,23 @@ class Reader:
 
 def test_the_leaderboard_follows_its_filters_and_sorts(reader: Reader) -> None:
     reader.choose("protocol", "own")
-    assert len(reader.rows()) == 2  # each model's best method
+    assert reader.sees(lambda rows: len(rows) == 2)  # each model's best method
     reader.browser.find_element("id", "every").click()
-    assert len(reader.rows()) == 4
+    assert reader.sees(lambda rows: len(rows) == 4)
     reader.choose("model", "bow")
-    assert len(reader.rows()) == 2 and all("bow" in row for row in reader.rows())
+    assert reader.sees(lambda rows: len(rows) == 2 and all("bow" in row for row in rows))
     reader.choose("protocol", "full")
-    assert all(" full " in row for row in reader.rows())
+    assert reader.sees(lambda rows: all(" full " in row for row in rows))
     reader.choose("model", "all")
     reader.choose("protocol", "own")
+    assert reader.sees(lambda rows: len(rows) == 4)
     reader.browser.find_element("xpath", "//table[@id='board']//th[contains(., 'method')]").click()
-    methods = [row.split()[2] for row in reader.rows()]
-    assert methods == sorted(methods) and len(set(methods)) == 2
+
+    def by_method(rows: list[str]) -> bool:
+        methods = [row.split()[2] for row in rows]
+        return methods == sorted(methods) and len(set(methods)) == 2
+
+    assert reader.sees(by_method)
 
 
 def test_what_has_no_score_has_a_reason(reader: Reader) -> None:
