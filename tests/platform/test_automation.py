@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.common import FILL, MODELS, REBUILD
+from assets.common import FILL, MODELS, REBUILD, all_model_keys, data_keys
 from cli.launch import Launcher
 from definitions import build_defs
 from tests.platform.conftest import sensor_of, word_rows, write_task
@@ -85,9 +85,9 @@ def test_the_benchmarks_own_assets_carry_the_conditions(
 ) -> None:
     write_task(cards, "words", word_rows())
     launcher.datasets(["words"])
-    defs = build_defs()
-    found = dg.evaluate_automation_conditions(defs, launcher.instance)
+    defs, own = build_defs(), dg.AssetSelection.assets(*data_keys(["words"]), *all_model_keys(["words"]))
+    found = dg.evaluate_automation_conditions(defs, launcher.instance, asset_selection=own)
     assert found.get_num_requested(dg.AssetKey(["words", "embeddings"])) == 1  # bow
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
-    found = dg.evaluate_automation_conditions(defs, launcher.instance)
+    found = dg.evaluate_automation_conditions(defs, launcher.instance, asset_selection=own)
     assert found.get_num_requested(dg.AssetKey(["words", "embeddings"])) == 0
