@@ -64,6 +64,11 @@ def test_sizes_stand_beside_what_is_printed_wrong(context: Context, task: Task) 
     assert made["note"].str.contains("printed wrong").sum() == 2
 
 
+def test_one_seed_has_no_deviation_and_several_have() -> None:
+    assert np.isnan(tables._deviation(pd.Series([50.0])))
+    assert tables._deviation(pd.Series([50.0, 52.0])) == 1.0
+
+
 def test_results_are_means_over_seeds_by_the_papers_names(context: Context, task: Task) -> None:
     evaluated(context, task, "aecl", "minilm", ["none/kmeans", "none/aecl"], 0.5)
     evaluated(context, task, "aecl", "bow", ["none/kmeans", "none/aecl"], 0.2)

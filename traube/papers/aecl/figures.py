@@ -78,6 +78,7 @@ def _swept(context: Context, metric: str) -> pd.DataFrame:
     points = {name: p for name, p in context.protocols.items() if isinstance(p, Point) and p.sweep == SWEEP}
     table = measured(context, TASKS, *points)
     table = table[table["metric"] == metric].rename(columns={"measured": "mean", "sd": "std", "seeds": "size"})
+    table = table.assign(std=table["std"].fillna(0.0))  # one seed: no band
     rows = []
     for row in table.to_dict("records"):
         point = points[row.pop("protocol")]
