@@ -8,13 +8,14 @@ TORCH := torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SCALE := $(VENV)/.scale
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test pytest test-all lint format lock bench clean
+.PHONY: help setup setup-scale demo dev test pytest lint format lock bench
 
 help:  ## list the commands
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(READY)  ## install everything into .venv, and make the home folder and checkpoints/
 
@@ -27,6 +28,12 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/traube init
 	touch $@
 
+setup-scale: $(SCALE)  ## what several machines need besides: Ray, S3, Postgres
+
+$(SCALE): $(READY) requirements.scale.lock
+	$(PIP) install -q --no-deps --require-hashes -r requirements.scale.lock
+	touch $@
+
 demo: $(READY)  ## run the main job, offline, to a leaderboard
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro --quiet
 	$(BIN)/traube leaderboard
@@ -34,13 +41,13 @@ demo: $(READY)  ## run the main job, offline, to a leaderboard
 dev: $(READY)  ## Dagster on 127.0.0.1:3000 and MLflow on 127.0.0.1:5000; Ctrl-C stops both
 	$(BIN)/traube dev
 
-test: $(READY)  ## lint, types and the tests that need neither network nor GPU
+test: $(SCALE)  ## lint, types and the tests that need neither network nor GPU
 	$(MAKE) --no-print-directory -j 2 lint pytest
 
-pytest: $(READY)
+pytest: $(SCALE)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # the slowest folders first
 
-lint: $(READY)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
+lint: $(SCALE)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -57,3 +64,5 @@ lock:  ## resolve the dependencies anew into requirements.lock
 	test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install -q uv; }
 	$(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --extra dev --override requirements.overrides.txt --upgrade -o requirements.lock pyproject.toml
+	$(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --extra dev --extra scale-dev --override requirements.overrides.txt -c requirements.lock -o requirements.scale.lock pyproject.toml
