@@ -31,6 +31,7 @@ class Part:
     params : every parameter that may be set, with its default
     takes_k : it needs the number of clusters. `k: auto` is then a parameter of it, beside its own:
         the number is chosen from the vectors in place of that of the split's classes
+    finds_k : it finds the number of clusters, and tables say which
     seeded : it draws random numbers
     dense : it cannot work on sparse vectors
     quadratic : it holds all distances, 8 n^2 bytes; or a function that says so of its parameters
@@ -53,6 +54,7 @@ class Part:
     build: Callable[..., Any]
     params: Mapping[str, Any] = field(default_factory=dict)
     takes_k: bool = False
+    finds_k: bool = False
     seeded: bool = False
     dense: bool = False
     quadratic: bool | Callable[[Mapping[str, Any]], bool] = False
@@ -203,6 +205,7 @@ def register_clusterer(
     params: Mapping[str, Any] | None = None,
     *,
     takes_k: bool | None = None,
+    finds_k: bool = False,
     seeded: bool | None = None,
     dense: bool = True,
     quadratic: bool | Callable[[Mapping[str, Any]], bool] = False,
@@ -221,7 +224,7 @@ def register_clusterer(
     Parameters
     ----------
     takes_k : `build` takes `n_clusters`; None = as its signature says
-    quadratic, needs, takes, by_distance : see `Part`. One that takes texts makes an estimator with
+    finds_k, quadratic, needs, takes, by_distance : see `Part`. One that takes texts makes an estimator with
         `fit_predict(texts) -> int [n]`
     assign : which cluster new points join, a function of `traube.methods.new_points` or one like it
     name, build, params, seeded, dense, version, libraries, types, replace : see `register_reducer`
@@ -243,6 +246,7 @@ def register_clusterer(
         build=build,
         params=_defaults(name, accepted, params),
         takes_k="n_clusters" in accepted if takes_k is None else takes_k,
+        finds_k=finds_k,
         seeded="random_state" in accepted if seeded is None else seeded,
         dense=dense,
         quadratic=quadratic,

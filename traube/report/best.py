@@ -23,7 +23,9 @@ from traube.tasks import get_source
 POWER = 1.96 + 0.84
 CHEAPER = 2.0  # times, that are worth a word
 LEAST = 1e-4  # seconds that a clock tells from none
+CLOSE = 0.01  # a lead up to which what costs less may be called as good
 NOTHING = 0.005  # a difference that makes none in practice
+SHORT = ("ami", "ari")  # metrics that are known by their initials
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ class Best:
     @property
     def answer(self) -> str:
         """Who is best, by how much, and how sure that is; a sentence."""
-        winner, metric = self.winner, self.winner.metric.split("/")[0].replace("_", "-")
-        score = f"{metric} {100 * winner.mean:.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"
+        winner = self.winner
+        score = f"{_in_words(winner.metric)} {100 * winner.mean:.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"
         if not self.rivals:
             return f"{winner.name} does best on {winner.task}, {score}; no other model is scored on it."
         nearest, ties = self.rivals[0], self.ties
@@ -97,16 +99,19 @@ class Best:
             return "Score others beside it: `traube models` lists them."
         if self.unsure:
             return f"Three seeds would decide: `traube run -t {self.winner.task} -p own`, then `traube best {self.winner.task} -p own`."
-        tests = [rival.test for rival in self.ties if rival.test is not None]
-        if not tests:
-            return ""
-        nearest = tests[0]
-        if abs(nearest.difference) < NOTHING:
-            return "In practice that is no difference: take the one that costs less."
-        needed = math.ceil(self.texts * (POWER * nearest.error / nearest.difference) ** 2 / 100) * 100
-        return (
-            f"If the lead is as large as it looks, some {needed:,} labelled texts would show it (here: {self.texts:,})."
-        )
+        leads = {rival.candidate.model: rival.test for rival in self.ties if rival.test is not None}
+        alike = [name for name, test in leads.items() if abs(test.difference) < NOTHING]
+        said = []
+        if alike:
+            said.append(f"As far as can be told, {_listed([self.winner.model, *alike])} do equally well: take the one that costs least.")
+        if ahead := [name for name in leads if name not in alike]:
+            lead = leads[ahead[0]]
+            needed = math.ceil(self.texts * (POWER * lead.error / lead.difference) ** 2 / 100) * 100
+            said.append(
+                f"If the lead over {ahead[0]} is as large as it looks, some {needed:,} labelled texts would show it "
+                f"(here: {self.texts:,})."
+            )
+        return " ".join(said)
 
     @property
     def said(self) -> str:
@@ -115,10 +120,11 @@ class Best:
 
     @property
     def bargain(self) -> str:
-        """The cheapest of those that cannot be told from the winner, if it is clearly cheaper; a
-        sentence, empty where there is none or costs are not known.
+        """The cheapest of those that cannot be told from the winner and are hardly behind it, if it is
+        clearly cheaper; a sentence, empty where there is none or costs are not known.
         """
-        ties = [rival.candidate.name for rival in self.ties if rival.candidate.name in self.seconds]
+        near = [rival.candidate.name for rival in self.ties if rival.test and rival.test.difference < CLOSE]
+        ties = [name for name in near if name in self.seconds]
         cheapest = min(ties, key=lambda name: self.seconds[name], default="")
         if self.unsure or not cheapest or self.winner.name not in self.seconds:
             return ""
@@ -179,6 +185,11 @@ def _costs(store: Store, name: str, protocol: Protocol, cells: pd.DataFrame) -> 
     """Seconds for 1,000 texts by candidate's name, where they were measured."""
     known = costs(store, {name: protocol}, cells).dropna(subset="seconds")
     return {f"{row.model} with {row.method}": row.seconds for row in known.itertuples(index=False)}
+
+
+def _in_words(metric: str) -> str:
+    name = metric.split("/")[0]
+    return name.upper() if name in SHORT else name.replace("_", "-")
 
 
 def _seconds(value: float) -> str:

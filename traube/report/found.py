@@ -1,5 +1,5 @@
-"""How far the number of clusters that was found is from that of the classes, where it was asked for
-by `k: auto`.
+"""How far the number of clusters that was found is from that of the classes, where a method finds it
+by itself.
 """
 
 from typing import Any
@@ -8,14 +8,13 @@ import numpy as np
 import pandas as pd
 
 from traube.methods import get_clusterer
-from traube.methods.parts import AUTO
 from traube.store import Store
 
 COLUMNS = ("found_k", "true_k", "k_error")
 
 
 def found_k(store: Store, cells: pd.DataFrame, split_sets: dict[str, str] | None = None) -> pd.DataFrame:
-    """The numbers of clusters that cells with `k: auto` found, where there are labels.
+    """The numbers of clusters that cells found whose methods are not told it, where there are labels.
 
     Parameters
     ----------
@@ -48,8 +47,8 @@ def found_k(store: Store, cells: pd.DataFrame, split_sets: dict[str, str] | None
 
 
 def _chooses(clusterer: str, params: dict[str, Any]) -> bool:
-    given = params["clusterer_params"]
-    return given.get("k") == AUTO and get_clusterer(clusterer).chooses_k(given)
+    part = get_clusterer(clusterer)
+    return part.finds_k or part.chooses_k(params["clusterer_params"])
 
 
 def in_words(found: float, true: float, error: float) -> str:

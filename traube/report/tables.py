@@ -69,7 +69,7 @@ def summary(
     Rows of cells that are not done have an empty level and a status with its reason. `seen` and
     `missing` are for `leaderboard` to fill: whether the model was trained on the task's texts, and
     how many cells of the protocol are not computed for it; so are the last columns, of methods with
-    `k: auto` (`traube.report.found`).
+    a k of their own (`traube.report.found`).
     """
     if "own_choice" not in cells:
         cells = cells.assign(own_choice=False)
@@ -208,7 +208,7 @@ def corrected_p_values(samples: Sequence[Sample]) -> NDArray[np.float64]:
 def _with_found_k(
     table: pd.DataFrame, store: Store, cells: pd.DataFrame, protocols: Mapping[str, Protocol]
 ) -> pd.DataFrame:
-    """The table with what methods with `k: auto` found, means over seeds."""
+    """The table with the numbers of clusters that methods found, means over seeds."""
     found = found_k(store, cells, {name: protocol.split_set for name, protocol in protocols.items()})
     if found.empty:
         return table

@@ -19,6 +19,7 @@ register_clusterer(
     gsdmm,
     PARAMS,
     takes_k=False,
+    finds_k=True,
     seeded=True,
     takes="texts",
     libraries=("numpy", "numba"),

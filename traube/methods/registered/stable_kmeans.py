@@ -17,6 +17,7 @@ register_clusterer(
     stable_kmeans,
     {"n_neighbors": 14},
     takes_k=False,
+    finds_k=True,
     seeded=True,
     dense=False,
     version="2",  # more samples of few clusters, an even window, a sample of many vectors
