@@ -12,10 +12,8 @@ from assets.common import NIGHTLY, PAGE, PAGES, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
 from traube.engine.workers import reason
-from traube.foundation.files import write_text
 from traube.foundation.seals import read_parquet
-from traube.report.html import page
-from traube.report.pages import FOLDER, INDEX, SERVED, make_page
+from traube.report.pages import SERVED, make_page, write_index
 from traube.report.regressions import kept_changes
 from traube.report.tables import MADE_OF, NAME, REBUILT
 from traube.tasks.source import Source
@@ -31,8 +29,7 @@ from traube.tasks.source import Source
 )
 def report(storage: StorageResource) -> dg.MaterializeResult:
     table = read_parquet(storage.store.table(NAME))
-    path = storage.root / FOLDER / INDEX
-    write_text(path, page(table, kept_changes(storage.store)))
+    path = write_index(table, kept_changes(storage.store), storage.root)
     # last of all: a publication that was cut short is made again
     shutil.copyfile(storage.store.table(MADE_OF), storage.store.table(REBUILT))
     return dg.MaterializeResult(metadata=_links(path))
@@ -40,7 +37,7 @@ def report(storage: StorageResource) -> dg.MaterializeResult:
 
 def _links(path: Path) -> dict[str, dg.MetadataValue]:
     """A page as a file, and where `traube dev` serves it."""
-    return {"page": dg.MetadataValue.url(path.as_uri()), "open": dg.MetadataValue.url(f"{SERVED}/{path.name}")}
+    return {"open": dg.MetadataValue.url(f"{SERVED}/{path.name}"), "page": dg.MetadataValue.url(path.as_uri())}
 
 
 def task_reports_asset(sources: Iterable[Source]) -> dg.AssetsDefinition:

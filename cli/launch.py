@@ -213,7 +213,8 @@ def _failed_checks(result: dg.ExecuteInProcessResult, blocking: bool) -> list[st
         rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
         where = f" ({counted(int(str(rows.value)), 'row')}; see {page.value})" if rows and page else ""
         kind = "blocking check" if blocking else "check"
-        lines.append(f"{check.asset_key.to_user_string()}: the {kind} '{check.check_name}' failed{where}")
+        broken = f": {check.description}" if check.description else ""
+        lines.append(f"{check.asset_key.to_user_string()}: the {kind} '{check.check_name}' failed{where}{broken}")
     return lines
 
 

@@ -178,7 +178,7 @@ def print_table(
     widths = {name: max(map(cell_len, (name, *(str(row[name]) for row in rows)))) for name in cells[0]}
     least = {name: min(width, max(fold.get(name, width), cell_len(name))) for name, width in widths.items()}
     left_out = []
-    for name in optional:
+    for name in (name for name in optional if name in least):
         if sum(least.values()) + GAP * (len(least) - 1) <= out.width:
             break
         del least[name]

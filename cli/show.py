@@ -122,6 +122,8 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
         out.print(
             "[dim]encode, cluster: seconds for 1,000 texts; MB: the most memory; -: not measured (in the cache)[/]"
         )
+    if done["found_k"].notna().any():
+        out.print("[dim]groups: found by the method, and how many classes there are; means over splits and seeds[/]")
     if (done["missing"] > 0).any():
         out.print("[dim]*: not all of the protocol is computed for it (`traube run`); the best of what is[/]")
     if done["seen"].any():
@@ -140,7 +142,6 @@ def _scored(row: Any, method: str, with_k: bool) -> dict[str, str]:
     """
     import pandas as pd
 
-    from traube.report.found import in_words
     from traube.report.tables import places, shown_interval, shown_name
 
     costs = {"encode, s": "encoding", "cluster, s": "clustering", "MB": "memory"} if hasattr(row, "memory") else {}
@@ -153,11 +154,7 @@ def _scored(row: Any, method: str, with_k: bool) -> dict[str, str]:
         "sd": f"{100 * row.sd:.2f}" if pd.notna(row.sd) else "-",
         "95 % interval": shown_interval(row),
         "seeds": str(int(row.seeds)),
-        **(
-            {"k found": in_words(row.found_k, row.true_k, row.k_error) if pd.notna(row.found_k) else "-"}
-            if with_k
-            else {}
-        ),
+        **({"groups": f"{row.found_k:.0f} of {row.true_k:.0f}" if pd.notna(row.found_k) else "-"} if with_k else {}),
         **{title: "-" if pd.isna(value) else f"{value:.3g}" for title, value in measured.items()},
     }
 

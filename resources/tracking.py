@@ -90,6 +90,7 @@ class TrackingResource(dg.ConfigurableResource):
             "dagster.asset_key": asset,
             "dagster.partition": partition,
             "traube.page": _page(card.name),
+            "mlflow.note.content": f"[All of {card.name}]({_page(card.name)}), while `traube dev` runs.",
         }
         best = table[table["best"].astype(bool)]
         parent = _run(client, experiment, digest(identity), f"{card.name} x {first['model']}", tags)

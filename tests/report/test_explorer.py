@@ -170,6 +170,7 @@ def test_a_page_is_made_again_when_what_it_shows_has_changed_and_only_then(
         make_page(bench, {"own": OWN}, "tiny", tmp_path)
     publish(bench)
     path = make_page(bench, {"own": OWN}, "tiny", tmp_path)
+    assert 'href="tiny.html"' in (path.parent / "index.html").read_text()
     first, made = path.read_text(), path.stat().st_mtime_ns
     assert make_page(bench, {"own": OWN}, "tiny", tmp_path).stat().st_mtime_ns == made
     score(bench, tiny_task, "lsa", {"early": 0.9, "late": 0.9})

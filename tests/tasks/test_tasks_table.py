@@ -248,3 +248,13 @@ def test_the_example_of_the_readme(cards: Path) -> None:
     task = load_task("tickets").validate()
     assert task.texts == ["a", "b", "why?"]
     assert [(s.split, s.level) for s in task.test_splits()] == [("may", "area"), ("may", "team")]
+
+
+def test_a_column_of_ids_is_no_column_of_groups(cards: Path) -> None:
+    rows = [f"text {i},{i},{i % 3}" for i in range(40)]
+    (cards / "mine.csv").write_text("\n".join(["text,id,area", *rows]))
+    (cards / "mine.yaml").write_text("file: mine.csv\ntext: text\nlabels: area\n")
+    assert len(get_source("mine").read()) == 40
+    (cards / "mine.yaml").write_text("file: mine.csv\ntext: text\nlabels: [area, id]\n")
+    with pytest.raises(TraubeError, match=r"line 3: labels: column 'id' has 40 different values in 40 rows: they name"):
+        get_source("mine").read()

@@ -289,8 +289,9 @@ class _Spread:
         means = scores.mean(axis=1)
         between = _of_differences(np.cov(scores).reshape(m, m)) if n > 1 else np.zeros((m, m))
         factor = (GROUPS - 1) / GROUPS
-        centred = (left_out - left_out.mean(axis=2, keepdims=True)).reshape(m, -1)
-        fixed, chosen = (x - x.mean(axis=1, keepdims=True) for x in (left_out.mean(axis=1), replicates))
+        with np.errstate(invalid="ignore"):  # as in `_jackknife`
+            centred = (left_out - left_out.mean(axis=2, keepdims=True)).reshape(m, -1)
+            fixed, chosen = (x - x.mean(axis=1, keepdims=True) for x in (left_out.mean(axis=1), replicates))
         texts, own, chosen = (_of_differences(factor * x @ x.T) for x in (fixed, centred / np.sqrt(n), chosen))
         return cls(means[:, None] - means[None, :], between, texts, np.maximum(chosen - texts, 0), own, n)
 
@@ -301,8 +302,9 @@ def _of_differences(covariance: Array) -> Array:
 
 
 def _jackknife(left_out: Array) -> Any:
-    """Delete-a-group jackknife variance of [..., GROUPS]."""
-    centred = left_out - left_out.mean(axis=-1, keepdims=True)
+    """Delete-a-group jackknife variance of [..., GROUPS]; nan where nothing is left without a group."""
+    with np.errstate(invalid="ignore"):
+        centred = left_out - left_out.mean(axis=-1, keepdims=True)
     return (GROUPS - 1) / GROUPS * (centred**2).sum(axis=-1)
 
 

@@ -79,7 +79,10 @@ class Best:
     def answer(self) -> str:
         """Who is best, by how much, and how sure that is; a sentence."""
         winner = self.winner
-        score = f"{_in_words(winner.metric)} {100 * winner.mean:.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"
+        sure = (
+            f"{100 * self.low:.1f} to {100 * self.high:.1f}" if np.isfinite(self.low) else "no interval: too few texts"
+        )
+        score = f"{_in_words(winner.metric)} {100 * winner.mean:.1f} ({sure})"
         if not self.rivals:
             return f"{winner.name} does best on {winner.task}, {score}; no other model is scored on it."
         nearest, ties = self.rivals[0], self.ties
@@ -103,7 +106,9 @@ class Best:
         alike = [name for name, test in leads.items() if abs(test.difference) < NOTHING]
         said = []
         if alike:
-            said.append(f"As far as can be told, {_listed([self.winner.model, *alike])} do equally well: take the one that costs least.")
+            said.append(
+                f"As far as can be told, {_listed([self.winner.model, *alike])} do equally well: take the one that costs least."
+            )
         if ahead := [name for name in leads if name not in alike]:
             lead = leads[ahead[0]]
             needed = math.ceil(self.texts * (POWER * lead.error / lead.difference) ** 2 / 100) * 100

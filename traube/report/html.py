@@ -2,6 +2,7 @@
 (`traube.report.explorer`). All text is escaped.
 """
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 import pandas as pd
@@ -14,13 +15,14 @@ KEYS = ["task", "level", "protocol", "own_choice"]
 TEMPLATES = Environment(loader=PackageLoader("traube.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
-def page(table: pd.DataFrame, changes: pd.DataFrame | None = None) -> str:
+def page(table: pd.DataFrame, changes: pd.DataFrame | None = None, pages: Collection[str] = ()) -> str:
     """The report.
 
     Parameters
     ----------
     table : from `leaderboard`
     changes : from `regressions`, with a column `since`
+    pages : tasks whose own pages lie beside it
     """
     done = table[table["status"] == "done"]
     sections = [
@@ -38,6 +40,7 @@ def page(table: pd.DataFrame, changes: pd.DataFrame | None = None) -> str:
     others = table[table["status"] != "done"].drop_duplicates(["task", "model", "method", "reason"])
     return TEMPLATES.get_template("report.html").render(
         sections=sections,
+        pages=pages,
         places=places,
         shown_interval=shown_interval,
         shown_name=shown_name,

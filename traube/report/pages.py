@@ -44,10 +44,22 @@ def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, ho
     changes = kept_changes(bench.store)
     path, state = page_of(home, task), _state(table, changes, task)
     with locked(path):
+        is_new = not path.exists()
         if not _says(path, state):
             from traube.report.explorer import task_page
 
             write_text(path, task_page(bench, protocols, task, table, changes, state))
+    if is_new:
+        write_index(table, changes, home)
+    return path
+
+
+def write_index(table: pd.DataFrame, changes: pd.DataFrame | None, home: Path) -> Path:
+    """The page of all tasks, which leads to those of them that have one."""
+    from traube.report.html import page
+
+    path = home / FOLDER / INDEX
+    write_text(path, page(table, changes, {other.stem for other in path.parent.glob("*.html")}))
     return path
 
 

@@ -30,6 +30,7 @@ COLUMNS = (
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
 WITHOUT_LABELS = "silhouette"
 MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS)
+DEFAULTS = {"own_choice": False, "precision": ""}  # of cells that do not say it
 ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no place is decided by it"
 OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no places"
 DEFAULT_METRIC = TaskCard.model_fields["main_metric"].default
@@ -71,8 +72,7 @@ def summary(
     how many cells of the protocol are not computed for it; so are the last columns, of methods with
     a k of their own (`traube.report.found`).
     """
-    if "own_choice" not in cells:
-        cells = cells.assign(own_choice=False)
+    cells = cells.assign(**{name: value for name, value in DEFAULTS.items() if name not in cells})
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     table, samples = _scored(cells, scores, cards, metric, protocols or {})
     others = cells[cells["status"] != "done"].drop_duplicates([*KEYS, "status"])

@@ -16,8 +16,8 @@ from traube.serving.cluster_texts import Clusters, check_query, encoded
 from traube.serving.describe import keywords, typical
 from traube.serving.served import Served
 from traube.serving.strays import strays, strays_by_distance
+from traube.tasks.task import names_texts
 
-ALONE = 0.5  # share of different labels from which they name texts and no groups
 BLOCK = 2**26  # bytes of a block of cosines
 
 
@@ -111,7 +111,7 @@ def check_groups(groups: Sequence[str], column: str = "labels") -> None:
         raise TraubeError(
             f"{column}: texts are put into groups, and there is {len(counts)}: give examples of at least two"
         )
-    if len(groups) >= 20 and len(counts) > ALONE * len(groups):
+    if names_texts(groups):
         raise TraubeError(
             f"{column}: {len(counts):,} different values in {len(groups):,} rows name texts, not groups: "
             "name the column of groups"

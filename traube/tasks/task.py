@@ -11,7 +11,7 @@ splits : split_set, split, level (str), item (int: the row's number inside its s
     (str), label (str or null), query_id (str or null), part (train / validation / test)
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -32,6 +32,7 @@ CORPUS_COLUMNS = ("text_id", "text")
 SPLIT_COLUMNS = ("split_set", "split", "level", "item", "text_id", "label", "query_id", "part")
 PARTS = ("train", "validation", "test")
 NULLABLE = ("label", "query_id")
+ALONE, FEWEST_LABELS = 0.5, 20  # share of different labels from which they name texts, of so many or more
 
 
 def _metric(name: str) -> str:
@@ -316,6 +317,11 @@ def index_texts(records: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 Part = Literal["train", "validation", "test"]
+
+
+def names_texts(labels: Sequence[str | None]) -> bool:
+    """Whether labels name texts, as ids do, and no groups of texts: most of them occur once."""
+    return len(labels) >= FEWEST_LABELS and len(set(labels)) > ALONE * len(labels)
 
 
 def make_split(

@@ -230,6 +230,8 @@ def _principal(vectors: Any) -> Points:
     from sklearn.preprocessing import normalize
 
     unit = normalize(vectors)
+    if sparse.issparse(unit) and (unit != unit[[0] * unit.shape[0]]).nnz == 0:
+        return np.zeros((unit.shape[0], 2), dtype=np.float32)  # texts that are all equal: arpack finds no direction
     wanted = min(2, *unit.shape)
     solver = "arpack" if sparse.issparse(unit) and min(unit.shape) > wanted else "auto"
     if sparse.issparse(unit) and solver == "auto":

@@ -23,7 +23,7 @@ from traube.foundation.files import digest
 from traube.foundation.inputs import is_file, named, regular
 from traube.tasks.reading import Rows, as_text, format_of, lines, read_rows
 from traube.tasks.source import KeyLines, Source
-from traube.tasks.task import PARTS, Part, TaskCard, make_split
+from traube.tasks.task import PARTS, Part, TaskCard, make_split, names_texts
 
 
 class TableCard(TaskCard):
@@ -96,7 +96,7 @@ class Table(Source):
             raise TraubeError(f"{rows.path}: there are no rows")
         columns: dict[str, list[str | None]] = {"text": [text or "" for text in self._values(rows, "text")]}
         for level in self.table.labels:
-            columns[f"level:{level}"] = self._values(rows, "labels", level)
+            columns[f"level:{level}"] = self._labels(rows, level)
         if self.table.split:
             columns["split"] = _required(rows, self.table.split, self._values(rows, "split"))
         if self.table.query:
@@ -121,6 +121,15 @@ class Table(Source):
         column = column or getattr(self.table, key)
         values = _column(rows, column, self._place(key))
         return [as_text(value, place, column) for value, place in zip(values, rows.places, strict=True)]
+
+    def _labels(self, rows: Rows, column: str) -> list[str | None]:
+        values = self._values(rows, "labels", column)
+        if not self.table.split and names_texts(values):
+            raise TraubeError(
+                f"{self._place('labels')}: column '{column}' has {len(set(values)):,} different values in "
+                f"{len(values):,} rows: they name texts, not groups; name the column of groups"
+            )
+        return values
 
     def _place(self, key: str) -> str:
         return f"{self.path}: line {self._key_lines.get((key,), 1)}: {key}"
