@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from math import log
 from pathlib import Path
@@ -26,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from encoding import work
 from million import NAME, measured, write
 from scipy.optimize import nnls
 
@@ -59,6 +61,11 @@ TERMS: dict[str, Terms] = {
     "cluster hdbscan": {"n log n": _SORTED},
     "": {"1": _ONE, "n": _N},
 }
+
+
+def by_dimension(unit: str, term: str) -> bool:
+    """Whether a term of a unit grows with the dimensions: the unit reads whole vectors there. UMAP's layout does not."""
+    return unit.endswith(" on none") or unit == "reduce pca" or (unit, term) == ("reduce umap", "n^2")
 
 
 def terms_of(unit: str) -> Terms:
@@ -123,27 +130,25 @@ def clustering_unit(method: Method) -> str:
 def units(data: tuple[list[str], Any]) -> Iterator[tuple[str, float]]:
     """CPU seconds of each unit."""
     texts, gold = data
-    vectors, seconds = timed(lambda: load_model("hashed").encode(texts))
+    vectors, seconds = timed(load_model("hashed").encode, texts)
     yield "encode", seconds
     points = {"none": vectors}
-    for method in grid():
-        if method.reducer not in points:
-            points[method.reducer], seconds = timed(
-                lambda m=method: methods.reduce(m.reducer, m.reducer_params, vectors, SEED)
-            )
-            yield f"reduce {method.reducer}", seconds
-        labels, seconds = timed(
-            lambda m=method: methods.cluster(m.clusterer, m.clusterer_params, points[m.reducer], CLASSES, SEED)
-        )
-        yield clustering_unit(method), seconds
+    for m in grid():
+        if m.reducer not in points:
+            points[m.reducer], seconds = timed(methods.reduce, m.reducer, m.reducer_params, vectors, SEED)
+            yield f"reduce {m.reducer}", seconds
+        labels, seconds = timed(methods.cluster, m.clusterer, m.clusterer_params, points[m.reducer], CLASSES, SEED)
+        yield clustering_unit(m), seconds
     groups = np.arange(len(texts)) % GROUPS
-    _, seconds = timed(lambda: (clustering.score(gold, labels), clustering.replicates(gold, labels, groups)))
-    yield "score", seconds
+    _, seconds = timed(clustering.score, gold, labels)
+    _, more = timed(clustering.replicates, gold, labels, groups)
+    yield "score", seconds + more
 
 
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+def timed(work: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """What it returns, and the CPU seconds that it took."""
     began = time.process_time()
-    return work(), time.process_time() - began
+    return work(*arguments), time.process_time() - began
 
 
 def whole(folder: Path, size: int) -> dict[str, float]:
@@ -214,8 +219,15 @@ class Model:
                 y.append(seconds - seconds.mean())
         return float(np.concatenate(x) @ np.concatenate(y) / (np.concatenate(x) @ np.concatenate(x)))
 
-    def seconds(self, unit: str, n: int) -> float:
-        return float(sum(weight * term(n) for weight, term in self.fitted[unit].values()))
+    def seconds(self, unit: str, n: int, wider: float = 1.0) -> float:
+        """CPU seconds of a unit.
+
+        Parameters
+        ----------
+        wider : how many times as many dimensions vectors have as those that were measured
+        """
+        terms = self.fitted[unit].items()
+        return float(sum(w * term(n) * (wider if by_dimension(unit, name) else 1) for name, (w, term) in terms))
 
     def run(self, n: int) -> float:
         """CPU seconds of a run of one model and one seed."""
@@ -233,64 +245,109 @@ def check(folder: Path) -> int:
     print(f"\nA run's start: {model.start:.1f} CPU s\n")
     print("| texts | predicted, CPU s | measured, CPU s | off by |\n|---:|---:|---:|---:|")
     for size in CHECKED:
-        found, said = whole(folder, size)["cpu"], model.run(size)
-        worst = max(worst, abs(said / found - 1))
-        print(f"| {size:,} | {said:.0f} | {found:.0f} | {said / found - 1:+.0%} |", flush=True)
+        found, predicted = whole(folder, size)["cpu"], model.run(size)
+        worst = max(worst, abs(predicted / found - 1))
+        print(f"| {size:,} | {predicted:.0f} | {found:.0f} | {predicted / found - 1:+.0%} |", flush=True)
     return int(worst > ALLOWED)
 
 
 # the price
 
 
-def price(folder: Path, texts: int, models: int, seeds: int, assumed: Mapping[str, Any]) -> None:
-    model, dollars = Model(folder), assumed["dollars"]
-    limit, wide = (
-        assumed["memory_a_core"] * 2**30,
-        assumed["encoder"]["dimensions"] / load_model("hashed").card.dimensions,
-    )
-    refused = [
-        m
-        for m in grid()
-        if methods.get_clusterer(m.clusterer).holds_distances(m.clusterer_params) and 8 * texts**2 > limit
-    ]
-    kept = [m for m in grid() if m not in refused]
-    hours: dict[str, float] = {}
-    for reducer in dict.fromkeys(m.reducer for m in kept if m.reduces):
-        times = seeds if methods.get_reducer(reducer).seeded else 1
-        hours[f"reduce {reducer}"] = times * wide * model.seconds(f"reduce {reducer}", texts) / 3600
-    cells = 0
-    for m in kept:
-        times = seeds if m.seeded else 1
-        cells += times
-        hours[clustering_unit(m)] = times * (1 if m.reduces else wide) * model.seconds(clustering_unit(m), texts) / 3600
-    hours["score"] = cells * model.seconds("score", texts) / 3600
-    cores = models * sum(hours.values())
-    print(
-        f"{texts:,} texts, {models} models, {len(grid())} methods that make sense of 24, {seeds} seeds: {models * cells:,} cells\n"
-    )
+@dataclass(frozen=True)
+class Asked:
+    """What is to be computed: of `models` models of the assumed shape, protocol `full` with some seeds on one split of `texts`."""
+
+    texts: int
+    models: int
+    seeds: int
+    assumed: Mapping[str, Any]
+
+    @property
+    def refused(self) -> list[Method]:
+        """Methods whose distances do not fit a worker's memory."""
+        too_much = 8 * self.texts**2 > self.assumed["memory_a_core"] * 2**30
+        return [
+            m for m in grid() if too_much and methods.get_clusterer(m.clusterer).holds_distances(m.clusterer_params)
+        ]
+
+    @property
+    def methods(self) -> list[Method]:
+        return [m for m in grid() if m not in self.refused]
+
+    @property
+    def cells(self) -> int:
+        """Of one model. What draws no random numbers is computed once."""
+        return sum(self.seeds if m.seeded else 1 for m in self.methods)
+
+    def core_hours(self, model: Model) -> dict[str, float]:
+        """Of one model, by unit, without encoding."""
+        wider, hours = self.assumed["encoder"]["dimensions"] / load_model("hashed").card.dimensions, {}
+        for m in self.methods:
+            if m.reduces:
+                times = self.seeds if m.reducer_seeded else 1
+                hours[f"reduce {m.reducer}"] = times * model.seconds(f"reduce {m.reducer}", self.texts, wider) / 3600
+            times = self.seeds if m.seeded else 1
+            hours[clustering_unit(m)] = times * model.seconds(clustering_unit(m), self.texts, wider) / 3600
+        return hours | {"score": self.cells * model.seconds("score", self.texts) / 3600}
+
+    def encoding_hours(self, operations_a_second: float) -> float:
+        """Of all models."""
+        operations = 2 * self.assumed["encoder"]["parameters_of_layers"] * self.assumed["tokens_a_text"] * self.texts
+        return float(self.models * operations / operations_a_second / 3600)
+
+    def sizes(self, folder: Path) -> dict[str, float]:
+        """GiB of what is kept, from the files of the largest run."""
+        size, found = CHECKED[-1], whole(folder, CHECKED[-1])
+        reductions = len({m.reducer for m in grid() if m.reduces})
+        wanted = sum(
+            self.seeds if methods.get_reducer(r).seeded else 1 for r in {m.reducer for m in self.methods if m.reduces}
+        )
+        a_text = {
+            "vectors": 4 * self.assumed["encoder"]["dimensions"] + 20,
+            "assignments and scores": self.cells * found["results bytes"] / (size * len(grid())),
+            "reductions": wanted * found["reductions bytes"] / (size * reductions),
+        }
+        return {kind: self.models * self.texts * each / 2**30 for kind, each in a_text.items()}
+
+
+def price(folder: Path, asked: Asked) -> None:
+    dollars, gpu = asked.assumed["dollars"], asked.assumed["gpu"]
+    hours = asked.core_hours(Model(folder))
+    print(f"{asked.texts:,} texts, {asked.models} models, {asked.seeds} seeds: {asked.models * asked.cells:,} cells\n")
     print("| unit | core-hours, a model | all |\n|---|---:|---:|")
     for unit, value in sorted(hours.items(), key=lambda item: -item[1]):
-        print(f"| {unit} | {value:,.3g} | {models * value:,.0f} |")
-    for m in refused:
-        print(f"| {m.name} | refused: {8 * texts**2 / 2**40:,.1f} TiB of distances | |")
-    work = 2 * assumed["encoder"]["parameters_of_layers"] * assumed["tokens_a_text"] * texts * models
-    gpu = {
-        p: work / (t * 1e12 * assumed["gpu"]["share_of_peak"]) / 3600 for p, t in assumed["gpu"]["teraflops"].items()
-    }
-    size = whole(folder, CHECKED[-1])
-    bytes_ = {
-        "vectors": models * texts * (4 * assumed["encoder"]["dimensions"] + 20),
-        "cells": models * cells * texts * size["results bytes"] / (CHECKED[-1] * len(grid())),
-        "reductions": models * texts * size["reductions bytes"] / CHECKED[-1] * (1 + 2 * seeds) / 3,
-    }
+        print(f"| {unit} | {value:,.3g} | {asked.models * value:,.0f} |")
+    for m in asked.refused:
+        print(f"| {m.name} | refused: {8 * asked.texts**2 / 2**40:,.1f} TiB of distances | |")
+    total_hours = asked.models * sum(hours.values())
     print("\n| what | how much | dollars |\n|---|---:|---:|")
-    print(f"| core-hours | {cores:,.0f} | {cores * dollars['core_hour']:,.0f} |")
-    for precision, value in gpu.items():
+    print(f"| core-hours without encoding | {total_hours:,.0f} | {total_hours * dollars['core_hour']:,.0f} |")
+    for precision, speed in encoding(folder).items():
+        value = asked.encoding_hours(speed)
+        print(f"| core-hours, encoded in {precision} on CPUs | {value:,.0f} | {value * dollars['core_hour']:,.0f} |")
+    for precision, teraflops in gpu["teraflops"].items():
+        value = asked.encoding_hours(teraflops * 1e12 * gpu["share_of_peak"])
         print(
-            f"| GPU-hours, all encoded in {precision} (assumed speed) | {value:,.1f} | {value * dollars['gpu_hour']:,.0f} |"
+            f"| or GPU-hours in {precision}, at the assumed speed | {value:,.1f} | {value * dollars['gpu_hour']:,.0f} |"
         )
-    for kind, value in bytes_.items():
-        print(f"| GiB of {kind} | {value / 2**30:,.0f} | {value / 2**30 * dollars['gib_month']:,.0f} a month |")
+    for kind, size in asked.sizes(folder).items():
+        print(f"| GiB of {kind} | {size:,.0f} | {size * dollars['gib_month']:,.0f} a month |")
+
+
+def encoding(folder: Path) -> dict[str, float]:
+    """Floating-point operations a CPU second that encoding reaches on a core, by precision; MiniLM's, on short texts."""
+    path = folder / "encoding.json"
+    if not path.exists():
+        texts, found = write_and_read(folder, SIZES[0])[0][:300], {}
+        for precision in ("fp32", "bf16"):
+            model: Any = load_model("minilm", "cpu", precision)
+            model.encode(texts[:8])
+            seconds = min(timed(model.encode, texts)[1] for _ in range(3))
+            found[precision] = float(work(model) * model._lengths(texts).sum() / seconds)
+        path.write_text(json.dumps(found))
+    speeds: dict[str, float] = json.loads(path.read_text())
+    return speeds
 
 
 def main() -> int:
@@ -310,7 +367,7 @@ def main() -> int:
         return check(arguments.folder)
     else:
         assumed = yaml.safe_load(arguments.prices.read_text())
-        price(arguments.folder, arguments.texts, arguments.models, arguments.seeds, assumed)
+        price(arguments.folder, Asked(arguments.texts, arguments.models, arguments.seeds, assumed))
     return 0
 
 
