@@ -12,7 +12,7 @@ SCALE := $(VENV)/.scale
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-scale demo dev test pytest lint format lock bench
+.PHONY: help setup setup-scale demo dev test pytest lint format lock bench bench-gpu
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ format: $(READY)  ## let ruff mend what it can
 
 bench: $(READY)  ## the benchmarks, side by side with their peers
 	$(BIN)/python benchmarks/vs_mteb.py
+
+bench-gpu: $(READY)  ## all that is claimed of a GPU, in 40 minutes at most; ARGS=--tiny: in little, on the CPU
+	$(BIN)/python benchmarks/gpu_day.py $(ARGS)
 
 lock:  ## resolve the dependencies anew into requirements.lock
 	test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install -q uv; }

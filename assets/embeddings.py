@@ -64,7 +64,8 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
             vectors, encoded = workbench.encoded(task, model, progress)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        scored = vectors.subset(task.scored)
+        rows = task.scored
+        scored = vectors.subset(rows)
         seconds = time.perf_counter() - began
         return dg.MaterializeResult(
             data_version=dg.DataVersion(fingerprint),
@@ -78,7 +79,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
                 "fingerprint": fingerprint,
                 "seconds": seconds,
             },
-            check_results=_checks(key, scored, len(task.scored)),
+            check_results=_checks(key, scored, len(rows)),
         )
 
     return embeddings

@@ -41,7 +41,7 @@ def main() -> None:
     task = load_task(asked.task)
     (split,) = task.test_splits()
     chosen = np.sort(np.random.default_rng(0).permutation(split.size)[: asked.rows])
-    texts, gold = [task.texts[row] for row in split.rows[chosen]], split.labels[chosen]
+    texts, gold = task.texts_at(split.rows[chosen]), split.labels[chosen]
     k = len(set(gold))
     values = {name: yaml.safe_load(value) for name, value in (pair.split("=", 1) for pair in asked.set)}
     base = load_model("minilm_32", precision="fp32")

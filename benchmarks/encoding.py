@@ -131,7 +131,7 @@ def agreement(tasks: Sequence[str], models: dict[str, Transformer]) -> bool:
         task = load_task(name)
         splits = list(task.test_splits())
         rows = np.unique(np.concatenate([split.rows for split in splits]))
-        texts = [task.texts[i] for i in rows]
+        texts = task.texts_at(rows)
         vectors = {kind: models[kind].encode(texts) for kind in ("fp32", "bf16")}
         values = {
             kind: np.array(

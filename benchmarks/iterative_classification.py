@@ -121,7 +121,7 @@ def problems(tasks: list[str], models: list[str]) -> Iterator[tuple[str, str, An
         assert split.labels is not None
         for model in models:
             X = bench.vectors(task, load_model(model)).subset(split.rows).load()
-            yield name, model, X, np.asarray(split.labels), [task.texts[row] for row in split.rows]
+            yield name, model, X, np.asarray(split.labels), task.texts_at(split.rows)
 
 
 def printed(path: Path) -> None:

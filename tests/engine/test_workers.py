@@ -53,6 +53,24 @@ def test_ctrl_c_while_workers_start_shows_no_traceback_of_theirs(tmp_path: Path)
     assert process.communicate()[0] == ""
 
 
+kept: list[np.ndarray] = []
+
+
+def grow(megabytes: int) -> int:
+    """Hold on to memory, or let go of it all; the process that does."""
+    kept.append(np.ones(megabytes * 2**17))
+    if not megabytes:
+        kept.clear()
+    time.sleep(1.1 if megabytes else 0)  # loky looks at most once a second
+    return os.getpid()
+
+
+def test_a_worker_that_has_grown_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another would have to import and to compile everything anew."""
+    monkeypatch.setenv("TRAUBE_WORKERS", "1")
+    assert len({workers.pool().submit(grow, megabytes).result() for megabytes in (0, 400, 0)}) == 1
+
+
 @pytest.mark.usefixtures("registries")
 def test_a_killed_worker_is_one_clear_error_and_the_next_run_works(tiny_task: Task) -> None:
     class Doomed:

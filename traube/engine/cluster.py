@@ -143,7 +143,7 @@ def _trained(work: "_Work", cell: Cell, model: Model, progress: Progress) -> Ite
     unfinished, folder, histories = _Unfinished(cell, work.splits, work.store), work.store.training(cell.cell_id), {}
     for i in work.order:
         split = work.splits[i]
-        texts = [work.corpus[row] for row in split.rows]
+        texts = work.task.texts_at(split.rows)
         outcome = deep.train(cell, split, texts, work.views[i], model, folder / str(i), progress)
         if isinstance(outcome, Failure):
             unfinished.add(i, outcome)
@@ -221,7 +221,7 @@ class _Work:
         self, task: Task, vectors: Vectors, splits: list[Split], store: Store, similarity: Similarity | None
     ) -> None:
         self.splits, self.store, self.vectors, self.similarity = splits, store, vectors, similarity
-        self.corpus = task.texts
+        self.task = task
         ids = task.corpus["text_id"].to_numpy(dtype=object)
         self.ids = [ids[split.rows] for split in splits]
         self.views = [vectors.subset(split.rows) for split in splits]
@@ -263,7 +263,7 @@ class _Work:
         if self.similarity:
             return self._by_distance(cell, i, clusterer, params, k)
         if clusterer.takes == "texts":
-            texts = [self.corpus[row] for row in self.splits[i].rows]
+            texts = self.task.texts_at(self.splits[i].rows)
             return Job(workers.cluster_by_text, (texts, clusterer, params, k, cell.seed or 0))
         return Job(workers.cluster, (points, clusterer, params, k, cell.seed or 0), after=reduction)
 

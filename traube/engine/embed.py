@@ -25,8 +25,9 @@ from traube.models.vectors import ABSENT, save_matrix, stored_matrix
 from traube.store import Cost
 from traube.tasks.task import Task
 
-# A crash loses at most this many seconds of encoding.
+# A crash loses at most this many seconds of encoding, and no more vectors wait to be written.
 SECONDS_BETWEEN_WRITES = 5.0
+BYTES_BETWEEN_WRITES = 2**25
 Told = Callable[[Cost], None]
 
 
@@ -99,7 +100,7 @@ def embed_task(
         raise TraubeError(f"task '{task.name}': no split's part is 'test', so there is nothing to score")
     if model.corpus_bound:
         return embed(task.texts, model, cache, matrix, progress, told)
-    vectors, encoded = embed([task.texts[i] for i in scored], model, cache, matrix, progress, told)
+    vectors, encoded = embed(task.texts_at(scored), model, cache, matrix, progress, told)
     rows = np.full(len(task.corpus), ABSENT, dtype=np.int64)
     rows[scored] = vectors.rows
     return replace(vectors, rows=rows), encoded
@@ -116,14 +117,15 @@ def _encode(texts: list[str], encoder: Encoder, shelf: Shelf, progress: Progress
 
 def _encode_all(texts: list[str], encoder: Encoder, shelf: Shelf, progress: Progress) -> None:
     unwritten: list[tuple[list[str], NDArray[np.float32]]] = []
-    written = time.monotonic()
+    written, size = time.monotonic(), 0
     try:
         for positions, block in encoder.encode_batches(texts):
             unwritten.append(([texts[p] for p in positions], block))
             progress.done("texts", len(positions))
-            if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
+            size += block.nbytes
+            if time.monotonic() - written > SECONDS_BETWEEN_WRITES or size > BYTES_BETWEEN_WRITES:
                 _flush(shelf, unwritten)
-                written = time.monotonic()
+                written, size = time.monotonic(), 0
     finally:
         _flush(shelf, unwritten)
 

@@ -5,6 +5,7 @@ They live long, because numba compiles UMAP once in each; and each keeps to one 
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -116,6 +117,10 @@ def _start() -> None:
     # Ctrl-C reaches the whole process group; the parent decides what becomes of the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_less()
+    # loky ends a worker that has grown by 300 MB since its first job: compiled code and mapped vectors are no leak
+    from joblib.externals.loky import process_executor
+
+    process_executor._MAX_MEMORY_LEAK_SIZE = sys.maxsize
 
 
 def memory() -> int:

@@ -14,6 +14,7 @@ from traube.models import checkpoints
 from traube.models.base import Encoder, Model, ModelCard, Precision, cache_key, fingerprint_on
 from traube.models.cache import EmbeddingCache
 from traube.models.catalogue import catalogue
+from traube.models.hashed import Hashed
 from traube.models.lexical import BagOfWords, Lda, Lsa, TfIdf, Tokens
 from traube.models.pairwise import Compared, Pairwise
 from traube.models.similarities import named
@@ -120,4 +121,6 @@ def model_of(card: ModelCard, device: str | None = None) -> Model:
         return Compared(card, model_of(card.model_copy(update={"similarity": None}), device), named(card))
     if card.kind in _LEXICAL:
         return _LEXICAL[card.kind](card)
+    if card.kind == "hashed":
+        return Hashed(card)
     return Pairwise(card, device) if card.kind == "pairwise" else Transformer(card, device)

@@ -30,11 +30,15 @@ class ModelCard(Strict):
     """A model's entry in the catalogue, or a card of one's own in `cards/`."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
-    kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "packaged", "transformer", "pairwise"] = "transformer"
+    kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise"] = (
+        "transformer"
+    )
     description: str = ""
     # lexical models
-    features: int | None = Field(None, ge=1, description="vocabulary size; the most frequent terms are kept")
-    dimensions: int = Field(128, ge=1, description="number of components of lsa, of topics of lda")
+    features: int | None = Field(
+        None, ge=1, description="vocabulary size; the most frequent terms are kept. Of hashed: the number of buckets"
+    )
+    dimensions: int = Field(128, ge=1, description="number of components of lsa and hashed, of topics of lda")
     # packaged models
     package: str | None = None
     sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors; checked at load")

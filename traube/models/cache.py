@@ -23,6 +23,7 @@ from traube.foundation.seals import read_sealed_json, write_sealed_json
 from traube.models.base import Dense
 
 RECORD = np.dtype([("text", "V16"), ("checksum", "<u4")])
+ROWS_AT_ONCE = 8_192
 
 
 def text_key(text: str) -> bytes:
@@ -73,6 +74,8 @@ class Shelf:
         # later rows win: a damaged row is followed by its replacement
         row_of = {key.tobytes(): row for row, key in enumerate(records["text"])}
         for i, text in enumerate(texts):
+            if i % ROWS_AT_ONCE == 0:  # mapped anew: pages that were read count as memory of this process
+                vectors = self._mapped(vectors.shape)
             row = row_of.get(text_key(text), -1)
             if row >= 0 and zlib.crc32(vectors[row]) == records["checksum"][row]:
                 rows[i] = row
@@ -119,7 +122,10 @@ class Shelf:
         if not dimensions or not rows:
             return np.empty(0, dtype=RECORD), None
         records = np.fromfile(self._index_path, dtype=RECORD, count=rows)
-        return records, np.memmap(self.vectors_path, dtype=np.float32, mode="r", shape=(rows, dimensions))
+        return records, self._mapped((rows, dimensions))
+
+    def _mapped(self, shape: tuple[int, ...]) -> Dense:
+        return np.memmap(self.vectors_path, dtype=np.float32, mode="r", shape=shape)
 
 
 def _write_at(path: Path, offset: int, content: bytes) -> None:

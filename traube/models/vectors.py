@@ -54,7 +54,10 @@ class Vectors:
             )
         if self.path.suffix != ".f32":
             return stored_matrix(self.path)[self.rows]
-        return _open_rows(self.path, self.dimensions, _state(self.path))[self.rows]
+        # mapped for this once: pages of a mapping that stays count as memory of this process
+        height = self.path.stat().st_size // (4 * self.dimensions)  # a writer may be in the middle of the last row
+        mapped = np.memmap(self.path, dtype=np.float32, mode="r", shape=(height, self.dimensions))
+        return np.asarray(mapped[self.rows])
 
 
 def save_matrix(path: Path, values: Dense | sparse.csr_matrix) -> None:
@@ -95,9 +98,3 @@ def _open(path: Path, _state: State) -> Any:
     if not has_seal and values.offset + values.nbytes != path.stat().st_size:
         raise damaged(path, "it has another length than it says")
     return values
-
-
-@lru_cache(maxsize=2)
-def _open_rows(path: Path, dimensions: int, _state: State) -> Any:
-    rows = path.stat().st_size // (4 * dimensions)  # a writer may be in the middle of the last row
-    return np.memmap(path, dtype=np.float32, mode="r", shape=(rows, dimensions))

@@ -51,7 +51,7 @@ def kept_maps(store: Store, protocols: Mapping[str, Protocol], name: str, protoc
         return []
     cells = current_cells(store, protocols, [name])
     cells = cells[(cells["protocol"] == protocol) & (cells["reducer"] == "umap") & (cells["status"] == "done")]
-    texts, ids = [task.texts[i] for i in split.rows], task.corpus["text_id"].to_numpy()[split.rows]
+    texts, ids = task.texts_at(split.rows), task.corpus["text_id"].to_numpy()[split.rows]
     maps = []
     for model, rows in cells.groupby("model"):
         cell = rows.iloc[0]

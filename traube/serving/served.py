@@ -153,7 +153,7 @@ def freeze(store: Store, task: Task, candidate: Candidate, model: Model, vectors
     params = cell["params"]
     method = Method(cell["reducer"], cell["clusterer"], params["reducer_params"], params["clusterer_params"])
     values, seed = vectors.subset(split.rows).load(), int(cell["seed"] or 0)
-    texts = [task.texts[i] for i in split.rows]
+    texts = task.texts_at(split.rows)
     points = (
         values
         if not method.reduces

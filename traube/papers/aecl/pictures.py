@@ -126,7 +126,7 @@ def placed(points: NDArray[np.float32]) -> NDArray[np.float32]:
 def _drawing(task: Task, split: Split, rows: NDArray[np.int64], panels: list[Panel]) -> Drawing:
     from traube.report.pictures import page
 
-    texts = [task.texts[i] for i in split.rows[rows]]
+    texts = task.texts_at(split.rows[rows])
     labels = [""] * len(rows) if split.labels is None else [str(label) for label in np.asarray(split.labels)[rows]]
     title = f"{task.name}: {len(rows):,} texts by t-SNE, coloured by their gold category"
     content = page(title, [(panel.title, panel.places) for panel in panels], labels, texts)

@@ -94,7 +94,7 @@ def spaces(context: Context, name: str, count: int) -> list[Space]:
         vectors = context.vectors(task, context.model(cell.model, context.protocols[PROTOCOL].precision))
         for split in splits:
             labels = [] if split.labels is None else list(split.labels)
-            texts = [task.texts[r] for r in split.rows]
+            texts = task.texts_at(split.rows)
             ari = float(scores[cell.cell_id, split.split])
             panels.append(Space(cell.model, split.split, vectors.subset(split.rows).load(), labels, texts, ari))
     return panels
