@@ -188,6 +188,27 @@ class Transformer:
             yield positions, block
             start += size
 
+    def shares(self, texts: Sequence[str], number: int, device: str) -> list[NDArray[np.int64]]:
+        """Positions of texts in about so many shares of like work, the longest texts first.
+
+        A share ends where a batch does: each encoded by itself gives the vectors of all at once, to
+        the last digit.
+
+        Parameters
+        ----------
+        device : `cuda`, `mps` or `cpu`, on which they will be encoded
+        """
+        lengths = self._lengths(texts)
+        order = np.argsort(-lengths, kind="stable")
+        most = lengths.sum() / number
+        shares, first, start = [], 0, 0
+        while start < len(order):
+            start += max(1, TOKENS_A_BATCH[device] // int(lengths[order[start]]))
+            if lengths[order[first:start]].sum() >= most or start >= len(order):
+                shares.append(order[first:start])
+                first = start
+        return shares
+
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Tokens of each text as the model sees it, int64 [n]; at least 1."""
         prompt = prompt_of(self.network)

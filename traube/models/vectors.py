@@ -38,6 +38,14 @@ class Vectors:
     def subset(self, rows: NDArray[np.int64]) -> "Vectors":
         return replace(self, rows=self.rows[rows])
 
+    @property
+    def is_sparse(self) -> bool:
+        return self.path.suffix == ".npz"
+
+    def held(self) -> "Held":
+        """The same, held in memory. Raises what `load` does."""
+        return Held(self.path, np.arange(len(self)), self.dimensions, self.load())
+
     def load(self) -> Dense | sparse.csr_matrix:
         """The vectors themselves, float32 [n, d].
 
@@ -55,6 +63,16 @@ class Vectors:
         if self.path.suffix != ".f32":
             return stored_matrix(self.path)[self.rows]
         return _open_rows(self.path, self.dimensions, _state(self.path))[self.rows]
+
+
+@dataclass(frozen=True)
+class Held(Vectors):
+    """Vectors that are in memory, for a process that does not see their file."""
+
+    values: Dense | sparse.csr_matrix
+
+    def load(self) -> Dense | sparse.csr_matrix:
+        return self.values.copy()  # as from a file: whoever has it may change it
 
 
 def save_matrix(path: Path, values: Dense | sparse.csr_matrix) -> None:
