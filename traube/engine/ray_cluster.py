@@ -30,7 +30,7 @@ RETRIES = 3  # of a unit whose node or process died
 SECONDS = 5  # that a cluster may take to answer
 INLINE = 100_000  # bytes; what is larger is put into the cluster's memory once, for all units
 KEPT = 2**30  # bytes that are there at once, but for what units under way still use
-FEW = 2_000  # texts that are encoded here: a process elsewhere takes seconds to begin
+FEW = {"GPU": 500, "CPU": 20_000}  # texts that are encoded here: processes elsewhere take seconds to begin
 SHARES = 8  # of the texts, for each process that encodes them: none waits long for the last
 
 
@@ -51,7 +51,8 @@ class RayPool(Executor):
     def __init__(self, environment: dict[str, str], cores: int) -> None:
         self._ray = _connected(environment, cores)
         self._unit = self._ray.remote(max_retries=RETRIES)(_unit)
-        self._versions = library_versions()
+        # Traube itself is sent along
+        self._versions = {name: version for name, version in library_versions().items() if name != "traube"}
         self._running: dict[_Told, Any] = {}
         self._sent: OrderedDict[int, _Sent] = OrderedDict()
 
@@ -118,10 +119,11 @@ class RayPool(Executor):
         """What the encoder's own gives, by a process on each GPU of the cluster, or on each core where it
         has none; by this process, where that is nearer.
         """
-        gpus = bool(self._ray.cluster_resources().get("GPU"))
-        if not isinstance(encoder, Transformer) or len(texts) <= FEW or (encoder.device != "cpu" and not gpus):
+        kind = "GPU" if self._ray.cluster_resources().get("GPU") else "CPU"
+        near = len(texts) <= FEW[kind] or (kind == "CPU" and encoder.device != "cpu")
+        if near or not isinstance(encoder, Transformer):
             return encoder.encode_batches(texts)
-        return self._spread(encoder, texts, "GPU" if gpus else "CPU")
+        return self._spread(encoder, texts, kind)
 
     def _spread(
         self, encoder: Transformer, texts: Sequence[str], kind: str
@@ -289,8 +291,9 @@ def _connected(environment: dict[str, str], cores: int) -> Any:
                 **here,
             )
     except Exception as error:  # of many kinds, by what is wrong with it
+        ray.shutdown()  # of what has begun
         where = f"the cluster at {address} (RAY_ADDRESS)" if address else "a Ray on this machine"
-        raise TraubeError(f"the engine is ray, and {where} cannot be used: {_in_a_line(error)}") from None
+        raise TraubeError(f"the engine is ray, and {where} cannot be used: {_in_a_line(error.__cause__ or error)}") from None
     return ray
 
 
