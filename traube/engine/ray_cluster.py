@@ -26,6 +26,8 @@ from traube.foundation.errors import DoesNotFit, TraubeError
 from traube.models import Encoder, Transformer, Vectors
 from traube.models.base import Dense
 
+logger = logging.getLogger(__name__)
+
 RETRIES = 3  # of a unit whose node or process died
 SECONDS = 5  # that a cluster may take to answer
 INLINE = 100_000  # bytes; what is larger is put into the cluster's memory once, for all units
@@ -266,12 +268,13 @@ def _connected(environment: dict[str, str], cores: int) -> Any:
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # by itself Ray would try for ever
     try:
         import ray
-        from ray._private import ray_constants
+        from ray._private import ray_constants, worker
     except ImportError:
         raise TraubeError(
             "the engine is ray, which is not installed: pip install 'traube[ray]', in a checkout make setup-scale"
         ) from None
     logging.getLogger("ray").setLevel(logging.ERROR)
+    worker.print_to_stdstream = _say  # of what happens to nodes Ray prints many lines, among ours
     if address:
         ray_constants.NUM_REDIS_GET_RETRIES = 1  # it would try for eight minutes
     else:
@@ -295,6 +298,11 @@ def _connected(environment: dict[str, str], cores: int) -> Any:
         where = f"the cluster at {address} (RAY_ADDRESS)" if address else "a Ray on this machine"
         raise TraubeError(f"the engine is ray, and {where} cannot be used: {_in_a_line(error.__cause__ or error)}") from None
     return ray
+
+
+def _say(data: dict[str, Any], **_: Any) -> None:
+    for told in data.get("lines", ()):
+        logger.warning("Ray: %s", " ".join(str(told).splitlines()[:1])[:200])
 
 
 def _answers(address: str | None) -> None:
