@@ -46,7 +46,9 @@ def main() -> int:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": MEMORY})
     cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
     os.environ["RAY_ADDRESS"] = cluster.address
-    rows = [{"": "start of the cluster", "ray, s": used().seconds - began.seconds, "ray, CPU s": used().cpu - began.cpu}]
+    rows = [
+        {"": "start of the cluster", "ray, s": used().seconds - began.seconds, "ray, CPU s": used().cpu - began.cpu}
+    ]
     reducers = [get_reducer(name) for name in params.chosen().reducers]
     rows.append({"": "start of the workers"} | both(lambda: start(reducers)))
     equal = True

@@ -144,7 +144,7 @@ class Params(Strict):
     promotion: Promotion = Promotion()
     watch: Watch = Watch()
     engine: Literal["local", "ray"] = Field(
-        "local", description="what does the work: processes of this machine, or a Ray cluster; TRAUBE_ENGINE overrides it"
+        "local", description="what does the work: processes of this machine, or a Ray cluster; TRAUBE_ENGINE goes first"
     )
     protocols: dict[str, Protocol]
     sweeps: dict[str, Sweep] = Field(default_factory=dict)

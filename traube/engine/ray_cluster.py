@@ -15,12 +15,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-import traube
 from traube.benchmark.record import library_versions
 from traube.foundation.errors import DoesNotFit, TraubeError
 from traube.models import Encoder, Transformer, Vectors
@@ -28,6 +28,7 @@ from traube.models.base import Dense
 
 logger = logging.getLogger(__name__)
 
+PACKAGE = Path(__file__).parents[1]  # traube
 RETRIES = 3  # of a unit whose node or process died
 SECONDS = 5  # that a cluster may take to answer
 INLINE = 100_000  # bytes; what is larger is put into the cluster's memory once, for all units
@@ -182,7 +183,9 @@ class _Shares:
     shares : positions, and the texts there
     """
 
-    def __init__(self, ray: Any, begin: Callable[[], Any], shares: Sequence[tuple[NDArray[np.int64], list[str]]]) -> None:
+    def __init__(
+        self, ray: Any, begin: Callable[[], Any], shares: Sequence[tuple[NDArray[np.int64], list[str]]]
+    ) -> None:
         self._ray, self._begin, self._shares = ray, begin, shares
         self._waiting = deque(range(len(shares)))
         self._lost = [0] * len(shares)  # times
@@ -257,7 +260,9 @@ def _unit(versions: dict[str, str], function: Callable[..., Any], named: dict[st
 def _check(versions: dict[str, str]) -> None:
     """Refuse to compute with other versions than the driver's: numbers depend on them."""
     here = library_versions()
-    others = [f"{name} {here.get(name)}, not {version}" for name, version in versions.items() if here.get(name) != version]
+    others = [
+        f"{name} {here.get(name)}, not {version}" for name, version in versions.items() if here.get(name) != version
+    ]
     if others:
         raise TraubeError(f"a node of the Ray cluster has {'; '.join(others)}: install the same there as here")
 
@@ -290,13 +295,15 @@ def _connected(environment: dict[str, str], cores: int) -> Any:
                 configure_logging=False,
                 log_to_driver=False,
                 # the code is the driver's, wherever it runs
-                runtime_env={"env_vars": environment, "py_modules": [os.path.dirname(traube.__file__)]},
+                runtime_env={"env_vars": environment, "py_modules": [str(PACKAGE)]},
                 **here,
             )
     except Exception as error:  # of many kinds, by what is wrong with it
         ray.shutdown()  # of what has begun
         where = f"the cluster at {address} (RAY_ADDRESS)" if address else "a Ray on this machine"
-        raise TraubeError(f"the engine is ray, and {where} cannot be used: {_in_a_line(error.__cause__ or error)}") from None
+        raise TraubeError(
+            f"the engine is ray, and {where} cannot be used: {_in_a_line(error.__cause__ or error)}"
+        ) from None
     return ray
 
 

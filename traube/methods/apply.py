@@ -247,7 +247,8 @@ def _suited(part: Part, params: Mapping[str, Any], X: Matrix, memory_bytes: int 
     needed = bytes_needed(part, params, n, d, sparse.issparse(X))
     budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
     if needed > budget:
-        advice = "use agglomerative_knn (approximate)" if part.holds_distances(params) else "reduce the vectors first, for example by pca"
+        quadratic = part.holds_distances(params)
+        advice = "use agglomerative_knn (approximate)" if quadratic else "reduce the vectors first, for example by pca"
         raise DoesNotFit(
             f"{part.name} of {n:,} texts in {d:,} dimensions needs {needed / GIB:.1f} GiB, "
             f"and {budget / GIB:.1f} GiB may be used: {advice}, or fewer texts"
