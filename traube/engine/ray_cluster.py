@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import threading
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 PACKAGE = Path(__file__).parents[1]  # traube
 RETRIES = 3  # of a unit whose node or process died
 SECONDS = 5  # that a cluster may take to answer
+USUAL = 2**30  # bytes that a unit may take of a node that is not there yet
 INLINE = 100_000  # bytes; what is larger is put into the cluster's memory once, for all units
 KEPT = 2**30  # bytes that are there at once, but for what units under way still use
 FEW = {"GPU": 500, "CPU": 20_000}  # texts that are encoded here: processes elsewhere take seconds to begin
@@ -58,6 +59,7 @@ class RayPool(Executor):
         self._versions = {name: version for name, version in library_versions().items() if name != "traube"}
         self._running: dict[_Told, Any] = {}
         self._sent: OrderedDict[int, _Sent] = OrderedDict()
+        self._bytes = 0  # of all that is sent
 
     def count(self) -> int:
         """The cluster's cores as they are now: it may grow."""
@@ -68,9 +70,10 @@ class RayPool(Executor):
         needs, if any node has that much.
         """
         nodes = [node for node in self._nodes() if node.get("CPU")]
-        share = min((node.get("memory", 0) / (2 * node["CPU"]) for node in nodes), default=0)
-        largest = max((node.get("memory", 0) for node in nodes), default=0)
-        return int(min(max(share, needs), largest))
+        if not nodes:  # one is started for whoever asks
+            return max(needs, USUAL)
+        share = min(node.get("memory", 0) / (2 * node["CPU"]) for node in nodes)
+        return int(min(max(share, needs), max(node.get("memory", 0) for node in nodes)))
 
     def _nodes(self) -> list[dict[str, float]]:
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
@@ -97,8 +100,9 @@ class RayPool(Executor):
             return value
         given = held if size < INLINE else self._ray.put(held)
         self._sent[id(value)] = _Sent(value, given, size)
-        while sum(sent.size for sent in self._sent.values()) > KEPT:
-            self._sent.popitem(last=False)
+        self._bytes += size
+        while self._bytes > KEPT:
+            self._bytes -= self._sent.popitem(last=False)[1].size
         return given
 
     def _tell(self, told: "_Told", found: Future[Any]) -> None:
@@ -134,10 +138,10 @@ class RayPool(Executor):
         needs = 2 * encoder.load()  # as they come, and as they are used
         number = sum(int(min(node.get(kind, 0), node.get("memory", 0) // max(1, needs))) for node in self._nodes())
         asked = {"num_cpus": 1, "memory": needs, **({"num_gpus": 1} if kind == "GPU" else {})}
-        begin = self._ray.remote(**asked)(_Holder).remote
-        given = (self._versions, encoder, self._ray.put(encoder.network))
+        model = (self._versions, encoder, self._ray.put(encoder.network))
         shares = encoder.shares(texts, SHARES * max(1, number), "cuda" if kind == "GPU" else "cpu")
-        work = _Shares(self._ray, lambda: begin(*given), [(share, [texts[i] for i in share]) for share in shares])
+        given = [(share, [texts[i] for i in share]) for share in shares]
+        work = _Shares(self._ray, self._ray.remote(**asked)(_Holder), model, given)
         try:
             for share, batches in work.done(min(max(1, number), len(shares))):
                 yield from ((share[positions], block) for positions, block in batches)
@@ -179,16 +183,17 @@ class _Shares:
 
     Parameters
     ----------
-    begin : starts a process
+    kind : `_Holder`, with what it is to be given of the cluster
+    model : what its `load` takes
     shares : positions, and the texts there
     """
 
     def __init__(
-        self, ray: Any, begin: Callable[[], Any], shares: Sequence[tuple[NDArray[np.int64], list[str]]]
+        self, ray: Any, kind: Any, model: tuple[Any, ...], shares: Sequence[tuple[NDArray[np.int64], list[str]]]
     ) -> None:
-        self._ray, self._begin, self._shares = ray, begin, shares
+        self._ray, self._kind, self._model, self._shares = ray, kind, model, shares
         self._waiting = deque(range(len(shares)))
-        self._lost = [0] * len(shares)  # times
+        self._lost: Counter[int | None] = Counter()  # times that a share, or the model, was
         self._holders: dict[Any, tuple[Any, int | None]] = {}  # by what is awaited of them: the holder, and its share
 
     def done(self, holders: int) -> Iterator[tuple[NDArray[np.int64], list[tuple[NDArray[np.int64], Dense]]]]:
@@ -211,8 +216,8 @@ class _Shares:
 
     def _start(self) -> None:
         """A process has no share until it has begun: one that finds no room would keep it for good."""
-        holder = self._begin()
-        self._holders[holder.ready.remote()] = holder, None
+        holder = self._kind.remote()
+        self._holders[holder.load.remote(*self._model)] = holder, None
 
     def _give(self, holder: Any) -> None:
         if self._waiting:
@@ -222,13 +227,14 @@ class _Shares:
             self._ray.kill(holder)  # others may need its room
 
     def _again(self, share: int | None, error: Exception) -> None:
-        """Have another process do what one died of; a few times, if it is a share's fault."""
+        """Have another process do what one died of: a few times, since it may be the share's fault."""
         from ray.exceptions import RayActorError
 
-        if not isinstance(error, RayActorError) or share is None or self._lost[share] == RETRIES:
+        if not isinstance(error, RayActorError) or self._lost[share] == RETRIES:
             raise _in_words(error) from None
         self._lost[share] += 1
-        self._waiting.append(share)
+        if share is not None:
+            self._waiting.append(share)
         self._start()
 
     def end(self) -> None:
@@ -239,12 +245,11 @@ class _Shares:
 class _Holder:
     """Holds a model where it computes."""
 
-    def __init__(self, versions: dict[str, str], encoder: Transformer, network: Any) -> None:
+    encoder: Transformer
+
+    def load(self, versions: dict[str, str], encoder: Transformer, network: Any) -> None:
         _check(versions)
         self.encoder = encoder.with_network(network.to(encoder.device))
-
-    def ready(self) -> None:
-        """Answers once the model is there."""
 
     def encode(self, texts: list[str]) -> list[tuple[NDArray[np.int64], Dense]]:
         return list(self.encoder.encode_batches(texts))
