@@ -50,6 +50,8 @@ def nodes(token: None) -> Iterator[list[Any]]:
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_prestart_worker_first_driver", "0")  # nothing is started that is not used
+        patch.setattr("traube.engine.ray_cluster.RETRIES", 1)
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": MEMORY})
         second = cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
         patch.setenv("TRAUBE_ENGINE", "ray")
