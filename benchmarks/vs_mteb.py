@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -91,12 +91,14 @@ def main() -> int:
                 arguments.save.write_text(json.dumps(runs, indent=1), encoding="utf-8")
     print("\n" + "\n".join(report(runs, arguments.threads)))
     worst = max(difference(runs, row)[0] for row in ROWS if row != OTHER)
-    mean = abs(difference(runs, OTHER)[2])
+    gain, error = mean_difference(runs, OTHER)
+    differs = abs(gain) - 2 * error > MEAN_AGREEMENT
     print(f"\nV-measures agree within {AGREEMENT}: {'yes' if worst <= AGREEMENT else f'NO, {worst:.4f}'}")
     print(
-        f"{ROWS[OTHER]}: means agree within {MEAN_AGREEMENT}: {'yes' if mean <= MEAN_AGREEMENT else f'NO, {mean:.4f}'}"
+        f"{ROWS[OTHER]}: mean difference {gain:+.4f}, standard error {error:.4f} (one start of k-means a split; "
+        f"encoding.py has several seeds): {f'MORE than {MEAN_AGREEMENT}' if differs else 'agrees'}"
     )
-    return int(worst > AGREEMENT or mean > MEAN_AGREEMENT)
+    return int(worst > AGREEMENT or differs)
 
 
 def _arguments() -> argparse.Namespace:
@@ -241,6 +243,17 @@ def difference(runs: Runs, row: str) -> tuple[float, float, float]:
     found = [v[split] - reference[split] for v, reference in pairs for split in reference]
     absolute = [abs(d) for d in found]
     return max(absolute), sum(absolute) / len(found), sum(found) / len(found)
+
+
+def mean_difference(runs: Runs, row: str) -> tuple[float, float]:
+    """The mean over splits of V-measures less MTEB's, and its standard error: another rounding leads
+    k-means elsewhere, which changes a single split's V-measure by points.
+    """
+    means = [
+        mean(run["v"][split] - other["v"][split] for run, other in zip(runs[row], runs["mteb"], strict=True))
+        for split in runs["mteb"][0]["v"]
+    ]
+    return mean(means), stdev(means) / len(means) ** 0.5
 
 
 def _seconds(run: dict[str, Any]) -> str:

@@ -126,6 +126,8 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
         out.print("[dim]*: not all of the protocol is computed for it (`traube run`); the best of what is[/]")
     if done["seen"].any():
         out.print("[dim]\N{DAGGER}: trained on the task's texts, without labels[/]")
+    if (done["precision"] == "bf16").any():
+        out.print("[dim](bf16): its vectors are computed in that precision, not in fp32[/]")
     _print_absent(table[table["status"] != "done"].astype(object).fillna(""), every)
 
 

@@ -126,7 +126,10 @@ def test_a_changed_model_is_a_new_one(store: Store, cards: Path, tiny_bert: Path
     (cards / "mine.yaml").write_text("model: ./tiny\n")
     finish(plan(request(models=["mine", "bow"]), store), store)
     (cards / "mine.yaml").write_text(f"model: ./tiny\n{change}\n")
-    assert names(plan(request(models=["mine", "bow"]), store)) == [("mine", *rest) for _, *rest in ALL]
+    todo = plan(request(models=["mine", "bow"]), store)
+    assert names(todo) == [("mine", *rest) for _, *rest in ALL]
+    (cell, *_) = todo.missing["mine"]["tickets"]
+    assert record(cell, "done")["precision"] == ("bf16" if "precision" in change else "fp32")
     (cards / "mine.yaml").write_text("model: ./tiny\ndescription: the same again\n")
     assert plan(request(models=["mine", "bow"]), store).count == 0
 

@@ -33,7 +33,7 @@ def vectors_of(texts: Sequence[str]) -> NDArray[np.float32]:
 class Counting:
     """An encoder that remembers what it was given, and gives its batches in no particular order."""
 
-    name, fingerprint, corpus_bound, similarity = "counting", "f00d", False, None
+    name, fingerprint, corpus_bound, similarity, precision = "counting", "f00d", False, None, "fp32"
     numerics: ClassVar[dict[str, str]] = {"counting": "1"}
 
     def __init__(self, fails_after: int | None = None) -> None:

@@ -12,7 +12,7 @@ from traube.models import load_model
 from traube.models.vectors import save_matrix
 from traube.papers import Context
 from traube.papers.aecl import PAPER, figures, tables
-from traube.papers.spec import Figure
+from traube.papers.spec import Figure, deviation
 from traube.report.pictures import page
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
@@ -65,8 +65,8 @@ def test_sizes_stand_beside_what_is_printed_wrong(context: Context, task: Task) 
 
 
 def test_one_seed_has_no_deviation_and_several_have() -> None:
-    assert np.isnan(tables._deviation(pd.Series([50.0])))
-    assert tables._deviation(pd.Series([50.0, 52.0])) == 1.0
+    assert np.isnan(deviation(pd.Series([50.0])))
+    assert deviation(pd.Series([50.0, 52.0])) == 1.0
 
 
 def test_results_are_means_over_seeds_by_the_papers_names(context: Context, task: Task) -> None:

@@ -49,6 +49,7 @@ def add(store: Store) -> Add:
         level: str = "coarse",
         spread: float = 0.0,
         texts: int = 0,
+        precision: str = "",
     ) -> Cell:
         cell = Cell(
             "tiny", "own", model, fingerprint or model, parse_method(method), seed, protocol, "default", data_version
@@ -61,7 +62,7 @@ def add(store: Store) -> Add:
                 pd.DataFrame({"split": splits, "level": level, "metric": metric, "value": values}), spread, texts
             ),
         )
-        store.save_cell({**record(cell, status, reason=reason), "created": created})
+        store.save_cell({**record(cell, status, reason=reason), "created": created, "precision": precision})
         return cell
 
     return store_cell
@@ -274,6 +275,12 @@ def test_a_model_that_was_trained_on_the_tasks_texts_is_marked(store: Store, add
     add(0.4, model="other")
     marked = {row.model: shown_name(row) for row in leaderboard(store).itertuples(index=False)}
     assert marked == {"ck": "ck †", "other": "other"}
+
+
+def test_a_model_in_bf16_says_so(store: Store, add: Add) -> None:
+    for model, precision in (("minilm", "bf16"), ("e5", "fp32"), ("bow", "")):
+        add(0.5, model=model, precision=precision)
+    assert sorted(shown_name(row) for row in leaderboard(store).itertuples()) == ["bow", "e5", "minilm (bf16)"]
 
 
 def test_only_a_models_newest_fingerprint_counts(store: Store, add: Add) -> None:

@@ -35,6 +35,7 @@ class Cell:
     seed : int, or None where no part of the method is random: then all seeds are one cell
     fingerprint : of the model on this task
     model_numerics : what computes the model's vectors, with versions
+    precision : in which they are computed; empty for a model without a network
     clusters : the card's number of clusters, for texts without labels
     """
 
@@ -48,6 +49,7 @@ class Cell:
     split_set: str
     data_version: str
     model_numerics: tuple[tuple[str, str], ...] = ()
+    precision: str = ""
     clusters: int | None = None
 
     @property
@@ -122,6 +124,7 @@ def _cells(
             split_set=protocol.split_set,
             data_version=version,
             model_numerics=numerics,
+            precision=model.precision,
             clusters=card.clusters,
         )
         for method in (methods or protocol.methods())

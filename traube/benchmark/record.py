@@ -47,6 +47,7 @@ def record(
         "family": cell.family,
         "model": cell.model,
         "fingerprint": cell.fingerprint,
+        "precision": cell.precision,
         "reducer": cell.method.reducer,
         "clusterer": cell.method.clusterer,
         "params": cell.method.params(),

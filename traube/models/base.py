@@ -74,6 +74,7 @@ class Model(Protocol):
     trainable : whether a trainer can start from it
     device : where it computes: `cuda`, `mps` or `cpu`
     numerics : what computes the vectors (code and libraries), with versions
+    precision : in which its encoder computes, `fp32` or `bf16`; empty where it has no network
     encoder : the model that the vectors are of: itself, unless it has a similarity
     similarity : what compares the vectors of a split, where that is not up to a method; None for
         nearly all models
@@ -92,6 +93,9 @@ class Model(Protocol):
 
     @property
     def device(self) -> str: ...
+
+    @property
+    def precision(self) -> str: ...
 
     @property
     def numerics(self) -> Mapping[str, str]: ...

@@ -24,6 +24,7 @@ class _Lexical(ABC):
     corpus_bound = True
     trainable = False
     device = "cpu"
+    precision = ""
     similarity: Similarity | None = None
 
     def __init__(self, card: ModelCard) -> None:

@@ -34,6 +34,10 @@ class _OfEncoder:
         return self.encoder.device
 
     @property
+    def precision(self) -> str:
+        return str(self.encoder.precision)
+
+    @property
     def numerics(self) -> dict[str, str]:
         """What computes vectors and distances, with versions."""
         return {**self.encoder.numerics, "similarity": SIMILARITY_VERSION}
@@ -149,6 +153,10 @@ class Sentences:
     @property
     def device(self) -> str:
         return self.base.device
+
+    @property
+    def precision(self) -> str:
+        return self.base.precision
 
     @property
     def numerics(self) -> dict[str, str]:

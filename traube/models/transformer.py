@@ -19,6 +19,7 @@ from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import digest
 from traube.foundation.hashes import remembered_sha256
 from traube.foundation.versions import versions
+from traube.models.attention import use_products
 from traube.models.base import Dense, ModelCard
 from traube.models.precision import resolve_precision
 from traube.models.tensors import check_tensors, one_line, quiet
@@ -33,7 +34,7 @@ logger = logging.getLogger(__name__)
 FINGERPRINT = "2"
 # Raise when the same weights and settings would give other vectors: they are computed again, and
 # what follows from them.
-ENCODER_VERSION = "3"
+ENCODER_VERSION = "4"
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
 # Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is
 # given less when it runs out.
@@ -298,6 +299,8 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     if card.prompt is not None:  # where sentence-transformers looks, so that a training keeps it
         network.prompts = {**network.prompts, "traube": card.prompt}
         network.default_prompt_name = "traube"
+    if precision == "bf16" and device == "cpu":
+        use_products(network)
     return network.to(dtype).eval()
 
 

@@ -121,6 +121,11 @@ class Paper:
     figures: tuple[Figure, ...] = ()
 
 
+def deviation(by_seed: pd.Series) -> float:
+    """The population standard deviation over seeds; nan for one seed, which has none."""
+    return float(by_seed.std(ddof=0)) if len(by_seed) > 1 else float("nan")
+
+
 def beside(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -> pd.DataFrame:
     """What is measured beside what is printed; one of them is empty where there is no such number.
 

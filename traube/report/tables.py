@@ -24,7 +24,7 @@ from traube.tasks.task import TaskCard
 COLUMNS = (
     *("task", "family", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "sd", "low", "high"),
     *("splits", "seeds", "best", "rank_low", "rank_high", "seen", "missing", "note"),
-    *("status", "reason", "fingerprint", "data_version", "created"),
+    *("status", "reason", "fingerprint", "precision", "data_version", "created"),
     *FOUND,
 )
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
@@ -76,7 +76,7 @@ def summary(
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     table, samples = _scored(cells, scores, cards, metric, protocols or {})
     others = cells[cells["status"] != "done"].drop_duplicates([*KEYS, "status"])
-    others = others[[*KEYS, "status", "reason", "created"]].assign(level="", metric="")
+    others = others[[*KEYS, "precision", "status", "reason", "created"]].assign(level="", metric="")
     table = pd.concat([table, others], ignore_index=True) if len(others) else table
     table = table.reindex(columns=[*COLUMNS, "sample"]).assign(best=False, seen=False, missing=0)
     ascending = {
@@ -106,7 +106,7 @@ def _scored(
 ) -> tuple[pd.DataFrame, list[Sample]]:
     """A row for each group of cells that are done, without ranks, and each row's sample."""
     done = cells[cells["status"] == "done"]
-    heads = done.drop_duplicates(KEYS)[KEYS]
+    heads = done.drop_duplicates(KEYS)[[*KEYS, "precision"]]
     rows = done[["cell_id", "seed", "created"]].assign(head=done.groupby(KEYS, sort=False, dropna=False).ngroup())
     rows = rows.merge(scores, on="cell_id")
     levels, names = pd.factorize(rows["level"])
@@ -232,11 +232,11 @@ def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tup
 
 
 def shown_name(row: Any) -> str:
-    """A model's name in a table; with a mark if it was trained on the task's texts, or not all of
-    the protocol is computed for it.
+    """A model's name in a table; with its precision if that is not fp32, and a mark if it was trained
+    on the task's texts, or not all of the protocol is computed for it.
     """
     marks = ("\N{DAGGER}" if row.seen else "") + ("*" if row.missing else "")
-    return f"{row.model} {marks}".strip()
+    return " ".join(filter(None, [row.model, "(bf16)" if row.precision == "bf16" else "", marks]))
 
 
 def shown_interval(row: Any) -> str:

@@ -17,12 +17,12 @@ from traube.foundation.seals import is_sound, read_sealed_json
 from traube.store.index import FEW, NAME, PART, Index, Stamp, stamps
 
 CELL_COLUMNS = (
-    "cell_id", "task", "family", "model", "fingerprint", "reducer", "clusterer", "params", "seed", "protocol", "data_version",
+    "cell_id", "task", "family", "model", "fingerprint", "precision", "reducer", "clusterer", "params", "seed", "protocol", "data_version",
     "clusters", "code_version", "scoring_version", "numerics", "library_versions", "device", "run_id", "seconds", "status",
     "reason", "created",
 )  # fmt: skip
 # what cells of before do not say: they are kept, and do not count any more
-SINCE: dict[str, Any] = {"clusters": None, "numerics": {}}
+SINCE: dict[str, Any] = {"clusters": None, "numerics": {}, "precision": ""}
 # alike in many cells: kept once in an index, and one object for all cells that are read together
 SHARED = ("params", "numerics", "library_versions")
 SUFFIX = ".json"

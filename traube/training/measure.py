@@ -36,6 +36,7 @@ class Snapshot(ABC):
         self.name = base.name
         self.card = base.card
         self.device = base.device
+        self.precision = base.precision
         self.fingerprint = f"step-{step}"
         self.numerics: Mapping[str, str] = base.numerics
 

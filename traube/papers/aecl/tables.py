@@ -9,6 +9,7 @@ import pandas as pd
 from traube.papers.context import Context
 from traube.papers.published import one_a_row, printed, with_errata
 from traube.papers.sizes import split_sizes
+from traube.papers.spec import deviation
 
 TASKS = (
     "agnews", "searchsnippets", "stackoverflow", "biomedical", "googlenews_ts", "googlenews_t", "googlenews_s", "tweet"
@@ -153,17 +154,12 @@ def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.Data
     values = context.store.scores(cells, METRICS.values()).merge(told)
     keys = ["protocol", "task", "model", "method", "metric"]
     by_seed = values.groupby([*keys, "seed"], dropna=False)["value"].mean() * 100
-    table = by_seed.groupby(keys).agg(measured="mean", sd=_deviation, seeds="size").reset_index()
+    table = by_seed.groupby(keys).agg(measured="mean", sd=deviation, seeds="size").reset_index()
     short = {name: metric for metric, name in METRICS.items()}
     named = [_name(model, method) for model, method in zip(table["model"], table["method"], strict=True)]
     base = [base for _, base in named]
     table = table.assign(method=[name for name, _ in named], base=base, metric=table["metric"].map(short))
     return table[["protocol", *NUMBERS]]
-
-
-def _deviation(by_seed: pd.Series) -> float:
-    """Over the seeds that there are; one seed has none."""
-    return float(by_seed.std(ddof=0)) if len(by_seed) > 1 else float("nan")
 
 
 def _name(model: str, method: str) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from traube.metrics.significance import Sample, difference
 from traube.papers.context import Context
 from traube.papers.published import one_a_row, printed
 from traube.papers.sizes import split_sizes
+from traube.papers.spec import deviation
 from traube.tasks.readers.trec_car import SIZES, qrels
 from traube.tasks.reading import plain_or_gzipped
 from traube.tasks.task import Task, groups_of
@@ -215,7 +216,7 @@ def _measured(context: Context, name: str) -> pd.DataFrame:
     for key, group in groups:
         seeds = group.groupby("cell_id")["value"].mean()
         test = _against_triplet(samples, key)
-        rows.append((name, *key, seeds.mean(), seeds.std(ddof=0), len(seeds), *test))
+        rows.append((name, *key, seeds.mean(), deviation(seeds), len(seeds), *test))
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 

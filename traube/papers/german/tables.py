@@ -13,6 +13,7 @@ from traube.metrics.spread import MEASURES, spread
 from traube.papers.context import Context
 from traube.papers.published import one_a_row, printed, with_errata
 from traube.papers.sizes import split_sizes
+from traube.papers.spec import deviation
 from traube.report.wins import split_scores
 from traube.report.wins import wins as wins_of
 
@@ -252,5 +253,5 @@ def adaptation(context: Context) -> pd.DataFrame:
     for key, group in adapted(context).groupby(keys):
         last = group.sort_values("epoch").groupby("seed")["v_measure"].last()
         before = group.loc[group["epoch"] == 0, "v_measure"].mean()
-        rows.append((*key, last.mean(), last.std(ddof=0), len(last), last.mean() - before))
+        rows.append((*key, last.mean(), deviation(last), len(last), last.mean() - before))
     return pd.DataFrame(rows, columns=[*keys, "measured", "sd", "seeds", "difference"])
