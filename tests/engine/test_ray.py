@@ -125,7 +125,7 @@ def test_texts_are_encoded_by_a_process_on_each_core_to_the_last_digit(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("traube.engine.ray_cluster.FEW", {"CPU": 20})
-    model = Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
+    model = Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert), precision="bf16"), "cpu")
     texts = [f"the {'cat star ' * (i % 23)} soup {i}" for i in range(400)]
     assert len(model.shares(texts, 16, "cpu")) > 4
     vectors, encoded = embed(texts, model, EmbeddingCache(tmp_path), tmp_path / "matrix")

@@ -249,7 +249,7 @@ class _Holder:
 
     def load(self, versions: dict[str, str], encoder: Transformer, network: Any) -> None:
         _check(versions)
-        self.encoder = encoder.with_network(network.to(encoder.device))
+        self.encoder = encoder.with_network_of_elsewhere(network)
 
     def encode(self, texts: list[str]) -> list[tuple[NDArray[np.int64], Dense]]:
         return list(self.encoder.encode_batches(texts))

@@ -19,7 +19,7 @@ from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import digest
 from traube.foundation.hashes import remembered_sha256
 from traube.foundation.versions import versions
-from traube.models.attention import use_products
+from traube.models.attention import use_products, use_torchs
 from traube.models.base import Dense, ModelCard
 from traube.models.precision import resolve_precision
 from traube.models.tensors import check_tensors, one_line, quiet
@@ -229,6 +229,14 @@ class Transformer:
         model = Transformer(self.card, self.device)
         model.__dict__["network"] = network
         return model
+
+    def with_network_of_elsewhere(self, network: Any) -> "Transformer":
+        """The same model with a network that another machine has loaded, as this one computes with it."""
+        import torch
+
+        in_bf16 = next(network.parameters()).dtype == torch.bfloat16
+        (use_products if in_bf16 and self.device == "cpu" else use_torchs)(network)
+        return self.with_network(network.to(self.device))
 
     @cached_property
     def network(self) -> Any:
