@@ -47,6 +47,7 @@ def examine() -> list[Finding]:
         _home,
         _disk,
         _params,
+        _engine,
         _tasks,
         _weights,
         _checkpoints,
@@ -106,6 +107,20 @@ def _params() -> Iterator[Finding]:
     yield Finding(
         "params.yaml", "ok", f"{len(params.tasks)} tasks, {len(params.models)} models, protocol {params.protocol}"
     )
+
+
+def _engine() -> Iterator[Finding]:
+    from traube.engine import workers
+
+    name, address = workers.engine(), os.environ.get("RAY_ADDRESS")
+    if name == "local":
+        yield Finding("engine", "ok", f"local: {workers.cores()} processes of this machine")
+    elif not address:
+        yield Finding("engine", "ok", f"{name}: started here, on {workers.cores()} cores, when there is work")
+    else:
+        cores = workers.count()  # an error says why the cluster cannot be used
+        workers.stop()
+        yield Finding("engine", "ok", f"{name}: {address} answers, with {cores} cores")
 
 
 def _tasks() -> Iterator[Finding]:

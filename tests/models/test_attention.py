@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from traube.models.attention import NAME, use_products
+from traube.models.attention import NAME, use_products, use_torchs
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 50}
 ENCODERS = ("bert", "roberta", "xlm-roberta", "electra", "modernbert", "mpnet", "deberta-v2", "distilbert", "albert")
@@ -57,6 +57,16 @@ def test_the_common_encoders_do_attend_by_products(monkeypatch: pytest.MonkeyPat
         assert used, architecture
         used.clear()
     assert network("bert").config._attn_implementation == "sdpa"  # others are not changed
+
+
+def test_torchs_kernel_is_taken_up_again() -> None:
+    model = network("bert")
+    with torch.no_grad():
+        before = hidden(model, padded=True)
+        use_products(model)
+        use_torchs(model)
+        torch.testing.assert_close(hidden(model, padded=True), before, rtol=0, atol=0)
+    assert model.config._attn_implementation == "sdpa"
 
 
 def test_a_gradient_is_that_of_torchs_kernel() -> None:

@@ -81,6 +81,16 @@ def test_equal_texts_have_equal_vectors_and_batches_cover_every_text_once(tiny_b
     assert np.abs(found - found[0]).max() < 1e-6
 
 
+@pytest.mark.parametrize("number", [1, 3, 1_000])
+def test_shares_encoded_one_by_one_give_the_vectors_of_all_at_once(tiny_bert: Path, number: int) -> None:
+    texts = WORDS * 20
+    model = tiny(tiny_bert)
+    shares = model.shares(texts, number, "cpu")
+    assert (len(shares) == 1) == (number == 1)
+    found = np.concatenate([model.encode([texts[i] for i in share]) for share in shares])
+    np.testing.assert_array_equal(found, model.encode(texts)[np.concatenate(shares)])
+
+
 def test_bf16_is_close_to_fp32(minilm: Transformer, vectors: np.ndarray) -> None:
     bf16 = Transformer(minilm.card.model_copy(update={"precision": "bf16"}), "cpu").encode(TEXTS)
     assert bf16.dtype == np.float32

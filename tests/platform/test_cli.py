@@ -365,14 +365,19 @@ def test_version_and_short_help(traube: Traube) -> None:
     assert traube("run", "-h").stdout == traube("run", "--help").stdout
 
 
-def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(traube: Traube, cards: Path) -> None:
+def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(
+    traube: Traube, cards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     healthy = traube("doctor", "--json")
     assert healthy.exit_code == 0, healthy.output
     assert "antlr" in healthy.stdout
+    assert "processes of this machine" in healthy.stdout
     (cards / "broken.yaml").write_text("file: [\n")
+    monkeypatch.setenv("TRAUBE_ENGINE", "dask")
     ill = traube("doctor", "--json")
     assert ill.exit_code == 1
     assert "broken.yaml" in ill.stdout
+    assert "unknown engine 'dask': there are: local, ray" in ill.stdout
 
 
 @pytest.mark.e2e

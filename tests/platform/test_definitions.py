@@ -19,6 +19,7 @@ HEAVY = {
     "hdbscan",
     "mlflow",
     "matplotlib",
+    "ray",
 }
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
@@ -143,6 +143,9 @@ class Params(Strict):
     nightly: Nightly = Nightly()
     promotion: Promotion = Promotion()
     watch: Watch = Watch()
+    engine: Literal["local", "ray"] = Field(
+        "local", description="what does the work: processes of this machine, or a Ray cluster; TRAUBE_ENGINE goes first"
+    )
     protocols: dict[str, Protocol]
     sweeps: dict[str, Sweep] = Field(default_factory=dict)
 

@@ -24,11 +24,12 @@ from traube.deep import collapsed
 from traube.engine import deep, workers
 from traube.engine.progress import SILENT, Progress
 from traube.engine.schedule import Failure, Job, run
-from traube.engine.workers import Clustered
+from traube.engine.workers import Clustered, Reduced
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.methods import Method, Part
 from traube.models import Model, Similarity, Vectors
+from traube.models.similarity import bytes_of_distances
 from traube.models.vectors import save_matrix, stored_matrix
 from traube.store import REDUCTIONS, Cost, Store
 from traube.tasks.task import Split, Task
@@ -125,8 +126,9 @@ def _clustered(work: "_Work", cells: Sequence[Cell], progress: Progress) -> Iter
     with closing(run([*clusterings, *reductions])) as outcomes:
         for job, outcome in outcomes:
             if job not in clusterings:  # a reduction: its clusterings start now, or have failed with it
-                if isinstance(outcome, Cost):
-                    work.store.save_cost(REDUCTIONS, Path(job.args[-1]).stem, outcome)
+                if isinstance(outcome, Reduced):
+                    save_matrix(reductions[job], outcome.points)
+                    work.store.save_cost(REDUCTIONS, reductions[job].stem, outcome.cost)
                 continue
             unfinished, position = clusterings[job]
             unfinished.add(position, outcome)
@@ -143,8 +145,7 @@ def _trained(work: "_Work", cell: Cell, model: Model, progress: Progress) -> Ite
     unfinished, folder, histories = _Unfinished(cell, work.splits, work.store), work.store.training(cell.cell_id), {}
     for i in work.order:
         split = work.splits[i]
-        texts = work.task.texts_at(split.rows)
-        outcome = deep.train(cell, split, texts, work.views[i], model, folder / str(i), progress)
+        outcome = deep.train(cell, split, work.texts(i), work.views[i], model, folder / str(i), progress)
         if isinstance(outcome, Failure):
             unfinished.add(i, outcome)
             continue
@@ -221,16 +222,18 @@ class _Work:
         self, task: Task, vectors: Vectors, splits: list[Split], store: Store, similarity: Similarity | None
     ) -> None:
         self.splits, self.store, self.vectors, self.similarity = splits, store, vectors, similarity
-        self.task = task
+        self.task, self._lists = task, dict[int, list[str]]()
         ids = task.corpus["text_id"].to_numpy(dtype=object)
         self.ids = [ids[split.rows] for split in splits]
         self.views = [vectors.subset(split.rows) for split in splits]
         # the largest first, so that no core ends up alone with one of them
         self.order = sorted(range(len(splits)), key=lambda i: -splits[i].size)
 
-    def jobs(self, cells: Sequence[Cell]) -> tuple[list[Job], dict[Job, tuple[_Unfinished, int]]]:
-        """All reductions that are not stored, once each; and a clustering for each cell and split."""
-        reductions: dict[Path, Job | None] = {}
+    def jobs(self, cells: Sequence[Cell]) -> tuple[dict[Job, Path], dict[Job, tuple[_Unfinished, int]]]:
+        """All reductions that are not stored, once each, with where they are to be; and a clustering for
+        each cell and split.
+        """
+        reductions: dict[Path, tuple[Vectors, Job | None]] = {}
         clusterings = {}
         for cell in cells:
             unfinished = _Unfinished(cell, self.splits, self.store)
@@ -239,23 +242,25 @@ class _Work:
                 if cell.method.reduces:
                     unfinished.reductions.append(points.path.stem)
                 clusterings[self._clustering(cell, i, points, reduction)] = (unfinished, i)
-        return [job for job in reductions.values() if job], clusterings
+        return {job: path for path, (_, job) in reductions.items() if job}, clusterings
 
-    def _points(self, cell: Cell, i: int, reductions: dict[Path, Job | None]) -> tuple[Vectors, Job | None]:
+    def _points(
+        self, cell: Cell, i: int, reductions: dict[Path, tuple[Vectors, Job | None]]
+    ) -> tuple[Vectors, Job | None]:
         """What a cell clusters of split i, and the job that makes it, if it is not there yet."""
         method, split = cell.method, self.splits[i]
         if not method.reduces:
             return self.views[i], None
         path = reduction_path(self.store, cell.fingerprint, dict(cell.model_numerics), method, cell.seed, self.ids[i])
         if path not in reductions:
-            reductions[path] = None if _readable(path, split.size) else self._reduction(cell, i, path)
-        return Vectors(path, np.arange(split.size), 0), reductions[path]
+            job = None if _readable(path, split.size) else self._reduction(cell, i)
+            reductions[path] = Vectors(path, np.arange(split.size), 0), job
+        return reductions[path]
 
-    def _reduction(self, cell: Cell, i: int, path: Path) -> Job:
-        method = cell.method
-        seed = cell.seed if method.reducer_seeded else None
-        reducer = methods.get_reducer(method.reducer)
-        return Job(workers.reduce, (self.views[i], reducer, dict(method.reducer_params), seed or 0, path))
+    def _reduction(self, cell: Cell, i: int) -> Job:
+        reducer, params = methods.get_reducer(cell.method.reducer), dict(cell.method.reducer_params)
+        seed = cell.seed if cell.method.reducer_seeded else None
+        return Job(workers.reduce, (self.views[i], reducer, params, seed or 0), _needs(reducer, params, self.views[i]))
 
     def _clustering(self, cell: Cell, i: int, points: Vectors, reduction: Job | None) -> Job:
         clusterer, params = methods.get_clusterer(cell.method.clusterer), dict(cell.method.clusterer_params)
@@ -263,15 +268,26 @@ class _Work:
         if self.similarity:
             return self._by_distance(cell, i, clusterer, params, k)
         if clusterer.takes == "texts":
-            texts = self.task.texts_at(self.splits[i].rows)
-            return Job(workers.cluster_by_text, (texts, clusterer, params, k, cell.seed or 0))
-        return Job(workers.cluster, (points, clusterer, params, k, cell.seed or 0), after=reduction)
+            return Job(workers.cluster_by_text, (self.texts(i), clusterer, params, k, cell.seed or 0))
+        needs = _needs(clusterer, params, points)
+        return Job(workers.cluster, (points, clusterer, params, k, cell.seed or 0), needs, after=reduction)
+
+    def texts(self, i: int) -> list[str]:
+        """The texts of split i; the same list for all cells, so that a cluster is sent it once."""
+        if i not in self._lists:
+            self._lists[i] = self.task.texts_at(self.splits[i].rows)
+        return self._lists[i]
 
     def _by_distance(self, cell: Cell, i: int, clusterer: Part, params: dict[str, Any], k: int | None) -> Job:
         split = self.splits[i]
         query = None if split.query is None else self.vectors.subset(np.array([split.query]))
         arguments = (self.views[i], query, self.similarity, clusterer, params, k, cell.seed or 0)
-        return Job(workers.cluster_by_distance, arguments)
+        return Job(workers.cluster_by_distance, arguments, bytes_of_distances(split.size))
+
+
+def _needs(part: Part, params: Mapping[str, Any], vectors: Vectors) -> int:
+    """The bytes that a part is known to need on a split's vectors."""
+    return methods.bytes_needed(part, params, len(vectors), vectors.dimensions, vectors.is_sparse)
 
 
 def reduction_path(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from traube.engine import workers
 from traube.engine.progress import SILENT, Progress
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
@@ -119,7 +120,7 @@ def _encode_all(texts: list[str], encoder: Encoder, shelf: Shelf, progress: Prog
     unwritten: list[tuple[list[str], NDArray[np.float32]]] = []
     written, size = time.monotonic(), 0
     try:
-        for positions, block in encoder.encode_batches(texts):
+        for positions, block in workers.encode_batches(encoder, texts):
             unwritten.append(([texts[p] for p in positions], block))
             progress.done("texts", len(positions))
             size += block.nbytes

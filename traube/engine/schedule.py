@@ -20,13 +20,14 @@ class Job:
 
     Attributes
     ----------
-    function, args : of the call; the bytes of memory that it may take are added as the last
-        argument
+    function, args : of the call; the bytes of memory that it may take are added as `memory`
+    needs : the bytes that it is known to need
     after : the job that must have ended well before
     """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
+    needs: int = 0
     after: "Job | None" = None
 
 
@@ -68,7 +69,7 @@ def run(jobs: Sequence[Job]) -> Generator[tuple[Job, Any], None, None]:
         while ready or running:
             while ready and len(running) < 2 * workers.count():
                 job = ready.popleft()
-                running[workers.pool().submit(job.function, *job.args, workers.memory())] = job
+                running[workers.pool().submit(job.function, *job.args, memory=workers.memory(job.needs))] = job
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 job = running.pop(future)
@@ -76,8 +77,8 @@ def run(jobs: Sequence[Job]) -> Generator[tuple[Job, Any], None, None]:
                 if isinstance(outcome, Failure):
                     yield from ((failed, outcome) for failed in _with_all_after(job, waiting))
                 else:
+                    yield job, outcome  # first: what waits for it may need what is made of it
                     ready.extendleft(reversed(waiting.pop(job, [])))
-                    yield job, outcome
     except BaseException:
         workers.stop()
         raise

@@ -1,31 +1,40 @@
-"""The worker processes, one per core, and the units of work that they do.
+"""The worker processes, one per core, and the units of work that they do; or a Ray cluster that does
+them (`traube.engine.ray_cluster`).
 
-They live long, because numba compiles UMAP once in each; and each keeps to one thread.
+Processes live long, because numba compiles UMAP once in each; and each keeps to one thread.
 """
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from functools import wraps
+from functools import lru_cache, wraps
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import psutil
 from numpy.typing import NDArray
+from scipy import sparse
 
 from traube import methods
+from traube.foundation import paths
 from traube.foundation.collector import collect_less
-from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported
+from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported, unknown
 from traube.foundation.measure import measured
 from traube.methods import Part
+from traube.models.base import Dense, Encoder
 from traube.models.similarity import Similarity
-from traube.models.vectors import Vectors, save_matrix
+from traube.models.vectors import Vectors
 from traube.store import Cost
+
+if TYPE_CHECKING:
+    from traube.engine.ray_cluster import RayPool
+
+ENGINES = ("local", "ray")
 
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
@@ -36,8 +45,36 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def engine() -> str:
+    """What does the work: `local` processes or a `ray` cluster. `TRAUBE_ENGINE`, or what params.yaml
+    says.
+
+    Raises
+    ------
+    TraubeError
+        If it is neither.
+    """
+    path = paths.params()
+    named = os.environ.get("TRAUBE_ENGINE") or (_of(path, path.stat().st_mtime_ns) if path.is_file() else "local")
+    if named not in ENGINES:
+        raise unknown("engine", named, ENGINES)
+    return named
+
+
+@lru_cache(maxsize=1)
+def _of(params: Path, _written: int) -> str:
+    from traube.benchmark.params import load_params  # only here: workers need none
+
+    return load_params(params).engine
+
+
 def count() -> int:
-    """Number of workers: `TRAUBE_WORKERS`, by default the cores this process may use."""
+    """Number of workers: the cores of the cluster, or of this machine."""
+    return _cluster().count() if engine() == "ray" else cores()
+
+
+def cores() -> int:
+    """Cores of this machine to work on: `TRAUBE_WORKERS`, by default those this process may use."""
     value = os.environ.get("TRAUBE_WORKERS")
     if value is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -47,10 +84,28 @@ def count() -> int:
 
 
 def pool() -> Executor:
-    """The process pool, started at the first call and kept for the life of this process."""
+    """The process pool or the cluster, started at the first call and kept for the life of this process."""
+    return _cluster() if engine() == "ray" else _processes()
+
+
+def encode_batches(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+    """What the encoder's own gives: this process encodes the texts, or a cluster does."""
+    return _cluster().encode_batches(encoder, texts) if engine() == "ray" else encoder.encode_batches(texts)
+
+
+def _cluster() -> "RayPool":
+    from traube.engine.ray_cluster import RayPool
+
+    if "cluster" not in _running:
+        _running["cluster"] = RayPool(_ONE_THREAD, cores())
+    found: RayPool = _running["cluster"]
+    return found
+
+
+def _processes() -> Executor:
     from joblib.externals.loky import get_reusable_executor
 
-    executor = get_reusable_executor(count(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
+    executor = get_reusable_executor(cores(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
     if executor is not _running.get("pool"):
         _running["pool"] = _begun(executor)
     return _running["pool"]
@@ -123,9 +178,16 @@ def _start() -> None:
     process_executor._MAX_MEMORY_LEAK_SIZE = sys.maxsize
 
 
-def memory() -> int:
-    """Bytes that one worker may take."""
-    return int(psutil.virtual_memory().available // (2 * count()))
+def memory(needs: int = 0) -> int:
+    """Bytes that a unit of work may take.
+
+    Parameters
+    ----------
+    needs : what it is known to need; a cluster finds room for it
+    """
+    if engine() == "ray":
+        return _cluster().memory(needs)
+    return int(psutil.virtual_memory().available // (2 * cores()))
 
 
 def broken(error: Exception) -> TraubeError:
@@ -172,20 +234,31 @@ class Clustered(NamedTuple):
     memory: float
 
 
-# The units of work. They are given the parts themselves: a worker does not know what was registered
+class Reduced(NamedTuple):
+    """What became of a split's vectors.
+
+    Attributes
+    ----------
+    points : float32 [n, m]
+    cost : of making them
+    """
+
+    points: Dense | sparse.csr_matrix
+    cost: Cost
+
+
+# The units of work. They see no file of whoever asks but those that vectors lie in; a cluster is sent
+# these with what they hold. They are given the parts themselves: a worker does not know what was registered
 # in the parent.
 
 
 @_sent_whole
-def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, path: Path, memory: int) -> Cost:
-    """Fit a reducer on a split's vectors and store the coordinates, float32 [n, m], as `.npy`; what
-    that took.
-    """
+def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, memory: int) -> Reduced:
+    """Fit a reducer on a split's vectors."""
     methods.REDUCERS[reducer.name] = reducer
     with measured() as taken:
         points = methods.reduce(reducer.name, params, vectors.load(), seed, memory)
-    save_matrix(path, points)
-    return Cost(len(points), taken.seconds, taken.memory)
+    return Reduced(points, Cost(points.shape[0], taken.seconds, taken.memory))
 
 
 @_sent_whole

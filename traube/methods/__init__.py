@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 
 from traube.methods import registered
-from traube.methods.apply import cluster, cluster_by_distance, cluster_by_text, reduce
+from traube.methods.apply import bytes_needed, cluster, cluster_by_distance, cluster_by_text, reduce
 from traube.methods.method import Method, grid, parse_method
 from traube.methods.number_of_clusters import choose_k, choose_k_by_distance
 from traube.methods.parts import (
@@ -29,6 +29,7 @@ __all__ = [
     "REDUCERS",
     "Method",
     "Part",
+    "bytes_needed",
     "choose_k",
     "choose_k_by_distance",
     "choose_stable_k",

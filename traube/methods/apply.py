@@ -236,13 +236,18 @@ def _rows_not_finite(X: Matrix) -> NDArray[np.intp]:
     return np.unique(X.tocoo().row[~np.isfinite(X.data)])
 
 
+def bytes_needed(part: Part, params: Mapping[str, Any], n: int, d: int, is_sparse: bool) -> int:
+    """What a part is known to need of memory beside n vectors of d dimensions: distances, a dense copy."""
+    return (8 * n * d if part.dense and is_sparse else 0) + (8 * n * n if part.holds_distances(params) else 0)
+
+
 def _suited(part: Part, params: Mapping[str, Any], X: Matrix, memory_bytes: int | None) -> Matrix:
     """X, dense where the part needs it so; refused where the part would not fit."""
     n, d = X.shape
-    copied, quadratic = part.dense and sparse.issparse(X), part.holds_distances(params)
-    needed = (8 * n * d if copied else 0) + (8 * n * n if quadratic else 0)
+    needed = bytes_needed(part, params, n, d, sparse.issparse(X))
     budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
     if needed > budget:
+        quadratic = part.holds_distances(params)
         advice = "use agglomerative_knn (approximate)" if quadratic else "reduce the vectors first, for example by pca"
         raise DoesNotFit(
             f"{part.name} of {n:,} texts in {d:,} dimensions needs {needed / GIB:.1f} GiB, "

@@ -28,6 +28,15 @@ def use_products(network: Any) -> None:
             model.set_attn_implementation(NAME)
 
 
+def use_torchs(network: Any) -> None:
+    """Undo `use_products`."""
+    from transformers import PreTrainedModel
+
+    for model in network.modules():
+        if isinstance(model, PreTrainedModel) and model.config._attn_implementation == NAME:
+            model.set_attn_implementation("sdpa")
+
+
 def attend(
     module: "torch.nn.Module",
     query: "Tensor",

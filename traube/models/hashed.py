@@ -37,6 +37,7 @@ class Hashed:
     corpus_bound = False
     trainable = False
     device = "cpu"
+    precision = ""
     similarity: "Similarity | None" = None
 
     def __init__(self, card: ModelCard) -> None:

@@ -128,10 +128,15 @@ class Similarity(ABC):
         return text
 
 
+def bytes_of_distances(n: int) -> int:
+    """What comparing n items with each other needs of memory."""
+    return MATRICES * 8 * n**2
+
+
 def _check_memory(n: int, memory_bytes: int | None) -> None:
     """Refuse to compare n items with each other where that would not fit."""
     budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
-    if (needed := MATRICES * 8 * n**2) > budget:
+    if (needed := bytes_of_distances(n)) > budget:
         raise DoesNotFit(
             f"the distances of {n:,} texts need {needed / GIB:.1f} GiB, "
             f"and {budget / GIB:.1f} GiB may be used: compare fewer"

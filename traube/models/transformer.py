@@ -19,7 +19,7 @@ from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import digest
 from traube.foundation.hashes import remembered_sha256
 from traube.foundation.versions import versions
-from traube.models.attention import use_products
+from traube.models.attention import use_products, use_torchs
 from traube.models.base import Dense, ModelCard
 from traube.models.precision import resolve_precision
 from traube.models.tensors import check_tensors, one_line, quiet
@@ -189,6 +189,27 @@ class Transformer:
             yield positions, block
             start += size
 
+    def shares(self, texts: Sequence[str], number: int, device: str) -> list[NDArray[np.int64]]:
+        """Positions of texts in about so many shares of like work, the longest texts first.
+
+        A share ends where a batch does: each encoded by itself gives the vectors of all at once, to
+        the last digit.
+
+        Parameters
+        ----------
+        device : `cuda`, `mps` or `cpu`, on which they will be encoded
+        """
+        lengths = self._lengths(texts)
+        order = np.argsort(-lengths, kind="stable")
+        most = lengths.sum() / number
+        shares, first, start = [], 0, 0
+        while start < len(order):
+            start += max(1, TOKENS_A_BATCH[device] // int(lengths[order[start]]))
+            if lengths[order[first:start]].sum() >= most or start >= len(order):
+                shares.append(order[first:start])
+                first = start
+        return shares
+
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Tokens of each text as the model sees it, int64 [n]; at least 1."""
         prompt = prompt_of(self.network)
@@ -208,6 +229,14 @@ class Transformer:
         model = Transformer(self.card, self.device)
         model.__dict__["network"] = network
         return model
+
+    def with_network_of_elsewhere(self, network: Any) -> "Transformer":
+        """The same model with a network that another machine has loaded, as this one computes with it."""
+        import torch
+
+        in_bf16 = next(network.parameters()).dtype == torch.bfloat16
+        (use_products if in_bf16 and self.device == "cpu" else use_torchs)(network)
+        return self.with_network(network.to(self.device))
 
     @cached_property
     def network(self) -> Any:

@@ -38,6 +38,14 @@ class Vectors:
     def subset(self, rows: NDArray[np.int64]) -> "Vectors":
         return replace(self, rows=self.rows[rows])
 
+    @property
+    def is_sparse(self) -> bool:
+        return self.path.suffix == ".npz"
+
+    def held(self) -> "Held":
+        """The same, held in memory. Raises what `load` does."""
+        return Held(self.path, np.arange(len(self)), self.dimensions, self.load())
+
     def load(self) -> Dense | sparse.csr_matrix:
         """The vectors themselves, float32 [n, d].
 
@@ -58,6 +66,16 @@ class Vectors:
         height = self.path.stat().st_size // (4 * self.dimensions)  # a writer may be in the middle of the last row
         mapped = np.memmap(self.path, dtype=np.float32, mode="r", shape=(height, self.dimensions))
         return np.asarray(mapped[self.rows])
+
+
+@dataclass(frozen=True)
+class Held(Vectors):
+    """Vectors that are in memory, for a process that does not see their file."""
+
+    values: Dense | sparse.csr_matrix
+
+    def load(self) -> Dense | sparse.csr_matrix:
+        return self.values.copy()  # as from a file: whoever has it may change it
 
 
 def save_matrix(path: Path, values: Dense | sparse.csr_matrix) -> None:

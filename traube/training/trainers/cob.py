@@ -168,7 +168,7 @@ def _function() -> Any:
 def _in_threads(function: Callable[..., Any], *arguments: list[Any]) -> list[Any]:
     if len(arguments[0]) == 1:
         return [function(*(a[0] for a in arguments))]
-    with ThreadPoolExecutor(min(workers.count(), len(arguments[0]))) as threads:
+    with ThreadPoolExecutor(min(workers.cores(), len(arguments[0]))) as threads:
         return list(threads.map(function, *arguments))
 
 

@@ -1,0 +1,220 @@
+"""Units of work on a Ray cluster: of two nodes with one core each, on this machine.
+
+The tests share it, in their order: one of them kills a node.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+
+from tests.made import cells_of
+from traube.engine import workers
+from traube.engine.embed import embed
+from traube.engine.evaluate import evaluate_cells
+from traube.engine.progress import SILENT, Progress
+from traube.engine.schedule import Failure, Job, run
+from traube.foundation.errors import DoesNotFit, TraubeError
+from traube.models import EmbeddingCache, load_model
+from traube.models.base import ModelCard
+from traube.models.transformer import Transformer
+from traube.tasks.task import Task
+
+pytestmark = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed: make setup-scale")
+METHODS = ["none/kmeans", "pca/kmeans", "pca/hdbscan", "none/agglomerative"]
+MEMORY = 120 * 2**20  # of a node's object store
+Tables = tuple[pd.DataFrame, pd.DataFrame]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def token() -> Iterator[None]:
+    """That is asked for, and given, by all of this module. Ray reads it when it is imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", "grapes" * 8)
+        yield
+
+
+@pytest.fixture(scope="module")
+def nodes(token: None) -> Iterator[list[Any]]:
+    """A cluster that does this module's work, and its second node."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_prestart_worker_first_driver", "0")  # nothing is started that is not used
+        patch.setattr("traube.engine.ray_cluster.RETRIES", 1)
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": MEMORY})
+        second = cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+        patch.setenv("TRAUBE_ENGINE", "ray")
+        patch.setenv("RAY_ADDRESS", cluster.address)
+        yield [cluster, second]
+        workers.stop()
+        cluster.shutdown()
+
+
+def evaluated(task: Task, folder: Path, progress: Progress = SILENT) -> Tables:
+    tables = evaluate_cells(task, load_model("bow"), cells_of(task, *METHODS), folder, progress)
+    order = ["cell_id", "split", "level", "metric", "item"]
+    return tuple(t.sort_values([c for c in order if c in t]).reset_index(drop=True) for t in tables)
+
+
+@pytest.fixture(scope="module")
+def here(tiny_task: Task, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """What local processes make of the cells."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAUBE_ENGINE", "local")
+        patch.setenv("TRAUBE_WORKERS", "1")
+        return evaluated(tiny_task, tmp_path_factory.mktemp("local"))
+
+
+def assert_same(one: Tables, other: Tables) -> None:
+    for first, second in zip(one, other, strict=True):
+        pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+def sleeper(seconds: float) -> Callable[[int], float]:
+    """A unit of work that takes its time. Functions of functions are sent whole: no worker has this file."""
+
+    def unit(memory: int) -> float:
+        time.sleep(seconds)
+        return seconds
+
+    return unit
+
+
+@pytest.mark.usefixtures("nodes")
+def test_scores_are_those_of_local_processes_to_the_last_digit(tiny_task: Task, here: Tables, tmp_path: Path) -> None:
+    assert_same(evaluated(tiny_task, tmp_path), here)
+
+
+@pytest.mark.usefixtures("nodes")
+def test_the_clusters_cores_are_the_workers_and_what_a_unit_needs_is_set_aside_for_it() -> None:
+    assert workers.count() == 2
+    usual = workers.memory()
+    assert 0 < usual < workers.memory(usual + 1) == usual + 1
+    assert workers.memory(2**60) < 2**60  # what no node has is not given: the unit refuses, and says so
+
+
+@pytest.mark.usefixtures("nodes")
+def test_a_unit_that_fails_costs_only_itself() -> None:
+    def refuse(memory: int) -> None:
+        raise DoesNotFit("too large")
+
+    def die(memory: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    deadly, large, *good = jobs = [Job(die, ()), Job(refuse, ()), *(Job(sleeper(0.0), ()) for _ in range(4))]
+    outcomes = dict(run(jobs))
+    assert outcomes[large] == Failure("unavailable", "too large")
+    assert isinstance(outcomes[deadly], Failure) and outcomes[deadly].status == "failed"
+    assert outcomes[deadly].reason.startswith("lost on the Ray cluster (")
+    assert [outcomes[job] for job in good] == [0.0] * 4
+
+
+@pytest.mark.usefixtures("nodes")
+def test_texts_are_encoded_by_a_process_on_each_core_to_the_last_digit(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traube.engine.ray_cluster.FEW", {"CPU": 20})
+    model = Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert), precision="bf16"), "cpu")
+    texts = [f"the {'cat star ' * (i % 23)} soup {i}" for i in range(400)]
+    assert len(model.shares(texts, 16, "cpu")) > 4
+    vectors, encoded = embed(texts, model, EmbeddingCache(tmp_path), tmp_path / "matrix")
+    assert encoded == 400
+    np.testing.assert_array_equal(vectors.load(), model.encode(texts))
+
+
+def test_a_node_that_dies_in_the_middle_changes_nothing(
+    nodes: list[Any], tiny_task: Task, here: Tables, tmp_path: Path
+) -> None:
+    cluster, second = nodes
+
+    def kill(stage: str, amount: int) -> None:
+        if stage == "clusterings" and second in cluster.worker_nodes:
+            cluster.remove_node(second, allow_graceful=False)
+
+    assert_same(evaluated(tiny_task, tmp_path, Progress(done=kill)), here)
+    assert second not in cluster.worker_nodes
+
+
+@pytest.mark.usefixtures("nodes")
+def test_who_stops_listening_ends_what_is_under_way() -> None:
+    outcomes = run([Job(sleeper(0.0), ()), *(Job(sleeper(60.0), ()) for _ in range(4))])
+    next(outcomes)
+    began = time.monotonic()
+    outcomes.close()
+    assert list(run([job := Job(sleeper(0.0), ())])) == [(job, 0.0)]  # on the only core
+    assert time.monotonic() - began < 40
+
+
+# what cannot be used is said in a line
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
+    """Ask for the workers, who cannot be had; what is said."""
+    workers.stop()
+    monkeypatch.setenv("TRAUBE_ENGINE", "ray")
+
+    def ask() -> str:
+        with pytest.raises(TraubeError) as raised:
+            workers.pool()
+        assert "\n" not in str(raised.value)
+        return str(raised.value)
+
+    yield ask
+    workers.stop()
+
+
+def test_a_wrong_token(refused: Callable[[], str], nodes: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from ray._private.authentication_test_utils import reset_auth_token_state
+
+    with monkeypatch.context() as patch:
+        patch.setenv("RAY_AUTH_TOKEN", "raisin" * 8)
+        reset_auth_token_state()
+        assert "token is missing or incorrect" in refused()
+    reset_auth_token_state()
+
+
+def test_another_version(refused: Callable[[], str], nodes: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.__version__", "1.0.0")
+    assert "Version mismatch" in (said := refused()) and "Ray: 1.0.0" in said
+
+
+def test_a_cluster_that_is_not_there(refused: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    assert refused().startswith("the engine is ray, and the cluster at 127.0.0.1:9 (RAY_ADDRESS) cannot be used: ")
+
+
+def test_ray_that_is_not_installed(refused: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert refused() == (
+        "the engine is ray, which is not installed: pip install 'traube[ray]', in a checkout make setup-scale"
+    )
+
+
+def test_an_engine_that_does_not_exist(refused: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAUBE_ENGINE", "dask")
+    assert refused() == "unknown engine 'dask': there are: local, ray"
+
+
+def test_a_ray_that_is_started_here_listens_to_this_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    workers.stop()
+    monkeypatch.setenv("TRAUBE_ENGINE", "ray")
+    monkeypatch.setenv("TRAUBE_WORKERS", "1")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert workers.count() == 1
+    started = set(psutil.Process().children(recursive=True)) - before
+    listening = [c for p in started for c in p.net_connections("inet") if c.status == psutil.CONN_LISTEN]
+    assert listening and {c.laddr.ip.removeprefix("::ffff:") for c in listening} == {"127.0.0.1"}
+    workers.stop()
