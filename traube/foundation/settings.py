@@ -49,7 +49,10 @@ def database() -> str:
 
 
 def schema_of(url: str, schema: str) -> str:
-    """The URL of one schema of a database: Dagster's and MLflow's tables have names in common."""
+    """The URL, as SQLAlchemy wants it, of one schema of a database: Dagster's and MLflow's tables have
+    names in common.
+    """
+    url = url.replace("postgresql://", "postgresql+psycopg2://", 1)
     return f"{url}{'&' if urlsplit(url).query else '?'}options=-csearch_path={schema}"
 
 
