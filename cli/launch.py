@@ -26,6 +26,8 @@ from traube.benchmark.plan import Request, wanted_models
 from traube.engine.progress import Progress
 from traube.foundation import paths, settings, stopping
 from traube.foundation.files import explained, write_text
+from traube.foundation.identity import about
+from traube.foundation.share import of_home
 
 NO_COPIES = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 
@@ -36,6 +38,11 @@ def prepare() -> None:
     """
     home, project = paths.home(), paths.PROJECT
     instance = home / "dagster"
+    with explained(home):
+        home.mkdir(parents=True, exist_ok=True)
+    if settings.share():
+        of_home()  # which home it is comes from there
+    about(home)
     make_dagster(instance)
     with explained(paths.checkpoints()):
         paths.checkpoints().mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ import pandas as pd
 from resources.databases import EXPERIMENT, make_mlflow, make_shared_mlflow, mlflow_url
 from resources.unlogged import mark
 from traube.foundation import paths, settings
+from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.foundation.inert import csv_text
 from traube.report.pages import SERVED
@@ -260,11 +261,26 @@ def connect(uri: str) -> tuple[Any, str]:
         make_mlflow(own, artifacts())
     elif settings.database() and uri == mlflow_url():
         make_shared_mlflow(artifacts())
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name(EXPERIMENT)
+    with of_this_version(uri):
+        client = MlflowClient(tracking_uri=uri)
+        experiment = client.get_experiment_by_name(EXPERIMENT)
     if experiment is None:
         return client, str(client.create_experiment(EXPERIMENT, artifact_location=artifacts()))
     return client, str(experiment.experiment_id)
+
+
+@contextmanager
+def of_this_version(uri: str) -> Iterator[None]:
+    """Say in a line that tables are those of another MLflow."""
+    try:
+        yield
+    except Exception as error:
+        if "out-of-date database schema" not in str(error):
+            raise
+        shown = settings.without_password(uri)
+        raise TraubeError(
+            f"{shown}: made by another MLflow; back it up, then `mlflow db upgrade` with this URL brings it up to date"
+        ) from None
 
 
 def _run(client: Any, experiment: str, key: str, name: str, tags: dict[str, str]) -> str:

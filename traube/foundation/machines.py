@@ -21,8 +21,9 @@ from uuid import uuid4
 
 from traube.foundation import paths, settings, stopping
 from traube.foundation.errors import TraubeError
+from traube.foundation.identity import about
 from traube.foundation.remote import S3, Folder
-from traube.foundation.share import Share, about, of_home
+from traube.foundation.share import Share, of_home
 
 LASTS = 60.0  # seconds that a lease lasts that nobody renews
 RENEWED = 15.0  # seconds

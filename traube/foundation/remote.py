@@ -8,7 +8,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ T = TypeVar("T")
 PATIENCE = 120.0  # seconds that a request waits for a server that is gone
 SKEW = 300.0  # seconds by which the clocks of machine and server may differ; S3 refuses from 900 on
 _SMALL = 32 << 20  # bytes that are sent as one request
+PROBES = "locks/probes"
 _SETUP = "install what it needs with `make setup-scale`"
 _GONE = (errno.EBUSY, getattr(errno, "EREMOTEIO", errno.EIO), errno.ECONNREFUSED, errno.ECONNRESET)
 
@@ -265,6 +266,39 @@ class S3(Remote):
         if _code(error) == "NoSuchBucket":
             return TraubeError(f"{self.url}: there is no bucket '{self.bucket}'; make it, or change TRAUBE_SHARE")
         return super()._in_words(error, name)
+
+
+def rights(remote: Remote) -> Iterator[tuple[str, str]]:
+    """What may be done with a share, tried on a file of its own: each right, and what is wrong with it
+    (nothing mostly).
+    """
+    name, version = f"{PROBES}/{uuid4().hex}", ""
+
+    def write() -> None:
+        nonlocal version
+        version = remote.write(name, b"1")
+
+    def change_on_condition() -> None:
+        later = remote.swap(name, b"2", version)
+        if not later or remote.swap(name, b"3", version) or remote.swap(name, b"3", None):
+            raise TraubeError(f"{remote.url}: does not heed If-Match and If-None-Match of a PUT: set TRAUBE_DATABASE")
+
+    tried = {
+        "list": lambda: remote.versions(PROBES),
+        "write": write,
+        "read": lambda: remote.read(name),
+        **({"lock": change_on_condition} if remote.swaps else {}),
+        "delete": lambda: remote.remove(name),
+    }
+    for right, act in tried.items():
+        try:
+            act()
+        except (TraubeError, FileNotFoundError) as error:
+            yield right, str(error)
+            if right == "write" or isinstance(error, Unreachable):
+                return
+        else:
+            yield right, ""
 
 
 def _say(line: str) -> None:

@@ -22,14 +22,14 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from traube.foundation import paths, settings
 from traube.foundation.errors import TraubeError
+from traube.foundation.identity import ABOUT, about, readable
 from traube.foundation.remote import SKEW, Remote, remote_at
 
-ABOUT = "home.json"  # which home it is, and of which version; here and in the share
-VERSION = 1  # raise when a home of before has to be changed to be read
 STORE = "store"
 # folders of the store that are of this machine; of its tables, what cannot be made again is shared
 LOCAL = ("index", "trainings", "pages", "claims")
@@ -234,32 +234,6 @@ class Ledger:
 # which home it is
 
 
-def about(home: Path) -> dict[str, str]:
-    """What a home says of itself, made if it says nothing: `home`, an id, and `version`.
-
-    Raises
-    ------
-    TraubeError
-        If it is of a later version than this Traube knows.
-    """
-    from traube.foundation.files import read_json, write_json
-
-    said = read_json(home / ABOUT)
-    if not said:
-        said = {"home": uuid4().hex, "version": VERSION}
-        home.mkdir(parents=True, exist_ok=True)
-        write_json(home / ABOUT, said)
-    return _readable(said, str(home))
-
-
-def _readable(said: dict[str, str], where: str) -> dict[str, str]:
-    if not isinstance(said.get("version"), int) or not isinstance(said.get("home"), str):
-        raise TraubeError(f"{where}: {ABOUT} is damaged; restore it from a backup")
-    if int(said["version"]) > VERSION:
-        raise TraubeError(f"{where}: made by a later Traube (version {said['version']} of homes); upgrade this one")
-    return said
-
-
 def identify(home: Path, remote: Remote) -> None:
     """Make sure that a share is this home's. An empty share becomes it; a home in which nothing is
     computed yet becomes the share's.
@@ -293,14 +267,14 @@ def identify(home: Path, remote: Remote) -> None:
         )
 
 
-def _about_share(remote: Remote) -> dict[str, str] | None:
+def _about_share(remote: Remote) -> dict[str, Any] | None:
     try:
         said = json.loads(remote.read(ABOUT))
     except FileNotFoundError:
         return None
     except ValueError:
         said = {}
-    return _readable(said if isinstance(said, dict) else {}, remote.url)
+    return readable(said if isinstance(said, dict) else {}, remote.url)
 
 
 def _has_copies(home: Path, remote: Remote) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 from traube.foundation import paths, settings, share
 from traube.foundation.files import digest, file_sha256, locked, read_json, write_json
 
-FOLDER, KNOWN = "checkpoints", "checkpoints.json"
+FOLDER = "checkpoints"
 SECONDS = 30.0  # between two looks at what others have
 SETTLED = 10.0  # seconds since the last file was written
 
@@ -31,7 +31,7 @@ def exchange(folders: list[Path]) -> None:
 
     Parameters
     ----------
-    folders : the checkpoints here that are not being written
+    folders : the checkpoints here that are whole; those that were written to just now wait
 
     Raises
     ------
@@ -40,10 +40,15 @@ def exchange(folders: list[Path]) -> None:
     """
     shared = share.of_home() if settings.share() else None
     root = paths.checkpoints()
-    if shared is None or time.monotonic() - _looked.get(root, -SECONDS) < SECONDS:
-        return
-    _looked[root] = time.monotonic()
-    kept = paths.home() / KNOWN
+    if shared and time.monotonic() - _looked.get(root, -SECONDS) > SECONDS:
+        _looked[root] = time.monotonic()
+        exchange_with(shared, [folder for folder in folders if _is_settled(folder)])
+
+
+def exchange_with(shared: share.Share, folders: list[Path]) -> None:
+    """The same with one share, now."""
+    root = paths.checkpoints()
+    kept = paths.home() / f"checkpoints-{digest(shared.remote.url)}.json"
     with locked(kept):
         known = read_json(kept)
         theirs = {
@@ -57,7 +62,7 @@ def exchange(folders: list[Path]) -> None:
                 write_json(kept, known)
         for folder in folders:
             state = _state(folder)
-            if known.get(folder.name, {}).get("state") != state and _is_settled(folder):
+            if known.get(folder.name, {}).get("state") != state:
                 known[folder.name] = {"version": _hand_over(shared, folder), "state": state}
                 write_json(kept, known)
 

@@ -6,6 +6,7 @@ is kept in its folder: rows of no block are handed over, blocks without rows are
 """
 
 import io
+from collections.abc import Collection
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -33,16 +34,20 @@ def exchange(shelf: "Shelf") -> None:
         If the share cannot be reached, or its vectors have another length.
     """
     shared = share.of_home() if settings.share() and shelf.folder.parent == paths.home() / FOLDER else None
-    if shared is None:
-        return
+    if shared:
+        exchange_with(shared, shelf)
+
+
+def exchange_with(shared: share.Share, shelf: "Shelf") -> None:
+    """The same with one share."""
     folder = f"{FOLDER}/{shelf.folder.name}"
     names = {name.rpartition("/")[2] for name in shared.remote.versions(folder)}
-    taken = _taken(shelf)
+    taken = _taken(shelf, names)
     if names <= taken.keys() and not _untold(shelf, taken):
         return
     shelf.folder.mkdir(parents=True, exist_ok=True)
     with locked(shelf.folder):
-        taken = _taken(shelf)
+        taken = _taken(shelf, names)
         for name in sorted(names - taken.keys()):
             taken[name] = _take(shelf, shared, f"{folder}/{name}")
             write_json(shelf.folder / TAKEN, taken)
@@ -54,11 +59,11 @@ def exchange(shelf: "Shelf") -> None:
             write_json(shelf.folder / TAKEN, taken)
 
 
-def _taken(shelf: "Shelf") -> Ranges:
-    """The blocks whose rows are here; one whose rows were lost since is taken again."""
+def _taken(shelf: "Shelf", names: Collection[str]) -> Ranges:
+    """The blocks of a share whose rows are here; one whose rows were lost since is taken again."""
     rows = len(shelf.read()[0])
     kept = read_json(shelf.folder / TAKEN)
-    return {name: (first, last) for name, (first, last) in kept.items() if last <= rows}
+    return {name: (first, last) for name, (first, last) in kept.items() if last <= rows and name in names}
 
 
 def _untold(shelf: "Shelf", taken: Ranges) -> list[tuple[int, int]]:
