@@ -104,7 +104,9 @@ def _share() -> Iterator[Finding]:
 
     network = network_of(paths.home())
     if network and not settings.database():
-        said = f"{paths.home()} is on {network}, where file locks are not kept: set {settings.DATABASE} if others use it"
+        said = (
+            f"{paths.home()} is on {network}, where file locks are not kept: set {settings.DATABASE} if others use it"
+        )
         yield Finding("locks", "note", said)
     url = settings.share()
     if not url:
@@ -252,7 +254,6 @@ def _runs() -> Iterator[Finding]:
 
 def _databases() -> Iterator[Finding]:
     from resources.databases import dagster_databases, mlflow_database
-
     from traube.foundation import settings
 
     home = paths.home()

@@ -3,6 +3,7 @@ the UI shows.
 """
 
 import os
+import re
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext, redirect_stderr
@@ -29,6 +30,7 @@ from traube.foundation.files import explained, write_text
 from traube.foundation.identity import about
 from traube.foundation.share import of_home
 
+OURS = re.compile(r"^traube\.[\w.]+: ")
 NO_COPIES = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 
 
@@ -244,6 +246,7 @@ def _errors(result: dg.ExecuteInProcessResult) -> list[str]:
         if raised and raised.cls_name == "DagsterAssetCheckFailedError":
             continue  # said above
         cause = (raised.cause or raised).message.strip() if raised else "failed"
+        cause = OURS.sub("", cause)  # a line for people, whatever class of error it is
         text = deliberate.description if deliberate else cause
         errors.append(f"{str(event.step_key).replace('__', '/')}: {text}")
     return errors or ["the run failed; see the Dagster UI (`make dev`)"]

@@ -37,19 +37,22 @@ def move_home(
     os.environ[settings.SHARE] = url
     if database:
         _move_history(database)
-    said = f"{settings.SHARE}={url}" + (f" and {settings.DATABASE}={settings.without_password(database)}" if database else "")
+    said = f"{settings.SHARE}={url}" + (
+        f" and {settings.DATABASE}={settings.without_password(database)}" if database else ""
+    )
     out.print(f"Now write {escape(said)} into {home / settings.FILE}, here and on every machine.", soft_wrap=True)
 
 
 def _move_history(database: str) -> None:
     import os
 
+    from assets.common import MODELS
     from resources.moving import copy_dagster, copy_mlflow
     from traube.foundation import paths, settings
 
     os.environ[settings.DATABASE] = database
     home = paths.home()
-    runs, new_runs = copy_dagster(home)
+    runs, new_runs = copy_dagster(home, [MODELS.name or ""])
     out.print(f"runs of Dagster: {runs}, {new_runs} of them copied now", highlight=False)
     rows, new_rows = copy_mlflow(home)
     out.print(f"rows of MLflow: {rows}, {new_rows} of them copied now", highlight=False)

@@ -5,6 +5,7 @@ no such way between databases, table by table. What is there already is left.
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,12 @@ RUNLESS = ""  # Dagster's id for events of no run
 AT_ONCE = 1000  # rows
 
 
-def copy_dagster(home: Path) -> tuple[int, int]:
+def copy_dagster(home: Path, partitions: Iterable[str]) -> tuple[int, int]:
     """Copy runs, their events, and what sensors and schedules remember.
+
+    Parameters
+    ----------
+    partitions : names of definitions of dynamic partitions
 
     Returns
     -------
@@ -37,7 +42,7 @@ def copy_dagster(home: Path) -> tuple[int, int]:
             _copy_run(source, target, record)
         if not target.all_logs(RUNLESS):
             _copy_events(source, target, RUNLESS)
-        for name in _partitions(source):
+        for name in partitions:
             target.add_dynamic_partitions(name, source.get_dynamic_partitions(name))
         _copy_memory(source, target)
     return len(runs), len(new)
@@ -75,12 +80,6 @@ def _copy_events(source: dg.DagsterInstance, target: dg.DagsterInstance, run_id:
         connection.execute(checks)
     for event in source.all_logs(run_id):
         target.event_log_storage.store_event(event)
-
-
-def _partitions(instance: dg.DagsterInstance) -> list[str]:
-    from assets.common import MODELS
-
-    return [MODELS.name] if MODELS.name and instance.get_dynamic_partitions(MODELS.name) else []
 
 
 def _copy_memory(source: dg.DagsterInstance, target: dg.DagsterInstance) -> None:
@@ -143,7 +142,9 @@ def _count_on(connection: Any, table: Any) -> None:
     import sqlalchemy as sa
 
     for column in table.primary_key.columns:
-        found = connection.execute(sa.text("SELECT pg_get_serial_sequence(:t, :c)"), {"t": table.name, "c": column.name})
+        found = connection.execute(
+            sa.text("SELECT pg_get_serial_sequence(:t, :c)"), {"t": table.name, "c": column.name}
+        )
         sequence = found.scalar() if isinstance(column.type, sa.Integer) else None
         highest = connection.execute(sa.select(sa.func.max(column))).scalar() if sequence else None
         if highest:

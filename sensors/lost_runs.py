@@ -57,7 +57,11 @@ def end_unstarted_runs(instance: dg.DagsterInstance) -> list[str]:
     Returns their ids.
     """
     starting = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
-    runs = [run for run in instance.get_runs(dg.RunsFilter(statuses=starting)) if _is_here(run) and process_of(instance, run) is None]
+    runs = [
+        run
+        for run in instance.get_runs(dg.RunsFilter(statuses=starting))
+        if _is_here(run) and process_of(instance, run) is None
+    ]
     for run in runs:
         instance.report_run_failed(run, GONE)
     return [run.run_id for run in runs]

@@ -47,7 +47,10 @@ def copy_home(home: Path, url: str) -> Iterator[Moved]:
     whole = [folder for folder in checkpoints.folders() if not folder.is_symlink()]
     usable = [folder for folder in whole if not checkpoints.unfinished(folder)]
     yield _counted(
-        "files of checkpoints", remote, shared_checkpoints.FOLDER, lambda: shared_checkpoints.exchange_with(shared, usable)
+        "files of checkpoints",
+        remote,
+        shared_checkpoints.FOLDER,
+        lambda: shared_checkpoints.exchange_with(shared, usable),
     )
     yield _counted("files of MLflow", remote, ARTIFACTS, lambda: _copy_artifacts(home, remote))
 

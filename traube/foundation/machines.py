@@ -135,7 +135,9 @@ def _acquire(remote: S3, name: str, me: str) -> str:
             continue
         if not said:
             holder = remote.read(name).decode(errors="replace").rpartition(" ")[0]
-            sys.stderr.write(f"waiting for {holder or 'another machine'}, which works on {name.removeprefix('locks/')}\n")
+            sys.stderr.write(
+                f"waiting for {holder or 'another machine'}, which works on {name.removeprefix('locks/')}\n"
+            )
             said = True
         stopping.check()
         time.sleep(0.5)

@@ -233,7 +233,9 @@ class S3(Remote):
             raise
 
     def _find(self, folder: str) -> dict[str, str]:
-        found, prefix, more = {}, f"{self.prefix}/" if self.prefix else "", {}
+        prefix = f"{self.prefix}/" if self.prefix else ""
+        found: dict[str, str] = {}
+        more: dict[str, str] = {}
         while True:
             page = self.files.call_s3(
                 "list_objects_v2", Bucket=self.bucket, Prefix=prefix + (f"{folder}/" if folder else ""), **more
@@ -248,9 +250,7 @@ class S3(Remote):
         return self._put(name, content)
 
     def _put(self, name: str, content: bytes, **condition: str) -> str:
-        answer = self.files.call_s3(
-            "put_object", Bucket=self.bucket, Key=self._key(name), Body=content, **condition
-        )
+        answer = self.files.call_s3("put_object", Bucket=self.bucket, Key=self._key(name), Body=content, **condition)
         self._note_clock(answer)
         return str(answer["ETag"])
 
@@ -332,5 +332,5 @@ def _gone(error: Exception) -> str | None:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     reached = {"HTTPClientError", "ClientConnectionError", "ConnectionError", "TimeoutError", "FSTimeoutError"}
     if kinds & reached or (isinstance(error, OSError) and error.errno in _GONE):
-        return (str(error).strip().splitlines() or [type(error).__name__])[0].replace("\"", "'")
+        return (str(error).strip().splitlines() or [type(error).__name__])[0].replace('"', "'")
     return None
