@@ -97,6 +97,10 @@ def atomic(path: Path) -> Iterator[Path]:
         If the disk is full or the folder cannot be written; or if the file is shared and what it is
         shared on refuses it (it is kept here, and sent by a later command).
     """
+    if settings.share():
+        from traube.foundation import share
+
+        share.about_to_write(path)
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{uuid4().hex}{path.suffix}")

@@ -144,6 +144,9 @@ class Remote:
                 reason = _gone(error)
                 if reason is None:
                     raise self._in_words(error, name) from error
+                if not said:
+                    _say(f"waiting for {self.url}: {reason}")
+                    said = True
                 if time.monotonic() - began > PATIENCE:
                     raise Unreachable(
                         f"{self.url}: not reached for {PATIENCE:.0f} seconds ({reason}); what is finished is kept "
@@ -153,9 +156,6 @@ class Remote:
                 if said:
                     _say(f"{self.url} is back")
                 return answer
-            if not said:
-                _say(f"waiting for {self.url}: {reason}")
-                said = True
             stopping.check()
             time.sleep(pause)
             pause = min(2 * pause, 5.0)
@@ -167,7 +167,9 @@ class Remote:
         if "TooSkewed" in repr(error.__cause__):
             return TraubeError(f"{self.url}: this machine's clock differs too much from the server's; set it (NTP)")
         if isinstance(error, PermissionError):
-            return TraubeError(f"{self.where(name)}: no right to ({first}); see `traube doctor`")
+            return TraubeError(
+                f"{self.where(name)}: refused ({first}): the credentials lack a right; `traube doctor` says which"
+            )
         return TraubeError(f"{self.where(name)}: {first}")
 
 
@@ -208,7 +210,7 @@ class S3(Remote):
         from s3fs import S3FileSystem
 
         config = {"connect_timeout": 5, "read_timeout": 60, "retries": {"max_attempts": 2}}
-        files = S3FileSystem(use_listings_cache=False, skip_instance_cache=True, config_kwargs=config)
+        files = S3FileSystem(use_listings_cache=False, config_kwargs=config)
         super().__init__(url, files, url.removeprefix("s3://"))
         self.bucket, _, self.prefix = self.root.partition("/")
         if not self.bucket:

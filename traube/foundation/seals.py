@@ -149,7 +149,11 @@ def is_sound(path: Path) -> bool:
 
 
 def is_intact(path: Path) -> bool:
-    """Whether a file of any kind is what was written, as far as its seal says; True where it has none."""
+    """Whether a file of any kind is what was written, as far as its seal says. One without a seal is,
+    if it is no table, or one that can be read.
+    """
+    if path.suffix == ".parquet":
+        return is_sound(path)
     try:
         return _is_intact_json(path) if path.suffix == ".json" else check(path) or True
     except (Damaged, OSError, ValueError, RecursionError):

@@ -12,23 +12,25 @@ made of what is stored. Vectors and checkpoints are shared by `traube.models`.
 
 import json
 import os
-import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from traube.foundation import paths, settings
 from traube.foundation.errors import TraubeError
 from traube.foundation.identity import ABOUT, about, readable
-from traube.foundation.remote import SKEW, Remote, remote_at
+
+if TYPE_CHECKING:  # they take a tenth of a second to import, and most homes are not shared
+    import sqlite3
+
+    from traube.foundation.remote import Remote
 
 STORE = "store"
 # folders of the store that are of this machine; of its tables, what cannot be made again is shared
@@ -60,7 +62,7 @@ class Share:
     """
 
     home: Path
-    remote: Remote
+    remote: "Remote"
     theirs: dict[str, str] = field(default_factory=dict)
     _looked: float = -SECONDS
     _compared: bool = False  # whether this process has looked for what was written here without it
@@ -104,6 +106,8 @@ class Share:
         TraubeError
             If the share cannot be reached, or this machine's clock is wrong.
         """
+        from traube.foundation.remote import SKEW
+
         with self._lock:
             self.theirs = {n: v for n, v in self.remote.versions(STORE).items() if is_shared(n)}
             skew = self.remote.skew
@@ -146,6 +150,8 @@ class Share:
         self.ledger.forget(gone)
 
     def _fetch(self, names: Iterable[str]) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         for group in _records_last(names):
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 notes = [note for note in pool.map(self._copy, group) if note]
@@ -170,6 +176,8 @@ class Share:
         return name, version, _stamp(path)
 
     def _send(self, names: Iterable[str]) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         from traube.foundation.seals import is_intact
 
         for group in _records_last(names):
@@ -222,7 +230,9 @@ class Ledger:
             table.executemany("DELETE FROM copies WHERE name = ?", [(name,) for name in names])
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def _open(self) -> Iterator["sqlite3.Connection"]:
+        import sqlite3
+
         with closing(sqlite3.connect(self.path, timeout=60)) as table, table:
             table.execute("PRAGMA synchronous = OFF")  # after a power cut, what it lacks is compared again
             table.execute(
@@ -234,7 +244,7 @@ class Ledger:
 # which home it is
 
 
-def identify(home: Path, remote: Remote) -> None:
+def identify(home: Path, remote: "Remote") -> None:
     """Make sure that a share is this home's. An empty share becomes it; a home in which nothing is
     computed yet becomes the share's.
 
@@ -267,7 +277,7 @@ def identify(home: Path, remote: Remote) -> None:
         )
 
 
-def _about_share(remote: Remote) -> dict[str, Any] | None:
+def _about_share(remote: "Remote") -> dict[str, Any] | None:
     try:
         said = json.loads(remote.read(ABOUT))
     except FileNotFoundError:
@@ -277,7 +287,7 @@ def _about_share(remote: Remote) -> dict[str, Any] | None:
     return readable(said if isinstance(said, dict) else {}, remote.url)
 
 
-def _has_copies(home: Path, remote: Remote) -> bool:
+def _has_copies(home: Path, remote: "Remote") -> bool:
     ledger = Share(home, remote).ledger
     return ledger.path.exists() and bool(ledger.known())
 
@@ -303,6 +313,8 @@ def _absolute(url: str) -> str:
 
 @lru_cache(maxsize=8)
 def _open(home: Path, url: str) -> Share:
+    from traube.foundation.remote import remote_at
+
     remote = remote_at(url)
     home.mkdir(parents=True, exist_ok=True)
     identify(home, remote)
@@ -320,6 +332,11 @@ def _tell(act: Callable[[Share, str], None], path: Path) -> None:
     name = _name(path) if settings.share() else None
     if name and (share := of_home()):
         act(share, name)
+
+
+def about_to_write(path: Path) -> None:
+    """To be told before a file is written: whose home this is has to be clear by then."""
+    _tell(lambda shared, name: None, path)
 
 
 def written(path: Path) -> None:
