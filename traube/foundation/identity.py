@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import read_json, write_json
+from traube.foundation.files import explained, read_json, write_json
 
 ABOUT = "home.json"
 VERSION = 1  # raise when a home of before has to be changed to be read
@@ -22,13 +22,20 @@ def about(home: Path) -> dict[str, Any]:
     TraubeError
         If it is of a later version than this Traube knows.
     """
-    said = read_json(home / ABOUT)
-    if not said:
-        if (home / ABOUT).exists():
-            raise _damaged(str(home))
-        said = {"home": uuid4().hex, "version": VERSION}
-        write_json(home / ABOUT, said)
-    return readable(said, str(home))
+    if not (home / ABOUT).exists():
+        _begin(home)
+    return readable(read_json(home / ABOUT), str(home))
+
+
+def _begin(home: Path) -> None:
+    """Give a home an id, once, whoever else is about to."""
+    from filelock import FileLock
+
+    with explained(home):
+        home.mkdir(parents=True, exist_ok=True)
+        with FileLock(home / f"{ABOUT}.lock"):
+            if not (home / ABOUT).exists():
+                write_json(home / ABOUT, {"home": uuid4().hex, "version": VERSION})
 
 
 def refuse_later(home: Path) -> None:
