@@ -131,7 +131,7 @@ def _agree(before: Any, after: Any, file: Path) -> None:
     import sqlalchemy as sa
 
     ask = sa.text("SELECT name, experiment_id FROM experiments")
-    here, there = (dict(row._tuple() for row in connection.execute(ask)) for connection in (before, after))
+    here, there = (dict(map(tuple, connection.execute(ask))) for connection in (before, after))
     for name in here.keys() & there.keys():
         if here[name] != there[name]:
             raise TraubeError(f"{file}: the experiment '{name}' is another one in the database; use an empty database")
