@@ -16,6 +16,7 @@ from resources import all_resources  # noqa: E402
 from sensors import Job, all_schedules, all_sensors, sensor_jobs  # noqa: E402
 from traube.foundation import paths  # noqa: E402
 from traube.foundation.files import make_private  # noqa: E402
+from traube.foundation.identity import refuse_later  # noqa: E402
 from traube.tasks import pair_sources, sources  # noqa: E402
 
 
@@ -45,5 +46,6 @@ def defs() -> dg.Definitions:
     """What Dagster loads. It is built when Dagster asks, not when this module is imported: a command
     builds its own.
     """
+    refuse_later(paths.home())
     make_private(paths.home())  # `dagster dev` may be all that was ever started
     return build_defs()

@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common import FILL, MODELS, TRAINING_STAGE, asset_key
+from assets.common import FILL, MODELS, TRAINING_STAGE, asset_key, claimed
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
@@ -84,6 +84,7 @@ def _asset(
         code_version=CLUSTERING_VERSION,
         **about,
     )
+    @claimed(source.name)
     def clustered(
         context: dg.AssetExecutionContext,
         storage: StorageResource,

@@ -3,13 +3,18 @@
 import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import TypeGuard
+from functools import wraps
+from typing import Any, TypeGuard, TypeVar
 
 import dagster as dg
 
+from resources.storage import StorageResource
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import locked
 from traube.methods import Method
 from traube.tasks import pair_sources
 
+T = TypeVar("T")
 DATA_STAGES = ("corpus", "splits")
 MODEL_STAGES = ("embeddings", "clusterings", "scores")
 TRAINING_STAGE = "deep_clusterings"  # of a run one of whose methods trains
@@ -65,6 +70,25 @@ def all_model_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
 def _keys(tasks: Iterable[str], stages: Iterable[str], of_pairs: Iterable[str]) -> list[dg.AssetKey]:
     pair_tasks = pair_sources()
     return [asset_key(task, stage) for task in tasks for stage in (of_pairs if task in pair_tasks else stages)]
+
+
+def claimed(task: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Have a stage of a task and a model be at work once, among all processes and machines that share
+    the store: whoever waited finds what the other has stored.
+    """
+
+    def wrap(compute: Callable[..., T]) -> Callable[..., T]:
+        @wraps(compute)
+        def alone(context: dg.AssetExecutionContext, storage: StorageResource, **more: Any) -> T:
+            try:
+                with locked(storage.store.claim(task, context.partition_key)):
+                    return compute(context, storage=storage, **more)
+            except TraubeError as error:  # what is shared cannot be reached
+                raise dg.Failure(str(error), allow_retries=False) from error
+
+        return alone
+
+    return wrap
 
 
 def refuse_failed_checks(

@@ -10,7 +10,7 @@ import dagster as dg
 import numpy as np
 from scipy import sparse
 
-from assets.common import FILL, MODELS, asset_key, refuse_failed_checks
+from assets.common import FILL, MODELS, asset_key, claimed, refuse_failed_checks
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import QualityResource, check_specs
@@ -45,6 +45,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         description="A model's vectors of the unique texts of the test splits.",
         check_specs=_check_specs(key),
     )
+    @claimed(source.name)
     def embeddings(
         context: dg.AssetExecutionContext,
         storage: StorageResource,

@@ -6,7 +6,7 @@ import time
 
 import dagster as dg
 
-from assets.common import FILL, MODELS, PAIR_DATA_STAGES, asset_key, refuse_failed_checks, told
+from assets.common import FILL, MODELS, PAIR_DATA_STAGES, asset_key, claimed, refuse_failed_checks, told
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import QualityResource, check_specs
@@ -109,6 +109,7 @@ def _embeddings(source: PairSource) -> dg.AssetsDefinition:
         kinds={"numpy"},
         description="A model's vectors of the texts of the test pairs, and of these with their histories.",
     )
+    @claimed(source.name)
     def embeddings(
         context: dg.AssetExecutionContext,
         storage: StorageResource,
@@ -161,6 +162,7 @@ def _pair_scores(source: PairSource) -> dg.AssetsDefinition:
         code_version=PAIRS_VERSION,
         description="How well each comparison of the model's vectors follows the gold scores.",
     )
+    @claimed(source.name)
     def pair_scores(
         context: dg.AssetExecutionContext,
         storage: StorageResource,

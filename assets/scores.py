@@ -3,7 +3,7 @@
 import dagster as dg
 import pandas as pd
 
-from assets.common import FILL, MODELS, TRAINING_STAGE, asset_key, told
+from assets.common import FILL, MODELS, TRAINING_STAGE, asset_key, claimed, told
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
@@ -35,6 +35,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
         code_version=SCORING_VERSION,
         description="How well the clusters agree with the gold labels, under every metric.",
     )
+    @claimed(source.name)
     def scores(
         context: dg.AssetExecutionContext,
         storage: StorageResource,

@@ -22,6 +22,7 @@ from cli import (
     dev,
     doctor,
     exchange,
+    move_home,
     pages,
     pairs,
     registry,
@@ -36,6 +37,7 @@ from traube.foundation import paths, stopping
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import blamed_on_disk, in_words, make_private
+from traube.foundation.identity import refuse_later
 
 
 class _Group(TyperGroup):
@@ -45,6 +47,7 @@ class _Group(TyperGroup):
         collect_less()
         make_private(paths.home())
         try:
+            refuse_later(paths.home())
             result = super().invoke(ctx)
             stopping.check()  # a library may have kept the interruption to itself
             return result
@@ -108,5 +111,6 @@ for _family in (
     clean,
     doctor,
     dev,
+    move_home,
 ):  # as `--help` lists them
     app.add_typer(_family.app)

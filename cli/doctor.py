@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Literal
 
@@ -15,8 +16,10 @@ from cli.printing import print_json, print_table
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import OTHERS, blamed_on_disk
+from traube.foundation.identity import about
 
 app = typer.Typer()
+OLDEST_POSTGRES = 12
 
 
 @app.command()
@@ -45,6 +48,8 @@ def examine() -> list[Finding]:
     for check in (
         _antlr,
         _home,
+        _share,
+        _database,
         _disk,
         _params,
         _engine,
@@ -82,6 +87,7 @@ def _home() -> Iterator[Finding]:
     except OSError:
         yield Finding("home", "wrong", f"{home} cannot be written to; set TRAUBE_HOME to another folder")
         return
+    about(home)  # refuses one of a later version
     if home.stat().st_mode & OTHERS:
         yield Finding("home", "note", f"{home} can be read by others on this machine; chmod 700 it")
     else:
@@ -90,6 +96,58 @@ def _home() -> Iterator[Finding]:
     given = os.environ.get("DAGSTER_HOME")
     if given and given != wanted:
         yield Finding("DAGSTER_HOME", "note", f"is set to {given}; Traube uses {wanted} instead")
+
+
+def _share() -> Iterator[Finding]:
+    from traube.foundation import remote, settings
+    from traube.foundation.machines import network_of
+    from traube.foundation.share import of_home
+
+    network = network_of(paths.home())
+    if network and not settings.database():
+        said = (
+            f"{paths.home()} is on {network}, where file locks are not kept: set {settings.DATABASE} if others use it"
+        )
+        yield Finding("locks", "note", said)
+    url = settings.share()
+    if not url:
+        return
+    remote.PATIENCE = 5.0  # who asks what is wrong does not want to wait for it
+    for right, fault in remote.rights(remote.remote_at(url)):
+        yield Finding(f"share, {right}", "wrong" if fault else "ok", fault or url)
+    share = of_home()
+    if share and not share.remote.swaps and not isinstance(share.remote, remote.Folder) and not settings.database():
+        yield Finding("share, locks", "wrong", f"{url} knows no locks: set {settings.DATABASE} to a Postgres")
+    if share:
+        share.look()
+        said = "" if share.remote.skew is None else f"; this machine's clock is off by {abs(share.remote.skew):.0f} s"
+        yield Finding("share", "ok", f"{len(share.theirs)} files of the store{said}")
+
+
+def _database() -> Iterator[Finding]:
+    from contextlib import closing
+
+    from traube.foundation import settings
+    from traube.foundation.machines import connect
+
+    url = settings.database()
+    if not url:
+        return
+    shown, file = settings.without_password(url), os.environ.get(settings.PASSWORD_FILE)
+    if shown != url:
+        yield Finding("database", "note", f"{settings.DATABASE} holds a password; put it into {settings.PASSWORD_FILE}")
+    if file and Path(file).stat().st_mode & OTHERS:
+        yield Finding("database", "note", f"{file} can be read by others on this machine; chmod 600 it")
+    with closing(connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT has_database_privilege(current_database(), 'CREATE')")
+        may_create = cursor.fetchone()[0]
+        number = connection.server_version // 10000
+    if not may_create:
+        yield Finding("database", "wrong", f"{shown}: no right to make schemas; GRANT CREATE ON DATABASE to this user")
+    elif number < OLDEST_POSTGRES:
+        yield Finding("database", "wrong", f"{shown}: Postgres {number}; MLflow and Dagster want {OLDEST_POSTGRES}")
+    else:
+        yield Finding("database", "ok", f"{shown}: Postgres {number}, dagster-postgres {version('dagster-postgres')}")
 
 
 def _disk() -> Iterator[Finding]:
@@ -211,8 +269,11 @@ def _runs() -> Iterator[Finding]:
 
 def _databases() -> Iterator[Finding]:
     from resources.databases import dagster_databases, mlflow_database
+    from traube.foundation import settings
 
     home = paths.home()
+    if settings.database():
+        return  # examined above
     there = [d for d in (*dagster_databases(home / "dagster"), mlflow_database(home / "mlflow.db")) if d.path.exists()]
     for database in there:
         try:
@@ -225,6 +286,7 @@ def _databases() -> Iterator[Finding]:
 
 def _mlflow() -> Iterator[Finding]:
     from resources.tracking import connect, default_uri
+    from traube.foundation.settings import without_password
 
     connect(default_uri())
-    yield Finding("mlflow", "ok", default_uri())
+    yield Finding("mlflow", "ok", without_password(default_uri()))

@@ -3,9 +3,11 @@ the UI shows.
 """
 
 import os
+import re
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext, redirect_stderr
+from pathlib import Path
 from typing import Any, TextIO
 from uuid import uuid4
 
@@ -17,14 +19,18 @@ from assets.registry import registry
 from cli.children import is_served
 from cli.printing import counted
 from definitions import build_defs
-from resources.databases import make_dagster
+from resources.databases import OF_DAGSTER, make_dagster
+from resources.tracking import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, wanted_models
 from traube.engine.progress import Progress
-from traube.foundation import paths, stopping
+from traube.foundation import paths, settings, stopping
 from traube.foundation.files import explained, write_text
+from traube.foundation.identity import about
+from traube.foundation.share import of_home
 
+OURS = re.compile(r"^traube\.[\w.]+: ")
 NO_COPIES = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 
 
@@ -34,18 +40,31 @@ def prepare() -> None:
     """
     home, project = paths.home(), paths.PROJECT
     instance = home / "dagster"
+    with explained(home):
+        home.mkdir(parents=True, exist_ok=True)
+    if settings.share():
+        of_home()  # which home it is comes from there
+    about(home)
     make_dagster(instance)
     with explained(paths.checkpoints()):
         paths.checkpoints().mkdir(parents=True, exist_ok=True)
     os.environ["DAGSTER_HOME"] = str(instance)
-    os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}")
-    environment = f"DAGSTER_HOME={instance}\nMLFLOW_TRACKING_URI={os.environ['MLFLOW_TRACKING_URI']}\n"
-    if home == project / ".traube" and not _same(project / ".env", environment):
-        write_text(project / ".env", environment)
+    os.environ["MLFLOW_TRACKING_URI"] = default_uri()
+    if home == project / ".traube":
+        _write_environment(project / settings.FILE, ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", OF_DAGSTER))
 
 
-def _same(path: Any, text: str) -> bool:
-    return path.exists() and path.read_text() == text
+def _write_environment(file: Path, names: Sequence[str]) -> None:
+    """Have Dagster's own commands meet this home, whose password no file of ours holds; what else
+    people have written there stays.
+    """
+    said = {name: os.environ[name] for name in names if name in os.environ}
+    if any("***" in settings.without_password(value) for value in said.values()):
+        return
+    kept = {name: value for name, value in settings.read_env(file).items() if name not in names}
+    text = "".join(f"{name}={value}\n" for name, value in (said | kept).items())
+    if not file.is_file() or file.read_text(encoding="utf-8") != text:
+        write_text(file, text)
 
 
 def align(instance: dg.DagsterInstance) -> list[str]:
@@ -228,6 +247,7 @@ def _errors(result: dg.ExecuteInProcessResult) -> list[str]:
         if raised and raised.cls_name == "DagsterAssetCheckFailedError":
             continue  # said above
         cause = (raised.cause or raised).message.strip() if raised else "failed"
+        cause = OURS.sub("", cause)  # a line for people, whatever class of error it is
         text = deliberate.description if deliberate else cause
         errors.append(f"{str(event.step_key).replace('__', '/')}: {text}")
     return errors or ["the run failed; see the Dagster UI (`make dev`)"]

@@ -63,13 +63,13 @@ def mlflow(port: int) -> None:
     """The MLflow UI of this home."""
     from mlflow.server import constants
 
-    from resources.tracking import default_uri
+    from resources.tracking import artifacts, default_uri
 
     os.environ |= {  # which its app reads when it is imported
         constants.BACKEND_STORE_URI_ENV_VAR: default_uri(),
         constants.REGISTRY_STORE_URI_ENV_VAR: default_uri(),
         constants.ARTIFACT_ROOT_ENV_VAR: "mlflow-artifacts:/",
-        constants.ARTIFACTS_DESTINATION_ENV_VAR: (paths.home() / "mlartifacts").as_uri(),
+        constants.ARTIFACTS_DESTINATION_ENV_VAR: artifacts(),
         constants.SERVE_ARTIFACTS_ENV_VAR: "true",
     }
     from mlflow.server.fastapi_app import app

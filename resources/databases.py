@@ -1,4 +1,5 @@
-"""The databases of the home: Dagster's, and MLflow's where it is a file of the home.
+"""The databases of the home: Dagster's, and MLflow's where it is a file of the home; or both, as
+schemas of the shared Postgres.
 
 Neither makes its tables in one step, so a first start that is interrupted would leave tables that no
 later start can finish. Here they are made under a temporary name, which becomes theirs when they are
@@ -12,15 +13,21 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import dagster as dg
 
-from traube.foundation import paths
+from traube.foundation import paths, settings
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import explained, locked
+from traube.foundation.files import explained, locked, write_text
+from traube.foundation.identity import VERSION, about
+from traube.foundation.machines import connect, held_by_name
 
 EXPERIMENT = "traube"
+SETTINGS = "dagster.yaml"
+OF_DAGSTER = "TRAUBE_DAGSTER_DATABASE"  # set by us for Dagster's processes, which have the file's `env`
+_STORAGE = f"storage:\n  postgres:\n    postgres_url: {{env: {OF_DAGSTER}}}\n"
 STAMP = "alembic_version"  # Dagster and MLflow note in it which tables they have made
 
 
@@ -115,24 +122,85 @@ def make_dagster(folder: Path) -> None:
     TraubeError
         If a database of it is damaged, or it cannot be written.
     """
+    if settings.database():
+        return _make_shared_dagster(folder)
+    if (folder / SETTINGS).is_file() and not (folder / SETTINGS).is_symlink():  # it was on the shared database
+        _link_settings(folder)
     if not _is_made(folder):
         with locked(folder):
             if not _is_made(folder):  # another process may have been faster
                 with _building(folder) as new:
                     _link_settings(new)
                     _make_tables(new)
-    if not (folder / "dagster.yaml").exists():  # the checkout was moved
+    if not (folder / SETTINGS).exists():  # the checkout was moved
         _link_settings(folder)
+    return None
+
+
+def _make_shared_dagster(folder: Path) -> None:
+    """The same with its tables in the shared database, whose URL Dagster takes from the environment."""
+    if find_spec("dagster_postgres") is None:
+        raise TraubeError(f"{settings.DATABASE}: dagster-postgres is not installed; run `make setup-scale`")
+    os.environ[OF_DAGSTER] = settings.schema_of(settings.database(), "dagster")
+    text = f"{(paths.PROJECT / SETTINGS).read_text(encoding='utf-8')}{_STORAGE}"
+    if (folder / SETTINGS).is_symlink() or _text(folder / SETTINGS) != text:
+        (folder / SETTINGS).unlink(missing_ok=True)
+        write_text(folder / SETTINGS, text)
+    with held_by_name("databases"):  # not made by two machines at once
+        if _make_schema("dagster"):
+            _make_tables(folder)
+
+
+def _make_schema(name: str) -> bool:
+    """Make a schema of the shared database that is this home's; whether there was none.
+
+    Raises
+    ------
+    TraubeError
+        If the database is another home's.
+    """
+    with closing(connect()) as connection, connection, connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA IF NOT EXISTS traube")
+        cursor.execute("CREATE TABLE IF NOT EXISTS traube.home (id TEXT, version INTEGER)")
+        cursor.execute("SELECT id, version FROM traube.home")
+        row, mine = cursor.fetchone(), about(paths.home())
+        if row is None:
+            cursor.execute("INSERT INTO traube.home VALUES (%s, %s)", (mine["home"], VERSION))
+        elif row[1] > VERSION:
+            raise TraubeError(f"{_shown()}: made by a later Traube; upgrade this one")
+        elif row[0] != mine["home"]:
+            said = f"another home's ({row[0][:8]}; {paths.home()} is {mine['home'][:8]})"
+            raise TraubeError(f"{_shown()}: {said}: use another database, or the share of that home")
+        cursor.execute("SELECT 1 FROM information_schema.tables WHERE table_schema = %s LIMIT 1", (name,))
+        absent = cursor.fetchone() is None
+        cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
+    return absent
+
+
+def _shown() -> str:
+    return settings.without_password(settings.database())
+
+
+def make_shared_mlflow(artifacts: str) -> None:
+    """Make MLflow's tables in the shared database, with our experiment in it, unless they are there."""
+    with held_by_name("databases"):
+        if _make_schema("mlflow"):
+            _make_mlflow(mlflow_url(), artifacts)
+
+
+def mlflow_url() -> str:
+    """Of MLflow's tables in the shared database."""
+    return settings.schema_of(settings.database(), "mlflow")
 
 
 def _link_settings(folder: Path) -> None:
-    link = folder / "dagster.yaml"
+    link = folder / SETTINGS
     folder.mkdir(exist_ok=True)
     link.unlink(missing_ok=True)
-    link.symlink_to(paths.PROJECT / "dagster.yaml")
+    link.symlink_to(paths.PROJECT / SETTINGS)
 
 
-def make_mlflow(path: Path, artifacts: Path) -> None:
+def make_mlflow(path: Path, artifacts: Path | str) -> None:
     """Make MLflow's database, with our experiment in it, unless it is there.
 
     Raises
@@ -145,14 +213,23 @@ def make_mlflow(path: Path, artifacts: Path) -> None:
     with locked(path):
         if mlflow_database(path).rows() is not None:
             return
-        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-
-        logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # it is no news
-
         with _building(path) as new:
-            store = SqlAlchemyStore(f"sqlite:///{new}", artifacts.as_uri())
-            store.create_experiment(EXPERIMENT, artifact_location=artifacts.as_uri())
-            store.engine.dispose()
+            place = artifacts.as_uri() if isinstance(artifacts, Path) else artifacts
+            _make_mlflow(f"sqlite:///{new}", place)
+
+
+def _make_mlflow(url: str, artifacts: str) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # it is no news
+    store = SqlAlchemyStore(url, artifacts)
+    if store.get_experiment_by_name(EXPERIMENT) is None:
+        store.create_experiment(EXPERIMENT, artifact_location=artifacts)
+    store.engine.dispose()
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _is_made(folder: Path) -> bool:

@@ -11,14 +11,16 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
-from resources.databases import EXPERIMENT, make_mlflow
+from resources.databases import EXPERIMENT, make_mlflow, make_shared_mlflow, mlflow_url
 from resources.unlogged import mark
-from traube.foundation import paths
+from traube.foundation import paths, settings
+from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.foundation.inert import csv_text
 from traube.report.pages import SERVED
@@ -227,7 +229,23 @@ def _page(task: str) -> str:
 
 
 def default_uri() -> str:
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{paths.home() / 'mlflow.db'}"
+    """MLflow's tracking store: what `MLFLOW_TRACKING_URI` says, the shared database, or a file of the
+    home.
+    """
+    given = os.environ.get("MLFLOW_TRACKING_URI")
+    if given:
+        return given
+    return mlflow_url() if settings.database() else f"sqlite:///{paths.home() / 'mlflow.db'}"
+
+
+def artifacts() -> str:
+    """Where MLflow keeps files: in the share, or in the home."""
+    shared = settings.share()
+    return f"{shared.rstrip('/')}/mlartifacts" if "://" in shared else _folder_of_artifacts(shared).as_uri()
+
+
+def _folder_of_artifacts(shared: str) -> Path:
+    return Path(shared).expanduser().resolve() / "mlartifacts" if shared else paths.home() / "mlartifacts"
 
 
 def connect(uri: str) -> tuple[Any, str]:
@@ -239,15 +257,31 @@ def connect(uri: str) -> tuple[Any, str]:
     logging.getLogger("mlflow").setLevel(asked or "WARNING")  # a new store is no news
     # it raises the database's errors, and prints them with a traceback beside that
     logging.getLogger("mlflow.store.db.utils").setLevel(asked or "CRITICAL")
-    artifacts = paths.home() / "mlartifacts"
     own = paths.home() / "mlflow.db"
     if uri == f"sqlite:///{own}" and own.parent.is_dir():  # any other database is its owner's
-        make_mlflow(own, artifacts)
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name(EXPERIMENT)
+        make_mlflow(own, artifacts())
+    elif settings.database() and uri == mlflow_url():
+        make_shared_mlflow(artifacts())
+    with of_this_version(uri):
+        client = MlflowClient(tracking_uri=uri)
+        experiment = client.get_experiment_by_name(EXPERIMENT)
     if experiment is None:
-        return client, str(client.create_experiment(EXPERIMENT, artifact_location=artifacts.as_uri()))
+        return client, str(client.create_experiment(EXPERIMENT, artifact_location=artifacts()))
     return client, str(experiment.experiment_id)
+
+
+@contextmanager
+def of_this_version(uri: str) -> Iterator[None]:
+    """Say in a line that tables are those of another MLflow."""
+    try:
+        yield
+    except Exception as error:
+        if "out-of-date database schema" not in str(error):
+            raise
+        shown = settings.without_password(uri)
+        raise TraubeError(
+            f"{shown}: made by another MLflow; back it up, then `mlflow db upgrade` with this URL brings it up to date"
+        ) from None
 
 
 def _run(client: Any, experiment: str, key: str, name: str, tags: dict[str, str]) -> str:

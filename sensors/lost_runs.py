@@ -3,14 +3,16 @@ daemon tries them again.
 """
 
 import os
+import platform
 import re
 
 import dagster as dg
 import psutil
 
 from sensors import Jobs
+from traube.foundation import settings
 
-PID, STARTED = "traube/pid", "traube/process_started"
+PID, STARTED, HOST = "traube/pid", "traube/process_started", "traube/host"
 ALIVE = (
     dg.DagsterRunStatus.NOT_STARTED,  # killed between making a run and starting it
     dg.DagsterRunStatus.STARTED,
@@ -22,7 +24,17 @@ GONE = "the process of this run is gone (killed, or the machine was restarted)"
 
 def own_process() -> dict[str, str]:
     """Tags that say which process a run lives in, for runs started in this one."""
-    return {PID: str(os.getpid()), STARTED: f"{psutil.Process().create_time():.2f}"}
+    return {PID: str(os.getpid()), STARTED: f"{psutil.Process().create_time():.2f}", HOST: platform.node()}
+
+
+def _is_here(run: dg.DagsterRun) -> bool:
+    """Whether a run's process is, or was, one of this machine. Where machines share a database, a run
+    that a daemon launched is of the machine of the daemon.
+    """
+    host = run.tags.get(HOST)
+    if host is None:
+        return not settings.database() or "TRAUBE_DAGSTER_PORT" in os.environ
+    return host == platform.node()
 
 
 def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
@@ -30,6 +42,8 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     lost = []
     for record in instance.get_run_records(dg.RunsFilter(statuses=list(ALIVE))):
         run = record.dagster_run
+        if not _is_here(run):
+            continue
         process = process_of(instance, run)
         if process and not _alive(*process):
             cancelled = run.status == dg.DagsterRunStatus.CANCELING
@@ -43,7 +57,11 @@ def end_unstarted_runs(instance: dg.DagsterInstance) -> list[str]:
     Returns their ids.
     """
     starting = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
-    runs = [run for run in instance.get_runs(dg.RunsFilter(statuses=starting)) if process_of(instance, run) is None]
+    runs = [
+        run
+        for run in instance.get_runs(dg.RunsFilter(statuses=starting))
+        if _is_here(run) and process_of(instance, run) is None
+    ]
     for run in runs:
         instance.report_run_failed(run, GONE)
     return [run.run_id for run in runs]
@@ -56,7 +74,7 @@ def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
     cut_off = []
     for run in instance.get_runs(dg.RunsFilter(statuses=list(ALIVE))):
         process = process_of(instance, run)
-        if process is None or not _alive(*process):
+        if _is_here(run) and (process is None or not _alive(*process)):
             instance.report_run_canceled(run, "`traube dev` was stopped")
             cut_off.append(run.run_id)
     return cut_off

@@ -1,7 +1,8 @@
 """What all tests share. Every test has a home, cards and params of its own: none touches what lies in the project."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
@@ -139,3 +140,46 @@ def minilm(tmp_path_factory: pytest.TempPathFactory) -> Transformer:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAUBE_CARDS", str(tmp_path_factory.mktemp("cards")))
         return load_model("minilm", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The URL of a real S3 server on this machine, with a bucket `team`."""
+    server = pytest.importorskip("moto.server", reason="moto is not installed: `make setup-scale`")
+    thread = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    thread.start()
+    try:
+        yield "http://{}:{}".format(*thread.get_host_and_port())
+    finally:
+        thread.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of an empty part of a bucket; the environment says how to reach it."""
+    from s3fs import S3FileSystem
+
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3_server,
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    name = f"team-{uuid4().hex[:12]}"
+    S3FileSystem().call_s3("create_bucket", Bucket=name)
+    return f"s3://{name}/home"
+
+
+@pytest.fixture
+def machine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Be another machine from now on, by name: its home, with checkpoints of its own."""
+    folders: dict[str, Path] = {}
+
+    def become(name: str) -> Path:
+        home = folders.setdefault(name, tmp_path_factory.mktemp(name))
+        monkeypatch.setenv("TRAUBE_HOME", str(home))
+        monkeypatch.setenv("TRAUBE_CHECKPOINTS", str(home / "checkpoints"))
+        return home
+
+    return become

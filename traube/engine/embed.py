@@ -17,6 +17,7 @@ from scipy import sparse
 
 from traube.engine import workers
 from traube.engine.progress import SILENT, Progress
+from traube.foundation import share
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.foundation.measure import measured
@@ -144,6 +145,7 @@ def _embed_corpus(
     matrix = matrix.with_name(f"{matrix.name}-{digest(dict(model.numerics))}")
     rows = np.arange(len(texts), dtype=np.int64)
     for path in (matrix.with_name(matrix.name + suffix) for suffix in (".npy", ".npz")):
+        share.bring(path)
         if not path.exists():
             continue
         try:

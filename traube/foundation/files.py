@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from traube.foundation import settings
 from traube.foundation.errors import TraubeError
 from traube.foundation.inputs import parse_json, read_bytes
 
@@ -93,8 +94,13 @@ def atomic(path: Path) -> Iterator[Path]:
     Raises
     ------
     TraubeError
-        If the disk is full or the folder cannot be written.
+        If the disk is full or the folder cannot be written; or if the file is shared and what it is
+        shared on refuses it (it is kept here, and sent by a later command).
     """
+    if settings.share():
+        from traube.foundation import share
+
+        share.about_to_write(path)
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{uuid4().hex}{path.suffix}")
@@ -106,6 +112,19 @@ def atomic(path: Path) -> Iterator[Path]:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+    if settings.share():
+        from traube.foundation import share
+
+        share.written(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there, for everybody who shares it."""
+    if settings.share():
+        from traube.foundation import share
+
+        share.removed(path)
+    path.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -128,7 +147,9 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the file lock `<path>.lock`. The system frees it when the process dies."""
+    """Hold the file lock `<path>.lock`, which the system frees when the process dies; and, where other
+    machines share what it guards, one between machines.
+    """
     from filelock import FileLock
 
     with explained(path):
@@ -136,9 +157,21 @@ def locked(path: Path) -> Iterator[None]:
         lock = FileLock(f"{path}.lock")
         lock.acquire()
     try:
-        yield
+        with _between_machines(path):
+            yield
     finally:
         lock.release()
+
+
+@contextmanager
+def _between_machines(path: Path) -> Iterator[None]:
+    if not settings.share() and not settings.database():
+        yield
+        return
+    from traube.foundation import machines
+
+    with machines.held(path):
+        yield
 
 
 def below(folder: Path | str) -> Iterator["os.DirEntry[str]"]:

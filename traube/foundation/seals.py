@@ -148,6 +148,24 @@ def is_sound(path: Path) -> bool:
         return False
 
 
+def is_intact(path: Path) -> bool:
+    """Whether a file of any kind is what was written, as far as its seal says. One without a seal is,
+    if it is no table, or one that can be read.
+    """
+    if path.suffix == ".parquet":
+        return is_sound(path)
+    try:
+        return _is_intact_json(path) if path.suffix == ".json" else check(path) or True
+    except (Damaged, OSError, ValueError, RecursionError):
+        return False
+
+
+def _is_intact_json(path: Path) -> bool:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    seal = value.pop(KEY, None) if isinstance(value, dict) else None
+    return seal in (None, digest(value))
+
+
 def _read(path: Path) -> "pa.Table":
     import pyarrow.parquet as pq
 

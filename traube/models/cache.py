@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import explained, locked
 from traube.foundation.seals import read_sealed_json, write_sealed_json
+from traube.models import shared_vectors
 from traube.models.base import Dense
 
 RECORD = np.dtype([("text", "V16"), ("checksum", "<u4")])
@@ -67,8 +68,9 @@ class Shelf:
 
     def rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Row of each text in the vectors file, int64 [n]; -1 where it is absent or damaged."""
+        shared_vectors.exchange(self)
         rows = np.full(len(texts), -1, dtype=np.int64)
-        records, vectors = self._read()
+        records, vectors = self.read()
         if vectors is None:
             return rows
         # later rows win: a damaged row is followed by its replacement
@@ -83,7 +85,7 @@ class Shelf:
 
     def vectors(self) -> Dense:
         """All rows, float32 [rows, d], memory-mapped."""
-        _, vectors = self._read()
+        _, vectors = self.read()
         if vectors is None:
             raise TraubeError(f"{self.folder}: nothing is cached here")
         return vectors
@@ -99,24 +101,34 @@ class Shelf:
         block = np.ascontiguousarray(vectors, dtype=np.float32)
         with locked(self.folder), explained(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            known = self.dimensions()
-            if known is None:
-                write_sealed_json(self.folder / "meta.json", {"dimensions": block.shape[1]})
-            elif known != block.shape[1]:
-                raise TraubeError(f"{self.folder}: vectors of length {block.shape[1]} among vectors of length {known}")
-            rows = self._count(block.shape[1])
-            _write_at(self.vectors_path, rows * block.shape[1] * 4, block.tobytes())
             records = np.empty(len(block), dtype=RECORD)
             records["text"] = np.frombuffer(b"".join(map(text_key, texts)), dtype="V16")
             records["checksum"] = [zlib.crc32(row) for row in block]
-            _write_at(self._index_path, rows * RECORD.itemsize, records.tobytes())
+            self.add(records, block)
+        shared_vectors.exchange(self)
+
+    def add(self, records: NDArray[np.void], vectors: Dense) -> tuple[int, int]:
+        """Store rows [n, d] with their records [n] while the shelf's lock is held; returns the first of
+        their rows and the one after the last.
+        """
+        width = vectors.shape[1]
+        known = self.dimensions()
+        if known is None:
+            write_sealed_json(self.folder / "meta.json", {"dimensions": width})
+        elif known != width:
+            raise TraubeError(f"{self.folder}: vectors of length {width} among vectors of length {known}")
+        rows = self._count(width)
+        _write_at(self.vectors_path, rows * width * 4, vectors.tobytes())
+        _write_at(self._index_path, rows * RECORD.itemsize, records.tobytes())
+        return rows, rows + len(vectors)
 
     def _count(self, dimensions: int) -> int:
         """Rows that are whole in both files."""
         sizes = [path.stat().st_size if path.exists() else 0 for path in (self._index_path, self.vectors_path)]
         return min(sizes[0] // RECORD.itemsize, sizes[1] // (dimensions * 4))
 
-    def _read(self) -> tuple[NDArray[np.void], Dense | None]:
+    def read(self) -> tuple[NDArray[np.void], Dense | None]:
+        """Records [rows] and vectors [rows, d], memory-mapped; no vectors while the shelf is empty."""
         dimensions = self.dimensions()
         rows = self._count(dimensions) if dimensions else 0
         if not dimensions or not rows:

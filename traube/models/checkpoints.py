@@ -15,10 +15,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, get_args
 
-from traube.foundation import paths
+from traube.foundation import paths, settings
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import below, digest, locked, read_json, write_json
 from traube.foundation.inputs import is_folder, parse_json, read_bytes
+from traube.models import shared_checkpoints
 from traube.models.base import ModelCard, Precision
 from traube.models.catalogue import catalogue
 from traube.models.similarity import FOLDER, check_similarity
@@ -31,7 +32,13 @@ PARTIAL = (".tmp", ".part", ".partial", ".incomplete")
 
 
 def folders() -> list[Path]:
-    """The checkpoints, good or bad, by name."""
+    """The checkpoints, good or bad, by name; those of others who share them too."""
+    if settings.share():
+        shared_checkpoints.exchange([p for p in _folders() if not p.is_symlink() and not unfinished(p)])
+    return _folders()
+
+
+def _folders() -> list[Path]:
     root = paths.checkpoints()
     if not root.is_dir():
         return []
@@ -168,6 +175,8 @@ def card_named(name: str) -> ModelCard | None:
     """The card of the checkpoint of that name, if it may be asked for; no other
     folder is looked at.
     """
+    if settings.share():
+        folders()
     folder = paths.checkpoints() / name
     try:
         return card_of(folder) if folder.name == name and is_folder(folder) else None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from traube.foundation import share
 from traube.foundation.seals import blamed, check_once, damaged, sealed
 from traube.models.base import Dense
 
@@ -98,6 +99,7 @@ def stored_matrix(path: Path) -> Any:
         If it is another, or cannot be read.
     FileNotFoundError
     """
+    share.bring(path)
     with blamed(path):
         return _open(path, _state(path))
 

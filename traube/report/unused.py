@@ -26,9 +26,10 @@ from traube.benchmark.plan import Cell, Request, plan, wanted_models
 from traube.engine.cluster import reduction_path
 from traube.engine.pair_cells import pair_cells
 from traube.engine.workbench import Workbench
-from traube.foundation import paths
+from traube.foundation import paths, share
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
+from traube.foundation.files import remove as remove_file
 from traube.methods import Method
 from traube.models import Model, cache_key, fingerprint_on, load_model, model_cards
 from traube.models.base import Precision
@@ -115,7 +116,7 @@ def _remove(entry: Unused) -> bool:
         if entry.path.is_dir():
             shutil.rmtree(entry.path)
         else:
-            entry.path.unlink()
+            remove_file(entry.path)
     except FileNotFoundError:
         return False
     finally:
@@ -189,7 +190,7 @@ def _costs(store: Store, missing: set[str]) -> Iterator[Unused]:
     files = (
         path
         for path in store.folder.glob("costs/*/[!.]*.json")
-        if not (store.reduction(path.stem).exists() if path.parent.name == REDUCTIONS else path.stem in measured)
+        if not (share.is_there(store.reduction(path.stem)) if path.parent.name == REDUCTIONS else path.stem in measured)
     )
     return _entries(files, "seconds and memory of what is gone")
 

@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
+from traube.foundation.files import digest, remove
 from traube.foundation.seals import is_sound, read_sealed_json, write_parquet, write_sealed_json
 from traube.store.store import Store
 from traube.tasks.scored_pairs import PAIR_COLUMNS, PairCard, PairTask
@@ -79,7 +79,7 @@ class PairStore:
 
     def save(self, task: PairTask, raw_version: str) -> None:
         """Store a pair task's tables. It still counts as absent: see `complete`."""
-        (self._task(task.name) / "manifest.json").unlink(missing_ok=True)
+        remove(self._task(task.name) / "manifest.json")
         write_parquet(self._task(task.name) / "pairs.parquet", task.pairs)
         write_parquet(self._task(task.name) / "corpus.parquet", task.corpus)
         write_sealed_json(

@@ -17,6 +17,7 @@ leaves nothing half done.
                                                                    found sound; may be deleted
     costs/<task>/{<cell>,<fingerprint>}.json, costs/_reductions/   seconds and memory, as measured
     tables/                                                        the leaderboard, rebuilt whole
+    claims/<task>/<model>.lock                                     held by who computes their cells
 
 Each file holds a checksum of itself (`traube.foundation.seals`). What is damaged counts as absent, and is made again.
 """
@@ -26,13 +27,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from traube.foundation import share
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import frame_digest
+from traube.foundation.files import frame_digest, remove
 from traube.foundation.seals import is_sound, read_sealed_json, sealed, write_parquet, write_sealed_json
 from traube.store.cells import CELL_COLUMNS, Cells, read_cell, read_cells, table_of
 from traube.store.index import Index
@@ -74,9 +77,18 @@ class Cost:
 
 @dataclass(frozen=True)
 class Store:
-    """Tables below `folder`."""
+    """Tables below `folder`. Where it is shared, opening it brings in what others have written."""
 
     folder: Path
+
+    def __post_init__(self) -> None:
+        share.refresh(self.folder)
+
+    def claim(self, task: str, model: str) -> Path:
+        """What is locked by whoever computes a task's cells of a model, so that nobody computes them
+        twice.
+        """
+        return self.folder / "claims" / task / quote(model, safe="")
 
     # tasks
 
@@ -85,10 +97,16 @@ class Store:
 
     def save_corpus(self, name: str, corpus: pd.DataFrame, records: pd.DataFrame, raw_version: str) -> str:
         """Store a task's texts and the records that splits are drawn from; return the
-        content hash of the corpus.
+        content hash of the corpus. A task that is stored with these already stays as it is: somebody
+        else may have read it at the same time, and work with it.
         """
+        manifest = self.manifest(name)
+        if manifest and manifest.raw_version == raw_version and self.is_sound(name):
+            stored = frame_digest(self.corpus(name)), frame_digest(self.records(name))
+            if stored == (frame_digest(corpus), frame_digest(records)):
+                return stored[0]
         # the task counts as absent until its splits are there too
-        (self._task(name) / "manifest.json").unlink(missing_ok=True)
+        remove(self._task(name) / "manifest.json")
         write_parquet(self._task(name) / "records.parquet", records)
         write_parquet(self._task(name) / "corpus.parquet", corpus)
         write_sealed_json(self._task(name) / "read.json", {"raw_version": raw_version})

@@ -1,0 +1,257 @@
+"""A home whose files are copies of what several machines share: a bucket of a real S3 server, or a folder."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from traube.foundation import files, machines, remote, settings, share
+from traube.foundation.errors import TraubeError
+from traube.foundation.identity import VERSION
+from traube.foundation.remote import remote_at
+from traube.foundation.seals import read_parquet, write_parquet, write_sealed_json
+from traube.store import Store
+
+Become = Callable[[str], Path]
+AT_ONCE = {"retries": {"max_attempts": 0}}
+FRAME = pd.DataFrame({"text": ["a", "b"]})
+
+
+@pytest.fixture(params=["s3", "folder"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    url = request.getfixturevalue("bucket") if request.param == "s3" else str(tmp_path / "mounted")
+    monkeypatch.setenv(settings.SHARE, url)
+    return str(url)
+
+
+@pytest.fixture
+def on_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv(settings.SHARE, str(tmp_path / "mounted"))
+    return str(tmp_path / "mounted")
+
+
+@pytest.fixture
+def on_s3(bucket: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv(settings.SHARE, bucket)
+    return bucket
+
+
+def look() -> share.Share:
+    found = share.of_home()
+    assert found is not None
+    found.look()
+    return found
+
+
+def test_what_one_machine_writes_another_reads(shared: str, machine: Become) -> None:
+    first = machine("first")
+    write_parquet(first / "store/tasks/words/corpus.parquet", FRAME)
+    write_sealed_json(first / "store/results/words/c1.json", {"status": "done"})
+    write_parquet(first / "store/reductions/r1.parquet", FRAME)
+    write_parquet(first / "store/index/cells/words/part.parquet", FRAME)
+    second = machine("second")
+    look()
+    assert read_parquet(second / "store/tasks/words/corpus.parquet").equals(FRAME)
+    assert (second / "store/results/words/c1.json").read_bytes() == (first / "store/results/words/c1.json").read_bytes()
+    assert not (second / "store/index").exists()  # an index is of one machine
+    # what is large comes when it is asked for
+    assert not (second / "store/reductions/r1.parquet").exists()
+    share.bring(second / "store/reductions/r1.parquet")
+    assert read_parquet(second / "store/reductions/r1.parquet").equals(FRAME)
+
+
+def test_what_is_changed_or_removed_is_so_for_all(shared: str, machine: Become) -> None:
+    first, name = machine("first"), "store/tasks/words/manifest.json"
+    write_sealed_json(first / name, {"version": 1})
+    write_sealed_json(first / "store/costs/words/c1.json", {"texts": 1})
+    second = machine("second")
+    look()
+    write_sealed_json(second / name, {"version": 2})
+    files.remove(second / "store/costs/words/c1.json")
+    machine("first")
+    look()
+    assert json.loads((first / name).read_text())["version"] == 2
+    assert not (first / "store/costs/words/c1.json").exists()
+
+
+def test_opening_a_store_brings_in_what_others_have_stored(on_folder: str, machine: Become) -> None:
+    write_sealed_json(machine("first") / "store/results/words/c1.json", {"status": "done"})
+    second = machine("second")
+    assert Store(second / "store").scored_tasks() == ["words"]
+    # a store that is not the home's is nobody else's
+    assert Store(second / "other").scored_tasks() == []
+
+
+def test_while_the_server_is_gone_nothing_is_lost(
+    on_s3: str, machine: Become, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from s3fs import S3FileSystem
+
+    first = machine("first")
+    found = look()
+    monkeypatch.setattr(remote, "PATIENCE", 0.1)
+    with monkeypatch.context() as gone:
+        gone.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+        gone.setattr(found.remote, "files", S3FileSystem(skip_instance_cache=True, config_kwargs=AT_ONCE))
+        with pytest.raises(TraubeError, match=r"not reached for .* goes on from there") as error:
+            write_parquet(first / "store/tasks/words/corpus.parquet", FRAME)
+        assert "\n" not in str(error.value)
+    assert "waiting for s3://" in capsys.readouterr().err
+    # it is whole here, and there not at all; the next process hands it over
+    assert found.remote.versions("store") == {}
+    found._compared = False
+    look()
+    assert list(found.remote.versions("store")) == ["store/tasks/words/corpus.parquet"]
+    assert [path.name for path in first.rglob(".*")] == []
+
+
+def test_a_copy_is_what_was_written(on_folder: str, machine: Become, capsys: pytest.CaptureFixture[str]) -> None:
+    first, name = machine("first"), "store/tasks/words/corpus.parquet"
+    write_parquet(first / name, FRAME)
+    second = machine("second")
+    look()
+    (second / name).write_bytes((second / name).read_bytes().replace(b"PAR1", b"PAR2"))
+    found = look()
+    found._compared = False  # as a new process does
+    look()
+    assert read_parquet(second / name).equals(FRAME)
+    # what is damaged in the share is nobody's
+    found.remote.write("store/tasks/words/splits.parquet", (first / name).read_bytes()[:-40] + b"x" * 40)
+    found.remote.write("store/results/words/c1.json", b'{"seal": "0", "status": "done"}')
+    look()
+    assert not (second / "store/tasks/words/splits.parquet").exists()
+    assert not (second / "store/results").exists() or not list((second / "store/results").rglob("*.json"))
+    assert "damaged, and passed over" in capsys.readouterr().err
+
+
+def test_two_homes_are_never_taken_for_one(on_folder: str, machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_sealed_json(machine("first") / "store/results/words/c1.json", {"status": "done"})
+    other = machine("other")
+    monkeypatch.delenv(settings.SHARE)
+    write_sealed_json(other / "store/results/words/c2.json", {"status": "done"})
+    monkeypatch.setenv(settings.SHARE, on_folder)
+    with pytest.raises(TraubeError, match=r"another home's .* use another URL"):
+        share.of_home()
+    # one in which nothing is computed yet joins
+    machine("empty")
+    assert look().theirs
+
+
+def test_a_share_that_lost_its_files_takes_none_away(on_folder: str, machine: Become) -> None:
+    first = machine("first")
+    write_sealed_json(first / "store/results/words/c1.json", {"status": "done"})
+    look().remote.remove("home.json")
+    share._open.cache_clear()
+    with pytest.raises(TraubeError, match=r"empty, though .* has copies of it; restore it"):
+        share.of_home()
+    assert (first / "store/results/words/c1.json").exists()
+
+
+def test_a_home_of_a_later_version_is_refused(on_folder: str, machine: Become) -> None:
+    remote_at(on_folder).write("home.json", json.dumps({"home": "x", "version": VERSION + 1}).encode())
+    machine("first")
+    with pytest.raises(TraubeError, match="made by a later Traube"):
+        share.of_home()
+
+
+def test_a_lock_is_held_by_one_machine(shared: str, machine: Become) -> None:
+    machine("first")
+    look()
+    at_work, most = [], []
+
+    def work(name: str) -> None:
+        with machines.held_by_name("store/claims/words/bow"):
+            at_work.append(name)
+            most.append(len(at_work))
+            time.sleep(0.05)
+            at_work.remove(name)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1, 1, 1]
+
+
+def test_a_lease_that_nobody_renews_is_taken_over(on_s3: str, machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine("first")
+    found = look().remote
+    assert isinstance(found, remote.S3)
+    monkeypatch.setattr(machines, "LASTS", 0.5)
+    monkeypatch.setattr(machines, "RENEWED", 0.2)
+    machines._acquire(found, "locks/x", "one that was killed")
+    began = time.monotonic()
+    with machines.held_by_name("x"):
+        assert time.monotonic() - began > 0.5
+        # of one that is renewed, nobody else is the holder, however long it takes
+        version = found.look("locks/x")[0]
+        time.sleep(0.8)
+        assert found.look("locks/x")[0] != version
+        assert found.swap("locks/x", b"", version) is None
+
+
+def test_whoever_gets_a_lock_knows_what_was_written_before(on_folder: str, machine: Become) -> None:
+    second = machine("second")
+    store = Store(second / "store")
+    write_sealed_json(machine("first") / "store/results/words/c1.json", {"status": "done"})
+    machine("second")
+    with files.locked(store.claim("words", "bow")):
+        assert (second / "store/results/words/c1.json").exists()
+
+
+def test_a_bucket_without_rights_is_told_in_a_line(on_s3: str, machine: Become) -> None:
+    first = machine("first")
+    found = look()
+    policy = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::*"}
+    policies = json.dumps({"Version": "2012-10-17", "Statement": [policy]})
+    found.remote.files.call_s3("put_bucket_policy", Bucket=on_s3.split("/")[2], Policy=policies)
+    with pytest.raises(TraubeError, match="the credentials lack a right") as error:
+        write_parquet(first / "store/tasks/words/corpus.parquet", FRAME)
+    assert "\n" not in str(error.value)
+    faults = dict(remote.rights(found.remote))
+    assert faults["list"] == "" and "lack a right" in faults["write"]
+
+
+def test_all_rights_are_tried(shared: str) -> None:
+    found = remote_at(shared)
+    assert not any(fault for _, fault in remote.rights(found))
+    assert not found.versions()  # and nothing is left
+
+
+def test_a_bucket_that_is_not_there_is_told_in_a_line(bucket: str) -> None:
+    with pytest.raises(TraubeError, match="there is no bucket 'nowhere'"):
+        remote_at("s3://nowhere/home").write("a", b"")
+
+
+def test_a_clock_that_is_wrong_is_told_in_a_line(on_s3: str, machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine("first")
+    monkeypatch.setattr(remote, "SKEW", -1.0)  # no two clocks agree that well
+    with pytest.raises(TraubeError, match=r"this machine's clock is .* its server's; set it"):
+        look()
+
+
+def test_settings_are_read_from_the_home_and_show_no_password(
+    machine: Become, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in (settings.SHARE, settings.DATABASE, settings.PASSWORD_FILE, "PGPASSWORD"):
+        monkeypatch.setenv(name, "")  # so that what is read is forgotten after the test
+        monkeypatch.delenv(name)
+    (tmp_path / "password").write_text("sesame\n")
+    (machine("first") / ".env").write_text(
+        f"# where\nTRAUBE_SHARE='s3://b/p'\nexport TRAUBE_DATABASE=postgresql://u@h/d\n"
+        f"TRAUBE_DATABASE_PASSWORD_FILE={tmp_path / 'password'}\nDAGSTER_HOME=/nowhere\n"
+    )
+    assert settings.share() == "s3://b/p"
+    assert (
+        settings.schema_of(settings.database(), "mlflow") == "postgresql+psycopg2://u@h/d?options=-csearch_path=mlflow"
+    )
+    assert settings.without_password("postgresql://u:sesame@h/d") == "postgresql://u:***@h/d"
+    monkeypatch.setenv(settings.DATABASE, "mysql://u:sesame@h/d")
+    with pytest.raises(TraubeError, match="expected postgresql://") as error:
+        settings.database()
+    assert "sesame" not in str(error.value)

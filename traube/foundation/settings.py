@@ -1,0 +1,95 @@
+"""What several machines share, as the environment says it, or a file `.env`: that of the home, or
+of the checkout for the home that lies in it. The environment stands above the files.
+
+::
+
+    TRAUBE_SHARE=s3://bucket/prefix               or a folder: a copy of the home that others have too
+    TRAUBE_DATABASE=postgresql://user@host/name   for Dagster, MLflow, and locks between machines
+    TRAUBE_DATABASE_PASSWORD_FILE=/run/secrets/x  unless libpq's own PGPASSFILE or PGPASSWORD says it
+
+Whatever else such a file says (AWS_ENDPOINT_URL, PGPASSFILE) is for the libraries that ask for it.
+"""
+
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from traube.foundation import paths
+from traube.foundation.errors import TraubeError
+
+SHARE, DATABASE, PASSWORD_FILE = "TRAUBE_SHARE", "TRAUBE_DATABASE", "TRAUBE_DATABASE_PASSWORD_FILE"
+FILE = ".env"
+_OF_DAGSTER = "DAGSTER_HOME"  # and MLflow's: written by `traube init` for `dagster dev`, and meant for nobody else
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=\s*(.*?)\s*")
+
+
+def share() -> str:
+    """The URL or folder of what is shared; empty where nothing is."""
+    return _value(SHARE)
+
+
+def database() -> str:
+    """The URL of the shared database, mostly without its password; empty where there is none.
+
+    Raises
+    ------
+    TraubeError
+        If it is no URL of Postgres, or the password's file cannot be read.
+    """
+    url = _value(DATABASE)
+    if not url:
+        return ""
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgresql", "postgres") or not parts.path.strip("/"):
+        raise TraubeError(f"{DATABASE}: expected postgresql://USER@HOST:PORT/NAME, not '{without_password(url)}'")
+    _take_password()
+    return url.replace("postgres://", "postgresql://", 1)
+
+
+def schema_of(url: str, schema: str) -> str:
+    """The URL, as SQLAlchemy wants it, of one schema of a database: Dagster's and MLflow's tables have
+    names in common.
+    """
+    url = url.replace("postgresql://", "postgresql+psycopg2://", 1)
+    return f"{url}{'&' if urlsplit(url).query else '?'}options=-csearch_path={schema}"
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown."""
+    return re.sub(r"(//[^/@:]*):[^@/]*@", r"\1:***@", url)
+
+
+def _value(name: str) -> str:
+    _read_files(paths.home())
+    return os.environ.get(name, "").strip()
+
+
+def _take_password() -> None:
+    """Tell libpq the password, where a file of ours holds it."""
+    file = os.environ.get(PASSWORD_FILE)
+    if file and "PGPASSWORD" not in os.environ:
+        try:
+            os.environ["PGPASSWORD"] = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise TraubeError(f"{PASSWORD_FILE}: {file} cannot be read ({type(error).__name__})") from None
+
+
+@lru_cache(maxsize=8)
+def _read_files(home: Path) -> None:
+    """Put what the files say into the environment, for this process and its children."""
+    of_checkout = [paths.PROJECT / FILE] if home == paths.PROJECT / ".traube" else []
+    for file in (home / FILE, *of_checkout):
+        for name, value in read_env(file).items():
+            if name not in (_OF_DAGSTER, "MLFLOW_TRACKING_URI"):
+                os.environ.setdefault(name, value)
+
+
+def read_env(file: Path) -> dict[str, str]:
+    """The lines `NAME=value` of a file; empty where there is none. Values may stand in quotes."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    return {match[1]: match[2].strip("\"'") for line in lines if (match := _LINE.fullmatch(line))}
