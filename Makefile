@@ -45,7 +45,7 @@ test: $(SCALE)  ## lint, types and the tests that need neither network nor GPU
 	$(MAKE) --no-print-directory -j 2 lint pytest
 
 pytest: $(SCALE)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # the slowest folders first
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder  # the slowest first; some wait for others
 
 lint: $(SCALE)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .
