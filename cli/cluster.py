@@ -112,14 +112,12 @@ def cluster(
 
     traube cluster new.csv --champion TASK
     """
-    from traube.foundation.files import write_text
+    from traube.foundation.files import check_outputs, write_text
     from traube.foundation.inert import csv_text
     from traube.tasks.readers.table import read_texts
 
     target = output or file.with_name(file.name + ".clusters.csv")
-    for written in (target, map_file):
-        if written and not written.parent.is_dir():
-            raise TraubeError(f"{written.parent}: there is no such folder to write {written.name} to")
+    check_outputs([target, map_file] if map_file else [target], [file, like] if like else [file])
     texts = read_texts(file, column)
     namer = None if name_with is None else _namer(name_with)  # first: a name that is wrong costs no work
     given = {"--model": model, "--method": method, "-k": k, "--seed": seed, "--query": query, "--like": like}
