@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cli.options import MOST_SEED, Json
-from cli.printing import bars, counted, escape, out, print_json
+from cli.printing import bars, counted, escape, out, print_json, print_notes
 from traube.foundation.errors import TraubeError
 from traube.foundation.progress import Progress
 
@@ -180,10 +180,13 @@ def _by_examples(
     precision: Literal["auto", "fp32", "bf16"],
     progress: Progress,
 ) -> tuple["Clusters", str]:
-    from traube.serving.known_groups import check_groups, put_like
+    from traube.serving.known_groups import check_groups, labelled, put_like
     from traube.tasks.readers.table import read_texts
 
-    examples, groups = read_texts(like, column), read_texts(like, group_column)
+    read = read_texts(like, column)
+    examples, groups = labelled(read, read_texts(like, group_column))
+    if left_out := len(read) - len(examples):
+        print_notes([f"{like.name}: {left_out} of {counted(len(read), 'row')} left out: without a text or a group"])
     check_groups(groups, f"{like}: column '{group_column}'")
     result = put_like(texts, examples, groups, model=model, query=query, precision=precision, progress=progress)
     return result, f"of {like.name}, by {model}"
@@ -212,11 +215,13 @@ def _named(result: "Clusters", texts: list[str], namer: "CausalModel", progress:
 def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: Literal["auto", "fp32", "bf16"]) -> str:
     from traube.models import load_model
     from traube.report.group_map import group_map
-    from traube.serving.cluster_texts import encoded
+    from traube.serving.cluster_texts import encoded, filled
 
     names = {c: result.name(c) for c in result.sizes()}
-    vectors = encoded(load_model(model, precision=precision), texts)  # they are kept since they were grouped
-    return group_map(texts, vectors, result.labels, names, f"{counted(len(names), 'group')} {by}")
+    rows = filled(texts)
+    shown = [texts[i] for i in rows]
+    vectors = encoded(load_model(model, precision=precision), shown)  # they are kept since they were grouped
+    return group_map(shown, vectors, result.labels[rows], names, f"{counted(len(names), 'group')} {by}")
 
 
 def _table(texts: list[str], result: "Clusters") -> "pd.DataFrame":
@@ -249,7 +254,8 @@ def _described(texts: list[str], result: "Clusters", by: str) -> dict[str, Any]:
     return {
         "by": by,
         "groups": groups,
-        "noise": int((result.labels < 0).sum()),
+        "noise": result.noise,
+        "empty": result.blank,
         "strays": result.unsettled,
         "clearness": result.clearness or None,
         "score": None if math.isnan(result.score) else result.score,
@@ -282,8 +288,11 @@ def _print_groups(texts: list[str], result: "Clusters", by: str) -> None:
 
 
 def _print_notes(result: "Clusters", by: str) -> None:
-    apart, strays = int((result.labels < 0).sum()), result.unsettled
-    if apart == len(result.labels):
+    apart, blank, strays = result.noise, result.blank, result.unsettled
+    if blank:
+        texts = counted(len(result.labels), "text")
+        out.print(f"{blank} of {texts} {'is empty: it is' if blank == 1 else 'are empty: they are'} in no group")
+    if apart and not result.sizes():
         out.print(
             f"no group {escape(by)}: all {counted(apart, 'text')} are noise (group -1), too few or too unlike for this "
             "method; none/stable_kmeans puts every text into a group"
