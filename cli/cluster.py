@@ -181,12 +181,12 @@ def _by_examples(
     progress: Progress,
 ) -> tuple["Clusters", str]:
     from traube.serving.known_groups import check_groups, labelled, put_like
-    from traube.tasks.readers.table import read_texts
+    from traube.tasks.readers.table import read_any_rows, texts_of
 
-    read = read_texts(like, column)
-    examples, groups = labelled(read, read_texts(like, group_column))
-    if left_out := len(read) - len(examples):
-        print_notes([f"{like.name}: {left_out} of {counted(len(read), 'row')} left out: without a text or a group"])
+    rows = read_any_rows(like)
+    examples, groups = labelled(texts_of(rows, column), texts_of(rows, group_column, "--group"))
+    if left_out := len(rows) - len(examples):
+        print_notes([f"{like.name}: {left_out} of {counted(len(rows), 'row')} left out: without a text or a group"])
     check_groups(groups, f"{like}: column '{group_column}'")
     result = put_like(texts, examples, groups, model=model, query=query, precision=precision, progress=progress)
     return result, f"of {like.name}, by {model}"

@@ -245,6 +245,7 @@ def test_an_unknown_model_is_refused() -> None:
 FOUND = [
     f"{topic} {topic} {topic} {rest}" for topic in ("cat", "star", "soup") for rest in ("the", "a", "the a", "a a")
 ]
+ANOTHER = "leave the query out, or take a model that has one, as minilm_query_space"
 TOPICS = [topic for topic in range(3) for _ in range(4)]
 Drop = Callable[..., str]
 
@@ -301,17 +302,17 @@ def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int
         (
             {"network": "qs3m", "query": "none"},
             {"query": "a cat"},
-            "model 'mine' compares texts whatever the query; leave the query out, or choose another model",
+            f"model 'mine' compares texts whatever the query; {ANOTHER}",
         ),
         (
             {"query": "passages"},
             {"query": "a cat"},
-            "model 'mine' makes its query of the texts themselves; leave the query out, or choose another model",
+            f"model 'mine' makes its query of the texts themselves; {ANOTHER}",
         ),
         (
             {},
             {"query": "a cat", "model": "bow"},
-            "model 'bow' has no use for a query; leave the query out, or choose another model",
+            f"model 'bow' has no use for a query; {ANOTHER}",
         ),
         (
             {},

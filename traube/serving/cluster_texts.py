@@ -23,6 +23,7 @@ from traube.serving.strays import strays, strays_by_distance
 STABLE = "none/stable_kmeans"
 WEAK, CLEAR = 0.15, 0.3  # scores; below the first, clouds without clusters score as high
 
+FOR_QUERIES = "minilm_query_space"  # a model that needs no training
 NAMED_BY = 3  # key words
 NEARLY = 0.02  # below the best score
 
@@ -243,7 +244,9 @@ def check_query(model: str, similarity: Similarity | None, query: str | None) ->
     if not heeded:
         why = {"none": "compares texts whatever the query", "passages": "makes its query of the texts themselves"}
         said = why[similarity.query] if similarity else "has no use for a query"
-        raise TraubeError(f"model '{model}' {said}; leave the query out, or choose another model")
+        raise TraubeError(
+            f"model '{model}' {said}; leave the query out, or take a model that has one, as {FOR_QUERIES}"
+        )
     if not query.strip():
         raise TraubeError("the query is empty: say what the texts were found for")
 
