@@ -11,8 +11,6 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.progress import Progress
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from traube.models.likelihood import CausalModel
     from traube.serving.cluster_texts import Clusters
 
@@ -95,9 +93,9 @@ def cluster(
     """Group your own texts, and print what each group is about.
 
     Says how clear the groups are, and how steady each is: from 0 to 1, how well it is
-    found again in other samples of the texts. Writes a CSV file: each text, its
-    group, the group's name, the distance to the mean of its group, and the group's
-    stability.
+    found again in other samples of the texts. Writes a CSV file: the columns of
+    FILE, and for each text its group, the group's name, the distance to the mean of
+    its group, and the group's stability.
 
     With --query, texts are grouped by what they say to it, by a model that compares them for a query:
 
@@ -114,11 +112,13 @@ def cluster(
     """
     from traube.foundation.files import check_outputs, write_text
     from traube.foundation.inert import csv_text
-    from traube.tasks.readers.table import read_texts
+    from traube.serving.result_table import result_table
+    from traube.tasks.readers.table import read_any_rows, texts_of
 
     target = output or file.with_name(file.name + ".clusters.csv")
     check_outputs([target, map_file] if map_file else [target], [file, like] if like else [file])
-    texts = read_texts(file, column)
+    rows = read_any_rows(file)
+    texts = texts_of(rows, column)
     namer = None if name_with is None else _namer(name_with)  # first: a name that is wrong costs no work
     given = {"--model": model, "--method": method, "-k": k, "--seed": seed, "--query": query, "--like": like}
     with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
@@ -137,12 +137,16 @@ def cluster(
             result = _named(result, texts, namer, progress)
         if map_file is not None:
             write_text(map_file, _map(texts, result, by, model or "minilm", precision))
-    write_text(target, csv_text(_table(texts, result)))
+    table = result_table(rows, result)
+    write_text(target, csv_text(table))
     if as_json:
         print_json(_described(texts, result, by) | {"file": str(target)})
         return
     _print_groups(texts, result, by)
     _print_notes(result, by)
+    moved = [name for name in table if str(name).startswith("traube_") and name not in rows.columns]
+    if moved:
+        out.print(f"{file.name} has such columns already, so ours are {escape(', '.join(moved))}", highlight=False)
     out.print(f"written to {escape(str(target))}{f' and {escape(str(map_file))}' if map_file else ''}")
 
 
@@ -222,18 +226,6 @@ def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: L
     shown = [texts[i] for i in rows]
     vectors = encoded(load_model(model, precision=precision), shown)  # they are kept since they were grouped
     return group_map(shown, vectors, result.labels[rows], names, f"{counted(len(names), 'group')} {by}")
-
-
-def _table(texts: list[str], result: "Clusters") -> "pd.DataFrame":
-    """A row for each text: text, group, name, distance and, where it is known, stability."""
-    import pandas as pd
-
-    names = {int(c): result.name(int(c)) for c in set(result.labels.tolist())}
-    table = pd.DataFrame({"text": texts, "group": result.labels, "name": [names[c] for c in result.labels.tolist()]})
-    table["distance"] = result.distances
-    if result.stability:
-        table["stability"] = [result.stability.get(c) for c in result.labels.tolist()]
-    return table
 
 
 def _described(texts: list[str], result: "Clusters", by: str) -> dict[str, Any]:
