@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
+from cli.best import with_column
 from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
 from traube.report.tables import tables_are_current
 from traube.store import Store, cells
@@ -60,7 +61,9 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     answer = " ".join(asked.stdout.split())
     assert "bow with" in answer and "no other model is scored on it" in answer
     again = traube("best", "words")
-    assert "traube cluster FILE --model bow --method" in " ".join(again.stdout.split())
+    said, command = again.stdout.splitlines()  # neither is wrapped: commands in them can be copied
+    assert command.startswith("To group new texts in this way: traube cluster FILE --model bow --method ")
+    assert asked.stdout.splitlines()[-2:] == [said, command]
     assert json.loads(traube("best", "words", "--json").stdout)["model"] == "bow"
 
     priced = {row["method"]: row for row in json.loads(traube("leaderboard", "--all", "--cost", "--json").stdout)}
@@ -74,6 +77,14 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     origin = json.loads(traube("explain", "words", "bow", "none/agglomerative", "--json").stdout)
     assert origin[0]["seed"] is None
     assert {"fingerprint", "data_version", "code_version", "library_versions", "run_id"} <= set(origin[0])
+
+
+def test_the_command_for_new_texts_names_the_column_of_the_card(cards: Path) -> None:
+    (cards / "tickets.csv").write_text("the body,topic\na,b\n")
+    (cards / "tickets.yaml").write_text("file: tickets.csv\ntext: the body\nlabels: topic\n")
+    assert with_column("traube cluster FILE", "tickets") == "traube cluster FILE --text 'the body'"
+    for task in ("words", "pydocs_s2s", "gone"):  # a column `text`, no card, no task
+        assert with_column("traube cluster FILE", task) == "traube cluster FILE"
 
 
 def test_tables_of_tasks_that_a_run_did_not_touch_are_left_alone(traube: Traube, cards: Path, home: Path) -> None:
