@@ -178,7 +178,7 @@ def test_a_leaderboard_that_is_gone_or_damaged_is_rebuilt(traube: Traube, home: 
         (["compare", "bow", "tfidf", "--metric", "nmii"], "unknown metric 'nmii': did you mean nmi"),
         (["export", "--format", "mtebb"], "unknown format 'mtebb': did you mean mteb"),
         (["promote", "words"], "unknown task with a registered model 'words': there are none"),
-        (["rollback", "words"], "unknown task with a registered model 'words'"),
+        (["rollback", "words"], "there are none (`traube run -t words` registers one, where `tasks` of params.yaml"),
         (["reproduce", "abc"], "`traube explain` shows the ids of cells"),
         (["retry", "wwm-last"], "unknown checkpoint 'wwm-last'"),
         (["train", "wwmm", "words"], "unknown trainer 'wwmm': did you mean wwm"),
