@@ -53,7 +53,8 @@ def cluster(
         int | None,
         typer.Option(
             "-k",
-            help="The number of groups. Default: the one that is found again most steadily in samples of the texts.",
+            help="The number of groups. Default: the one that is found again most steadily in samples of the texts. "
+            "With -k nothing says how clear the groups are: their score is left out (null in --json).",
         ),
     ] = None,
     seed: Annotated[
@@ -140,10 +141,10 @@ def cluster(
     table = result_table(rows, result)
     write_text(target, csv_text(table))
     if as_json:
-        print_json(_described(texts, result, by) | {"file": str(target)})
+        print_json(_described(texts, result, by) | {"k_given": k, "file": str(target)})
         return
     _print_groups(texts, result, by)
-    _print_notes(result, by)
+    _print_notes(result, by, k)
     moved = [name for name in table if str(name).startswith("traube_") and name not in rows.columns]
     if moved:
         out.print(f"{file.name} has such columns already, so ours are {escape(', '.join(moved))}", highlight=False)
@@ -279,7 +280,13 @@ def _print_groups(texts: list[str], result: "Clusters", by: str) -> None:
         out.print(f"and {counted(len(sizes) - LISTED, 'smaller group')}: in the file, or with --json")
 
 
-def _print_notes(result: "Clusters", by: str) -> None:
+def _print_notes(result: "Clusters", by: str, k: int | None) -> None:
+    """What there is to know of the groups.
+
+    Parameters
+    ----------
+    k : how many were asked for; None where the number was found
+    """
     apart, blank, strays = result.noise, result.blank, result.unsettled
     if blank:
         texts = counted(len(result.labels), "text")
@@ -296,6 +303,10 @@ def _print_notes(result: "Clusters", by: str) -> None:
         out.print(
             f"{counted(strays, 'text')} {fit} no group well: --noise sets {'it' if strays == 1 else 'them'} apart"
         )
+    if k is not None and len(result.sizes()) < k:
+        out.print(f"{counted(k, 'group')} asked for, {len(result.sizes())} found: the texts are too alike for more")
+    if k is not None and result.stability:
+        out.print("no score with -k: without it, how clear the groups are is said too")
     if result.clearness:
         out.print(_told(result), highlight=False)
     elif result.k_table is not None:

@@ -262,6 +262,7 @@ def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path
     result = traube("cluster", str(file), "--model", "bow", "-k", "3")
     assert result.exit_code == 0, result.output
     assert all(topic in result.stdout for topic in TOPICS)
+    assert "no score with -k" in result.stdout and "asked for" not in result.stdout
     with (tmp_path / "notes.txt.clusters.csv").open() as written:
         rows = list(csv.DictReader(written))
     assert len(rows) == 60
@@ -301,6 +302,19 @@ def test_where_nothing_is_grouped_or_written_the_reason_is_said(traube: Traube, 
     file.write_text("\n".join(text for text, _ in word_rows()[:12]))
     alone = traube("cluster", str(file), "-m", "bow", "--method", "pca/hdbscan")
     assert "all 12 texts are noise (group -1)" in " ".join(alone.stdout.split())
+    file.write_text("a cat\n" * 6)
+    alike = traube("cluster", str(file), "-m", "bow", "-k", "3")
+    assert "3 groups asked for, 1 found: the texts are too alike for more" in " ".join(alike.stdout.split())
+    told = json.loads(traube("cluster", str(file), "-m", "bow", "-k", "3", "--json").stdout)
+    assert (told["k_given"], told["score"], len(told["groups"])) == (3, None, 1)
+    table = tmp_path / "notes.csv"
+    table.write_text("area,body\nfood,bread\n,ship\nsea,ship\nfood,\n")
+    before = table.read_bytes()
+    over = traube("cluster", str(table), "--text", "body", "-m", "bow", "-o", str(table))
+    assert over.exit_code == 1 and table.read_bytes() == before
+    put = traube("cluster", str(table), "--text", "body", "-m", "tfidf", "--like", str(table), "--group", "area")
+    assert "notes.csv: 2 of 4 rows left out: without a text or a group" in " ".join(put.stderr.split())
+    assert "1 of 4 texts is empty: it is in no group" in " ".join(put.stdout.split())
     nowhere = traube("cluster", str(file), "-m", "bow", "-o", str(tmp_path / "no" / "x.csv"))
     assert nowhere.exit_code == 1 and "there is no such folder to write x.csv to" in nowhere.stderr
     assert not (tmp_path / "no").exists()
