@@ -1,11 +1,14 @@
 """`traube best`: which model groups a task's texts best?"""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import Json, ProtocolName
 from cli.printing import escape, out, print_json
+
+if TYPE_CHECKING:
+    from traube.report.best import Best
 
 app = typer.Typer()
 
@@ -45,9 +48,31 @@ def best(
                 "answer": found.answer,
                 "advice": found.advice,
                 "bargain": found.bargain,
-                "command": found.command,
+                "command": with_column(found.command, task),
             }
         )
         return
-    out.print(escape(found.said), highlight=False)
-    out.print(f"To group new texts in this way: [bold]{escape(found.command)}[/]", highlight=False)
+    print_answer(found)
+
+
+def print_answer(found: "Best") -> None:
+    """Which model is best, and the command that groups new texts in the same way. Neither is wrapped,
+    so that commands can be copied.
+    """
+    command = with_column(found.command, found.winner.task)
+    out.print(escape(found.said), highlight=False, soft_wrap=True)
+    out.print(f"To group new texts in this way: [bold]{escape(command)}[/]", highlight=False, soft_wrap=True)
+
+
+def with_column(command: str, task: str) -> str:
+    """A command that groups texts, for tables like the task's: it names the column that the task's card
+    names.
+    """
+    from shlex import quote
+
+    from traube.tasks import sources
+    from traube.tasks.readers.table import Table
+
+    source = sources().get(task)
+    column = source.table.text if isinstance(source, Table) else "text"
+    return command if column == "text" else f"{command} --text {quote(column)}"

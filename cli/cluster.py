@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cli.options import MOST_SEED, Json
-from cli.printing import bars, counted, escape, out, print_json
+from cli.printing import bars, counted, escape, out, print_json, print_notes
 from traube.foundation.errors import TraubeError
 from traube.foundation.progress import Progress
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from traube.models.likelihood import CausalModel
     from traube.serving.cluster_texts import Clusters
 
@@ -55,7 +53,8 @@ def cluster(
         int | None,
         typer.Option(
             "-k",
-            help="The number of groups. Default: the one that is found again most steadily in samples of the texts.",
+            help="The number of groups. Default: the one that is found again most steadily in samples of the texts. "
+            "With -k nothing says how clear the groups are: their score is left out (null in --json).",
         ),
     ] = None,
     seed: Annotated[
@@ -95,9 +94,9 @@ def cluster(
     """Group your own texts, and print what each group is about.
 
     Says how clear the groups are, and how steady each is: from 0 to 1, how well it is
-    found again in other samples of the texts. Writes a CSV file: each text, its
-    group, the group's name, the distance to the mean of its group, and the group's
-    stability.
+    found again in other samples of the texts. Writes a CSV file: the columns of
+    FILE, and for each text its group, the group's name, the distance to the mean of
+    its group, and the group's stability.
 
     With --query, texts are grouped by what they say to it, by a model that compares them for a query:
 
@@ -112,15 +111,15 @@ def cluster(
 
     traube cluster new.csv --champion TASK
     """
-    from traube.foundation.files import write_text
+    from traube.foundation.files import check_outputs, write_text
     from traube.foundation.inert import csv_text
-    from traube.tasks.readers.table import read_texts
+    from traube.serving.result_table import result_table
+    from traube.tasks.readers.table import read_any_rows, texts_of
 
     target = output or file.with_name(file.name + ".clusters.csv")
-    for written in (target, map_file):
-        if written and not written.parent.is_dir():
-            raise TraubeError(f"{written.parent}: there is no such folder to write {written.name} to")
-    texts = read_texts(file, column)
+    check_outputs([target, map_file] if map_file else [target], [file, like] if like else [file])
+    rows = read_any_rows(file)
+    texts = texts_of(rows, column)
     namer = None if name_with is None else _namer(name_with)  # first: a name that is wrong costs no work
     given = {"--model": model, "--method": method, "-k": k, "--seed": seed, "--query": query, "--like": like}
     with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
@@ -139,12 +138,16 @@ def cluster(
             result = _named(result, texts, namer, progress)
         if map_file is not None:
             write_text(map_file, _map(texts, result, by, model or "minilm", precision))
-    write_text(target, csv_text(_table(texts, result)))
+    table = result_table(rows, result)
+    write_text(target, csv_text(table))
     if as_json:
-        print_json(_described(texts, result, by) | {"file": str(target)})
+        print_json(_described(texts, result, by) | {"k_given": k, "file": str(target)})
         return
     _print_groups(texts, result, by)
-    _print_notes(result, by)
+    _print_notes(result, by, k)
+    moved = [name for name in table if str(name).startswith("traube_") and name not in rows.columns]
+    if moved:
+        out.print(f"{file.name} has such columns already, so ours are {escape(', '.join(moved))}", highlight=False)
     out.print(f"written to {escape(str(target))}{f' and {escape(str(map_file))}' if map_file else ''}")
 
 
@@ -182,10 +185,13 @@ def _by_examples(
     precision: Literal["auto", "fp32", "bf16"],
     progress: Progress,
 ) -> tuple["Clusters", str]:
-    from traube.serving.known_groups import check_groups, put_like
-    from traube.tasks.readers.table import read_texts
+    from traube.serving.known_groups import check_groups, labelled, put_like
+    from traube.tasks.readers.table import read_any_rows, texts_of
 
-    examples, groups = read_texts(like, column), read_texts(like, group_column)
+    rows = read_any_rows(like)
+    examples, groups = labelled(texts_of(rows, column), texts_of(rows, group_column, "--group"))
+    if left_out := len(rows) - len(examples):
+        print_notes([f"{like.name}: {left_out} of {counted(len(rows), 'row')} left out: without a text or a group"])
     check_groups(groups, f"{like}: column '{group_column}'")
     result = put_like(texts, examples, groups, model=model, query=query, precision=precision, progress=progress)
     return result, f"of {like.name}, by {model}"
@@ -214,23 +220,13 @@ def _named(result: "Clusters", texts: list[str], namer: "CausalModel", progress:
 def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: Literal["auto", "fp32", "bf16"]) -> str:
     from traube.models import load_model
     from traube.report.group_map import group_map
-    from traube.serving.cluster_texts import encoded
+    from traube.serving.cluster_texts import encoded, filled
 
     names = {c: result.name(c) for c in result.sizes()}
-    vectors = encoded(load_model(model, precision=precision), texts)  # they are kept since they were grouped
-    return group_map(texts, vectors, result.labels, names, f"{counted(len(names), 'group')} {by}")
-
-
-def _table(texts: list[str], result: "Clusters") -> "pd.DataFrame":
-    """A row for each text: text, group, name, distance and, where it is known, stability."""
-    import pandas as pd
-
-    names = {int(c): result.name(int(c)) for c in set(result.labels.tolist())}
-    table = pd.DataFrame({"text": texts, "group": result.labels, "name": [names[c] for c in result.labels.tolist()]})
-    table["distance"] = result.distances
-    if result.stability:
-        table["stability"] = [result.stability.get(c) for c in result.labels.tolist()]
-    return table
+    rows = filled(texts)
+    shown = [texts[i] for i in rows]
+    vectors = encoded(load_model(model, precision=precision), shown)  # they are kept since they were grouped
+    return group_map(shown, vectors, result.labels[rows], names, f"{counted(len(names), 'group')} {by}")
 
 
 def _described(texts: list[str], result: "Clusters", by: str) -> dict[str, Any]:
@@ -251,7 +247,8 @@ def _described(texts: list[str], result: "Clusters", by: str) -> dict[str, Any]:
     return {
         "by": by,
         "groups": groups,
-        "noise": int((result.labels < 0).sum()),
+        "noise": result.noise,
+        "empty": result.blank,
         "strays": result.unsettled,
         "clearness": result.clearness or None,
         "score": None if math.isnan(result.score) else result.score,
@@ -283,9 +280,18 @@ def _print_groups(texts: list[str], result: "Clusters", by: str) -> None:
         out.print(f"and {counted(len(sizes) - LISTED, 'smaller group')}: in the file, or with --json")
 
 
-def _print_notes(result: "Clusters", by: str) -> None:
-    apart, strays = int((result.labels < 0).sum()), result.unsettled
-    if apart == len(result.labels):
+def _print_notes(result: "Clusters", by: str, k: int | None) -> None:
+    """What there is to know of the groups.
+
+    Parameters
+    ----------
+    k : how many were asked for; None where the number was found
+    """
+    apart, blank, strays = result.noise, result.blank, result.unsettled
+    if blank:
+        texts = counted(len(result.labels), "text")
+        out.print(f"{blank} of {texts} {'is empty: it is' if blank == 1 else 'are empty: they are'} in no group")
+    if apart and not result.sizes():
         out.print(
             f"no group {escape(by)}: all {counted(apart, 'text')} are noise (group -1), too few or too unlike for this "
             "method; none/stable_kmeans puts every text into a group"
@@ -297,6 +303,10 @@ def _print_notes(result: "Clusters", by: str) -> None:
         out.print(
             f"{counted(strays, 'text')} {fit} no group well: --noise sets {'it' if strays == 1 else 'them'} apart"
         )
+    if k is not None and len(result.sizes()) < k:
+        out.print(f"{counted(k, 'group')} asked for, {len(result.sizes())} found: the texts are too alike for more")
+    if k is not None and result.stability:
+        out.print("no score with -k: without it, how clear the groups are is said too")
     if result.clearness:
         out.print(_told(result), highlight=False)
     elif result.k_table is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.best import print_answer
 from cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
 from cli.printing import bars, counted, err, escape, out, print_errors, print_notes, print_outdated, print_unavailable
 from traube.foundation.errors import TraubeError
@@ -87,8 +88,7 @@ def _print_best(request: "Request", store: "Store") -> None:
 
     for name in request.tasks[:ANSWERED]:
         with suppress(TraubeError):  # it has no labels, or nothing of the protocol's own is scored
-            found = best_on(store, name, request.protocol_name, request.protocol)
-            out.print(escape(found.said), highlight=False)
+            print_answer(best_on(store, name, request.protocol_name, request.protocol))
 
 
 def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = False) -> bool:

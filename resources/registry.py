@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from resources.tracking import connect, default_uri
-from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError, Unknown, unknown
 from traube.foundation.files import digest
 from traube.models.checkpoints import pin
 
@@ -207,11 +207,14 @@ class RegistryResource(dg.ConfigurableResource):
         return [_tags(version) for version in versions]
 
     def _known(self, task: str) -> None:
-        """Refuse a task without a registered model; the error names near ones."""
+        """Refuse a task without a registered model; the error names near ones, and what makes one."""
         prefix = registered_name("")
         tasks = [m.name.removeprefix(prefix) for m in self.client().search_registered_models(f"name LIKE '{prefix}%'")]
         if task not in tasks:
-            raise unknown("task with a registered model", task, tasks)
+            raise Unknown(
+                f"{unknown('task with a registered model', task, tasks)} (`traube run -t {task}` registers one, where "
+                f"`tasks` of params.yaml lists {task} and it has labels)"
+            )
 
     def _version_of(self, task: str, alias: str) -> str:
         held = self.held(task, alias)

@@ -23,6 +23,7 @@ from traube.foundation.files import (
     atomic,
     below,
     blamed_on_disk,
+    check_outputs,
     digest,
     frame_digest,
     locked,
@@ -135,6 +136,33 @@ def test_a_folder_below_a_file_is_one_line(tmp_path: Path) -> None:
 def test_other_errors_of_the_system_are_one_line_too(tmp_path: Path) -> None:
     with pytest.raises(TraubeError, match=f"^{tmp_path / 'a.json'}: Input/output error$"), atomic(tmp_path / "a.json"):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+# places to write to
+
+
+def test_what_is_read_is_not_written_over_under_any_name(tmp_path: Path) -> None:
+    read = tmp_path / "notes.csv"
+    read.write_text("text")
+    (tmp_path / "link.csv").symlink_to(read)
+    (tmp_path / "hard.csv").hardlink_to(read)
+    (tmp_path / "deep").mkdir()
+    for name in ("notes.csv", "link.csv", "hard.csv", "deep/../notes.csv"):
+        with pytest.raises(TraubeError, match=rf"{re.escape(name)}: is read, and would be overwritten"):
+            check_outputs([tmp_path / name], [read])
+    check_outputs([tmp_path / "notes.csv.clusters.csv", tmp_path / "deep" / "notes.csv"], [read])
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
+    for written, message in (
+        ([tmp_path], "is a folder: name the file to write"),
+        ([tmp_path / "gone" / "map.html"], "gone: there is no such folder to write map.html to"),
+        ([tmp_path / "new", tmp_path / "new"], "two files would be written there"),
+    ):
+        with pytest.raises(TraubeError, match=message):
+            check_outputs(written)
+    check_outputs([tmp_path / "new", tmp_path / "other"])
+    assert names(tmp_path) == []
 
 
 # locks

@@ -73,6 +73,7 @@ def test_numbers_stay_numbers_and_ordinary_texts_stay_as_they_are() -> None:
             "score": [-0.5, math.nan, 1e-9, math.inf, -math.inf],
             "count": [-1, 0, 1, 2, 3],
             "mixed": [-1, -0.5, None, "x", True],
+            "gaps": pd.Series([-1, None, 2, 3, None], dtype=object),
             "seen": [True, False, True, False, True],
         }
     )

@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
+from cli.best import with_column
 from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
 from traube.report.tables import tables_are_current
 from traube.store import Store, cells
@@ -60,7 +61,9 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     answer = " ".join(asked.stdout.split())
     assert "bow with" in answer and "no other model is scored on it" in answer
     again = traube("best", "words")
-    assert "traube cluster FILE --model bow --method" in " ".join(again.stdout.split())
+    said, command = again.stdout.splitlines()  # neither is wrapped: commands in them can be copied
+    assert command.startswith("To group new texts in this way: traube cluster FILE --model bow --method ")
+    assert asked.stdout.splitlines()[-2:] == [said, command]
     assert json.loads(traube("best", "words", "--json").stdout)["model"] == "bow"
 
     priced = {row["method"]: row for row in json.loads(traube("leaderboard", "--all", "--cost", "--json").stdout)}
@@ -74,6 +77,14 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     origin = json.loads(traube("explain", "words", "bow", "none/agglomerative", "--json").stdout)
     assert origin[0]["seed"] is None
     assert {"fingerprint", "data_version", "code_version", "library_versions", "run_id"} <= set(origin[0])
+
+
+def test_the_command_for_new_texts_names_the_column_of_the_card(cards: Path) -> None:
+    (cards / "tickets.csv").write_text("the body,topic\na,b\n")
+    (cards / "tickets.yaml").write_text("file: tickets.csv\ntext: the body\nlabels: topic\n")
+    assert with_column("traube cluster FILE", "tickets") == "traube cluster FILE --text 'the body'"
+    for task in ("words", "pydocs_s2s", "gone"):  # a column `text`, no card, no task
+        assert with_column("traube cluster FILE", task) == "traube cluster FILE"
 
 
 def test_tables_of_tasks_that_a_run_did_not_touch_are_left_alone(traube: Traube, cards: Path, home: Path) -> None:
@@ -167,7 +178,7 @@ def test_a_leaderboard_that_is_gone_or_damaged_is_rebuilt(traube: Traube, home: 
         (["compare", "bow", "tfidf", "--metric", "nmii"], "unknown metric 'nmii': did you mean nmi"),
         (["export", "--format", "mtebb"], "unknown format 'mtebb': did you mean mteb"),
         (["promote", "words"], "unknown task with a registered model 'words': there are none"),
-        (["rollback", "words"], "unknown task with a registered model 'words'"),
+        (["rollback", "words"], "there are none (`traube run -t words` registers one, where `tasks` of params.yaml"),
         (["reproduce", "abc"], "`traube explain` shows the ids of cells"),
         (["retry", "wwm-last"], "unknown checkpoint 'wwm-last'"),
         (["train", "wwmm", "words"], "unknown trainer 'wwmm': did you mean wwm"),
@@ -251,6 +262,7 @@ def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path
     result = traube("cluster", str(file), "--model", "bow", "-k", "3")
     assert result.exit_code == 0, result.output
     assert all(topic in result.stdout for topic in TOPICS)
+    assert "no score with -k" in result.stdout and "asked for" not in result.stdout
     with (tmp_path / "notes.txt.clusters.csv").open() as written:
         rows = list(csv.DictReader(written))
     assert len(rows) == 60
@@ -290,6 +302,19 @@ def test_where_nothing_is_grouped_or_written_the_reason_is_said(traube: Traube, 
     file.write_text("\n".join(text for text, _ in word_rows()[:12]))
     alone = traube("cluster", str(file), "-m", "bow", "--method", "pca/hdbscan")
     assert "all 12 texts are noise (group -1)" in " ".join(alone.stdout.split())
+    file.write_text("a cat\n" * 6)
+    alike = traube("cluster", str(file), "-m", "bow", "-k", "3")
+    assert "3 groups asked for, 1 found: the texts are too alike for more" in " ".join(alike.stdout.split())
+    told = json.loads(traube("cluster", str(file), "-m", "bow", "-k", "3", "--json").stdout)
+    assert (told["k_given"], told["score"], len(told["groups"])) == (3, None, 1)
+    table = tmp_path / "notes.csv"
+    table.write_text("area,body\nfood,bread\n,ship\nsea,ship\nfood,\n")
+    before = table.read_bytes()
+    over = traube("cluster", str(table), "--text", "body", "-m", "bow", "-o", str(table))
+    assert over.exit_code == 1 and table.read_bytes() == before
+    put = traube("cluster", str(table), "--text", "body", "-m", "tfidf", "--like", str(table), "--group", "area")
+    assert "notes.csv: 2 of 4 rows left out: without a text or a group" in " ".join(put.stderr.split())
+    assert "1 of 4 texts is empty: it is in no group" in " ".join(put.stdout.split())
     nowhere = traube("cluster", str(file), "-m", "bow", "-o", str(tmp_path / "no" / "x.csv"))
     assert nowhere.exit_code == 1 and "there is no such folder to write x.csv to" in nowhere.stderr
     assert not (tmp_path / "no").exists()

@@ -173,6 +173,18 @@ def test_how_far_to_believe_groups_is_said(blobs: tuple[list[str], list[int]]) -
     assert cluster_texts(texts[:5], model="tfidf").clearness == "no clear groups"  # too few to tell
 
 
+def test_blank_texts_are_in_no_group_and_change_nothing(blobs: tuple[list[str], list[int]]) -> None:
+    texts = blobs[0]
+    clear = cluster_texts(texts, model="tfidf", k=4)
+    mixed = cluster_texts(["", *texts[:30], " \n", *texts[30:]], model="tfidf", k=4)
+    assert (mixed.labels[0], mixed.labels[31], mixed.blank, mixed.noise) == (-1, -1, 2, 0)
+    assert np.isnan(mixed.distances[[0, 31]]).all()
+    assert np.array_equal(np.delete(mixed.labels, [0, 31]), clear.labels)
+    assert mixed.words == clear.words and mixed.sizes() == clear.sizes()
+    assert all(mixed.labels[i] == c for c, rows in mixed.typical.items() for i in rows)
+    assert clear.blank == 0
+
+
 def test_noise_has_no_distance_and_no_words(blobs: tuple[list[str], list[int]]) -> None:
     method = parse_method("pca/hdbscan", {"hdbscan": {"min_cluster_size": 40}})
     found = cluster_texts(blobs[0], model="bow", method=method)
@@ -207,6 +219,8 @@ def test_texts_that_occur_twice_are_grouped_twice(tiny_bert: Path, cards: Path) 
         (["a cat", "a dog"], None, "2 texts are too few to choose a number of clusters: there must be three"),
         (["a cat"] * 9, None, "no number of clusters suits these texts: their vectors are all the same"),
         ([], None, "there are no texts to group"),
+        (["", " "], None, "all texts are empty: there is nothing to group"),
+        (["a cat", ""], 2, "2 clusters cannot be made of 1 texts"),
         (["...", "!!!"], 2, r"model 'bow': no vocabulary: the texts hold no words \(.*\)"),
     ],
 )
@@ -231,6 +245,7 @@ def test_an_unknown_model_is_refused() -> None:
 FOUND = [
     f"{topic} {topic} {topic} {rest}" for topic in ("cat", "star", "soup") for rest in ("the", "a", "the a", "a a")
 ]
+ANOTHER = "leave the query out, or take a model that has one, as minilm_query_space"
 TOPICS = [topic for topic in range(3) for _ in range(4)]
 Drop = Callable[..., str]
 
@@ -287,17 +302,17 @@ def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int
         (
             {"network": "qs3m", "query": "none"},
             {"query": "a cat"},
-            "model 'mine' compares texts whatever the query; leave the query out, or choose another model",
+            f"model 'mine' compares texts whatever the query; {ANOTHER}",
         ),
         (
             {"query": "passages"},
             {"query": "a cat"},
-            "model 'mine' makes its query of the texts themselves; leave the query out, or choose another model",
+            f"model 'mine' makes its query of the texts themselves; {ANOTHER}",
         ),
         (
             {},
             {"query": "a cat", "model": "bow"},
-            "model 'bow' has no use for a query; leave the query out, or choose another model",
+            f"model 'bow' has no use for a query; {ANOTHER}",
         ),
         (
             {},

@@ -43,6 +43,15 @@ def test_a_similarity_compares_with_the_examples() -> None:
     assert [found.name(c) for c in found.labels] == ["sea", "food"]
 
 
+def test_blank_texts_join_no_group_and_examples_that_lack_a_text_or_a_group_are_left_out() -> None:
+    texts = ["the ship", " ", "bread"]
+    found = put_like(texts, [*EXAMPLES, "a ship of bread", ""], [*GROUPS, " ", "sea"], model="tfidf")
+    assert [found.name(c) for c in found.labels] == ["sea", "", "food"] and found.blank == 1
+    assert sorted(found.names.values()) == ["food", "sea"]  # no group without a name
+    whole = put_like(["the ship", "bread"], EXAMPLES, GROUPS, model="tfidf")
+    assert found.distances[[0, 2]] == pytest.approx(whole.distances)
+
+
 @pytest.mark.parametrize(
     ("groups", "message"),
     [

@@ -235,7 +235,9 @@ def test_texts_alone(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"text": t}) for t in ("one", "two")))
     (tmp_path / "a.csv").write_text("text\none\ntwo\n")
     assert [read_texts(tmp_path / f"a.{kind}") for kind in ("txt", "jsonl", "csv")] == [["one", "two"]] * 3
-    with pytest.raises(TraubeError, match=r"a.csv: unknown column 'body'"):
+    with pytest.raises(
+        TraubeError, match=r"a.csv: unknown column 'body': there are: text \(name it with --text COLUMN\)$"
+    ):
         read_texts(tmp_path / "a.csv", "body")
     with pytest.raises(TraubeError, match=r"b.csv: there is no such file"):
         read_texts(tmp_path / "b.csv")

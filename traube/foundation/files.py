@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,6 +84,38 @@ def make_private(folder: Path) -> None:
         mode = folder.stat().st_mode
         if mode & OTHERS and not mode & stat.S_ISVTX:
             folder.chmod(0o700)
+
+
+def check_outputs(written: Sequence[Path], read: Sequence[Path] = ()) -> None:
+    """Refuse places to write to before there is work that could be lost.
+
+    Parameters
+    ----------
+    written : files that are to be written, in their order
+    read : files that must stay as they are
+
+    Raises
+    ------
+    TraubeError
+        If a place has no folder or is one, is a file that is read, under whatever name, or two places
+        are the same.
+    """
+    for number, path in enumerate(written):
+        if not path.parent.is_dir():
+            raise TraubeError(f"{path.parent}: there is no such folder to write {path.name} to")
+        if path.is_dir():
+            raise TraubeError(f"{path}: is a folder: name the file to write")
+        if any(_same_file(path, other) for other in read):
+            raise TraubeError(f"{path}: is read, and would be overwritten: name another file to write")
+        if any(_same_file(path, other) for other in written[:number]):
+            raise TraubeError(f"{path}: two files would be written there: name another for one of them")
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, which need not be there yet."""
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
 
 
 @contextmanager

@@ -31,12 +31,23 @@ def csv_text(frame: "pd.DataFrame") -> str:
     safe = frame.rename(columns=_no_formula)
     for column, dtype in enumerate(safe.dtypes):
         if not _is_number(dtype):
-            safe.isetitem(column, safe.iloc[:, column].map(_no_formula))
+            safe.isetitem(column, _of_texts(safe.iloc[:, column]))
     written = str(safe.to_csv(index=False))
     if "\r" not in written:
         return written
     # a carriage return that is not in quotes begins a row, whose first cell nobody has looked at
     return str(safe.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC))
+
+
+def _of_texts(values: "pd.Series") -> "pd.Series":
+    """A column without formulas. One of several types stays so: pandas would make fractions of whole
+    numbers with gaps.
+    """
+    import pandas as pd
+
+    if values.dtype != object:
+        return values.map(_no_formula)
+    return pd.Series([_no_formula(value) for value in values], index=values.index, dtype=object)
 
 
 def _is_number(dtype: Any) -> bool:

@@ -23,6 +23,7 @@ from traube.serving.strays import strays, strays_by_distance
 STABLE = "none/stable_kmeans"
 WEAK, CLEAR = 0.15, 0.3  # scores; below the first, clouds without clusters score as high
 
+FOR_QUERIES = "minilm_query_space"  # a model that needs no training
 NAMED_BY = 3  # key words
 NEARLY = 0.02  # below the best score
 
@@ -36,7 +37,7 @@ class Clusters:
 
     Attributes
     ----------
-    labels : int64 [n], -1 for noise
+    labels : int64 [n], -1 for noise and for blank texts
     distances : float64 [n], to the mean of the text's cluster, in the model's space; by a
         similarity, the mean distance to the cluster's other texts, where the most alike of all
         pairs is 0 apart and the least alike 1
@@ -50,6 +51,7 @@ class Clusters:
     names : of clusters that have been given one; see `name`
     strays : bool [n], texts that fit no cluster (`traube.serving.strays`); they are in the nearest one
         all the same, until `without_strays`
+    blank : how many texts are empty or hold nothing but spaces; they are in no cluster
     """
 
     labels: NDArray[np.int64]
@@ -60,6 +62,7 @@ class Clusters:
     stability: dict[int, float] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     strays: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))  # none where nobody looked
+    blank: int = 0
 
     def name(self, cluster: int) -> str:
         """The name that a cluster was given, or its first key words; empty for noise."""
@@ -70,6 +73,11 @@ class Clusters:
         ids, counts = np.unique(self.labels[self.labels >= 0], return_counts=True)
         order = np.argsort(-counts, kind="stable")
         return {int(ids[i]): int(counts[i]) for i in order}
+
+    @property
+    def noise(self) -> int:
+        """How many texts with words are in no cluster."""
+        return int((self.labels < 0).sum()) - self.blank
 
     @property
     def unsettled(self) -> int:
@@ -92,6 +100,18 @@ class Clusters:
             return self
         labels = np.where(self.strays, -1, self.labels)
         return replace(self, labels=labels, distances=np.where(self.strays, np.nan, self.distances))
+
+    def among(self, rows: NDArray[np.int64], n: int) -> "Clusters":
+        """The same clusters among n texts, of which `rows` [m] were clustered and the others are blank."""
+        if len(rows) == n:
+            return self
+        labels, distances = np.full(n, -1, dtype=np.int64), np.full(n, np.nan)
+        labels[rows], distances[rows] = self.labels, self.distances
+        found = np.zeros(n if len(self.strays) else 0, dtype=bool)
+        if len(found):
+            found[rows] = self.strays
+        typical = {c: [int(rows[i]) for i in positions] for c, positions in self.typical.items()}
+        return replace(self, labels=labels, distances=distances, typical=typical, strays=found, blank=n - len(rows))
 
     @property
     def score(self) -> float:
@@ -123,7 +143,8 @@ def cluster_texts(
 ) -> Clusters:
     """Group texts, perhaps by what they say to a query, and say what each group is about.
 
-    Vectors are kept in TRAUBE_HOME, so that the same texts are not encoded twice.
+    Vectors are kept in TRAUBE_HOME, so that the same texts are not encoded twice. Blank texts are not
+    encoded, and are in no group.
 
     Parameters
     ----------
@@ -140,8 +161,8 @@ def cluster_texts(
     Raises
     ------
     TraubeError
-        If there are no texts or fewer than clusters, the method makes no sense, or the query is
-        empty, missing or of no use to the model.
+        If there are no texts, only blank ones, or fewer than clusters, the method makes no sense, or the
+        query is empty, missing or of no use to the model.
 
     Examples
     --------
@@ -156,9 +177,8 @@ def cluster_texts(
     >>> [found[positions[0]] for positions in groups.typical.values()]
     ['the crew of the ship', 'the dough of the bread']
     """
-    texts = list(texts)
-    if not texts:
-        raise TraubeError("there are no texts to group")
+    total, rows = len(texts), filled(texts)
+    texts = [texts[i] for i in rows]
     if k is not None and not 1 <= k <= len(texts):
         raise TraubeError(f"{k} clusters cannot be made of {len(texts)} texts")
     loaded = load_model(model, precision=precision)
@@ -177,7 +197,7 @@ def cluster_texts(
         raise TraubeError("there is one text, and a similarity compares texts: give at least two")
     values = encoded(loaded, texts if query is None else [*texts, query], progress)
     if is_stable:
-        return _stable(texts, values, k, seed)
+        return _stable(texts, values, k, seed).among(rows, total)
     if methods.get_clusterer(method.clusterer).takes == "texts":
         labels = methods.cluster_by_text(method.clusterer, method.clusterer_params, texts, k, seed)
         distance, table = distances(values, labels), None
@@ -187,7 +207,22 @@ def cluster_texts(
         pairs = similarity.distances(values[: len(texts)], None if query is None else values[-1])
         labels, distance, table = _of_distances(pairs, method, k, seed)
     strange = strays_by_distance(pairs, labels) if similarity else strays(values, labels)
-    return Clusters(labels, distance, keywords(texts, labels), typical(labels, distance), table, strays=strange)
+    words, nearest = keywords(texts, labels), typical(labels, distance)
+    return Clusters(labels, distance, words, nearest, table, strays=strange).among(rows, total)
+
+
+def filled(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Positions of the texts that are not blank, int64 [m].
+
+    Raises
+    ------
+    TraubeError
+        If there are none.
+    """
+    rows = np.array([i for i, text in enumerate(texts) if text.strip()], dtype=np.int64)
+    if not len(rows):
+        raise TraubeError("all texts are empty: there is nothing to group" if texts else "there are no texts to group")
+    return rows
 
 
 def usual_method(model: Model) -> str:
@@ -209,7 +244,9 @@ def check_query(model: str, similarity: Similarity | None, query: str | None) ->
     if not heeded:
         why = {"none": "compares texts whatever the query", "passages": "makes its query of the texts themselves"}
         said = why[similarity.query] if similarity else "has no use for a query"
-        raise TraubeError(f"model '{model}' {said}; leave the query out, or choose another model")
+        raise TraubeError(
+            f"model '{model}' {said}; leave the query out, or take a model that has one, as {FOR_QUERIES}"
+        )
     if not query.strip():
         raise TraubeError("the query is empty: say what the texts were found for")
 

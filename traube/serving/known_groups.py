@@ -12,7 +12,7 @@ from traube.methods.apply import Matrix
 from traube.methods.new_points import centres, nearest_on_average
 from traube.models import load_model
 from traube.models.base import Precision
-from traube.serving.cluster_texts import Clusters, check_query, encoded
+from traube.serving.cluster_texts import Clusters, check_query, encoded, filled
 from traube.serving.describe import keywords, typical
 from traube.serving.served import Served
 from traube.serving.strays import strays, strays_by_distance
@@ -34,7 +34,8 @@ def put_like(
     """Put each text into the group whose examples' mean is nearest by the cosine; by a similarity,
     the group whose examples are nearest on average.
 
-    A model that is fitted to texts is fitted to the examples and the texts.
+    A model that is fitted to texts is fitted to the examples and the texts. Blank texts join no group;
+    examples that are blank or whose group is are left out.
 
     Parameters
     ----------
@@ -59,9 +60,9 @@ def put_like(
     >>> [found.name(group) for group in found.labels]
     ['food', 'sea']
     """
-    texts, examples = list(texts), list(examples)
-    if not texts:
-        raise TraubeError("there are no texts to group")
+    total, rows = len(texts), filled(texts)
+    texts = [texts[i] for i in rows]
+    examples, groups = labelled(examples, groups)
     check_groups(groups)
     loaded = load_model(model, precision=precision)
     check_query(model, loaded.similarity, query)
@@ -78,7 +79,14 @@ def put_like(
         strange = strays(new, labels, known, of)
     words = keywords(examples, of)
     called = {c: str(name) for c, name in enumerate(names)}
-    return Clusters(labels, distance, words, typical(labels, distance), None, names=called, strays=strange)
+    found = Clusters(labels, distance, words, typical(labels, distance), None, names=called, strays=strange)
+    return found.among(rows, total)
+
+
+def labelled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The examples that have words and a group, and their groups."""
+    whole = [(text, group) for text, group in zip(examples, groups, strict=True) if text.strip() and group.strip()]
+    return [text for text, _ in whole], [group for _, group in whole]
 
 
 def _nearest(known: Matrix, of: NDArray[np.int64], new: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -119,13 +127,14 @@ def check_groups(groups: Sequence[str], column: str = "labels") -> None:
 
 
 def put_by(served: Served, texts: Sequence[str]) -> Clusters:
-    """Put texts into the clusters of a served clustering.
+    """Put texts into the clusters of a served clustering; blank ones join none.
 
     Raises
     ------
     TraubeError
         As `Served.predict`.
     """
-    found = served.predict(texts)
+    rows = filled(texts)
+    found = served.predict([texts[i] for i in rows])
     labels, distance = found["cluster"].to_numpy(np.int64), found["distance"].to_numpy(np.float64)
-    return Clusters(labels, distance, served.words, typical(labels, distance), None)
+    return Clusters(labels, distance, served.words, typical(labels, distance), None).among(rows, len(texts))

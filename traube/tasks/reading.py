@@ -243,6 +243,15 @@ def as_text(value: Any, place: str, column: str) -> str | None:
     return str(value).encode("utf-8", "replace").decode()  # JSON can hold half a surrogate pair, which no file can
 
 
+def as_cell(value: Any) -> Any:
+    """A value as a CSV file can hold it: lists and maps as JSON; all else is as it was."""
+    if isinstance(value, list | dict):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
 def _decoded(value: bytes, place: str, column: str) -> str:
     """Text that a parquet file holds as bytes, as some programs write it."""
     try:

@@ -143,14 +143,38 @@ def read_texts(path: Path, column: str = "text") -> list[str]:
     TraubeError
         If the file cannot be read, lacks the column or has no texts.
     """
+    return texts_of(read_any_rows(path), column)
+
+
+def read_any_rows(path: Path) -> Rows:
+    """A table as it is, or the lines of a .txt that are not blank as the column `text` of one."""
     regular(path)
-    if format_of(path) == "txt":
-        return [line for line in lines(path) if line.strip()]
-    rows = read_rows(path)
-    values = zip(_column(rows, column, str(path)), rows.places, strict=True)
-    texts = [as_text(value, place, column) or "" for value, place in values]
+    if format_of(path) != "txt":
+        return read_rows(path)
+    texts = {f"{path}:{number}": line for number, line in enumerate(lines(path), start=1) if line.strip()}
+    return Rows(path, {"text": list(texts.values())}, list(texts))
+
+
+def texts_of(rows: Rows, column: str = "text", option: str = "--text") -> list[str]:
+    """A column as texts, where a .txt has but one.
+
+    Parameters
+    ----------
+    option : of the command line, that names the column
+
+    Raises
+    ------
+    TraubeError
+        If there is no such column, there are no rows, or a value is none that can be a text.
+    """
+    column = "text" if format_of(rows.path) == "txt" else column
+    if column not in rows.columns:
+        raise TraubeError(f"{rows.path}: {unknown('column', column, rows.columns)} (name it with {option} COLUMN)")
+    texts = [
+        as_text(value, place, column) or "" for value, place in zip(rows.columns[column], rows.places, strict=True)
+    ]
     if not texts:
-        raise TraubeError(f"{path}: there are no rows")
+        raise TraubeError(f"{rows.path}: there are no rows")
     return texts
 
 
