@@ -39,7 +39,7 @@ LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
 # Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is
 # given less when it runs out.
 GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA, of AMD, of Windows below Linux
-TOKENS_A_BATCH = {"cpu": 2_000, "cuda": 131_072, "mps": 16_384}
+TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
 
 
 class Transformer:
