@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,21 @@ import psutil
 import pytest
 
 from tests.made import cells_of
+from traube.benchmark.params import Protocol
+from traube.benchmark.plan import cells
 from traube.engine import workers
+from traube.engine.cluster import cluster
 from traube.engine.embed import embed
 from traube.engine.evaluate import evaluate_cells
 from traube.engine.progress import SILENT, Progress
 from traube.engine.schedule import Failure, Job, run
 from traube.foundation.errors import DoesNotFit, TraubeError
+from traube.methods import parse_method
 from traube.models import EmbeddingCache, load_model
 from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
-from traube.tasks.task import Task
+from traube.store import Store
+from traube.tasks.task import Task, make_task
 
 pytestmark = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed: make setup-scale")
 METHODS = ["none/kmeans", "pca/kmeans", "pca/hdbscan", "none/agglomerative"]
@@ -131,6 +137,101 @@ def test_texts_are_encoded_by_a_process_on_each_core_to_the_last_digit(
     vectors, encoded = embed(texts, model, EmbeddingCache(tmp_path), tmp_path / "matrix")
     assert encoded == 400
     np.testing.assert_array_equal(vectors.load(), model.encode(texts))
+
+
+@pytest.fixture(scope="module")
+def base(tiny_bert: Path) -> Transformer:
+    return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
+
+
+class Trained:
+    """What trainings on a few texts make of them."""
+
+    def __init__(
+        self, base: Transformer, folder: Path, progress: Progress = SILENT, seeds: Sequence[int] = (1, 2)
+    ) -> None:
+        texts = [f"{a} {word} {b}" for word in ("cat", "dog") for a in ("the", "a", "soup") for b in ("star", "bread")]
+        task = make_task(texts, [text.split()[1] for text in texts], name="pets")
+        method = parse_method(
+            "none/aecl", {"aecl": {"epochs": 24, "stage_1": 2, "stage_2": 2, "batch": 8, "augmentation": "eda"}}
+        )
+        asked = cells(task, base, Protocol(reducers=("none",), clusterers=("kmeans",)), methods=[method], seeds=seeds)
+        vectors = embed(texts, base, EmbeddingCache(folder / "cache"), folder / "matrix")[0]
+        store, self.clusters = Store(folder / "store"), dict[str, list[int]]()
+        with closing(cluster(task, vectors, asked, store, progress, model=base)) as results:
+            for result in results:
+                assert result.assignments is not None, result.reason
+                self.clusters[result.cell.cell_id] = result.assignments["cluster"].tolist()
+        self.histories = {name: store.histories("pets", name) for name in self.clusters}
+
+
+@pytest.fixture(scope="module")
+def trained_here(base: Transformer, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAUBE_ENGINE", "local")
+        return Trained(base, tmp_path_factory.mktemp("trained"))
+
+
+def trainers() -> list[psutil.Process]:
+    """The processes that train for a cluster of this machine."""
+    return [p for p in psutil.process_iter(["cmdline"]) if "ray::Trainer" in "".join(p.info["cmdline"] or ())]
+
+
+@pytest.mark.usefixtures("nodes")
+def test_trainings_are_those_of_this_process_to_the_last_digit(
+    base: Transformer, trained_here: Trained, tmp_path: Path
+) -> None:
+    assert workers.trainers(base, 2)
+    assert not workers.trainers(base, 1)  # nothing would be gained
+    there = Trained(base, tmp_path)
+    assert (there.clusters, there.histories) == (trained_here.clusters, trained_here.histories)
+    assert not list(tmp_path.rglob("training.pt")) and not trainers()
+
+
+@pytest.fixture
+def gpu(nodes: list[Any]) -> Iterator[None]:
+    """A node that says that it has one."""
+    node = nodes[0].add_node(num_cpus=1, num_gpus=1, object_store_memory=MEMORY)
+    yield
+    nodes[0].remove_node(node)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_training_that_is_killed_goes_on_from_what_was_brought_here(
+    base: Transformer, trained_here: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traube.engine.ray_actors.BROUGHT", 0.0)
+    said: list[str] = []
+
+    def kill(words: str) -> None:
+        if said and "killed" not in said and list(tmp_path.rglob("training.pt")):
+            [process] = trainers()
+            process.kill()
+            said.append("killed")
+        said.append(words)
+
+    there = Trained(base, tmp_path, Progress(said=kill), seeds=[1])
+    assert "killed" in said
+    assert sum(words.startswith("epoch 1:") for words in said) == 1
+    for cell_id, clusters in there.clusters.items():
+        assert clusters == trained_here.clusters[cell_id]
+        assert there.histories[cell_id] == trained_here.histories[cell_id]
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_training_has_a_gpu_to_itself_and_ends_with_whoever_waits_for_it(base: Transformer, tmp_path: Path) -> None:
+    def stop(words: str) -> None:
+        import ray
+
+        assert ray.available_resources().get("GPU", 0) == 0
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Trained(base, tmp_path, Progress(said=stop), seeds=[1])
+    deadline = time.monotonic() + 10
+    while trainers():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_a_node_that_dies_in_the_middle_changes_nothing(

@@ -6,10 +6,12 @@ import pandas as pd
 import pytest
 
 from tests.made import cells_of
+from traube.benchmark.record import Recorder
 from traube.engine.evaluate import evaluate_cells
-from traube.engine.score import score
+from traube.engine.score import score, score_stored
 from traube.foundation.errors import TraubeError
 from traube.models import load_model
+from traube.store import Store
 from traube.tasks.task import Task, TaskCard
 
 
@@ -55,14 +57,40 @@ def test_without_labels_or_a_number_of_clusters_one_is_chosen(unlabelled_task: T
     assert 2 <= assignments["cluster"].nunique() <= 10
 
 
+class Bomb(str):
+    """Ends any process that is sent it."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os._exit, (1,)
+
+
+def deadly(task: Task) -> Task:
+    """The task with a label that kills whoever scores it."""
+    splits = task.splits.astype({"label": "object"})
+    splits.loc[0, "label"] = Bomb(splits.loc[0, "label"])
+    return Task(task.card, task.corpus, splits)
+
+
 def test_a_worker_killed_while_scoring_is_the_same_clear_error(tiny_task: Task) -> None:
-    class Bomb(str):
-        __slots__ = ()
-
-        def __reduce__(self) -> tuple[object, ...]:
-            return os._exit, (1,)  # what a worker does as soon as it is given this label
-
-    splits = tiny_task.splits.astype({"label": "object"})
-    splits.loc[0, "label"] = Bomb("boom")
     with pytest.raises(TraubeError, match=r"^a worker process was killed"):
-        score(Task(tiny_task.card, tiny_task.corpus, splits), gold(tiny_task))
+        score(deadly(tiny_task), gold(tiny_task))
+
+
+def test_a_cell_that_cannot_be_scored_is_failed_stops_no_other_and_is_scored_the_next_time(
+    tiny_task: Task, store: Store
+) -> None:
+    sound, odd = asked = cells_of(tiny_task, "none/kmeans", "pca/kmeans")
+    recorder, frame = Recorder(store), gold(tiny_task).drop(columns="cell_id")
+    recorder.clustered(sound, frame[frame["split"] == "late"], 0.5)
+    recorder.clustered(odd, frame, 0.5)
+
+    def statuses() -> dict[str, str]:
+        return store.cells_by_id(tiny_task.name, [c.cell_id for c in asked]).set_index("cell_id")["status"].to_dict()
+
+    score_stored(deadly(tiny_task), asked, recorder)
+    assert statuses() == {sound.cell_id: "done", odd.cell_id: "failed"}
+    assert store.cell(tiny_task.name, odd.cell_id)["reason"].startswith("a worker process was killed")
+    score_stored(tiny_task, [odd], recorder)
+    assert statuses() == {sound.cell_id: "done", odd.cell_id: "done"}

@@ -9,7 +9,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
@@ -238,7 +240,7 @@ class DeepClusterer(ABC, Generic[R]):
         if k == 1 or len(texts) == 1:
             self.history, self._fit = [], None
             return np.zeros(len(texts), dtype=np.int64)
-        views = [texts, *(self.augment(texts, seed + i) for i in range(self.augmentations))]
+        views = [texts, *self._others(texts, seed)]
         with _seeded(seed, -1, base.device):
             fit = self.begin(views, k, base, seed)
         kept = Work(work, self._identity(views, k, base, seed), base.device, self.seconds_between_saves)
@@ -246,6 +248,18 @@ class DeepClusterer(ABC, Generic[R]):
         self._train(fit, kept, seed, base.device, progress, _Gold.of(labels))
         self._fit = fit
         return fit.labels()
+
+    def with_texts_made(self, texts: Sequence[str], seed: int) -> Self:
+        """The same, but what makes other texts is needed no more: for these texts and this seed they are
+        made. It can be sent where what makes them is not.
+        """
+        other = copy(self)
+        other.augment = partial(_as_made, self._others(texts, seed), seed)
+        return other
+
+    def _others(self, texts: Sequence[str], seed: int) -> list[list[str]]:
+        """As many other texts of each as it learns from."""
+        return [self.augment(texts, seed + i) for i in range(self.augmentations)]
 
     def predict(self, texts: Sequence[str]) -> Labels:
         """The clusters that other texts join, int64 [n].
@@ -313,6 +327,11 @@ class DeepClusterer(ABC, Generic[R]):
         step.loss.backward()
         fit.optimizer.step()
         return step
+
+
+def _as_made(made: Sequence[list[str]], first: int, texts: Sequence[str], seed: int) -> list[str]:
+    """What `Augment` is, of texts that are made already: of the seeds from the first."""
+    return made[seed - first]
 
 
 @contextmanager

@@ -4,6 +4,7 @@ What is done with their vectors is not said here.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -37,6 +38,16 @@ class Base(Protocol):
 
     @property
     def network(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """An encoder whose network is in memory: its files need not be here."""
+
+    name: str
+    device: str
+    fingerprint: str
+    network: Any
 
 
 def copied(base: Base, max_length: int | None, dropout: bool) -> Any:

@@ -2,7 +2,7 @@
 
 A reduction is computed once for all clusterers, and for all levels with the same texts, and kept.
 Which jobs there are is said here; `traube.engine.schedule` runs them side by side. Clusterers that
-train an encoder come last, one split at a time (`traube.engine.deep`).
+train an encoder come last (`traube.engine.deep`).
 """
 
 import math
@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,9 @@ def cluster(
     if plain:
         progress.total("clusterings", len(plain) * len(splits))
         yield from _clustered(work, plain, progress)
-    for cell in possible:
-        if cell.method.trains and model is not None:
-            yield from _trained(work, cell, model, progress)
+    trained = [cell for cell in possible if cell.method.trains]
+    if trained and model is not None:
+        yield from _trained(work, trained, model, progress)
 
 
 def _unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: Model | None) -> str | None:
@@ -138,27 +139,34 @@ def _clustered(work: "_Work", cells: Sequence[Cell], progress: Progress) -> Iter
                 yield unfinished.result()
 
 
-def _trained(work: "_Work", cell: Cell, model: Model, progress: Progress) -> Iterator[CellResult]:
-    """A cell whose clusterer trains. What its trainings go on from is removed once the cell was taken
-    by whoever asked for it.
+def _trained(work: "_Work", cells: Sequence[Cell], model: Model, progress: Progress) -> Iterator[CellResult]:
+    """Cells whose clusterers train. What a cell's trainings go on from is removed once it was taken by
+    whoever asked for it.
     """
-    unfinished, folder, histories = _Unfinished(cell, work.splits, work.store), work.store.training(cell.cell_id), {}
-    for i in work.order:
-        split = work.splits[i]
-        outcome = deep.train(cell, split, work.texts(i), work.views[i], model, folder / str(i), progress)
-        if isinstance(outcome, Failure):
-            unfinished.add(i, outcome)
-            continue
-        histories[f"{split.split}/{split.level}"] = outcome.history
-        if i == work.order[0] and outcome.became is not None:
-            save_matrix(work.store.representations(cell.task, cell.cell_id), outcome.became.astype(np.float16))
-        unfinished.add(i, Clustered(outcome.labels, outcome.seconds, math.nan))
-    work.store.save_histories(cell.task, cell.cell_id, histories)
-    progress.done("cells", 1)
-    result = unfinished.result()
-    yield result
-    if result.status == "done":
-        shutil.rmtree(folder, ignore_errors=True)
+    asked = [
+        deep.Asked(cell, i, work.splits[i], partial(work.texts, i), work.views[i], folder / str(i))
+        for cell in cells
+        for folder in [work.store.training(cell.cell_id)]
+        for i in work.order
+    ]
+    unfinished = {cell.cell_id: _Unfinished(cell, work.splits, work.store) for cell in cells}
+    with closing(deep.run(asked, model, progress)) as outcomes:
+        for one, outcome in outcomes:
+            cell = unfinished[one.cell.cell_id]
+            if isinstance(outcome, Failure):
+                cell.add(one.position, outcome)
+            else:
+                cell.add(one.position, Clustered(outcome.labels, outcome.seconds, math.nan))
+                cell.histories[one.position] = outcome.history
+                if one.position == work.order[0] and outcome.became is not None:
+                    path = work.store.representations(one.cell.task, one.cell.cell_id)
+                    save_matrix(path, outcome.became.astype(np.float16))
+            if cell.complete:
+                progress.done("cells", 1)
+                result = cell.trained()
+                yield result
+                if result.status == "done":
+                    shutil.rmtree(work.store.training(result.cell.cell_id), ignore_errors=True)
 
 
 @dataclass
@@ -173,6 +181,7 @@ class _Unfinished:
     memory: float = 0.0
     reductions: list[str] = field(default_factory=list)
     failures: dict[int, Failure] = field(default_factory=dict)
+    histories: dict[int, list[dict[str, float]]] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -204,6 +213,13 @@ class _Unfinished:
         alone = [s for i, s in enumerate(self.splits) if self.cell.method.trains and collapsed(self.clusters[i])]
         amiss = f"{alone[0].split} ({alone[0].level}): all texts are in one cluster" if alone else ""
         return CellResult(self.cell, "done", amiss, assignments, self.seconds, self._cost())
+
+    def trained(self) -> CellResult:
+        """What became of a cell whose clusterer trained; how it did is kept."""
+        names = [f"{split.split}/{split.level}" for split in self.splits]
+        histories = {names[i]: history for i, history in sorted(self.histories.items())}
+        self.store.save_histories(self.cell.task, self.cell.cell_id, histories)
+        return self.result()
 
     def _cost(self) -> Cost | None:
         reductions = [self.store.cost(REDUCTIONS, name) for name in self.reductions]

@@ -1,14 +1,15 @@
-"""Texts to clusters by a deep clusterer: it trains in this process, where the GPU is, one split at a
-time.
+"""Texts to clusters by deep clusterers, which train: in this process, one split at a time, or on the
+GPUs of a cluster.
 
 What a training that was stopped goes on from is kept in the store until its cell is.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,11 @@ from traube.augment import Augment, Contextual, Eda, Published, neighbours
 from traube.benchmark.plan import Cell
 from traube.deep import DeepClusterer
 from traube.deep.augmentation import swapped_or_deleted
+from traube.deep.encoding import Base
 from traube.engine import workers
 from traube.engine.progress import Progress
-from traube.engine.schedule import Failure
+from traube.engine.schedule import Failure, failure
 from traube.foundation import paths
-from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked
 from traube.foundation.inputs import named
 from traube.models import Model, Vectors
@@ -79,32 +80,100 @@ def pictured(n: int) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(0).permutation(n)[:PICTURED])
 
 
-def train(
-    cell: Cell, split: Split, texts: Sequence[str], vectors: Vectors, model: Model, work: Path, progress: Progress
-) -> Trained | Failure:
-    """Train on a split.
+@dataclass(frozen=True)
+class Training:
+    """All that a training on a split needs but its encoder; it can be sent."""
 
-    Parameters
+    clusterer: DeepClusterer[Any]
+    texts: Sequence[str]
+    k: int
+    seed: int
+    labels: Sequence[str] | None
+
+    def run(self, base: Base, work: Path, progress: Progress) -> Trained:
+        """Train, or go on.
+
+        Parameters
+        ----------
+        work : folder of what a stopped training goes on from
+        """
+        began = time.perf_counter()
+        labels = self.clusterer.fit_predict(self.texts, self.k, base, self.seed, work, progress, self.labels)
+        became = self.clusterer.representations()
+        if became is not None:
+            became = became[pictured(len(self.texts))]
+        return Trained(labels, time.perf_counter() - began, self.clusterer.history, became)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A training that is asked for.
+
+    Attributes
     ----------
-    texts, vectors : of the split
-    work : folder of what a stopped training goes on from
+    position : of the split in the task
+    texts : gives the split's
+    vectors : of the split
+    work : folder of what it goes on from if it is stopped
     """
-    part = methods.get_clusterer(cell.method.clusterer)
+
+    cell: Cell
+    position: int
+    split: Split
+    texts: Callable[[], Sequence[str]]
+    vectors: Vectors
+    work: Path
+
+    def training(self, model: Model) -> Training:
+        """What is to be done."""
+        texts, labels, part = self.texts(), self.split.labels, methods.get_clusterer(self.cell.method.clusterer)
+        # `k: auto` is none of the recipe's values
+        clusterer = part.build(**{n: v for n, v in self.cell.method.clusterer_params.items() if n in part.params})
+        if clusterer.augmentations:
+            clusterer.augment = augmentation(clusterer, self.cell.task, texts, model)
+        k = _number_of_clusters(self.cell, self.split, self.vectors)
+        return Training(clusterer, texts, k, self.cell.seed or 0, None if labels is None else list(labels))
+
+
+def run(
+    asked: Sequence[Asked], model: Model, progress: Progress
+) -> Generator[tuple[Asked, Trained | Failure], None, None]:
+    """Train, in this process one after the other, or on a cluster as many at once as it has GPUs; each
+    with what became of it, as they end.
+    """
+    cluster = workers.trainers(model, len(asked))
+    if cluster is None:
+        yield from ((one, _trained(one, model, progress)) for one in asked)
+        return
+    impossible: list[tuple[Asked, Failure]] = []
+    with closing(cluster.train(_sendable(asked, model, impossible), model, progress)) as outcomes:
+        for one, outcome in outcomes:
+            yield one, failure(outcome) if isinstance(outcome, BaseException) else outcome
+    yield from impossible
+
+
+def _trained(one: Asked, model: Model, progress: Progress) -> Trained | Failure:
     began = time.perf_counter()
     try:
-        # `k: auto` is none of the recipe's values
-        clusterer = part.build(**{n: v for n, v in cell.method.clusterer_params.items() if n in part.params})
-        if clusterer.augmentations:
-            clusterer.augment = augmentation(clusterer, cell.task, texts, model)
-        k = _number_of_clusters(cell, split, vectors)
-        with locked(work):
-            labels = clusterer.fit_predict(texts, k, model, cell.seed or 0, work, progress, split.labels)
-    except TraubeError as error:
-        return Failure("failed", str(error))
+        training = one.training(model)
+        with locked(one.work):
+            trained = training.run(cast(Base, model), one.work, progress)  # `unsupported` has refused others
     except Exception as error:  # whatever torch raises: the other cells go on
-        return Failure("failed", workers.reason(error))
-    seconds, became = time.perf_counter() - began, clusterer.representations()
-    return Trained(labels, seconds, clusterer.history, None if became is None else became[pictured(split.size)])
+        return failure(error)
+    return replace(trained, seconds=time.perf_counter() - began)
+
+
+def _sendable(
+    asked: Sequence[Asked], model: Model, impossible: list[tuple[Asked, Failure]]
+) -> Iterator[tuple[Asked, Training, Path]]:
+    """The trainings, as a cluster is given them: other texts are made here, where the task's files are."""
+    for one in asked:
+        try:
+            training = one.training(model)
+            clusterer = training.clusterer.with_texts_made(training.texts, training.seed)
+            yield one, replace(training, clusterer=clusterer), one.work
+        except Exception as error:
+            impossible.append((one, failure(error)))
 
 
 def _number_of_clusters(cell: Cell, split: Split, vectors: Vectors) -> int:

@@ -42,5 +42,5 @@ def fill(
         recorder.without_clusters(result.cell, result.status, result.reason)
     clustered = [cell for cell in missing if store.has_assignments(task, cell.cell_id)]
     score_stored(read, clustered, recorder, None if read.labelled else vectors, progress)
-    statuses["done"] = len(clustered)
+    statuses.update(store.cells_by_id(task, [cell.cell_id for cell in clustered])["status"])
     return statuses

@@ -11,8 +11,8 @@ import os
 import signal
 import socket
 import threading
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,19 +22,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.benchmark.record import library_versions
-from traube.foundation.errors import DoesNotFit, TraubeError
-from traube.models import Encoder, Transformer, Vectors
+from traube.engine.deep import Trained, Training
+from traube.engine.progress import Progress
+from traube.engine.ray_actors import RETRIES, Holder, Shares, Trainer, Trainings
+from traube.engine.ray_errors import check, in_a_line, in_words
+from traube.foundation.errors import TraubeError
+from traube.models import Encoder, Model, Transformer, Vectors
 from traube.models.base import Dense
 
 logger = logging.getLogger(__name__)
 
 PACKAGE = Path(__file__).parents[1]  # traube
-RETRIES = 3  # of a unit whose node or process died
 SECONDS = 5  # that a cluster may take to answer
 USUAL = 2**30  # bytes that a unit may take of a node that is not there yet
 INLINE = 100_000  # bytes; what is larger is put into the cluster's memory once, for all units
 KEPT = 2**30  # bytes that are there at once, but for what units under way still use
 FEW = {"GPU": 500, "CPU": 20_000}  # texts that are encoded here: processes elsewhere take seconds to begin
+TRAINING = 6  # times the weights: their gradients, Adam's two means, what they begin as
 SHARES = 8  # of the texts, for each process that encodes them: none waits long for the last
 
 
@@ -73,7 +77,11 @@ class RayPool(Executor):
         if not nodes:  # one is started for whoever asks
             return max(needs, USUAL)
         share = min(node.get("memory", 0) / (2 * node["CPU"]) for node in nodes)
-        return int(min(max(share, needs), max(node.get("memory", 0) for node in nodes)))
+        return self._at_most(max(int(share), needs))
+
+    def _at_most(self, needs: int) -> int:
+        """What is needed, but no more than any node has: nobody would ever be given that."""
+        return int(min(needs, max((node.get("memory", 0) for node in self._nodes()), default=needs)))
 
     def _nodes(self) -> list[dict[str, float]]:
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
@@ -113,7 +121,7 @@ class RayPool(Executor):
         if error is None:
             told.set_result(found.result())
         else:
-            told.set_exception(_in_words(error))
+            told.set_exception(in_words(error))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False, kill_workers: bool = False) -> None:
         """Let go of the cluster, which ends what is under way there for this process."""
@@ -126,27 +134,84 @@ class RayPool(Executor):
         """What the encoder's own gives, by a process on each GPU of the cluster, or on each core where it
         has none; by this process, where that is nearer.
         """
-        kind = "GPU" if self._ray.cluster_resources().get("GPU") else "CPU"
-        near = len(texts) <= FEW[kind] or (kind == "CPU" and encoder.device != "cpu")
-        if near or not isinstance(encoder, Transformer):
+        kind = self._kind()
+        if not self._is_sent(encoder) or len(texts) <= FEW[kind]:
             return encoder.encode_batches(texts)
+        assert isinstance(encoder, Transformer)
         return self._spread(encoder, texts, kind)
+
+    def _kind(self) -> str:
+        return "GPU" if self._ray.cluster_resources().get("GPU") else "CPU"
+
+    def _is_sent(self, encoder: Encoder) -> bool:
+        """Whether an encoder may compute on the cluster: not on its CPUs where there is a GPU here."""
+        return isinstance(encoder, Transformer) and (self._kind() == "GPU" or encoder.device == "cpu")
 
     def _spread(
         self, encoder: Transformer, texts: Sequence[str], kind: str
     ) -> Iterator[tuple[NDArray[np.int64], Dense]]:
-        needs = 2 * encoder.load()  # as they come, and as they are used
-        number = sum(int(min(node.get(kind, 0), node.get("memory", 0) // max(1, needs))) for node in self._nodes())
-        asked = {"num_cpus": 1, "memory": needs, **({"num_gpus": 1} if kind == "GPU" else {})}
+        memory = self._at_most(2 * encoder.load())  # as the weights come, and as they are used
+        asked = {"num_cpus": 1, "memory": memory, **({"num_gpus": 1} if kind == "GPU" else {})}
+        number = self._room(asked)
         model = (self._versions, encoder, self._ray.put(encoder.network))
-        shares = encoder.shares(texts, SHARES * max(1, number), "cuda" if kind == "GPU" else "cpu")
+        shares = encoder.shares(texts, SHARES * number, "cuda" if kind == "GPU" else "cpu")
         given = [(share, [texts[i] for i in share]) for share in shares]
-        work = _Shares(self._ray, self._ray.remote(**asked)(_Holder), model, given)
+        work = Shares(self._ray, self._ray.remote(**asked)(Holder), model, given)
         try:
-            for share, batches in work.done(min(max(1, number), len(shares))):
+            for share, batches in work.done(min(number, len(shares))):
                 yield from ((share[positions], block) for positions, block in batches)
         finally:
             work.end()
+
+    def _room(self, asked: Mapping[str, float]) -> int:
+        """How many processes the cluster has room for that ask for so much, as it is now; at least 1."""
+        names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+        return max(
+            1,
+            sum(
+                int(min(node.get(names[name], 0) // amount for name, amount in asked.items() if amount))
+                for node in self._nodes()
+            ),
+        )
+
+    def trains(self, model: Model, trainings: int) -> bool:
+        """Whether so many trainings of a model are done by the cluster: on its GPUs, or on its CPUs, where
+        these do several at once.
+        """
+        if not isinstance(model, Transformer) or not self._is_sent(model):
+            return False
+        return self._kind() == "GPU" or (trainings > 1 and self._room(self._asked_to_train(model)) > 1)
+
+    def train(
+        self, asked: Iterator[tuple[Any, Training, Path]], model: Model, progress: Progress
+    ) -> Generator[tuple[Any, Trained | BaseException], None, None]:
+        """What becomes of each training, under its name, as they end: each by a process that has a GPU to
+        itself, or where the cluster has none, as many cores as torch uses here.
+
+        Parameters
+        ----------
+        asked : name, training, and the folder here of what it goes on from
+        """
+        import torch
+
+        assert isinstance(model, Transformer)  # or `trains` has said no
+        needs = self._asked_to_train(model)
+        kind = self._ray.remote(max_concurrency=2, **needs)(Trainer)  # one trains, one is asked
+        sent = (self._versions, model, model.fingerprint, self._ray.put(model.network))
+        work = Trainings(self._ray, kind, sent, torch.get_num_threads(), progress)
+        try:
+            yield from work.outcomes(asked, lambda: self._room(needs))
+        finally:
+            work.end()
+
+    def _asked_to_train(self, model: Transformer) -> dict[str, float]:
+        import torch
+
+        memory = self._at_most(TRAINING * model.load())
+        if self._kind() == "GPU":
+            return {"num_cpus": 1, "num_gpus": 1, "memory": memory}
+        most = max((node.get("CPU", 0) for node in self._nodes()), default=1)
+        return {"num_cpus": max(1, min(torch.get_num_threads(), int(most))), "memory": memory}
 
 
 class _Told(Future[Any]):
@@ -178,98 +243,11 @@ def _size(value: Any) -> int:
     return int(getattr(value, "nbytes", 0))
 
 
-class _Shares:
-    """Texts that are encoded by processes which hold a model.
-
-    Parameters
-    ----------
-    kind : `_Holder`, with what it is to be given of the cluster
-    model : what its `load` takes
-    shares : positions, and the texts there
-    """
-
-    def __init__(
-        self, ray: Any, kind: Any, model: tuple[Any, ...], shares: Sequence[tuple[NDArray[np.int64], list[str]]]
-    ) -> None:
-        self._ray, self._kind, self._model, self._shares = ray, kind, model, shares
-        self._waiting = deque(range(len(shares)))
-        self._lost: Counter[int | None] = Counter()  # times that a share, or the model, was
-        self._holders: dict[Any, tuple[Any, int | None]] = {}  # by what is awaited of them: the holder, and its share
-
-    def done(self, holders: int) -> Iterator[tuple[NDArray[np.int64], list[tuple[NDArray[np.int64], Dense]]]]:
-        """Each share's positions and batches, as they are ready."""
-        for _ in range(holders):
-            self._start()
-        unfinished = len(self._shares)
-        while unfinished:
-            [ready], _ = self._ray.wait(list(self._holders), num_returns=1)
-            holder, share = self._holders.pop(ready)
-            try:
-                batches = self._ray.get(ready)
-            except Exception as error:
-                self._again(share, error)
-                continue
-            self._give(holder)
-            if share is not None:
-                unfinished -= 1
-                yield self._shares[share][0], batches
-
-    def _start(self) -> None:
-        """A process has no share until it has begun: one that finds no room would keep it for good."""
-        holder = self._kind.remote()
-        self._holders[holder.load.remote(*self._model)] = holder, None
-
-    def _give(self, holder: Any) -> None:
-        if self._waiting:
-            share = self._waiting.popleft()
-            self._holders[holder.encode.remote(self._shares[share][1])] = holder, share
-        else:
-            self._ray.kill(holder)  # others may need its room
-
-    def _again(self, share: int | None, error: Exception) -> None:
-        """Have another process do what one died of: a few times, since it may be the share's fault."""
-        from ray.exceptions import RayActorError
-
-        if not isinstance(error, RayActorError) or self._lost[share] == RETRIES:
-            raise _in_words(error) from None
-        self._lost[share] += 1
-        if share is not None:
-            self._waiting.append(share)
-        self._start()
-
-    def end(self) -> None:
-        for holder, _ in self._holders.values():
-            self._ray.kill(holder)
-
-
-class _Holder:
-    """Holds a model where it computes."""
-
-    encoder: Transformer
-
-    def load(self, versions: dict[str, str], encoder: Transformer, network: Any) -> None:
-        _check(versions)
-        self.encoder = encoder.with_network_of_elsewhere(network)
-
-    def encode(self, texts: list[str]) -> list[tuple[NDArray[np.int64], Dense]]:
-        return list(self.encoder.encode_batches(texts))
-
-
 def _unit(versions: dict[str, str], function: Callable[..., Any], named: dict[str, Any], *args: Any) -> Any:
-    _check(versions)
+    check(versions)
     # in the cluster's memory an array is read by all: here, as in a process of one's own, it may be written
     own = (value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value for value in args)
     return function(*own, **named)
-
-
-def _check(versions: dict[str, str]) -> None:
-    """Refuse to compute with other versions than the driver's: numbers depend on them."""
-    here = library_versions()
-    others = [
-        f"{name} {here.get(name)}, not {version}" for name, version in versions.items() if here.get(name) != version
-    ]
-    if others:
-        raise TraubeError(f"a node of the Ray cluster has {'; '.join(others)}: install the same there as here")
 
 
 def _connected(environment: dict[str, str], cores: int) -> Any:
@@ -307,7 +285,7 @@ def _connected(environment: dict[str, str], cores: int) -> Any:
         ray.shutdown()  # of what has begun
         where = f"the cluster at {address} (RAY_ADDRESS)" if address else "a Ray on this machine"
         raise TraubeError(
-            f"the engine is ray, and {where} cannot be used: {_in_a_line(error.__cause__ or error)}"
+            f"the engine is ray, and {where} cannot be used: {in_a_line(error.__cause__ or error)}"
         ) from None
     return ray
 
@@ -324,12 +302,6 @@ def _answers(address: str | None) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()
 
 
-def _in_a_line(error: BaseException) -> str:
-    """What an error says; of one that quotes a traceback, its last line."""
-    lines = [line for line in map(str.strip, str(error).splitlines()) if line] or [type(error).__name__]
-    return " ".join(lines[-1:] if any("Traceback (most" in line for line in lines) else lines)[:300]
-
-
 @contextmanager
 def _own_signals() -> Iterator[None]:
     """Ray puts a handler of its own in the place of ours."""
@@ -339,17 +311,3 @@ def _own_signals() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
-
-
-def _in_words(error: BaseException) -> BaseException:
-    """What a unit raised; of what became of it on the cluster, an error in a line."""
-    from ray import exceptions
-
-    if isinstance(error, exceptions.RayTaskError):
-        cause = error.cause
-        return cause if isinstance(cause, TraubeError) else TraubeError(_in_a_line(cause or error))
-    if isinstance(error, exceptions.OutOfMemoryError):
-        return DoesNotFit("a node of the Ray cluster ran out of memory")
-    if isinstance(error, exceptions.RayError):
-        return TraubeError(f"lost on the Ray cluster ({type(error).__name__}: {_in_a_line(error)})")
-    return error

@@ -98,5 +98,10 @@ def _outcome(future: Future[Any]) -> Any:
         return future.result()
     if isinstance(error, BrokenProcessPool):
         raise workers.broken(error)
+    return failure(error)
+
+
+def failure(error: BaseException) -> Failure:
+    """What an error makes of whatever raised it."""
     statuses: dict[type, str] = {Unsupported: "unsupported", DoesNotFit: "unavailable"}
     return Failure(statuses.get(type(error), "failed"), workers.reason(error))

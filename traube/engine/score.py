@@ -3,8 +3,9 @@
 The metrics themselves are in `traube.metrics`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from traube.benchmark.plan import Cell
 from traube.benchmark.record import Recorder
 from traube.engine import workers
 from traube.engine.progress import SILENT, Progress
+from traube.engine.schedule import Failure, failure
+from traube.foundation.errors import TraubeError
 from traube.models import Vectors
 from traube.tasks.task import Task, groups_of
 
@@ -76,7 +79,7 @@ def score_stored(
     progress: Progress = SILENT,
 ) -> None:
     """Score cells whose assignments are stored, and write their scores and records, a few cells at
-    a time.
+    a time. One that cannot be scored is failed, and stops no other.
 
     Parameters
     ----------
@@ -85,14 +88,35 @@ def score_stored(
     Raises
     ------
     TraubeError
-        If assignments cannot be read, or a worker process was killed.
+        If assignments cannot be read, or there are no workers to be had.
     """
     store = recorder.store
     for start in range(0, len(cells), CELLS_AT_ONCE):
         group = cells[start : start + CELLS_AT_ONCE]
         stored = {cell.cell_id: store.assignments(cell.task, cell.cell_id) for cell in group}
-        assignments = pd.concat([frame for frame, _ in stored.values()])
-        scores = score(task, assignments, vectors, group[0].split_set, progress)
+        assignments = {cell_id: frame for cell_id, (frame, _) in stored.items()}
+        workers.pool()  # that there is none is no cell's fault
+        scored = partial(score, task, vectors=vectors, split_set=group[0].split_set, progress=progress)
+        scores = _by_cell(assignments, scored)
         for cell in group:
-            _, seconds = stored[cell.cell_id]
-            recorder.scored(cell, scores[scores["cell_id"] == cell.cell_id], seconds)
+            found = scores[cell.cell_id]
+            if isinstance(found, Failure):
+                recorder.without_clusters(cell, found.status, found.reason)
+            else:
+                recorder.scored(cell, found, stored[cell.cell_id][1])
+
+
+def _by_cell(
+    assignments: Mapping[str, pd.DataFrame], scored: Callable[[pd.DataFrame], pd.DataFrame]
+) -> dict[str, pd.DataFrame | Failure]:
+    """Scores of each cell, or why there are none: of all cells at once, and where that fails, one by one."""
+    try:
+        scores = scored(pd.concat(assignments.values()))
+        return {cell_id: scores[scores["cell_id"] == cell_id] for cell_id in assignments}
+    except TraubeError as error:
+        if len(assignments) == 1:
+            return dict.fromkeys(assignments, failure(error))
+    found: dict[str, pd.DataFrame | Failure] = {}
+    for cell_id, frame in assignments.items():
+        found |= _by_cell({cell_id: frame}, scored)
+    return found

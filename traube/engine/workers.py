@@ -26,7 +26,7 @@ from traube.foundation.collector import collect_less
 from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported, unknown
 from traube.foundation.measure import measured
 from traube.methods import Part
-from traube.models.base import Dense, Encoder
+from traube.models.base import Dense, Encoder, Model
 from traube.models.similarity import Similarity
 from traube.models.vectors import Vectors
 from traube.store import Cost
@@ -91,6 +91,11 @@ def pool() -> Executor:
 def encode_batches(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
     """What the encoder's own gives: this process encodes the texts, or a cluster does."""
     return _cluster().encode_batches(encoder, texts) if engine() == "ray" else encoder.encode_batches(texts)
+
+
+def trainers(model: Model, trainings: int) -> "RayPool | None":
+    """The cluster, if it does so many trainings of a model; None: this process does."""
+    return _cluster() if engine() == "ray" and _cluster().trains(model, trainings) else None
 
 
 def _cluster() -> "RayPool":
@@ -205,7 +210,7 @@ def reason(error: BaseException) -> str:
     return first if isinstance(error, TraubeError) else f"{type(error).__name__}: {first}"
 
 
-def _sent_whole(function: Callable[P, T]) -> Callable[P, T]:
+def sent_whole(function: Callable[P, T]) -> Callable[P, T]:
     """Let only errors out that can be sent to the parent: another would break the pool."""
 
     @wraps(function)
@@ -252,7 +257,7 @@ class Reduced(NamedTuple):
 # in the parent.
 
 
-@_sent_whole
+@sent_whole
 def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, memory: int) -> Reduced:
     """Fit a reducer on a split's vectors."""
     methods.REDUCERS[reducer.name] = reducer
@@ -261,7 +266,7 @@ def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, m
     return Reduced(points, Cost(points.shape[0], taken.seconds, taken.memory))
 
 
-@_sent_whole
+@sent_whole
 def cluster(
     points: Vectors, clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
 ) -> Clustered:
@@ -278,7 +283,7 @@ def cluster(
     return Clustered(labels, taken.seconds, taken.memory)
 
 
-@_sent_whole
+@sent_whole
 def cluster_by_distance(
     vectors: Vectors,
     query: Vectors | None,
@@ -307,7 +312,7 @@ def cluster_by_distance(
     return Clustered(labels, taken.seconds, taken.memory)
 
 
-@_sent_whole
+@sent_whole
 def cluster_by_text(
     texts: Sequence[str], clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
 ) -> Clustered:
@@ -318,7 +323,7 @@ def cluster_by_text(
     return Clustered(labels, taken.seconds, taken.memory)
 
 
-@_sent_whole
+@sent_whole
 def score(
     labels: NDArray[np.object_] | None,
     clusters: NDArray[np.int64],
