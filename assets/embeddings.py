@@ -15,6 +15,7 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
+from traube.engine import workers
 from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
 from traube.models import Vectors, fingerprint_on
@@ -76,7 +77,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
                 "encoded_now": encoded,
                 "from_cache": len(scored) - encoded,
                 "texts_per_second": encoded / seconds if encoded else 0.0,
-                "device": model.device,
+                "device": workers.device(model, len(scored)),
                 "fingerprint": fingerprint,
                 "seconds": seconds,
             },

@@ -10,6 +10,7 @@ from resources.storage import StorageResource
 from resources.tracking import TrackingResource
 from traube.benchmark.plan import Cell, Request, cells_of, missing_cells
 from traube.benchmark.record import Recorder
+from traube.engine import workers
 from traube.engine.progress import Progress
 from traube.engine.score import score_stored
 from traube.foundation.errors import TraubeError
@@ -52,7 +53,8 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             unscored = _unscored(source.name, model, request, store)
             tracking.owe(context.partition_key, source.name)
             vectors = None if task.labelled else workbench.vectors(task, model, progress)
-            score_stored(task, unscored, Recorder(store, model.device, context.run.run_id), vectors, progress)
+            recorder = Recorder(store, workers.device(model, len(task.scored)), context.run.run_id)
+            score_stored(task, unscored, recorder, vectors, progress)
             asked = [cell.cell_id for cell in cells_of(source.name, workbench.manifest(source.name), model, request)]
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error

@@ -226,6 +226,7 @@ def test_a_training_has_a_gpu_to_itself_and_ends_with_whoever_waits_for_it(base:
         assert ray.available_resources().get("GPU", 0) == 0
         raise KeyboardInterrupt
 
+    assert (workers.device(base, 500), workers.device(base, 501)) == ("cpu", "cuda")  # where texts are encoded
     with pytest.raises(KeyboardInterrupt):
         Trained(base, tmp_path, Progress(said=stop), seeds=[1])
     deadline = time.monotonic() + 10

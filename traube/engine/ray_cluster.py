@@ -134,16 +134,21 @@ class RayPool(Executor):
         """What the encoder's own gives, by a process on each GPU of the cluster, or on each core where it
         has none; by this process, where that is nearer.
         """
-        kind = self._kind()
-        if not self._is_sent(encoder) or len(texts) <= FEW[kind]:
+        if not isinstance(encoder, Transformer) or not self._is_spread(encoder, len(texts)):
             return encoder.encode_batches(texts)
-        assert isinstance(encoder, Transformer)
-        return self._spread(encoder, texts, kind)
+        return self._spread(encoder, texts, self._kind())
+
+    def device(self, encoder: Model, texts: int) -> str:
+        """Where so many texts are encoded."""
+        return {"GPU": "cuda", "CPU": "cpu"}[self._kind()] if self._is_spread(encoder, texts) else encoder.device
+
+    def _is_spread(self, encoder: Model, texts: int) -> bool:
+        return self._is_sent(encoder) and texts > FEW[self._kind()]
 
     def _kind(self) -> str:
         return "GPU" if self._ray.cluster_resources().get("GPU") else "CPU"
 
-    def _is_sent(self, encoder: Encoder) -> bool:
+    def _is_sent(self, encoder: Model) -> bool:
         """Whether an encoder may compute on the cluster: not on its CPUs where there is a GPU here."""
         return isinstance(encoder, Transformer) and (self._kind() == "GPU" or encoder.device == "cpu")
 

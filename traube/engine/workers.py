@@ -93,6 +93,11 @@ def encode_batches(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[NDA
     return _cluster().encode_batches(encoder, texts) if engine() == "ray" else encoder.encode_batches(texts)
 
 
+def device(model: Model, texts: int) -> str:
+    """Where so many texts are encoded: `cuda`, `mps` or `cpu`, of this process or of a cluster."""
+    return _cluster().device(model.encoder, texts) if engine() == "ray" else model.device
+
+
 def trainers(model: Model, trainings: int) -> "RayPool | None":
     """The cluster, if it does so many trainings of a model; None: this process does."""
     return _cluster() if engine() == "ray" and _cluster().trains(model, trainings) else None
