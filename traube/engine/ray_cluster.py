@@ -201,7 +201,7 @@ class RayPool(Executor):
 
         assert isinstance(model, Transformer)  # or `trains` has said no
         needs = self._asked_to_train(model)
-        kind = self._ray.remote(max_concurrency=2, **needs)(Trainer)  # one trains, one is asked
+        kind = self._ray.remote(max_concurrency=3, **needs)(Trainer)  # it trains, is asked for news, and is stopped
         sent = (self._versions, model, model.fingerprint, self._ray.put(model.network))
         work = Trainings(self._ray, kind, sent, torch.get_num_threads(), progress)
         try:
