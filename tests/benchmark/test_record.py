@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from tests.made import with_replicates
+from traube import methods
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell, cells, stored
-from traube.benchmark.record import Recorder
+from traube.benchmark.record import Recorder, library_versions
 from traube.models import load_model
 from traube.store import Store
 from traube.tasks.task import Task
@@ -51,3 +52,10 @@ def test_a_cell_without_clusters_says_why_and_may_be_tried_again(
     assert record is not None and (record["status"], record["reason"]) == (status, "no way")
     assert stored(cell, store) != again
     assert store.scores(store.cells()).empty
+
+
+def test_every_library_that_numbers_depend_on_is_recorded() -> None:
+    parts = [*methods.REDUCERS.values(), *methods.CLUSTERERS.values()]
+    needed = {library for part in parts for library in part.libraries}
+    needed |= {library for name in ("bow", "minilm", "hashed") for library in load_model(name).numerics} - {"encoder"}
+    assert needed <= library_versions().keys()

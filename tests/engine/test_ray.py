@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
+from scipy import sparse
 
 from tests.made import cells_of
 from traube.benchmark.params import Protocol
@@ -29,9 +30,10 @@ from traube.engine.progress import SILENT, Progress
 from traube.engine.schedule import Failure, Job, run
 from traube.foundation.errors import DoesNotFit, TraubeError
 from traube.methods import parse_method
-from traube.models import EmbeddingCache, load_model
+from traube.models import EmbeddingCache, Vectors, load_model
 from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
+from traube.models.vectors import save_matrix
 from traube.store import Store
 from traube.tasks.task import Task, make_task
 
@@ -108,6 +110,26 @@ def test_the_clusters_cores_are_the_workers_and_what_a_unit_needs_is_set_aside_f
     usual = workers.memory()
     assert 0 < usual < workers.memory(usual + 1) == usual + 1
     assert workers.memory(2**60) < 2**60  # what no node has is not given: the unit refuses, and says so
+
+
+@pytest.mark.usefixtures("nodes")
+@pytest.mark.parametrize(("kind", "suffix"), [(np.asarray, "npy"), (sparse.csr_matrix, "npz")])
+def test_vectors_are_sent_once_for_all_units_that_need_them(
+    kind: Callable[[Any], Any], suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ray import ObjectRef
+
+    path = tmp_path / f"matrix.{suffix}"
+    save_matrix(path, kind(np.ones((500, 200), dtype=np.float32)))
+    pool: Any = workers.pool()
+    one, other = (Vectors(path, np.arange(500), 200) for _ in range(2))
+    sent = pool._sent_as(one)
+    assert isinstance(sent, ObjectRef) and pool._sent_as(one) is sent
+    units = [pool.submit(lambda vectors, memory: float(vectors.load().sum()), one, memory=0) for _ in range(2)]
+    assert [unit.result() for unit in units] == [1e5, 1e5]
+    monkeypatch.setattr("traube.engine.ray_cluster.KEPT", 500_000)  # there is room for one
+    pool._sent_as(other)
+    assert pool._sent_as(one) is not sent  # it had to go, and is there again
 
 
 @pytest.mark.usefixtures("nodes")
@@ -309,12 +331,17 @@ def test_an_engine_that_does_not_exist(refused: Callable[[], str], monkeypatch: 
     assert refused() == "unknown engine 'dask': there are: local, ray"
 
 
-def test_a_ray_that_is_started_here_listens_to_this_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("address", [None, "local"])
+def test_a_ray_that_is_started_here_listens_to_this_machine_alone(
+    address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = set(psutil.Process().children(recursive=True))
     workers.stop()
     monkeypatch.setenv("TRAUBE_ENGINE", "ray")
     monkeypatch.setenv("TRAUBE_WORKERS", "1")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if address:
+        monkeypatch.setenv("RAY_ADDRESS", address)
     assert workers.count() == 1
     started = set(psutil.Process().children(recursive=True)) - before
     listening = [c for p in started for c in p.net_connections("inet") if c.status == psutil.CONN_LISTEN]

@@ -21,10 +21,13 @@ LIBRARIES = (
     "scipy",
     "scikit-learn",
     "umap-learn",
+    "pynndescent",
+    "numba",
     "hdbscan",
     "river",
     "torch",
     "transformers",
+    "tokenizers",
     "sentence-transformers",
 )
 

@@ -36,7 +36,7 @@ PACKAGE = Path(__file__).parents[1]  # traube
 SECONDS = 5  # that a cluster may take to answer
 USUAL = 2**30  # bytes that a unit may take of a node that is not there yet
 INLINE = 100_000  # bytes; what is larger is put into the cluster's memory once, for all units
-KEPT = 2**30  # bytes that are there at once, but for what units under way still use
+KEPT = 2**30  # bytes that are there at once, besides what units under way still use
 FEW = {"GPU": 500, "CPU": 20_000}  # texts that are encoded here: processes elsewhere take seconds to begin
 TRAINING = 6  # times the weights: their gradients, Adam's two means, what they begin as
 SHARES = 8  # of the texts, for each process that encodes them: none waits long for the last
@@ -258,6 +258,8 @@ def _unit(versions: dict[str, str], function: Callable[..., Any], named: dict[st
 def _connected(environment: dict[str, str], cores: int) -> Any:
     """Ray, connected to the cluster that RAY_ADDRESS names, or to one that is started here."""
     address = os.environ.get("RAY_ADDRESS")
+    if address == "local":  # Ray's word for one that is started here
+        address = None
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # by itself Ray would try for ever
     try:
         import ray

@@ -75,6 +75,13 @@ class Held(Vectors):
 
     values: Dense | sparse.csr_matrix
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the values take."""
+        if not sparse.issparse(self.values):
+            return int(self.values.nbytes)
+        return int(self.values.data.nbytes + self.values.indices.nbytes + self.values.indptr.nbytes)
+
     def load(self) -> Dense | sparse.csr_matrix:
         return self.values.copy()  # as from a file: whoever has it may change it
 

@@ -206,7 +206,9 @@ def _differing(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
             causes.append(name)
             continue
         a, b = (json.loads(sorted(map(str, side))[-1]) for side in (before, after))
-        causes.append("libraries: " + ", ".join(f"{k} {a.get(k)} -> {b[k]}" for k in sorted(b) if a.get(k) != b[k]))
+        changed = [f"{k} {a[k]} -> {b[k]}" for k in sorted(a.keys() & b.keys()) if a[k] != b[k]]
+        if changed:  # a library that only one of them names is not known to be another
+            causes.append(f"libraries: {', '.join(changed)}")
     return causes
 
 
