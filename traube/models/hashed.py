@@ -7,7 +7,7 @@ models have to beat.
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +15,15 @@ from scipy.sparse import csr_matrix
 
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
-from traube.foundation.versions import versions
-from traube.models.base import Dense, ModelCard
-from traube.models.lexical import LIBRARIES, SEED
-
-if TYPE_CHECKING:
-    from traube.models.similarity import Similarity
+from traube.models.base import Dense
+from traube.models.lexical import SEED, OfWords
 
 BUCKETS = 2**18
 OF_A_WORD = 8  # dimensions of a word's vector that are not 0; drawn with replacement, so now and then fewer
 TEXTS_A_BATCH = 4_096
 
 
-class Hashed:
+class Hashed(OfWords):
     """Counts of hashed words in rows of length 1, under a sparse random projection (Achlioptas 2003;
     Li et al. 2006): float32 [n, dimensions].
 
@@ -35,30 +31,10 @@ class Hashed:
     """
 
     corpus_bound = False
-    trainable = False
-    device = "cpu"
-    precision = ""
-    similarity: "Similarity | None" = None
-
-    def __init__(self, card: ModelCard) -> None:
-        self.card = card
-        self.name = card.name
-
-    @property
-    def encoder(self) -> Self:
-        return self
-
-    @property
-    def numerics(self) -> dict[str, str]:
-        """What computes the vectors, with versions."""
-        return versions(LIBRARIES)
 
     @property
     def fingerprint(self) -> str:
         return digest(["hashed", self.card.features or BUCKETS, self.card.dimensions, OF_A_WORD, SEED])
-
-    def fetch(self) -> None:
-        """Nothing: there are no weights."""
 
     def load(self) -> int:
         """Draw the projection; the bytes that it takes."""

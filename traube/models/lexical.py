@@ -20,8 +20,9 @@ SEED = 42
 LIBRARIES = ("scikit-learn", "scipy", "numpy")
 
 
-class _Lexical(ABC):
-    corpus_bound = True
+class OfWords:
+    """What models of words have in common: there are no weights, and nothing learns."""
+
     trainable = False
     device = "cpu"
     precision = ""
@@ -40,12 +41,16 @@ class _Lexical(ABC):
         """What computes the vectors, with versions."""
         return versions(LIBRARIES)
 
+    def fetch(self) -> None:
+        """Nothing: there are no weights."""
+
+
+class _Lexical(OfWords, ABC):
+    corpus_bound = True
+
     @property
     def fingerprint(self) -> str:
         return digest(["lexical", self.card.kind, self.card.features, self.card.dimensions])
-
-    def fetch(self) -> None:  # noqa: B027
-        """Nothing: there are no weights."""
 
     @abstractmethod
     def _pipeline(self, texts: Sequence[str]) -> Any:

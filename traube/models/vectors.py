@@ -78,8 +78,8 @@ class Held(Vectors):
     @property
     def nbytes(self) -> int:
         """Bytes that the values take."""
-        if not sparse.issparse(self.values):
-            return int(self.values.nbytes)
+        if isinstance(self.values, np.ndarray):
+            return self.values.nbytes
         return int(self.values.data.nbytes + self.values.indices.nbytes + self.values.indptr.nbytes)
 
     def load(self) -> Dense | sparse.csr_matrix:
