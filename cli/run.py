@@ -76,10 +76,12 @@ def run(
     if dry_run:
         _print_plan(before, store.cells(), verbose)
         _print_pairs(request, store)
-    elif not compute(request, store, before, verbose):
-        raise typer.Exit(1)
-    elif task:
+        return
+    finished = compute(request, store, before, verbose)
+    if task:  # one that failed takes no answer from the others
         _print_best(request, store)
+    if not finished:
+        raise typer.Exit(1)
 
 
 def _print_best(request: "Request", store: "Store") -> None:

@@ -240,11 +240,14 @@ def test_a_trainer_that_needs_train_splits_says_so(traube: Traube, command: str)
     assert "words has no labelled splits for training and for validation, which cob learns from" in result.stderr
 
 
-def test_a_faulty_task_fails_with_its_check_and_exit_code(traube: Traube, cards: Path) -> None:
-    write_task(cards, "words", [(text, "one") for text, _ in word_rows()])
-    result = traube("run")
+def test_a_faulty_task_fails_with_its_check_and_exit_code_and_takes_no_answer_from_others(
+    traube: Traube, cards: Path
+) -> None:
+    write_task(cards, "dull", [(text, "one") for text, _ in word_rows()])
+    result = traube("run", "-t", "dull", "-t", "words")
     assert result.exit_code == 1
     assert "the blocking check 'two_classes' failed" in " ".join(result.stderr.split())
+    assert "does best on words" in result.stdout and "does best on dull" not in result.stdout
 
 
 def test_a_home_that_cannot_be_written_is_said_so(traube: Traube, monkeypatch: pytest.MonkeyPatch) -> None:
