@@ -11,7 +11,7 @@ import dagster as dg
 from assets.common import NIGHTLY, PAGE, PAGES, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
-from traube.engine.workers import reason
+from traube.foundation.errors import reason
 from traube.foundation.seals import read_parquet
 from traube.report.pages import SERVED, make_page, write_index
 from traube.report.regressions import kept_changes

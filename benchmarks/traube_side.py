@@ -14,7 +14,7 @@ import psutil
 from traube import methods
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
-from traube.engine import workers
+from traube.engine import units, workers
 from traube.engine.evaluate import evaluate_cells
 from traube.metrics import GROUPS
 from traube.models import load_model
@@ -69,7 +69,7 @@ def _start_workers() -> None:
 
 def _warm_up(points: np.ndarray) -> int:
     clusters = methods.cluster("minibatch_kmeans", None, points, 2, 0)
-    workers.score(np.arange(50).astype(str).astype(object), clusters, np.arange(50) % GROUPS, None)
+    units.score(np.arange(50).astype(str).astype(object), clusters, np.arange(50) % GROUPS, None)
     time.sleep(0.5)  # so that the next job goes to another worker
     return os.getpid()
 

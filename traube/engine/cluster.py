@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from traube import methods
 from traube.benchmark.plan import CLUSTERING_VERSION, Cell
 from traube.deep import collapsed
-from traube.engine import deep, workers
+from traube.engine import deep, units
 from traube.engine.progress import SILENT, Progress
 from traube.engine.schedule import Failure, Job, run
-from traube.engine.workers import Clustered, Reduced
+from traube.engine.units import Clustered, Reduced
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.methods import Method, Part
@@ -276,7 +276,7 @@ class _Work:
     def _reduction(self, cell: Cell, i: int) -> Job:
         reducer, params = methods.get_reducer(cell.method.reducer), dict(cell.method.reducer_params)
         seed = cell.seed if cell.method.reducer_seeded else None
-        return Job(workers.reduce, (self.views[i], reducer, params, seed or 0), _needs(reducer, params, self.views[i]))
+        return Job(units.reduce, (self.views[i], reducer, params, seed or 0), _needs(reducer, params, self.views[i]))
 
     def _clustering(self, cell: Cell, i: int, points: Vectors, reduction: Job | None) -> Job:
         clusterer, params = methods.get_clusterer(cell.method.clusterer), dict(cell.method.clusterer_params)
@@ -284,9 +284,9 @@ class _Work:
         if self.similarity:
             return self._by_distance(cell, i, clusterer, params, k)
         if clusterer.takes == "texts":
-            return Job(workers.cluster_by_text, (self.texts(i), clusterer, params, k, cell.seed or 0))
+            return Job(units.cluster_by_text, (self.texts(i), clusterer, params, k, cell.seed or 0))
         needs = _needs(clusterer, params, points)
-        return Job(workers.cluster, (points, clusterer, params, k, cell.seed or 0), needs, after=reduction)
+        return Job(units.cluster, (points, clusterer, params, k, cell.seed or 0), needs, after=reduction)
 
     def texts(self, i: int) -> list[str]:
         """The texts of split i; the same list for all cells, so that a cluster is sent it once."""
@@ -298,7 +298,7 @@ class _Work:
         split = self.splits[i]
         query = None if split.query is None else self.vectors.subset(np.array([split.query]))
         arguments = (self.views[i], query, self.similarity, clusterer, params, k, cell.seed or 0)
-        return Job(workers.cluster_by_distance, arguments, bytes_of_distances(split.size))
+        return Job(units.cluster_by_distance, arguments, bytes_of_distances(split.size))
 
 
 def _needs(part: Part, params: Mapping[str, Any], vectors: Vectors) -> int:

@@ -11,9 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from traube import methods
 from traube.augment import Augment, Contextual, Eda, Published, neighbours
 from traube.benchmark.plan import Cell
@@ -23,16 +20,13 @@ from traube.deep.encoding import Base
 from traube.engine import workers
 from traube.engine.progress import Progress
 from traube.engine.schedule import Failure, failure
+from traube.engine.units import Trained, Training
 from traube.foundation import paths
 from traube.foundation.files import locked
 from traube.foundation.inputs import named
 from traube.models import Model, Vectors
 from traube.tasks import get_source
 from traube.tasks.task import Split
-
-Labels = NDArray[np.int64]
-Points = NDArray[np.float32]
-PICTURED = 1_000  # texts of a split whose representations are kept
 
 # What a recipe's `augmentation` names, from a task's name, the texts and the encoder; beside these, `contextual:FOLDER`.
 AUGMENTATIONS: Mapping[str, Callable[[str, Sequence[str], Model], Augment]] = {
@@ -55,54 +49,6 @@ def unsupported(cell: Cell, model: Model | None) -> str | None:
     if model is not None and model.trainable:
         return None
     return f"{cell.method.clusterer} trains an encoder, and {cell.model} is none: use a sentence-transformers model"
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What came of a training on a split.
-
-    Attributes
-    ----------
-    labels : int64 [n]
-    seconds : that it took
-    history : an entry for each epoch
-    became : what the texts that `pictured` names have become, float32; None if nothing was trained
-    """
-
-    labels: Labels
-    seconds: float
-    history: list[dict[str, float]]
-    became: Points | None
-
-
-def pictured(n: int) -> NDArray[np.int64]:
-    """The texts, of n, whose representations are kept: the same for every cell, int64 [m], ascending."""
-    return np.sort(np.random.default_rng(0).permutation(n)[:PICTURED])
-
-
-@dataclass(frozen=True)
-class Training:
-    """All that a training on a split needs but its encoder; it can be sent."""
-
-    clusterer: DeepClusterer[Any]
-    texts: Sequence[str]
-    k: int
-    seed: int
-    labels: Sequence[str] | None
-
-    def run(self, base: Base, work: Path, progress: Progress) -> Trained:
-        """Train, or go on.
-
-        Parameters
-        ----------
-        work : folder of what a stopped training goes on from
-        """
-        began = time.perf_counter()
-        labels = self.clusterer.fit_predict(self.texts, self.k, base, self.seed, work, progress, self.labels)
-        became = self.clusterer.representations()
-        if became is not None:
-            became = became[pictured(len(self.texts))]
-        return Trained(labels, time.perf_counter() - began, self.clusterer.history, became)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from traube.deep.encoding import InMemory
 from traube.deep.work import FILE
-from traube.engine.deep import Trained, Training
 from traube.engine.progress import Progress
 from traube.engine.ray_errors import check, in_words
-from traube.engine.workers import sent_whole
+from traube.engine.units import Trained, Training, sent_whole
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import atomic
 from traube.models import Transformer

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.benchmark.record import library_versions
-from traube.engine.deep import Trained, Training
 from traube.engine.progress import Progress
 from traube.engine.ray_actors import RETRIES, Holder, Shares, Trainer, Trainings
 from traube.engine.ray_errors import check, in_a_line, in_words
+from traube.engine.units import Trained, Training
 from traube.foundation.errors import TraubeError
 from traube.models import Encoder, Model, Transformer, Vectors
 from traube.models.base import Dense

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from traube.engine import workers
-from traube.foundation.errors import DoesNotFit, Unsupported
+from traube.foundation.errors import DoesNotFit, Unsupported, reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,4 +104,4 @@ def _outcome(future: Future[Any]) -> Any:
 def failure(error: BaseException) -> Failure:
     """What an error makes of whatever raised it."""
     statuses: dict[type, str] = {Unsupported: "unsupported", DoesNotFit: "unavailable"}
-    return Failure(statuses.get(type(error), "failed"), workers.reason(error))
+    return Failure(statuses.get(type(error), "failed"), reason(error))

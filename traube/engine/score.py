@@ -13,7 +13,7 @@ import pandas as pd
 
 from traube.benchmark.plan import Cell
 from traube.benchmark.record import Recorder
-from traube.engine import workers
+from traube.engine import units, workers
 from traube.engine.progress import SILENT, Progress
 from traube.engine.schedule import Failure, failure
 from traube.foundation.errors import TraubeError
@@ -62,7 +62,7 @@ def score(
     progress.total("scores", len(jobs))
     scores: list[tuple[Any, ...]] = []
     try:
-        results = workers.pool().map(workers.score, *zip(*jobs, strict=True), chunksize=4)
+        results = workers.pool().map(units.score, *zip(*jobs, strict=True), chunksize=4)
         for key, (values, without) in zip(keys, results, strict=True):
             progress.done("scores", 1)
             scores.extend((*key, metric, value, without.get(metric)) for metric, value in values.items())

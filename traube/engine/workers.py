@@ -1,5 +1,5 @@
-"""The worker processes, one per core, and the units of work that they do; or a Ray cluster that does
-them (`traube.engine.ray_cluster`).
+"""The worker processes, one per core; or a Ray cluster in their place (`traube.engine.ray_cluster`).
+What they do is in `traube.engine.units`.
 
 Processes live long, because numba compiles UMAP once in each; and each keeps to one thread.
 """
@@ -7,29 +7,23 @@ Processes live long, because numba compiles UMAP once in each; and each keeps to
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from functools import lru_cache, wraps
+from functools import lru_cache
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
 from numpy.typing import NDArray
-from scipy import sparse
 
-from traube import methods
 from traube.foundation import paths
 from traube.foundation.collector import collect_less
-from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported, unknown
-from traube.foundation.measure import measured
+from traube.foundation.errors import TraubeError, reason, unknown
 from traube.methods import Part
 from traube.models.base import Dense, Encoder, Model
-from traube.models.similarity import Similarity
-from traube.models.vectors import Vectors
-from traube.store import Cost
 
 if TYPE_CHECKING:
     from traube.engine.ray_cluster import RayPool
@@ -41,8 +35,6 @@ _ONE_THREAD = dict.fromkeys(
 )
 IDLE_SECONDS = 600
 _running: dict[str, Any] = {}  # loky's executors, by name
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 def engine() -> str:
@@ -207,140 +199,3 @@ def broken(error: Exception) -> TraubeError:
             "a worker process was killed, most likely for lack of memory; what is finished is kept, run again"
         )
     return TraubeError(f"the worker processes cannot go on: {reason(error)}")
-
-
-def reason(error: BaseException) -> str:
-    """An error in one line, with its kind where it was not meant for people."""
-    first = (str(error).strip().splitlines() or [""])[0]
-    return first if isinstance(error, TraubeError) else f"{type(error).__name__}: {first}"
-
-
-def sent_whole(function: Callable[P, T]) -> Callable[P, T]:
-    """Let only errors out that can be sent to the parent: another would break the pool."""
-
-    @wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return function(*args, **kwargs)
-        except Exception as error:
-            kind = next((k for k in (Unsupported, DoesNotFit) if isinstance(error, k)), TraubeError)
-            raise kind(reason(error)) from None
-
-    return run
-
-
-class Clustered(NamedTuple):
-    """What became of a split.
-
-    Attributes
-    ----------
-    labels : int64 [n]
-    seconds : that it took
-    memory : megabytes at the highest point; nan where that is not known
-    """
-
-    labels: NDArray[np.int64]
-    seconds: float
-    memory: float
-
-
-class Reduced(NamedTuple):
-    """What became of a split's vectors.
-
-    Attributes
-    ----------
-    points : float32 [n, m]
-    cost : of making them
-    """
-
-    points: Dense | sparse.csr_matrix
-    cost: Cost
-
-
-# The units of work. They see no file of whoever asks but those that vectors lie in; a cluster is sent
-# these with what they hold. They are given the parts themselves: a worker does not know what was registered
-# in the parent.
-
-
-@sent_whole
-def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, memory: int) -> Reduced:
-    """Fit a reducer on a split's vectors."""
-    methods.REDUCERS[reducer.name] = reducer
-    with measured() as taken:
-        points = methods.reduce(reducer.name, params, vectors.load(), seed, memory)
-    return Reduced(points, Cost(points.shape[0], taken.seconds, taken.memory))
-
-
-@sent_whole
-def cluster(
-    points: Vectors, clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
-) -> Clustered:
-    """Cluster a split.
-
-    Without k, the one with the best silhouette is taken.
-    """
-    methods.CLUSTERERS[clusterer.name] = clusterer
-    values = points.load()
-    if k is None and clusterer.takes_k and not clusterer.chooses_k(params):
-        k, _ = methods.choose_k(values, seed)
-    with measured() as taken:
-        labels = methods.cluster(clusterer.name, params, values, k, seed, memory)
-    return Clustered(labels, taken.seconds, taken.memory)
-
-
-@sent_whole
-def cluster_by_distance(
-    vectors: Vectors,
-    query: Vectors | None,
-    similarity: Similarity,
-    clusterer: Part,
-    params: dict[str, Any],
-    k: int | None,
-    seed: int,
-    memory: int,
-) -> Clustered:
-    """Cluster a split whose items a similarity compares.
-
-    Without k, the one with the best silhouette is taken.
-
-    Parameters
-    ----------
-    query : the vector of the split's query, where the similarity compares for one
-    """
-    methods.CLUSTERERS[clusterer.name] = clusterer
-    values = vectors.load()
-    with measured() as taken:
-        distances = similarity.distances(values, None if query is None else query.load()[0], memory)
-        if k is None and clusterer.takes_k:
-            k, _ = methods.choose_k_by_distance(clusterer.name, params, distances, seed)
-        labels = methods.cluster_by_distance(clusterer.name, params, distances, k, seed)
-    return Clustered(labels, taken.seconds, taken.memory)
-
-
-@sent_whole
-def cluster_by_text(
-    texts: Sequence[str], clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
-) -> Clustered:
-    """Cluster a split whose clusterer works on its texts."""
-    methods.CLUSTERERS[clusterer.name] = clusterer
-    with measured() as taken:
-        labels = methods.cluster_by_text(clusterer.name, params, texts, k, seed)
-    return Clustered(labels, taken.seconds, taken.memory)
-
-
-@sent_whole
-def score(
-    labels: NDArray[np.object_] | None,
-    clusters: NDArray[np.int64],
-    groups: NDArray[np.int64],
-    vectors: Vectors | None,
-) -> tuple[dict[str, float], dict[str, NDArray[np.float64]]]:
-    """Every metric of a split, against its labels or, where it has none, of its vectors; and the
-    metrics without each group of texts.
-    """
-    from traube.metrics import clustering  # brings scikit-learn, which only workers need
-
-    if labels is not None:
-        return clustering.score(labels, clusters), clustering.replicates(labels, clusters, groups)
-    assert vectors is not None
-    return clustering.internal(vectors.load(), clusters, groups, 0)

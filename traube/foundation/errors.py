@@ -46,3 +46,9 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> Unknown:
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     there = f"there are: {', '.join(names[:LISTED])}{more}" if names else "there are none"
     return Unknown(f"unknown {kind} '{name}': {there}")
+
+
+def reason(error: BaseException) -> str:
+    """An error in one line, with its kind where it was not meant for people."""
+    first = (str(error).strip().splitlines() or [""])[0]
+    return first if isinstance(error, TraubeError) else f"{type(error).__name__}: {first}"

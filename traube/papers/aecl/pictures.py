@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.engine.deep import pictured
+from traube.engine.units import pictured
 from traube.foundation.errors import TraubeError
 from traube.models.vectors import save_matrix, stored_matrix
 from traube.papers.aecl.tables import FROZEN, NAMES, ON_ENCODER, PROTOCOL, TASKS

@@ -1,0 +1,211 @@
+"""The units of work: what is done of a split, by whatever process does it.
+
+They see no file of whoever asks but those that vectors lie in; a cluster is sent these with what they
+hold. They are given the parts themselves: a worker does not know what was registered in the parent.
+Who does them is said by `traube.engine.workers`.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube import methods
+from traube.deep import DeepClusterer
+from traube.deep.encoding import Base
+from traube.engine.progress import Progress
+from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported, reason
+from traube.foundation.measure import measured
+from traube.methods import Part
+from traube.models import Similarity, Vectors
+from traube.models.base import Dense
+from traube.store import Cost
+
+Labels = NDArray[np.int64]
+Points = NDArray[np.float32]
+PICTURED = 1_000  # texts of a split whose representations are kept
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def sent_whole(function: Callable[P, T]) -> Callable[P, T]:
+    """Let only errors out that can be sent to the parent: another would break the pool."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            kind = next((k for k in (Unsupported, DoesNotFit) if isinstance(error, k)), TraubeError)
+            raise kind(reason(error)) from None
+
+    return run
+
+
+class Clustered(NamedTuple):
+    """What became of a split.
+
+    Attributes
+    ----------
+    labels : int64 [n]
+    seconds : that it took
+    memory : megabytes at the highest point; nan where that is not known
+    """
+
+    labels: NDArray[np.int64]
+    seconds: float
+    memory: float
+
+
+class Reduced(NamedTuple):
+    """What became of a split's vectors.
+
+    Attributes
+    ----------
+    points : float32 [n, m]
+    cost : of making them
+    """
+
+    points: Dense | sparse.csr_matrix
+    cost: Cost
+
+
+@sent_whole
+def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, memory: int) -> Reduced:
+    """Fit a reducer on a split's vectors."""
+    methods.REDUCERS[reducer.name] = reducer
+    with measured() as taken:
+        points = methods.reduce(reducer.name, params, vectors.load(), seed, memory)
+    return Reduced(points, Cost(points.shape[0], taken.seconds, taken.memory))
+
+
+@sent_whole
+def cluster(
+    points: Vectors, clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
+) -> Clustered:
+    """Cluster a split.
+
+    Without k, the one with the best silhouette is taken.
+    """
+    methods.CLUSTERERS[clusterer.name] = clusterer
+    values = points.load()
+    if k is None and clusterer.takes_k and not clusterer.chooses_k(params):
+        k, _ = methods.choose_k(values, seed)
+    with measured() as taken:
+        labels = methods.cluster(clusterer.name, params, values, k, seed, memory)
+    return Clustered(labels, taken.seconds, taken.memory)
+
+
+@sent_whole
+def cluster_by_distance(
+    vectors: Vectors,
+    query: Vectors | None,
+    similarity: Similarity,
+    clusterer: Part,
+    params: dict[str, Any],
+    k: int | None,
+    seed: int,
+    memory: int,
+) -> Clustered:
+    """Cluster a split whose items a similarity compares.
+
+    Without k, the one with the best silhouette is taken.
+
+    Parameters
+    ----------
+    query : the vector of the split's query, where the similarity compares for one
+    """
+    methods.CLUSTERERS[clusterer.name] = clusterer
+    values = vectors.load()
+    with measured() as taken:
+        distances = similarity.distances(values, None if query is None else query.load()[0], memory)
+        if k is None and clusterer.takes_k:
+            k, _ = methods.choose_k_by_distance(clusterer.name, params, distances, seed)
+        labels = methods.cluster_by_distance(clusterer.name, params, distances, k, seed)
+    return Clustered(labels, taken.seconds, taken.memory)
+
+
+@sent_whole
+def cluster_by_text(
+    texts: Sequence[str], clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
+) -> Clustered:
+    """Cluster a split whose clusterer works on its texts."""
+    methods.CLUSTERERS[clusterer.name] = clusterer
+    with measured() as taken:
+        labels = methods.cluster_by_text(clusterer.name, params, texts, k, seed)
+    return Clustered(labels, taken.seconds, taken.memory)
+
+
+@sent_whole
+def score(
+    labels: NDArray[np.object_] | None,
+    clusters: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    vectors: Vectors | None,
+) -> tuple[dict[str, float], dict[str, NDArray[np.float64]]]:
+    """Every metric of a split, against its labels or, where it has none, of its vectors; and the
+    metrics without each group of texts.
+    """
+    from traube.metrics import clustering  # brings scikit-learn, which only workers need
+
+    if labels is not None:
+        return clustering.score(labels, clusters), clustering.replicates(labels, clusters, groups)
+    assert vectors is not None
+    return clustering.internal(vectors.load(), clusters, groups, 0)
+
+
+# trainings, which go on for long
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a training on a split.
+
+    Attributes
+    ----------
+    labels : int64 [n]
+    seconds : that it took
+    history : an entry for each epoch
+    became : what the texts that `pictured` names have become, float32; None if nothing was trained
+    """
+
+    labels: Labels
+    seconds: float
+    history: list[dict[str, float]]
+    became: Points | None
+
+
+def pictured(n: int) -> NDArray[np.int64]:
+    """The texts, of n, whose representations are kept: the same for every cell, int64 [m], ascending."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:PICTURED])
+
+
+@dataclass(frozen=True)
+class Training:
+    """All that a training on a split needs but its encoder; it can be sent."""
+
+    clusterer: DeepClusterer[Any]
+    texts: Sequence[str]
+    k: int
+    seed: int
+    labels: Sequence[str] | None
+
+    def run(self, base: Base, work: Path, progress: Progress) -> Trained:
+        """Train, or go on.
+
+        Parameters
+        ----------
+        work : folder of what a stopped training goes on from
+        """
+        began = time.perf_counter()
+        labels = self.clusterer.fit_predict(self.texts, self.k, base, self.seed, work, progress, self.labels)
+        became = self.clusterer.representations()
+        if became is not None:
+            became = became[pictured(len(self.texts))]
+        return Trained(labels, time.perf_counter() - began, self.clusterer.history, became)
