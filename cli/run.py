@@ -105,7 +105,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     from traube.engine import workers
     from traube.engine.pair_cells import plan_pairs
     from traube.foundation import paths
-    from traube.report.tables import tables_are_current
+    from traube.report.tables import have_made_anew, tables_are_current
     from traube.store.pairs import PairStore
 
     pairs = plan_pairs(request, PairStore.of(store))
@@ -129,8 +129,11 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
             out.print(f"Telling MLflow of {name} on {', '.join(tasks)}")
             errors += launcher.evaluate(name, tasks, request)
         workers.dismiss()  # they take a second to end, and do so while this process publishes
-        errors += launcher.publish(touched if narrow else None)
+        unpublished = launcher.publish(touched if narrow else None)
+        if unpublished:
+            have_made_anew(store)
     print_notes(launcher.notes)
+    errors += unpublished
     print_errors(errors)
     if not errors:
         report = paths.home() / "report" / "index.html"

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -157,6 +158,18 @@ def test_a_leaderboard_that_is_gone_or_damaged_is_rebuilt(traube: Traube, home: 
     assert traube("run", "--method", "none/agglomerative").exit_code == 0
     assert (tables / "leaderboard.csv").read_text() == before
     assert tables_are_current(Store(home / "store"))
+    assert "Nothing is missing" in traube("run", "--method", "none/agglomerative").stdout
+
+
+def test_a_paper_that_could_not_be_published_is_tried_again(traube: Traube, home: Path) -> None:
+    assert traube("run", "--method", "none/agglomerative").exit_code == 0
+    (home / "store" / "tables" / "published.json").unlink()
+    shutil.rmtree(home / "papers", ignore_errors=True)
+    (home / "papers").write_text("in the way")
+    for _ in range(2):
+        assert traube("run", "--method", "none/agglomerative").exit_code == 1
+    (home / "papers").unlink()
+    assert traube("run", "--method", "none/agglomerative").exit_code == 0
     assert "Nothing is missing" in traube("run", "--method", "none/agglomerative").stdout
 
 

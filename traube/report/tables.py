@@ -274,6 +274,11 @@ def tables_are_current(store: Store) -> bool:
     return made_of == published == made_now(store, state(store))
 
 
+def have_made_anew(store: Store) -> None:
+    """Have the next run make all tables anew, since one of them could not be made."""
+    store.table(REBUILT).unlink(missing_ok=True)
+
+
 def made_now(store: Store, state: str) -> dict[str, Any]:
     """What is noted of tables that were made of a state: it, and their content hashes; without those that are gone."""
     tables = {name: file_sha256(path) for name in (NAME, CSV) if (path := store.table(name)).is_file()}
