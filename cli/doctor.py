@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Literal
@@ -173,6 +174,8 @@ def _engine() -> Iterator[Finding]:
     name, address = workers.engine(), os.environ.get("RAY_ADDRESS")
     if name == "local":
         yield Finding("engine", "ok", f"local: {workers.cores()} processes of this machine")
+    elif not find_spec("ray"):
+        yield Finding("engine", "wrong", f"{name}: Ray is not installed; run `make setup-scale`")
     elif not address:
         yield Finding("engine", "ok", f"{name}: started here, on {workers.cores()} cores, when there is work")
     else:

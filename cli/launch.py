@@ -26,7 +26,7 @@ from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, wanted_models
 from traube.engine.progress import Progress
 from traube.foundation import paths, settings, stopping
-from traube.foundation.files import explained, write_text
+from traube.foundation.files import explained
 from traube.foundation.identity import about
 from traube.foundation.share import of_home
 
@@ -58,13 +58,11 @@ def _write_environment(file: Path, names: Sequence[str]) -> None:
     """Have Dagster's own commands meet this home, whose password no file of ours holds; what else
     people have written there stays.
     """
-    said = {name: os.environ[name] for name in names if name in os.environ}
-    if any("***" in settings.without_password(value) for value in said.values()):
+    said = {name: os.environ.get(name) for name in names}
+    if any("***" in settings.without_password(value or "") for value in said.values()):
         return
-    kept = {name: value for name, value in settings.read_env(file).items() if name not in names}
-    text = "".join(f"{name}={value}\n" for name, value in (said | kept).items())
-    if not file.is_file() or file.read_text(encoding="utf-8") != text:
-        write_text(file, text)
+    with explained(file):
+        settings.write_env(file, said)
 
 
 def align(instance: dg.DagsterInstance) -> list[str]:

@@ -19,11 +19,12 @@ def move_home(
     """Copy this home with its history to where several machines share it.
 
     Copied are the store, vectors, checkpoints and MLflow's files; with
-    --database also what Dagster and MLflow remember. Each copy is compared
-    with what it is of. What is there already is left, so the command can be
-    repeated, and goes on where it was cut off. A URL that holds another home
-    is refused. Nothing is removed here: this home becomes a copy once .env
-    names the URL. Stop what runs in it before.
+    --database also what Dagster and MLflow remember. Each file is compared
+    with its copy, vectors with the hash that their copy has as its name. What
+    is there already is left, so the command can be repeated, and goes on where
+    it was cut off. A URL that holds another home is refused. Nothing is
+    removed here: this home becomes a copy once .env names the URL. Stop what
+    runs in it before.
     """
     import os
 

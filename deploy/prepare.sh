@@ -1,10 +1,12 @@
 #!/bin/sh
-# Folders and secrets for compose.yaml, owned by whoever runs this; what is there already stays.
+# Folders, secrets and params.yaml for compose.yaml, owned by whoever runs this; what is there already stays.
 set -eu
 cd "$(dirname "$0")"
 [ "$(id -u)" -ne 0 ] || { echo "run this as the user that the containers shall be, not as root" >&2; exit 1; }
 umask 077
 mkdir -p data/traube/home data/traube/raw data/traube/cards data/traube/checkpoints data/postgres data/s3 secrets
+
+[ -e data/traube/params.yaml ] || cp ../params.yaml data/traube/params.yaml
 
 made() { [ -s "secrets/$1" ] || head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' > "secrets/$1"; }
 made postgres_password

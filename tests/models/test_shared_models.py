@@ -1,7 +1,10 @@
 """Vectors and checkpoints that several machines share."""
 
+import json
 import os
+import shutil
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 
 from traube.foundation import settings, share
 from traube.foundation.errors import TraubeError
+from traube.foundation.files import digest
 from traube.models import EmbeddingCache, checkpoints, shared_checkpoints
 from traube.models.cache import Shelf
 
@@ -121,6 +125,114 @@ def test_a_checkpoint_is_taken_whole_or_not_at_all(
     third = machine("third") / "checkpoints"
     assert checkpoints.folders() == []
     assert [path.name for path in third.glob("*")] == []
+
+
+def weights_in(checkpoints_: Path) -> dict[str, bytes]:
+    return {folder.name: (folder / "model.safetensors").read_bytes() for folder in checkpoints_.glob("[!.]*")}
+
+
+def test_two_checkpoints_of_one_name_are_both_kept(
+    shared: Path, machine: Become, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shared_checkpoints, "SECONDS", 0.0)
+    first = machine("first") / "checkpoints"
+    settled(first / "mine", b"weights")
+    checkpoints.folders()
+    second = machine("second") / "checkpoints"
+    settled(second / "mine", b"three days of training")
+    for _ in range(2):
+        checkpoints.folders()
+        assert weights_in(second) == {"mine": b"three days of training"}
+    assert f"{second / 'mine'}: another machine has shared other files under this name" in capsys.readouterr().err
+    machine("first")
+    checkpoints.folders()
+    assert weights_in(first) == {"mine": b"weights"}
+    # one that is trained anew where it came from does not replace it either
+    settled(first / "mine", b"better weights")
+    checkpoints.folders()
+    machine("second")
+    checkpoints.folders()
+    assert weights_in(second) == {"mine": b"three days of training"}
+    # and with a name of its own both have both
+    (second / "mine").rename(second / "ours")
+    checkpoints.folders()
+    machine("first")
+    checkpoints.folders()
+    assert weights_in(first) == weights_in(second) == {"mine": b"better weights", "ours": b"three days of training"}
+
+
+def test_both_changed_since_they_were_exchanged(shared: Path, machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_checkpoints, "SECONDS", 0.0)
+    homes = {name: machine(name) / "checkpoints" for name in ("first", "second")}
+    machine("first")
+    settled(homes["first"] / "mine", b"weights")
+    for name in homes:
+        machine(name)
+        checkpoints.folders()
+    for name in homes:
+        settled(homes[name] / "mine", f"of the {name}".encode())
+        machine(name)
+        checkpoints.folders()
+    machine("first")
+    checkpoints.folders()
+    assert {name: weights_in(folder)["mine"] for name, folder in homes.items()} == {
+        "first": b"of the first",
+        "second": b"of the second",
+    }
+
+
+def test_a_checkpoint_that_was_removed_stays_so_and_one_that_the_share_lost_is_handed_over_again(
+    shared: Path, machine: Become, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_checkpoints, "SECONDS", 0.0)
+    first = machine("first") / "checkpoints"
+    settled(first / "mine", b"weights")
+    checkpoints.folders()
+    second = machine("second") / "checkpoints"
+    checkpoints.folders()
+    shutil.rmtree(second / "mine")
+    shutil.rmtree(shared / "checkpoints")
+    machine("first")
+    checkpoints.folders()
+    assert weights_in(first) == {"mine": b"weights"}
+    assert [path.read_bytes() for path in shared.glob("checkpoints/mine/*/model.safetensors")] == [b"weights"]
+    machine("second")
+    checkpoints.folders()
+    assert weights_in(second) == {}
+    machine("third")
+    assert [folder.name for folder in checkpoints.folders()] == ["mine"]
+
+
+def hostile(shared: Path, name: str, file: str, content: bytes) -> None:
+    """A checkpoint in a share, put there by somebody who makes up the names of its files."""
+    files = {"config.json": sha256(b"{}").hexdigest(), file: sha256(content).hexdigest()}
+    place = shared / "checkpoints" / name / digest(files)
+    place.mkdir(parents=True)
+    (place / "config.json").write_bytes(b"{}")
+    there = Path(f"{place}/{file}")
+    there.parent.mkdir(parents=True, exist_ok=True)
+    there.write_bytes(content)
+    (shared / "checkpoints" / f"{name}.json").write_text(json.dumps({"content": digest(files), "files": files}))
+
+
+def test_a_share_writes_no_file_outside_of_a_checkpoint(
+    shared: Path, tmp_path: Path, machine: Become, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shared_checkpoints, "SECONDS", 0.0)
+    outside = tmp_path / "outside"
+    names = (f"{outside}/keys", "../../keys", "a/../../../keys", ".hidden/keys", "a\\keys", "a\nkeys")
+    for number, name in enumerate(names):
+        hostile(shared, f"bad{number}", name, b"ssh-ed25519")
+    hostile(shared, "good", "1_Pooling/config.json", b"{}")
+    (shared / "checkpoints" / "listless.json").write_text(json.dumps({"content": "../..", "files": ["config.json"]}))
+    nested = {name: sha256(b"{}").hexdigest() for name in ("config.json", "config.json/x")}
+    (shared / "checkpoints" / "nested.json").write_text(json.dumps({"content": digest(nested), "files": nested}))
+    home = machine("own")
+    assert [folder.name for folder in checkpoints.folders()] == ["good"]
+    assert (home / "checkpoints" / "good" / "1_Pooling" / "config.json").read_bytes() == b"{}"
+    assert not outside.exists()
+    assert list(home.rglob("keys")) == list(home.rglob("*\\keys")) == []
+    assert capsys.readouterr().err.count("is no list of a checkpoint's files") == len(names) + 2
 
 
 def test_checkpoints_are_only_shared_where_something_is(machine: Become) -> None:

@@ -1,12 +1,12 @@
 """A home copied into a share, with all that was computed in it; `traube move-home`.
 
 What is there already is not sent again, so that a copy that was cut off goes on. Afterwards every
-file is compared with its copy.
+file is compared with its copy; blocks of vectors, with the hash in their names.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from hashlib import md5
+from hashlib import file_digest, md5
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -41,17 +41,11 @@ def copy_home(home: Path, url: str) -> Iterator[Moved]:
     shared = share.Share(home, remote)
     before = len(remote.versions(share.STORE))
     shared.look()
-    _compare(home, remote, shared.theirs)
+    _compare(home, remote, {home / name: (name, version) for name, version in shared.theirs.items()})
     yield Moved("files of the store", len(shared.theirs), len(remote.versions(share.STORE)) - before)
     yield _counted("blocks of vectors", remote, shared_vectors.FOLDER, lambda: _copy_vectors(home, shared))
-    whole = [folder for folder in checkpoints.folders() if not folder.is_symlink()]
-    usable = [folder for folder in whole if not checkpoints.unfinished(folder)]
-    yield _counted(
-        "files of checkpoints",
-        remote,
-        shared_checkpoints.FOLDER,
-        lambda: shared_checkpoints.exchange_with(shared, usable),
-    )
+    folder = shared_checkpoints.FOLDER
+    yield _counted("files of checkpoints", remote, folder, lambda: _copy_checkpoints(home, shared))
     yield _counted("files of MLflow", remote, ARTIFACTS, lambda: _copy_artifacts(home, remote))
 
 
@@ -67,6 +61,18 @@ def _copy_vectors(home: Path, shared: share.Share) -> None:
     here = {folder.name for folder in cache.folder.glob("*") if folder.is_dir()}
     for fingerprint in sorted(here):
         shared_vectors.exchange_with(shared, cache.shelf(fingerprint))
+        shared_vectors.check(shared, fingerprint)
+
+
+def _copy_checkpoints(home: Path, shared: share.Share) -> None:
+    whole = [folder for folder in checkpoints.folders() if not folder.is_symlink()]
+    usable = [folder for folder in whole if not checkpoints.unfinished(folder)]
+    shared_checkpoints.exchange_with(shared, usable)
+    there = shared.remote.versions(shared_checkpoints.FOLDER)
+    for folder in usable:
+        files = shared_checkpoints.copies(shared, folder)
+        there |= {name: shared.remote.upload(name, path) for name, path in files.items() if name not in there}
+        _compare(home, shared.remote, {path: (name, there[name]) for name, path in files.items()})
 
 
 def _copy_artifacts(home: Path, remote: Remote) -> None:
@@ -75,21 +81,35 @@ def _copy_artifacts(home: Path, remote: Remote) -> None:
     for name in names:
         if name not in there:
             there[name] = remote.upload(name, home / name)
-    _compare(home, remote, {name: there[name] for name in names})
+    _compare(home, remote, {home / name: (name, there[name]) for name in names})
 
 
-def _compare(home: Path, remote: Remote, versions: dict[str, str]) -> None:
-    """Compare copies with the files here. S3 tells the MD5 of most; the others are read back."""
+def _compare(home: Path, remote: Remote, copies: dict[Path, tuple[str, str]]) -> None:
+    """Compare files here with their copies, each a name and a version. S3 tells the MD5 of most; the
+    others are read back.
+
+    Raises
+    ------
+    TraubeError
+        If one differs, or is not there.
+    """
     with TemporaryDirectory(dir=home) as folder:
-        for name, version in versions.items():
-            path = home / name
-            if not path.exists() or version.strip('"') == _md5(path):
-                continue
-            copy = Path(folder) / "copy"
-            remote.download(name, copy)
-            if file_sha256(copy) != file_sha256(path):
-                raise TraubeError(f"{remote.where(name)}: differs from {path}; run the command again")
+        for path, (name, version) in copies.items():
+            if path.exists() and version.strip('"') != _md5(path) and not _is_equal(remote, name, path, Path(folder)):
+                raise TraubeError(
+                    f"{remote.where(name)}: differs from {path}; remove the one that is wrong, and run the command again"
+                )
+
+
+def _is_equal(remote: Remote, name: str, path: Path, folder: Path) -> bool:
+    copy = folder / "copy"
+    try:
+        remote.download(name, copy)
+    except FileNotFoundError:
+        return False
+    return file_sha256(copy) == file_sha256(path)
 
 
 def _md5(path: Path) -> str:
-    return md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+    with path.open("rb") as file:
+        return file_digest(file, lambda: md5(usedforsecurity=False)).hexdigest()

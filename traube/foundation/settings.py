@@ -12,6 +12,8 @@ Whatever else such a file says (AWS_ENDPOINT_URL, PGPASSFILE) is for the librari
 
 import os
 import re
+import stat
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,7 +24,12 @@ from traube.foundation.errors import TraubeError
 SHARE, DATABASE, PASSWORD_FILE = "TRAUBE_SHARE", "TRAUBE_DATABASE", "TRAUBE_DATABASE_PASSWORD_FILE"
 FILE = ".env"
 _OF_DAGSTER = "DAGSTER_HOME"  # and MLflow's: written by `traube init` for `dagster dev`, and meant for nobody else
-_LINE = re.compile(r"\s*(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=\s*(.*?)\s*")
+# a name, and a value that stands in quotes or ends where a comment begins
+_LINE = re.compile(
+    r"""\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*
+    (?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>.*?))\s*(?:(?<=[\s"'])\#.*)?""",
+    re.VERBOSE,
+)
 
 
 def share() -> str:
@@ -87,9 +94,40 @@ def _read_files(home: Path) -> None:
 
 
 def read_env(file: Path) -> dict[str, str]:
-    """The lines `NAME=value` of a file; empty where there is none. Values may stand in quotes."""
+    """The lines `NAME=value` of a file; empty where there is none. Values may stand in quotes, and a
+    comment after them.
+    """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
-    return {match[1]: match[2].strip("\"'") for line in lines if (match := _LINE.fullmatch(line))}
+    found = [match for line in lines if (match := _LINE.fullmatch(line))]
+    return {match["name"]: match["double"] or match["single"] or match["plain"] or "" for match in found}
+
+
+def write_env(file: Path, values: Mapping[str, str | None]) -> None:
+    """Write some lines of a file, or take them out where there is no value. All others stay as they
+    are, and so does who may read the file; a new one is for its owner alone.
+    """
+    from traube.foundation.files import atomic
+
+    file, left, kept = file.resolve(), dict(values), []  # of a link, what it leads to
+    before = file.read_bytes() if file.is_file() else None
+    for line in (before or b"").decode("utf-8", "surrogateescape").splitlines(keepends=True):
+        name = _name_in(line)
+        if name not in values:
+            kept.append(line)
+        elif (value := left.pop(name, None)) is not None:
+            kept.append(f"{name}={value}\n")
+    new = [f"{name}={value}\n" for name, value in left.items() if value is not None]
+    after = "".join(new + kept).encode("utf-8", "surrogateescape")
+    if after == (before or b""):
+        return
+    with atomic(file) as temporary:
+        temporary.chmod(0o600 if before is None else stat.S_IMODE(file.stat().st_mode))
+        temporary.write_bytes(after)
+
+
+def _name_in(line: str) -> str:
+    match = _LINE.fullmatch(line.rstrip("\r\n"))
+    return match["name"] if match else ""

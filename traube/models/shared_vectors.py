@@ -59,6 +59,18 @@ def exchange_with(shared: share.Share, shelf: "Shelf") -> None:
             write_json(shelf.folder / TAKEN, taken)
 
 
+def check(shared: share.Share, fingerprint: str) -> None:
+    """Read all blocks of a shelf back, and hold each against the hash in its name.
+
+    Raises
+    ------
+    TraubeError
+        If one is damaged.
+    """
+    for name in shared.remote.versions(f"{FOLDER}/{fingerprint}"):
+        _read(shared, name)
+
+
 def _taken(shelf: "Shelf", names: Collection[str]) -> Ranges:
     """The blocks of a share whose rows are here; one whose rows were lost since is taken again."""
     rows = len(shelf.read()[0])
@@ -89,16 +101,24 @@ def _block(shelf: "Shelf", first: int, last: int) -> bytes:
 
 def _take(shelf: "Shelf", shared: share.Share, name: str) -> tuple[int, int]:
     """Put a block's texts that are not here yet on the shelf."""
-    content = shared.remote.read(name)
-    if f"{_hash(content)}.npy" != name.rpartition("/")[2]:
-        raise TraubeError(f"{shared.remote.where(name)}: damaged; remove it, and its texts are encoded again")
-    rows = np.load(io.BytesIO(content), allow_pickle=False)
+    rows = np.load(io.BytesIO(_read(shared, name)), allow_pickle=False)
     records = shelf.read()[0]
     here = {text.tobytes() for text in records["text"]}
     new = rows[[text.tobytes() not in here for text in rows["text"]]]
     kept = np.empty(len(new), dtype=records.dtype)
     kept["text"], kept["checksum"] = new["text"], new["checksum"]
     return shelf.add(kept, np.ascontiguousarray(new["vector"]))
+
+
+def _read(shared: share.Share, name: str) -> bytes:
+    """A block as it was written; its name says whether it still is."""
+    content = shared.remote.read(name)
+    if f"{_hash(content)}.npy" != name.rpartition("/")[2]:
+        raise TraubeError(
+            f"{shared.remote.where(name)}: damaged; remove it: who has its vectors sends them again, or else its "
+            "texts are encoded again"
+        )
+    return content
 
 
 def _hash(content: bytes) -> str:
