@@ -128,6 +128,88 @@ def test_a_copy_is_what_was_written(on_folder: str, machine: Become, capsys: pyt
     assert "damaged, and passed over" in capsys.readouterr().err
 
 
+class Meanwhile(remote.Folder):
+    """A folder in which something happens while it is listed, as on a server that takes seconds for it."""
+
+    def __init__(self, like: remote.Remote, act: Callable[[], object]) -> None:
+        super().__init__(like.url, like.files, like.root)
+        self.act, self.acted = act, False
+
+    def versions(self, folder: str = "") -> dict[str, str]:
+        found = super().versions(folder)
+        if folder == share.STORE and not self.acted:
+            self.acted = True
+            self.act()
+        return found
+
+
+def look_while(act: Callable[[], object], home: Path) -> share.Share:
+    """What another process of a home does while something is written in it."""
+    found = share.of_home()
+    assert found is not None
+    other = share.Share(home, Meanwhile(found.remote, act))
+    other.look()
+    return other
+
+
+def test_a_look_leaves_alone_what_another_process_writes_meanwhile(on_folder: str, machine: Become) -> None:
+    first, new, old = machine("first"), "store/results/words/c2.json", "store/results/words/c1.json"
+    write_sealed_json(first / old, {"version": 1})
+    look()
+
+    def write() -> None:
+        write_sealed_json(first / new, {"version": 1})
+        write_sealed_json(first / old, {"version": 2})
+
+    other = look_while(write, first)
+    for _ in range(2):
+        assert json.loads((first / new).read_text())["version"] == 1
+        assert json.loads((first / old).read_text())["version"] == 2
+        other.look()
+    for name in (new, old):
+        assert remote_at(on_folder).read(name) == (first / name).read_bytes()
+
+
+def test_a_look_fetches_nothing_over_what_is_written_meanwhile(
+    on_folder: str, machine: Become, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    write_sealed_json(first / name, {"version": 1})
+    machine("second")
+    look()
+    write_sealed_json(machine("second") / name, {"version": 2})
+    machine("first")
+
+    def write_unsent() -> None:
+        with monkeypatch.context() as before_it_is_sent:
+            before_it_is_sent.delenv(settings.SHARE)
+            write_sealed_json(first / name, {"version": 3})
+
+    look_while(write_unsent, first)
+    assert json.loads((first / name).read_text())["version"] == 3
+
+
+def test_what_is_written_while_it_is_sent_is_sent_again(
+    on_folder: str, machine: Become, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    found = look()
+
+    class Slow(remote.Folder):
+        def upload(self, name: str, path: Path) -> str:
+            version = super().upload(name, path)
+            with monkeypatch.context() as cut_off:
+                cut_off.delenv(settings.SHARE)
+                write_sealed_json(first / name, {"version": "the next"})
+            return version
+
+    monkeypatch.setattr(found, "remote", Slow(found.remote.url, found.remote.files, found.remote.root))
+    write_sealed_json(first / name, {"version": "one"})
+    share._open.cache_clear()
+    look()
+    assert remote_at(on_folder).read(name) == (first / name).read_bytes()
+
+
 def test_two_homes_are_never_taken_for_one(on_folder: str, machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:
     write_sealed_json(machine("first") / "store/results/words/c1.json", {"status": "done"})
     other = machine("other")

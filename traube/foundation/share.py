@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -41,6 +41,7 @@ SECONDS = 10.0  # between two looks at what others have written
 AT_ONCE = 16  # files
 
 Stamp = tuple[int, int]  # time and size of a file here
+Known = dict[str, tuple[str, Stamp]]  # of each copy its version in the share, and how it looked then
 
 
 def is_shared(name: str) -> bool:
@@ -77,8 +78,9 @@ class Share:
     def send(self, name: str) -> None:
         """Hand over a file that was written here."""
         path = self.home / name
+        stamp = _stamp(path)  # before: what is written while it is sent differs from it, and is sent too
         version = self.remote.upload(name, path)
-        self.ledger.note(name, version, _stamp(path))
+        self.ledger.note(name, version, stamp)
         self.theirs[name] = version
 
     def drop(self, name: str) -> None:
@@ -91,7 +93,7 @@ class Share:
     def bring(self, name: str) -> None:
         """Fetch one file, if others have it and it is not here."""
         if name in self.theirs and not (self.home / name).exists():
-            self._fetch([name])
+            self._fetch([name], {})
 
     def refresh(self) -> None:
         """As `look`, unless this process has done so within some seconds."""
@@ -109,55 +111,54 @@ class Share:
         from traube.foundation.remote import SKEW
 
         with self._lock:
+            # listing takes a while: what other processes of this home write meanwhile is left to them
+            known, here = self.ledger.known(), self._here()
             self.theirs = {n: v for n, v in self.remote.versions(STORE).items() if is_shared(n)}
             skew = self.remote.skew
             if skew is not None and abs(skew) > SKEW:
                 said = f"this machine's clock is {abs(skew):.0f} seconds {'ahead of' if skew > 0 else 'behind'} its server's"
                 raise TraubeError(f"{self.remote.url}: {said}; set it (NTP): the dates of results would be wrong")
-            here, known = self._here(), self.ledger.known()
             self._forget_gone(known)
-            changed = set() if self._compared else self._changed_here(known)
-            self._fetch(
+            theirs = (
                 name
                 for name, version in self.theirs.items()
                 if (name not in known or known[name][0] != version if name in here else not name.startswith(LATE))
             )
-            mine = here - self.theirs.keys() | {name for name in changed if known[name][0] == self.theirs.get(name)}
-            self._send(mine)
+            self._fetch(theirs, here)
+            changed = set() if self._compared else _changed(here, known)
+            mine = here.keys() - self.theirs | {name for name in changed if known[name][0] == self.theirs.get(name)}
+            self._send(mine, here)
             self._compared, self._looked = True, time.monotonic()
 
-    def _here(self) -> set[str]:
+    def _here(self) -> dict[str, Stamp]:
         from traube.foundation.files import below
 
         cut = len(str(self.home)) + 1
-        files = (entry.path[cut:].replace(os.sep, "/") for entry in below(self.home / STORE) if entry.is_file())
-        return {name for name in files if is_shared(name)}
+        files = ((entry.path[cut:].replace(os.sep, "/"), entry) for entry in below(self.home / STORE))
+        found = {name: _stamp_or_none(entry) for name, entry in files if is_shared(name) and entry.is_file()}
+        return {name: stamp for name, stamp in found.items() if stamp}
 
-    def _changed_here(self, known: dict[str, tuple[str, Stamp]]) -> set[str]:
-        """Copies that are not as they were noted: written while the share could not be reached, or
-        damaged.
-        """
-        files = {name: self.home / name for name in known}
-        return {name for name, path in files.items() if path.exists() and _stamp(path) != known[name][1]}
-
-    def _forget_gone(self, known: dict[str, tuple[str, Stamp]]) -> None:
+    def _forget_gone(self, known: Known) -> None:
         """What others have removed is removed here, unless it was written anew."""
         gone = [name for name in known if name not in self.theirs]
+        now = self.ledger.known() if gone else {}
+        gone = [name for name in gone if now.get(name) == known[name]]
         for name in gone:
             path = self.home / name
-            if path.exists() and _stamp(path) == known[name][1]:
+            if _stamp_or_none(path) == known[name][1]:
                 path.unlink(missing_ok=True)
         self.ledger.forget(gone)
 
-    def _fetch(self, names: Iterable[str]) -> None:
+    def _fetch(self, names: Iterable[str], here: Mapping[str, Stamp]) -> None:
+        """Fetch files into the places of those that are here, unless these were written anew."""
         from concurrent.futures import ThreadPoolExecutor
 
         for group in _records_last(names):
             with ThreadPoolExecutor(AT_ONCE) as pool:
-                notes = [note for note in pool.map(self._copy, group) if note]
+                notes = [note for note in pool.map(lambda name: self._copy(name, here.get(name)), group) if note]
             self.ledger.note_all(notes)
 
-    def _copy(self, name: str) -> tuple[str, str, Stamp] | None:
+    def _copy(self, name: str, before: Stamp | None) -> tuple[str, str, Stamp] | None:
         from traube.foundation.seals import is_intact
 
         path, version = self.home / name, self.theirs[name]
@@ -168,24 +169,28 @@ class Share:
             if not is_intact(new):
                 _say(f"{self.remote.where(name)}: damaged, and passed over")
                 return None
+            if _stamp_or_none(path) != before:  # another process has written it, and sends it
+                return None
+            stamp = _stamp(new)
             new.replace(path)
         except FileNotFoundError:  # removed meanwhile
             return None
         finally:
             new.unlink(missing_ok=True)
-        return name, version, _stamp(path)
+        return name, version, stamp
 
-    def _send(self, names: Iterable[str]) -> None:
+    def _send(self, names: Iterable[str], here: Mapping[str, Stamp]) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
         from traube.foundation.seals import is_intact
 
         for group in _records_last(names):
-            sound = [name for name in group if is_intact(self.home / name)]
+            as_found = [name for name in group if _stamp_or_none(self.home / name) == here[name]]
+            sound = [name for name in as_found if is_intact(self.home / name)]
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 list(pool.map(self.send, sound))
-            damaged = [name for name in group if name not in sound and name in self.theirs]
-            self._fetch(damaged)
+            damaged = set(as_found).difference(sound) & self.theirs.keys()
+            self._fetch(damaged, here)
 
 
 def _records_last(names: Iterable[str]) -> list[list[str]]:
@@ -195,9 +200,23 @@ def _records_last(names: Iterable[str]) -> list[list[str]]:
     return [group for group in groups if group]
 
 
-def _stamp(path: Path) -> Stamp:
+def _changed(here: Mapping[str, Stamp], known: Known) -> set[str]:
+    """Copies that are not as they were noted: written while the share could not be reached, or
+    damaged.
+    """
+    return {name for name, stamp in here.items() if name in known and known[name][1] != stamp}
+
+
+def _stamp(path: "Path | os.DirEntry[str]") -> Stamp:
     state = path.stat()
     return state.st_mtime_ns, state.st_size
+
+
+def _stamp_or_none(path: "Path | os.DirEntry[str]") -> Stamp | None:
+    try:
+        return _stamp(path)
+    except FileNotFoundError:
+        return None
 
 
 def _say(line: str) -> None:
@@ -212,7 +231,7 @@ class Ledger:
 
     path: Path
 
-    def known(self) -> dict[str, tuple[str, Stamp]]:
+    def known(self) -> Known:
         with self._open() as table:
             rows = table.execute("SELECT name, version, time, size FROM copies").fetchall()
         return {name: (version, (changed, size)) for name, version, changed, size in rows}
