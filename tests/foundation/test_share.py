@@ -233,6 +233,111 @@ def test_a_share_that_lost_its_files_takes_none_away(on_folder: str, machine: Be
     assert (first / "store/results/words/c1.json").exists()
 
 
+def names_in(home: Path) -> set[str]:
+    return {path.stem for path in (home / "store/results").rglob("*.json")}
+
+
+def lose(url: str, names: list[str]) -> None:
+    """Files of a share are gone, and nobody has removed them: an older backup, a slip of the hand."""
+    found = remote_at(url)
+    for name in names:
+        found.remove(name)
+
+
+def test_what_a_share_has_lost_is_sent_again(shared: str, machine: Become) -> None:
+    first, old, new = machine("first"), "store/results/words/c1.json", "store/results/words/c2.json"
+    write_sealed_json(first / old, {"status": "done"})
+    second = machine("second")
+    look()
+    write_sealed_json(second / new, {"status": "done"})
+    for lost in ([new], [old, new]):
+        lose(shared, lost)
+        share._open.cache_clear()  # as a new process does
+        machine("first")
+        look()
+        machine("second")
+        look()
+        assert names_in(first) <= names_in(second) == {"c1", "c2"}
+        assert set(remote_at(shared).versions("store")) == {old, new}
+
+
+def test_what_was_removed_stays_removed_whoever_was_away(shared: str, machine: Become) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    write_sealed_json(first / name, {"version": 1})
+    away, third = machine("away"), machine("third")
+    look()
+    machine("away")
+    look()
+    machine("first")
+    write_sealed_json(first / name, {"version": 2})
+    files.remove(first / name)
+    for home in ("third", "away", "first", "third"):
+        machine(home)
+        look()
+    assert not any(names_in(home) for home in (first, away, third))
+    assert remote_at(shared).versions("store") == {}
+    # nor does it come back when another copy of it is looked for
+    machine("new")
+    look()
+    assert remote_at(shared).versions("store") == {}
+
+
+def test_a_removal_does_not_reach_what_is_written_anew(shared: str, machine: Become) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    write_sealed_json(first / name, {"status": "done"})
+    second = machine("second")
+    look()
+    machine("first")
+    files.remove(first / name)
+    write_sealed_json(first / name, {"status": "done, and longer"})
+    for home in ("second", "first"):
+        machine(home)
+        look()
+        assert names_in(second) == {"c1"}
+    # even where it is lost afterwards, and the notice of its removal is not
+    lose(shared, [name])
+    for home in ("second", "first"):
+        machine(home)
+        look()
+        assert names_in(first) == names_in(second) == {"c1"}
+    assert name in remote_at(shared).versions("store")
+
+
+def test_a_removal_that_is_going_on_is_heeded_when_it_is_done(on_folder: str, machine: Become) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    write_sealed_json(first / name, {"status": "done"})
+    second = machine("second")
+    look()
+
+    class Looked(remote.Folder):
+        def remove(self, name: str) -> None:
+            machine("second")
+            look()  # between notice and removal
+            super().remove(name)
+
+    machine("first")
+    found = look()
+    found.remote = Looked(found.remote.url, found.remote.files, found.remote.root)
+    found.drop(name)
+    (first / name).unlink()
+    for home in ("second", "first"):
+        machine(home)
+        look()
+    assert not names_in(first) and not names_in(second)
+    assert remote_at(on_folder).versions("store") == {}
+
+
+def test_a_share_that_is_emptied_under_a_process_takes_none_away(shared: str, machine: Become) -> None:
+    first = machine("first")
+    write_sealed_json(first / "store/results/words/c1.json", {"status": "done"})
+    found = look()
+    lose(shared, [*found.remote.versions()])
+    with pytest.raises(TraubeError, match=r"empty, though .* has copies of it"):
+        found.look()
+    assert names_in(first) == {"c1"}
+    assert not found.remote.versions()
+
+
 def test_a_home_of_a_later_version_is_refused(on_folder: str, machine: Become) -> None:
     remote_at(on_folder).write("home.json", json.dumps({"home": "x", "version": VERSION + 1}).encode())
     machine("first")

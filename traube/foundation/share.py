@@ -4,7 +4,10 @@ Reading needs nothing but the copies: `refresh` fetches what others have written
 checked by its own seal, and hands over what they have not got yet. What this home writes is sent by
 `traube.foundation.files` as soon as it is whole here, so a record is there after what it speaks of.
 Which version of a file a copy is of is noted in a ledger, so that nothing is sent or fetched twice,
-and a copy that was damaged here is fetched again.
+and a copy whose time or size shows that it was damaged here is fetched again.
+
+Whoever removes a file leaves a *notice* below `gone/`. Each home heeds a notice once, so that a file
+that is written anew stays. What is absent without one was lost there, and is sent again.
 
 Not shared is what is of this machine: Dagster's instance, logs, indexes, locks, tables that are
 made of what is stored. Vectors and checkpoints are shared by `traube.models`.
@@ -33,6 +36,7 @@ if TYPE_CHECKING:  # they take a tenth of a second to import, and most homes are
     from traube.foundation.remote import Remote
 
 STORE = "store"
+GONE = "gone"  # notices of what was removed: gone/NAME/VERSION.ID
 # folders of the store that are of this machine; of its tables, what cannot be made again is shared
 LOCAL = ("index", "trainings", "pages", "claims")
 KEPT = ("tables/nights/", "tables/published.parquet")
@@ -60,11 +64,13 @@ class Share:
     Attributes
     ----------
     theirs : versions in the share, by name, as they were at the last look
+    notices : what tells of removals, by the name of what was removed, as they were then
     """
 
     home: Path
     remote: "Remote"
     theirs: dict[str, str] = field(default_factory=dict)
+    notices: dict[str, set[str]] = field(default_factory=dict)
     _looked: float = -SECONDS
     _compared: bool = False  # whether this process has looked for what was written here without it
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -82,13 +88,23 @@ class Share:
         version = self.remote.upload(name, path)
         self.ledger.note(name, version, stamp)
         self.theirs[name] = version
+        if told := self.notices.pop(name, None):  # of what it was before: it is written anew
+            self.ledger.heed(told)
 
     def drop(self, name: str) -> None:
         """Remove what was removed here; what is fetched when it is asked for stays with the others."""
-        if not name.startswith(LATE):
-            self.remote.remove(name)
-            self.ledger.forget([name])
-            self.theirs.pop(name, None)
+        from traube.foundation.files import digest
+
+        if name.startswith(LATE):
+            return
+        version = self.ledger.version(name) or self.theirs.get(name)
+        if version:  # what nobody has needs no notice
+            notice = f"{GONE}/{name}/{digest(version)}.{uuid4().hex[:16]}"
+            self.remote.write(notice, b"")
+            self.notices.setdefault(name, set()).add(notice)
+        self.remote.remove(name)
+        self.ledger.forget([name])
+        self.theirs.pop(name, None)
 
     def bring(self, name: str) -> None:
         """Fetch one file, if others have it and it is not here."""
@@ -106,7 +122,7 @@ class Share:
         Raises
         ------
         TraubeError
-            If the share cannot be reached, or this machine's clock is wrong.
+            If the share cannot be reached or was emptied, or this machine's clock is wrong.
         """
         from traube.foundation.remote import SKEW
 
@@ -118,7 +134,11 @@ class Share:
             if skew is not None and abs(skew) > SKEW:
                 said = f"this machine's clock is {abs(skew):.0f} seconds {'ahead of' if skew > 0 else 'behind'} its server's"
                 raise TraubeError(f"{self.remote.url}: {said}; set it (NTP): the dates of results would be wrong")
-            self._forget_gone(known)
+            gone = self._heed(known)
+            lost = known.keys() - self.theirs.keys() - gone
+            if lost:
+                identify(self.home, self.remote)  # is it this home's still, or was all of it lost?
+                self.ledger.forget(lost - here.keys())
             theirs = (
                 name
                 for name, version in self.theirs.items()
@@ -126,7 +146,9 @@ class Share:
             )
             self._fetch(theirs, here)
             changed = set() if self._compared else _changed(here, known)
-            mine = here.keys() - self.theirs | {name for name in changed if known[name][0] == self.theirs.get(name)}
+            # what was just removed may be on its way out here too; written anew, it is sent at the next look
+            mine = here.keys() - self.theirs.keys() - gone
+            mine |= {name for name in changed if known[name][0] == self.theirs.get(name)}
             self._send(mine, here)
             self._compared, self._looked = True, time.monotonic()
 
@@ -138,16 +160,33 @@ class Share:
         found = {name: _stamp_or_none(entry) for name, entry in files if is_shared(name) and entry.is_file()}
         return {name: stamp for name, stamp in found.items() if stamp}
 
-    def _forget_gone(self, known: Known) -> None:
-        """What others have removed is removed here, unless it was written anew."""
-        gone = [name for name in known if name not in self.theirs]
-        now = self.ledger.known() if gone else {}
-        gone = [name for name in gone if now.get(name) == known[name]]
-        for name in gone:
+    def _heed(self, known: Known) -> set[str]:
+        """What others have removed since the last look; here it is removed too, unless it was written
+        anew.
+        """
+        from traube.foundation.files import digest
+
+        # listed after the files: a notice is written before its file goes
+        listed = {notice: _told_by(notice) for notice in self.remote.versions(GONE)}
+        self.notices = {}
+        for notice, (name, _) in listed.items():
+            self.notices.setdefault(name, set()).add(notice)
+        heeded = self.ledger.heeded() if listed else set()
+        new = {notice: told for notice, told in listed.items() if notice not in heeded}
+        gone = {name for name, _ in new.values()} - self.theirs.keys()
+        self._remove(gone & known.keys(), known)
+        # where its file is as it was, a removal may be going on
+        self.ledger.heed(notice for notice, (name, of) in new.items() if of != digest(self.theirs.get(name)))
+        return gone
+
+    def _remove(self, names: set[str], known: Known) -> None:
+        now = self.ledger.known() if names else {}
+        copies = [name for name in names if now.get(name) == known[name]]
+        for name in copies:
             path = self.home / name
             if _stamp_or_none(path) == known[name][1]:
                 path.unlink(missing_ok=True)
-        self.ledger.forget(gone)
+        self.ledger.forget(copies)
 
     def _fetch(self, names: Iterable[str], here: Mapping[str, Stamp]) -> None:
         """Fetch files into the places of those that are here, unless these were written anew."""
@@ -200,6 +239,12 @@ def _records_last(names: Iterable[str]) -> list[list[str]]:
     return [group for group in groups if group]
 
 
+def _told_by(notice: str) -> tuple[str, str]:
+    """The file that a notice is of, and a hash of the version that was removed."""
+    name, _, mark = notice.removeprefix(f"{GONE}/").rpartition("/")
+    return name, mark.partition(".")[0]
+
+
 def _changed(here: Mapping[str, Stamp], known: Known) -> set[str]:
     """Copies that are not as they were noted: written while the share could not be reached, or
     damaged.
@@ -225,8 +270,8 @@ def _say(line: str) -> None:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Which version in the share each copy is of, and what the copy looked like then: a SQLite file.
-    Without it everything is compared again.
+    """Which version in the share each copy is of, and what the copy looked like then; and which notices
+    were heeded: a SQLite file. Without it everything is compared again.
     """
 
     path: Path
@@ -235,6 +280,11 @@ class Ledger:
         with self._open() as table:
             rows = table.execute("SELECT name, version, time, size FROM copies").fetchall()
         return {name: (version, (changed, size)) for name, version, changed, size in rows}
+
+    def version(self, name: str) -> str | None:
+        with self._open() as table:
+            row = table.execute("SELECT version FROM copies WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else None
 
     def note(self, name: str, version: str, stamp: Stamp) -> None:
         self.note_all([(name, version, stamp)])
@@ -248,6 +298,14 @@ class Ledger:
         with self._open() as table:
             table.executemany("DELETE FROM copies WHERE name = ?", [(name,) for name in names])
 
+    def heeded(self) -> set[str]:
+        with self._open() as table:
+            return {row[0] for row in table.execute("SELECT notice FROM heeded")}
+
+    def heed(self, notices: Iterable[str]) -> None:
+        with self._open() as table:
+            table.executemany("INSERT OR IGNORE INTO heeded VALUES (?)", [(notice,) for notice in notices])
+
     @contextmanager
     def _open(self) -> Iterator["sqlite3.Connection"]:
         import sqlite3
@@ -257,6 +315,7 @@ class Ledger:
             table.execute(
                 "CREATE TABLE IF NOT EXISTS copies (name TEXT PRIMARY KEY, version TEXT, time INTEGER, size INTEGER)"
             )
+            table.execute("CREATE TABLE IF NOT EXISTS heeded (notice TEXT PRIMARY KEY)")
             yield table
 
 
