@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from traube.engine.moving import copy_home
 from traube.foundation import files, machines, remote, settings, share
 from traube.foundation.errors import TraubeError
 from traube.foundation.identity import VERSION
@@ -336,6 +337,33 @@ def test_a_share_that_is_emptied_under_a_process_takes_none_away(shared: str, ma
         found.look()
     assert names_in(first) == {"c1"}
     assert not found.remote.versions()
+
+
+def test_a_share_that_was_emptied_can_be_filled_again(
+    shared: str, machine: Become, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    weights = first / "checkpoints" / "mine" / "model.safetensors"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"weights")
+    (weights.parent / "config.json").write_bytes(b"{}")
+    with monkeypatch.context() as alone:  # as `traube move-home` does
+        alone.delenv(settings.SHARE)
+        write_sealed_json(first / name, {"status": "done"})
+        filled = [moved.new for moved in copy_home(first, shared)]
+        lose(shared, [*remote_at(shared).versions()])
+        assert [moved.new for moved in copy_home(first, shared)] == filled == [1, 0, 3, 0]
+        assert [moved.new for moved in copy_home(first, shared)] == [0, 0, 0, 0]
+    # and whoever had copies of it goes on with it
+    share._open.cache_clear()
+    assert look().theirs.keys() == {name}
+    # another home's is refused as before
+    with monkeypatch.context() as alone:
+        alone.delenv(settings.SHARE)
+        other = machine("other")
+        write_sealed_json(other / "store/results/words/c2.json", {"status": "done"})
+        with pytest.raises(TraubeError, match="another home's"):
+            list(copy_home(other, shared))
 
 
 def test_a_home_of_a_later_version_is_refused(on_folder: str, machine: Become) -> None:

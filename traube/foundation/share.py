@@ -333,7 +333,7 @@ def identify(home: Path, remote: "Remote") -> None:
     """
     from traube.foundation.files import write_json
 
-    theirs = _about_share(remote)
+    theirs = about_share(remote)
     if theirs is None and (home / ABOUT).exists() and _has_copies(home, remote):
         raise TraubeError(
             f"{remote.url}: empty, though {home} has copies of it; restore it, or fill it with `traube move-home`"
@@ -344,7 +344,7 @@ def identify(home: Path, remote: "Remote") -> None:
             remote.swap(ABOUT, mine, None)
         else:
             remote.write(ABOUT, mine)
-        theirs = _about_share(remote) or {}
+        theirs = about_share(remote) or {}
     if not _is_used(home):
         write_json(home / ABOUT, theirs)
     mine_id = about(home)["home"]
@@ -355,7 +355,8 @@ def identify(home: Path, remote: "Remote") -> None:
         )
 
 
-def _about_share(remote: "Remote") -> dict[str, Any] | None:
+def about_share(remote: "Remote") -> dict[str, Any] | None:
+    """What a share says of the home that it is of; None if it says nothing."""
     try:
         said = json.loads(remote.read(ABOUT))
     except FileNotFoundError:
