@@ -4,7 +4,8 @@ Reading needs nothing but the copies: `refresh` fetches what others have written
 checked by its own seal, and hands over what they have not got yet. What this home writes is sent by
 `traube.foundation.files` as soon as it is whole here, so a record is there after what it speaks of.
 Which version of a file a copy is of is noted in a ledger, so that nothing is sent or fetched twice,
-and a copy whose time or size shows that it was damaged here is fetched again.
+and a copy whose time or size shows that it was damaged here is fetched again. Where they do not show
+it (a bad block), `traube clean` removes the copy here, and the next look fetches it.
 
 Whoever removes a file leaves a *notice* below `gone/`. Each home heeds a notice once, so that a file
 that is written anew stays. What is absent without one was lost there, and is sent again.
