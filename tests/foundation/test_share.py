@@ -443,6 +443,32 @@ def test_a_bucket_that_is_not_there_is_told_in_a_line(bucket: str) -> None:
         remote_at("s3://nowhere/home").write("a", b"")
 
 
+@pytest.mark.parametrize(
+    "url", ["s3:/bucket/x", "s3//bucket", "mounted", "./mounted", "://x", "s3:bucket", "~nobody-here/x"]
+)
+def test_a_share_that_is_no_place_is_refused_in_a_line(
+    url: str, machine: Become, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(settings.SHARE, url)
+    home = machine("first")
+    with pytest.raises(TraubeError, match=r"expected s3://BUCKET/PREFIX, or the whole path of a folder") as error:
+        write_sealed_json(home / "store/results/words/c1.json", {"status": "done"})
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(TraubeError, match="expected s3://BUCKET/PREFIX"):
+        remote_at(url)  # which `traube doctor` and `traube move-home` ask
+
+
+def test_a_place_may_be_said_in_several_ways(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = remote_at(bucket.replace("s3://", "S3://"))
+    assert isinstance(found, remote.S3) and found.url == bucket
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for url in ("~/mounted", f"{tmp_path}/mounted/", f"{tmp_path}/./mounted"):
+        assert remote_at(url).url == str(tmp_path / "mounted")
+    assert isinstance(remote_at(f"file://{tmp_path}/mounted"), remote.Folder)
+
+
 def test_a_clock_that_is_wrong_is_told_in_a_line(on_s3: str, machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:
     machine("first")
     monkeypatch.setattr(remote, "SKEW", -1.0)  # no two clocks agree that well

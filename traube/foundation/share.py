@@ -384,11 +384,7 @@ def _is_used(home: Path) -> bool:
 def of_home() -> Share | None:
     """The share of TRAUBE_HOME; None where there is none."""
     url = settings.share()
-    return _open(paths.home(), _absolute(url)) if url else None
-
-
-def _absolute(url: str) -> str:
-    return url if "://" in url else str(Path(url).expanduser().resolve())
+    return _open(paths.home(), url) if url else None
 
 
 @lru_cache(maxsize=8)
