@@ -1,10 +1,12 @@
 """A home whose files are copies of what several machines share: a bucket of a real S3 server, or a folder."""
 
+import errno
 import json
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -408,6 +410,85 @@ def test_a_lease_that_nobody_renews_is_taken_over(on_s3: str, machine: Become, m
         time.sleep(0.8)
         assert found.look("locks/x")[0] != version
         assert found.swap("locks/x", b"", version) is None
+
+
+def test_while_the_server_is_away_no_lease_runs_out(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "LASTS", 1.5)
+    monkeypatch.setattr(machines, "RENEWED", 0.4)
+    there, held, ended, got = (threading.Event() for _ in range(4))
+
+    class Away(remote.S3):
+        late = 0.0  # seconds after which a request is made again when the server is back
+
+        def _ask(self, request: Callable[[], object], name: str) -> Any:
+            while not there.is_set():
+                there.wait()
+                time.sleep(self.late)
+            return super()._ask(request, name)
+
+    holders, waiters = Away(bucket), Away(bucket)
+    holders.late = 0.3
+
+    def hold() -> None:
+        with machines._lease(holders, "locks/x"):
+            held.set()
+            ended.wait()
+
+    def wait() -> None:
+        machines._acquire(waiters, "locks/x", "another")
+        got.set()
+
+    there.set()
+    holder, waiter = threading.Thread(target=hold), threading.Thread(target=wait)
+    waiters.versions()  # connected
+    holder.start()
+    assert held.wait(10)
+    waiter.start()
+    time.sleep(0.9)
+    there.clear()
+    time.sleep(2.5)
+    there.set()
+    too_early = got.wait(1.2)  # though the lease is old, its holder lives
+    ended.set()
+    holder.join()
+    assert got.wait(5)
+    waiter.join()
+    assert not too_early
+
+
+def test_a_lease_whose_answer_was_lost_is_ones_own(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machines, "RENEWED", 0.2)
+
+    class Lossy(remote.S3):
+        def _put(self, name: str, content: bytes, **condition: str) -> str:
+            version = super()._put(name, content, **condition)
+            if content not in heard:
+                heard.append(content)
+                raise ConnectionResetError(errno.ECONNRESET, "the answer was lost")
+            return version
+
+    heard: list[bytes] = []
+    began = time.monotonic()
+    with machines._lease(Lossy(bucket), "locks/x"):
+        assert time.monotonic() - began < 10
+        time.sleep(1.5)
+    assert len(heard) > 2  # got, renewed, given back
+    assert "another machine" not in capsys.readouterr().err
+    assert remote_at(bucket).read("locks/x") == b""
+
+
+def test_a_lease_that_another_has_is_lost(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machines, "RENEWED", 0.1)
+    found = remote_at(bucket)
+    with machines._lease(found, "locks/x"):
+        found.write("locks/x", b"another")
+        time.sleep(0.5)
+    assert "another machine has taken this lock over" in capsys.readouterr().err
+    assert found.read("locks/x") == b"another"
 
 
 def test_whoever_gets_a_lock_knows_what_was_written_before(on_folder: str, machine: Become) -> None:
