@@ -413,8 +413,8 @@ def test_a_lease_that_nobody_renews_is_taken_over(on_s3: str, machine: Become, m
 
 
 def test_while_the_server_is_away_no_lease_runs_out(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machines, "LASTS", 1.5)
-    monkeypatch.setattr(machines, "RENEWED", 0.4)
+    monkeypatch.setattr(machines, "LASTS", 2.5)
+    monkeypatch.setattr(machines, "RENEWED", 1.0)
     there, held, ended, got = (threading.Event() for _ in range(4))
 
     class Away(remote.S3):
@@ -444,9 +444,9 @@ def test_while_the_server_is_away_no_lease_runs_out(bucket: str, monkeypatch: py
     holder.start()
     assert held.wait(10)
     waiter.start()
-    time.sleep(0.9)
+    time.sleep(1.8)  # renewed once, which the waiter has seen
     there.clear()
-    time.sleep(2.5)
+    time.sleep(3.0)
     there.set()
     too_early = got.wait(1.2)  # though the lease is old, its holder lives
     ended.set()
