@@ -1,14 +1,17 @@
 """A home whose files are copies of what several machines share: a bucket of a real S3 server, or a folder."""
 
+import errno
 import json
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
+from traube.engine.moving import copy_home
 from traube.foundation import files, machines, remote, settings, share
 from traube.foundation.errors import TraubeError
 from traube.foundation.identity import VERSION
@@ -128,6 +131,88 @@ def test_a_copy_is_what_was_written(on_folder: str, machine: Become, capsys: pyt
     assert "damaged, and passed over" in capsys.readouterr().err
 
 
+class Meanwhile(remote.Folder):
+    """A folder in which something happens while it is listed, as on a server that takes seconds for it."""
+
+    def __init__(self, like: remote.Remote, act: Callable[[], object]) -> None:
+        super().__init__(like.url, like.files, like.root)
+        self.act, self.acted = act, False
+
+    def versions(self, folder: str = "") -> dict[str, str]:
+        found = super().versions(folder)
+        if folder == share.STORE and not self.acted:
+            self.acted = True
+            self.act()
+        return found
+
+
+def look_while(act: Callable[[], object], home: Path) -> share.Share:
+    """What another process of a home does while something is written in it."""
+    found = share.of_home()
+    assert found is not None
+    other = share.Share(home, Meanwhile(found.remote, act))
+    other.look()
+    return other
+
+
+def test_a_look_leaves_alone_what_another_process_writes_meanwhile(on_folder: str, machine: Become) -> None:
+    first, new, old = machine("first"), "store/results/words/c2.json", "store/results/words/c1.json"
+    write_sealed_json(first / old, {"version": 1})
+    look()
+
+    def write() -> None:
+        write_sealed_json(first / new, {"version": 1})
+        write_sealed_json(first / old, {"version": 2})
+
+    other = look_while(write, first)
+    for _ in range(2):
+        assert json.loads((first / new).read_text())["version"] == 1
+        assert json.loads((first / old).read_text())["version"] == 2
+        other.look()
+    for name in (new, old):
+        assert remote_at(on_folder).read(name) == (first / name).read_bytes()
+
+
+def test_a_look_fetches_nothing_over_what_is_written_meanwhile(
+    on_folder: str, machine: Become, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    write_sealed_json(first / name, {"version": 1})
+    machine("second")
+    look()
+    write_sealed_json(machine("second") / name, {"version": 2})
+    machine("first")
+
+    def write_unsent() -> None:
+        with monkeypatch.context() as before_it_is_sent:
+            before_it_is_sent.delenv(settings.SHARE)
+            write_sealed_json(first / name, {"version": 3})
+
+    look_while(write_unsent, first)
+    assert json.loads((first / name).read_text())["version"] == 3
+
+
+def test_what_is_written_while_it_is_sent_is_sent_again(
+    on_folder: str, machine: Become, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    found = look()
+
+    class Slow(remote.Folder):
+        def upload(self, name: str, path: Path) -> str:
+            version = super().upload(name, path)
+            with monkeypatch.context() as cut_off:
+                cut_off.delenv(settings.SHARE)
+                write_sealed_json(first / name, {"version": "the next"})
+            return version
+
+    monkeypatch.setattr(found, "remote", Slow(found.remote.url, found.remote.files, found.remote.root))
+    write_sealed_json(first / name, {"version": "one"})
+    share._open.cache_clear()
+    look()
+    assert remote_at(on_folder).read(name) == (first / name).read_bytes()
+
+
 def test_two_homes_are_never_taken_for_one(on_folder: str, machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:
     write_sealed_json(machine("first") / "store/results/words/c1.json", {"status": "done"})
     other = machine("other")
@@ -149,6 +234,138 @@ def test_a_share_that_lost_its_files_takes_none_away(on_folder: str, machine: Be
     with pytest.raises(TraubeError, match=r"empty, though .* has copies of it; restore it"):
         share.of_home()
     assert (first / "store/results/words/c1.json").exists()
+
+
+def names_in(home: Path) -> set[str]:
+    return {path.stem for path in (home / "store/results").rglob("*.json")}
+
+
+def lose(url: str, names: list[str]) -> None:
+    """Files of a share are gone, and nobody has removed them: an older backup, a slip of the hand."""
+    found = remote_at(url)
+    for name in names:
+        found.remove(name)
+
+
+def test_what_a_share_has_lost_is_sent_again(shared: str, machine: Become) -> None:
+    first, old, new = machine("first"), "store/results/words/c1.json", "store/results/words/c2.json"
+    write_sealed_json(first / old, {"status": "done"})
+    second = machine("second")
+    look()
+    write_sealed_json(second / new, {"status": "done"})
+    for lost in ([new], [old, new]):
+        lose(shared, lost)
+        share._open.cache_clear()  # as a new process does
+        machine("first")
+        look()
+        machine("second")
+        look()
+        assert names_in(first) <= names_in(second) == {"c1", "c2"}
+        assert set(remote_at(shared).versions("store")) == {old, new}
+
+
+def test_what_was_removed_stays_removed_whoever_was_away(shared: str, machine: Become) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    write_sealed_json(first / name, {"version": 1})
+    away, third = machine("away"), machine("third")
+    look()
+    machine("away")
+    look()
+    machine("first")
+    write_sealed_json(first / name, {"version": 2})
+    files.remove(first / name)
+    for home in ("third", "away", "first", "third"):
+        machine(home)
+        look()
+    assert not any(names_in(home) for home in (first, away, third))
+    assert remote_at(shared).versions("store") == {}
+    # nor does it come back when another copy of it is looked for
+    machine("new")
+    look()
+    assert remote_at(shared).versions("store") == {}
+
+
+def test_a_removal_does_not_reach_what_is_written_anew(shared: str, machine: Become) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    write_sealed_json(first / name, {"status": "done"})
+    second = machine("second")
+    look()
+    machine("first")
+    files.remove(first / name)
+    write_sealed_json(first / name, {"status": "done, and longer"})
+    for home in ("second", "first"):
+        machine(home)
+        look()
+        assert names_in(second) == {"c1"}
+    # even where it is lost afterwards, and the notice of its removal is not
+    lose(shared, [name])
+    for home in ("second", "first"):
+        machine(home)
+        look()
+        assert names_in(first) == names_in(second) == {"c1"}
+    assert name in remote_at(shared).versions("store")
+
+
+def test_a_removal_that_is_going_on_is_heeded_when_it_is_done(on_folder: str, machine: Become) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    write_sealed_json(first / name, {"status": "done"})
+    second = machine("second")
+    look()
+
+    class Looked(remote.Folder):
+        def remove(self, name: str) -> None:
+            machine("second")
+            look()  # between notice and removal
+            super().remove(name)
+
+    machine("first")
+    found = look()
+    found.remote = Looked(found.remote.url, found.remote.files, found.remote.root)
+    found.drop(name)
+    (first / name).unlink()
+    for home in ("second", "first"):
+        machine(home)
+        look()
+    assert not names_in(first) and not names_in(second)
+    assert remote_at(on_folder).versions("store") == {}
+
+
+def test_a_share_that_is_emptied_under_a_process_takes_none_away(shared: str, machine: Become) -> None:
+    first = machine("first")
+    write_sealed_json(first / "store/results/words/c1.json", {"status": "done"})
+    found = look()
+    lose(shared, [*found.remote.versions()])
+    with pytest.raises(TraubeError, match=r"empty, though .* has copies of it"):
+        found.look()
+    assert names_in(first) == {"c1"}
+    assert not found.remote.versions()
+
+
+def test_a_share_that_was_emptied_can_be_filled_again(
+    shared: str, machine: Become, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, name = machine("first"), "store/results/words/c1.json"
+    weights = first / "checkpoints" / "mine" / "model.safetensors"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"weights")
+    (weights.parent / "config.json").write_bytes(b"{}")
+    with monkeypatch.context() as alone:  # as `traube move-home` does
+        alone.delenv(settings.SHARE)
+        write_sealed_json(first / name, {"status": "done"})
+        filled = [moved.new for moved in copy_home(first, shared)]
+        lose(shared, [*remote_at(shared).versions()])
+        assert [moved.new for moved in copy_home(first, shared)] == filled == [1, 0, 3, 0]
+        assert [moved.new for moved in copy_home(first, shared)] == [0, 0, 0, 0]
+    # and whoever had copies of it goes on with it
+    share._open.cache_clear()
+    assert look().theirs.keys() == {name}
+    # another home's is refused as before
+    with monkeypatch.context() as alone:
+        alone.delenv(settings.SHARE)
+        other = machine("other")
+        write_sealed_json(other / "store/results/words/c2.json", {"status": "done"})
+        with pytest.raises(TraubeError, match="another home's"):
+            list(copy_home(other, shared))
 
 
 def test_a_home_of_a_later_version_is_refused(on_folder: str, machine: Become) -> None:
@@ -195,6 +412,85 @@ def test_a_lease_that_nobody_renews_is_taken_over(on_s3: str, machine: Become, m
         assert found.swap("locks/x", b"", version) is None
 
 
+def test_while_the_server_is_away_no_lease_runs_out(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "LASTS", 2.5)
+    monkeypatch.setattr(machines, "RENEWED", 1.0)
+    there, held, ended, got = (threading.Event() for _ in range(4))
+
+    class Away(remote.S3):
+        late = 0.0  # seconds after which a request is made again when the server is back
+
+        def _ask(self, request: Callable[[], object], name: str) -> Any:
+            while not there.is_set():
+                there.wait()
+                time.sleep(self.late)
+            return super()._ask(request, name)
+
+    holders, waiters = Away(bucket), Away(bucket)
+    holders.late = 0.3
+
+    def hold() -> None:
+        with machines._lease(holders, "locks/x"):
+            held.set()
+            ended.wait()
+
+    def wait() -> None:
+        machines._acquire(waiters, "locks/x", "another")
+        got.set()
+
+    there.set()
+    holder, waiter = threading.Thread(target=hold), threading.Thread(target=wait)
+    waiters.versions()  # connected
+    holder.start()
+    assert held.wait(10)
+    waiter.start()
+    time.sleep(1.8)  # renewed once, which the waiter has seen
+    there.clear()
+    time.sleep(3.0)
+    there.set()
+    too_early = got.wait(1.2)  # though the lease is old, its holder lives
+    ended.set()
+    holder.join()
+    assert got.wait(5)
+    waiter.join()
+    assert not too_early
+
+
+def test_a_lease_whose_answer_was_lost_is_ones_own(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machines, "RENEWED", 0.2)
+
+    class Lossy(remote.S3):
+        def _put(self, name: str, content: bytes, **condition: str) -> str:
+            version = super()._put(name, content, **condition)
+            if content not in heard:
+                heard.append(content)
+                raise ConnectionResetError(errno.ECONNRESET, "the answer was lost")
+            return version
+
+    heard: list[bytes] = []
+    began = time.monotonic()
+    with machines._lease(Lossy(bucket), "locks/x"):
+        assert time.monotonic() - began < 10
+        time.sleep(1.5)
+    assert len(heard) > 2  # got, renewed, given back
+    assert "another machine" not in capsys.readouterr().err
+    assert remote_at(bucket).read("locks/x") == b""
+
+
+def test_a_lease_that_another_has_is_lost(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machines, "RENEWED", 0.1)
+    found = remote_at(bucket)
+    with machines._lease(found, "locks/x"):
+        found.write("locks/x", b"another")
+        time.sleep(0.5)
+    assert "another machine has taken this lock over" in capsys.readouterr().err
+    assert found.read("locks/x") == b"another"
+
+
 def test_whoever_gets_a_lock_knows_what_was_written_before(on_folder: str, machine: Become) -> None:
     second = machine("second")
     store = Store(second / "store")
@@ -226,6 +522,32 @@ def test_all_rights_are_tried(shared: str) -> None:
 def test_a_bucket_that_is_not_there_is_told_in_a_line(bucket: str) -> None:
     with pytest.raises(TraubeError, match="there is no bucket 'nowhere'"):
         remote_at("s3://nowhere/home").write("a", b"")
+
+
+@pytest.mark.parametrize(
+    "url", ["s3:/bucket/x", "s3//bucket", "mounted", "./mounted", "://x", "s3:bucket", "~nobody-here/x"]
+)
+def test_a_share_that_is_no_place_is_refused_in_a_line(
+    url: str, machine: Become, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(settings.SHARE, url)
+    home = machine("first")
+    with pytest.raises(TraubeError, match=r"expected s3://BUCKET/PREFIX, or the whole path of a folder") as error:
+        write_sealed_json(home / "store/results/words/c1.json", {"status": "done"})
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(TraubeError, match="expected s3://BUCKET/PREFIX"):
+        remote_at(url)  # which `traube doctor` and `traube move-home` ask
+
+
+def test_a_place_may_be_said_in_several_ways(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = remote_at(bucket.replace("s3://", "S3://"))
+    assert isinstance(found, remote.S3) and found.url == bucket
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for url in ("~/mounted", f"{tmp_path}/mounted/", f"{tmp_path}/./mounted"):
+        assert remote_at(url).url == str(tmp_path / "mounted")
+    assert isinstance(remote_at(f"file://{tmp_path}/mounted"), remote.Folder)
 
 
 def test_a_clock_that_is_wrong_is_told_in_a_line(on_s3: str, machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,6 +183,26 @@ def test_locks_of_a_database_are_held_once(database: str, machine: Become, monke
     assert most == [1, 1]
 
 
+def test_a_lock_that_was_lost_with_its_connection_is_told_of(
+    database: str, machine: Become, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(settings.DATABASE, database)
+    machine("own")
+    with machines.held_by_name("x"):
+        pass
+    assert capsys.readouterr().err == ""
+    with machines.held_by_name("x"):
+        connection = machines.connect()
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND database ="
+                " (SELECT oid FROM pg_database WHERE datname = current_database())"
+            )
+        connection.close()
+    assert "x: the connection to the database was lost" in capsys.readouterr().err
+
+
 def test_a_database_that_is_gone_is_told_in_a_line(machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("psycopg2")
     monkeypatch.setenv(settings.DATABASE, "postgresql://traube:sesame@127.0.0.1:9/team")

@@ -15,7 +15,7 @@ from traube.benchmark.record import Recorder
 from traube.engine.cluster import cluster
 from traube.engine.score import score
 from traube.engine.workbench import Workbench
-from traube.foundation import paths
+from traube.foundation import paths, settings, share
 from traube.models import cache_key, load_model
 from traube.report.regressions import present, snapshot
 from traube.report.tables import leaderboard
@@ -74,6 +74,32 @@ def put(path: Path, seconds: float = DAY) -> Path:
     path.write_bytes(b"0123456789")
     os.utime(path, (time.time() - seconds,) * 2)
     return path
+
+
+def test_what_is_damaged_here_is_removed_here_only(
+    bench: Workbench, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(settings.SHARE, str(tmp_path / "mounted"))
+    scores = next(bench.store.folder.glob("results/tickets/*.scores.parquet"))
+    sound = scores.read_bytes()
+    orphan = put(scores.with_name("gone.scores.parquet"))
+    orphan.write_bytes(sound)
+    age(orphan.parent)
+    shared = share.of_home()
+    assert shared is not None
+    shared.look()
+    assert {path.relative_to(home).as_posix() for path in (scores, orphan)} <= shared.theirs.keys()
+    # a block of the disk goes bad: time and size are as they were
+    state = scores.stat()
+    scores.write_bytes(sound[:40] + bytes([sound[40] ^ 255]) + sound[41:])
+    os.utime(scores, ns=(state.st_atime_ns, state.st_mtime_ns))
+    gone = remove(unused(home, PARAMS))
+    assert {scores, orphan} <= {entry.path for entry in gone}
+    assert not scores.exists()
+    # it is fetched again; what is of no use is gone for all
+    shared.look()
+    assert scores.read_bytes() == sound
+    assert not orphan.exists() and not any("gone." in name for name in shared.remote.versions("store"))
 
 
 def test_what_is_used_is_never_listed(bench: Workbench, home: Path) -> None:

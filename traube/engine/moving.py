@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from traube.foundation import share
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import below, file_sha256
+from traube.foundation.files import below, digest, file_sha256
 from traube.foundation.remote import Remote, remote_at
 from traube.models import EmbeddingCache, checkpoints, shared_checkpoints, shared_vectors
 
@@ -37,6 +37,8 @@ def copy_home(home: Path, url: str) -> Iterator[Moved]:
         If the URL is another home's, cannot be written, or a copy differs in the end.
     """
     remote = remote_at(url)
+    if share.about_share(remote) is None:
+        _forget_notes(home, remote)
     share.identify(home, remote)
     shared = share.Share(home, remote)
     before = len(remote.versions(share.STORE))
@@ -47,6 +49,13 @@ def copy_home(home: Path, url: str) -> Iterator[Moved]:
     folder = shared_checkpoints.FOLDER
     yield _counted("files of checkpoints", remote, folder, lambda: _copy_checkpoints(home, shared))
     yield _counted("files of MLflow", remote, ARTIFACTS, lambda: _copy_artifacts(home, remote))
+
+
+def _forget_notes(home: Path, remote: Remote) -> None:
+    """What was noted of a share that was emptied counts no more: it is filled as a new one is."""
+    for kind in ("db", "json"):
+        for notes in home.glob(f"*-{digest(remote.url)}.{kind}"):
+            notes.unlink()
 
 
 def _counted(kind: str, remote: Remote, folder: str, copy: Callable[[], object]) -> Moved:

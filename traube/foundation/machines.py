@@ -3,7 +3,8 @@
 With a database they are advisory locks of Postgres, which end with the process that holds them.
 Without one they are *leases*: files of the share that are written on condition (S3's conditional
 PUT), and renewed as long as they are held. One that has not changed for a minute is taken over; that
-minute is measured by whoever waits, so no two clocks are ever compared. A folder that is mounted by
+minute is measured by whoever waits, so no two clocks are ever compared, and begins anew when the
+server was away, since nobody could renew anything then. A folder that is mounted by
 several machines has file locks, where its file system keeps them.
 """
 
@@ -125,13 +126,15 @@ def _lease(remote: S3, name: str) -> Iterator[None]:
 def _acquire(remote: S3, name: str, me: str) -> str:
     """Wait for a lease. An empty file is a lease that nobody holds."""
     seen, since, said = "", time.monotonic(), False
-    version = remote.swap(name, me.encode(), None)
+    version = _swap(remote, name, me, None)
     while version is None:
+        asked = time.monotonic()
         found, size = remote.look(name)
-        if found != seen:
+        had_to_wait = time.monotonic() - asked > RENEWED / 2  # so has whoever renews it
+        if found != seen or had_to_wait:
             seen, since = found, time.monotonic()
         if not size or time.monotonic() - since > LASTS:
-            version = remote.swap(name, me.encode(), found)
+            version = _swap(remote, name, me, found)
             continue
         if not said:
             holder = remote.read(name).decode(errors="replace").rpartition(" ")[0]
@@ -144,6 +147,18 @@ def _acquire(remote: S3, name: str, me: str) -> str:
     return version
 
 
+def _swap(remote: S3, name: str, content: str, version: str | None) -> str | None:
+    """As `Remote.swap`. One that was made, but whose answer was lost, is refused when it is repeated."""
+    new = remote.swap(name, content.encode(), version)
+    if new is not None:
+        return new
+    with suppress(FileNotFoundError):
+        found, _ = remote.look(name)
+        if remote.read(name) == content.encode():
+            return found
+    return None
+
+
 class _Lease:
     def __init__(self, remote: S3, name: str, me: str, version: str) -> None:
         self.remote, self.name, self.me, self.version = remote, name, me, version
@@ -154,7 +169,7 @@ class _Lease:
         while not ended.wait(RENEWED):
             number += 1
             with suppress(Exception):  # the next attempt may succeed; until then it lasts
-                version = self.remote.swap(self.name, f"{number} {self.me}".encode(), self.version)
+                version = _swap(self.remote, self.name, f"{number} {self.me}", self.version)
                 if version is None:
                     self.lost = True
                     sys.stderr.write(f"{self.name}: another machine has taken this lock over; both do the same work\n")
@@ -184,12 +199,27 @@ def _advisory(name: str) -> Iterator[None]:
                 stopping.check()
                 time.sleep(0.5)
             yield
+            if not _was_kept(cursor, number):
+                sys.stderr.write(
+                    f"{name}: the connection to the database was lost; another machine may have done the same work\n"
+                )
     finally:
         connection.close()  # which frees the lock
 
 
 def _try(cursor: Any, number: int) -> bool:
     cursor.execute("SELECT pg_try_advisory_lock(%s)", (number,))
+    return bool(cursor.fetchone()[0])
+
+
+def _was_kept(cursor: Any, number: int) -> bool:
+    """Whether a lock was held until now; it ends with its connection, of which nobody is told."""
+    import psycopg2
+
+    try:
+        cursor.execute("SELECT pg_advisory_unlock(%s)", (number,))
+    except psycopg2.Error:
+        return False
     return bool(cursor.fetchone()[0])
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -37,10 +38,12 @@ def remote_at(url: str) -> "Remote":
     Raises
     ------
     TraubeError
-        If fsspec knows no such URL, or a package for it is not installed.
+        If it is no URL and no whole path, fsspec knows no such URL, or a package for it is not
+        installed.
     """
     import fsspec
 
+    url = _whole(url)
     protocol = url.partition("://")[0] if "://" in url else "file"
     try:
         if protocol == "s3":
@@ -51,6 +54,17 @@ def remote_at(url: str) -> "Remote":
     except ValueError as error:
         raise TraubeError(f"{url}: {error}") from None
     return Folder(url, files, root) if protocol == "file" else Remote(url, files, root)
+
+
+def _whole(url: str) -> str:
+    """A URL or path in one form. A path within the working directory would be another one for each."""
+    scheme, is_url, rest = url.partition("://")
+    if is_url and scheme:
+        return f"{scheme.lower()}://{rest}"
+    with suppress(RuntimeError):  # from ~USER, where there is no such user
+        if (path := Path(url).expanduser()).is_absolute():
+            return str(path.resolve())
+    raise TraubeError(f"'{url}': expected s3://BUCKET/PREFIX, or the whole path of a folder, such as /mnt/traube")
 
 
 class Remote:

@@ -4,7 +4,11 @@ Reading needs nothing but the copies: `refresh` fetches what others have written
 checked by its own seal, and hands over what they have not got yet. What this home writes is sent by
 `traube.foundation.files` as soon as it is whole here, so a record is there after what it speaks of.
 Which version of a file a copy is of is noted in a ledger, so that nothing is sent or fetched twice,
-and a copy that was damaged here is fetched again.
+and a copy whose time or size shows that it was damaged here is fetched again. Where they do not show
+it (a bad block), `traube clean` removes the copy here, and the next look fetches it.
+
+Whoever removes a file leaves a *notice* below `gone/`. Each home heeds a notice once, so that a file
+that is written anew stays. What is absent without one was lost there, and is sent again.
 
 Not shared is what is of this machine: Dagster's instance, logs, indexes, locks, tables that are
 made of what is stored. Vectors and checkpoints are shared by `traube.models`.
@@ -15,7 +19,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -33,6 +37,7 @@ if TYPE_CHECKING:  # they take a tenth of a second to import, and most homes are
     from traube.foundation.remote import Remote
 
 STORE = "store"
+GONE = "gone"  # notices of what was removed: gone/NAME/VERSION.ID
 # folders of the store that are of this machine; of its tables, what cannot be made again is shared
 LOCAL = ("index", "trainings", "pages", "claims")
 KEPT = ("tables/nights/", "tables/published.parquet")
@@ -41,6 +46,7 @@ SECONDS = 10.0  # between two looks at what others have written
 AT_ONCE = 16  # files
 
 Stamp = tuple[int, int]  # time and size of a file here
+Known = dict[str, tuple[str, Stamp]]  # of each copy its version in the share, and how it looked then
 
 
 def is_shared(name: str) -> bool:
@@ -59,11 +65,13 @@ class Share:
     Attributes
     ----------
     theirs : versions in the share, by name, as they were at the last look
+    notices : what tells of removals, by the name of what was removed, as they were then
     """
 
     home: Path
     remote: "Remote"
     theirs: dict[str, str] = field(default_factory=dict)
+    notices: dict[str, set[str]] = field(default_factory=dict)
     _looked: float = -SECONDS
     _compared: bool = False  # whether this process has looked for what was written here without it
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -77,21 +85,32 @@ class Share:
     def send(self, name: str) -> None:
         """Hand over a file that was written here."""
         path = self.home / name
+        stamp = _stamp(path)  # before: what is written while it is sent differs from it, and is sent too
         version = self.remote.upload(name, path)
-        self.ledger.note(name, version, _stamp(path))
+        self.ledger.note(name, version, stamp)
         self.theirs[name] = version
+        if told := self.notices.pop(name, None):  # of what it was before: it is written anew
+            self.ledger.heed(told)
 
     def drop(self, name: str) -> None:
         """Remove what was removed here; what is fetched when it is asked for stays with the others."""
-        if not name.startswith(LATE):
-            self.remote.remove(name)
-            self.ledger.forget([name])
-            self.theirs.pop(name, None)
+        from traube.foundation.files import digest
+
+        if name.startswith(LATE):
+            return
+        version = self.ledger.version(name) or self.theirs.get(name)
+        if version:  # what nobody has needs no notice
+            notice = f"{GONE}/{name}/{digest(version)}.{uuid4().hex[:16]}"
+            self.remote.write(notice, b"")
+            self.notices.setdefault(name, set()).add(notice)
+        self.remote.remove(name)
+        self.ledger.forget([name])
+        self.theirs.pop(name, None)
 
     def bring(self, name: str) -> None:
         """Fetch one file, if others have it and it is not here."""
         if name in self.theirs and not (self.home / name).exists():
-            self._fetch([name])
+            self._fetch([name], {})
 
     def refresh(self) -> None:
         """As `look`, unless this process has done so within some seconds."""
@@ -104,60 +123,82 @@ class Share:
         Raises
         ------
         TraubeError
-            If the share cannot be reached, or this machine's clock is wrong.
+            If the share cannot be reached or was emptied, or this machine's clock is wrong.
         """
         from traube.foundation.remote import SKEW
 
         with self._lock:
+            # listing takes a while: what other processes of this home write meanwhile is left to them
+            known, here = self.ledger.known(), self._here()
             self.theirs = {n: v for n, v in self.remote.versions(STORE).items() if is_shared(n)}
             skew = self.remote.skew
             if skew is not None and abs(skew) > SKEW:
                 said = f"this machine's clock is {abs(skew):.0f} seconds {'ahead of' if skew > 0 else 'behind'} its server's"
                 raise TraubeError(f"{self.remote.url}: {said}; set it (NTP): the dates of results would be wrong")
-            here, known = self._here(), self.ledger.known()
-            self._forget_gone(known)
-            changed = set() if self._compared else self._changed_here(known)
-            self._fetch(
+            gone = self._heed(known)
+            lost = known.keys() - self.theirs.keys() - gone
+            if lost:
+                identify(self.home, self.remote)  # is it this home's still, or was all of it lost?
+                self.ledger.forget(lost - here.keys())
+            theirs = (
                 name
                 for name, version in self.theirs.items()
                 if (name not in known or known[name][0] != version if name in here else not name.startswith(LATE))
             )
-            mine = here - self.theirs.keys() | {name for name in changed if known[name][0] == self.theirs.get(name)}
-            self._send(mine)
+            self._fetch(theirs, here)
+            changed = set() if self._compared else _changed(here, known)
+            # what was just removed may be on its way out here too; written anew, it is sent at the next look
+            mine = here.keys() - self.theirs.keys() - gone
+            mine |= {name for name in changed if known[name][0] == self.theirs.get(name)}
+            self._send(mine, here)
             self._compared, self._looked = True, time.monotonic()
 
-    def _here(self) -> set[str]:
+    def _here(self) -> dict[str, Stamp]:
         from traube.foundation.files import below
 
         cut = len(str(self.home)) + 1
-        files = (entry.path[cut:].replace(os.sep, "/") for entry in below(self.home / STORE) if entry.is_file())
-        return {name for name in files if is_shared(name)}
+        files = ((entry.path[cut:].replace(os.sep, "/"), entry) for entry in below(self.home / STORE))
+        found = {name: _stamp_or_none(entry) for name, entry in files if is_shared(name) and entry.is_file()}
+        return {name: stamp for name, stamp in found.items() if stamp}
 
-    def _changed_here(self, known: dict[str, tuple[str, Stamp]]) -> set[str]:
-        """Copies that are not as they were noted: written while the share could not be reached, or
-        damaged.
+    def _heed(self, known: Known) -> set[str]:
+        """What others have removed since the last look; here it is removed too, unless it was written
+        anew.
         """
-        files = {name: self.home / name for name in known}
-        return {name for name, path in files.items() if path.exists() and _stamp(path) != known[name][1]}
+        from traube.foundation.files import digest
 
-    def _forget_gone(self, known: dict[str, tuple[str, Stamp]]) -> None:
-        """What others have removed is removed here, unless it was written anew."""
-        gone = [name for name in known if name not in self.theirs]
-        for name in gone:
+        # listed after the files: a notice is written before its file goes
+        listed = {notice: _told_by(notice) for notice in self.remote.versions(GONE)}
+        self.notices = {}
+        for notice, (name, _) in listed.items():
+            self.notices.setdefault(name, set()).add(notice)
+        heeded = self.ledger.heeded() if listed else set()
+        new = {notice: told for notice, told in listed.items() if notice not in heeded}
+        gone = {name for name, _ in new.values()} - self.theirs.keys()
+        self._remove(gone & known.keys(), known)
+        # where its file is as it was, a removal may be going on
+        self.ledger.heed(notice for notice, (name, of) in new.items() if of != digest(self.theirs.get(name)))
+        return gone
+
+    def _remove(self, names: set[str], known: Known) -> None:
+        now = self.ledger.known() if names else {}
+        copies = [name for name in names if now.get(name) == known[name]]
+        for name in copies:
             path = self.home / name
-            if path.exists() and _stamp(path) == known[name][1]:
+            if _stamp_or_none(path) == known[name][1]:
                 path.unlink(missing_ok=True)
-        self.ledger.forget(gone)
+        self.ledger.forget(copies)
 
-    def _fetch(self, names: Iterable[str]) -> None:
+    def _fetch(self, names: Iterable[str], here: Mapping[str, Stamp]) -> None:
+        """Fetch files into the places of those that are here, unless these were written anew."""
         from concurrent.futures import ThreadPoolExecutor
 
         for group in _records_last(names):
             with ThreadPoolExecutor(AT_ONCE) as pool:
-                notes = [note for note in pool.map(self._copy, group) if note]
+                notes = [note for note in pool.map(lambda name: self._copy(name, here.get(name)), group) if note]
             self.ledger.note_all(notes)
 
-    def _copy(self, name: str) -> tuple[str, str, Stamp] | None:
+    def _copy(self, name: str, before: Stamp | None) -> tuple[str, str, Stamp] | None:
         from traube.foundation.seals import is_intact
 
         path, version = self.home / name, self.theirs[name]
@@ -168,24 +209,28 @@ class Share:
             if not is_intact(new):
                 _say(f"{self.remote.where(name)}: damaged, and passed over")
                 return None
+            if _stamp_or_none(path) != before:  # another process has written it, and sends it
+                return None
+            stamp = _stamp(new)
             new.replace(path)
         except FileNotFoundError:  # removed meanwhile
             return None
         finally:
             new.unlink(missing_ok=True)
-        return name, version, _stamp(path)
+        return name, version, stamp
 
-    def _send(self, names: Iterable[str]) -> None:
+    def _send(self, names: Iterable[str], here: Mapping[str, Stamp]) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
         from traube.foundation.seals import is_intact
 
         for group in _records_last(names):
-            sound = [name for name in group if is_intact(self.home / name)]
+            as_found = [name for name in group if _stamp_or_none(self.home / name) == here[name]]
+            sound = [name for name in as_found if is_intact(self.home / name)]
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 list(pool.map(self.send, sound))
-            damaged = [name for name in group if name not in sound and name in self.theirs]
-            self._fetch(damaged)
+            damaged = set(as_found).difference(sound) & self.theirs.keys()
+            self._fetch(damaged, here)
 
 
 def _records_last(names: Iterable[str]) -> list[list[str]]:
@@ -195,9 +240,29 @@ def _records_last(names: Iterable[str]) -> list[list[str]]:
     return [group for group in groups if group]
 
 
-def _stamp(path: Path) -> Stamp:
+def _told_by(notice: str) -> tuple[str, str]:
+    """The file that a notice is of, and a hash of the version that was removed."""
+    name, _, mark = notice.removeprefix(f"{GONE}/").rpartition("/")
+    return name, mark.partition(".")[0]
+
+
+def _changed(here: Mapping[str, Stamp], known: Known) -> set[str]:
+    """Copies that are not as they were noted: written while the share could not be reached, or
+    damaged.
+    """
+    return {name for name, stamp in here.items() if name in known and known[name][1] != stamp}
+
+
+def _stamp(path: "Path | os.DirEntry[str]") -> Stamp:
     state = path.stat()
     return state.st_mtime_ns, state.st_size
+
+
+def _stamp_or_none(path: "Path | os.DirEntry[str]") -> Stamp | None:
+    try:
+        return _stamp(path)
+    except FileNotFoundError:
+        return None
 
 
 def _say(line: str) -> None:
@@ -206,16 +271,21 @@ def _say(line: str) -> None:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Which version in the share each copy is of, and what the copy looked like then: a SQLite file.
-    Without it everything is compared again.
+    """Which version in the share each copy is of, and what the copy looked like then; and which notices
+    were heeded: a SQLite file. Without it everything is compared again.
     """
 
     path: Path
 
-    def known(self) -> dict[str, tuple[str, Stamp]]:
+    def known(self) -> Known:
         with self._open() as table:
             rows = table.execute("SELECT name, version, time, size FROM copies").fetchall()
         return {name: (version, (changed, size)) for name, version, changed, size in rows}
+
+    def version(self, name: str) -> str | None:
+        with self._open() as table:
+            row = table.execute("SELECT version FROM copies WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else None
 
     def note(self, name: str, version: str, stamp: Stamp) -> None:
         self.note_all([(name, version, stamp)])
@@ -229,6 +299,14 @@ class Ledger:
         with self._open() as table:
             table.executemany("DELETE FROM copies WHERE name = ?", [(name,) for name in names])
 
+    def heeded(self) -> set[str]:
+        with self._open() as table:
+            return {row[0] for row in table.execute("SELECT notice FROM heeded")}
+
+    def heed(self, notices: Iterable[str]) -> None:
+        with self._open() as table:
+            table.executemany("INSERT OR IGNORE INTO heeded VALUES (?)", [(notice,) for notice in notices])
+
     @contextmanager
     def _open(self) -> Iterator["sqlite3.Connection"]:
         import sqlite3
@@ -238,6 +316,7 @@ class Ledger:
             table.execute(
                 "CREATE TABLE IF NOT EXISTS copies (name TEXT PRIMARY KEY, version TEXT, time INTEGER, size INTEGER)"
             )
+            table.execute("CREATE TABLE IF NOT EXISTS heeded (notice TEXT PRIMARY KEY)")
             yield table
 
 
@@ -255,7 +334,7 @@ def identify(home: Path, remote: "Remote") -> None:
     """
     from traube.foundation.files import write_json
 
-    theirs = _about_share(remote)
+    theirs = about_share(remote)
     if theirs is None and (home / ABOUT).exists() and _has_copies(home, remote):
         raise TraubeError(
             f"{remote.url}: empty, though {home} has copies of it; restore it, or fill it with `traube move-home`"
@@ -266,7 +345,7 @@ def identify(home: Path, remote: "Remote") -> None:
             remote.swap(ABOUT, mine, None)
         else:
             remote.write(ABOUT, mine)
-        theirs = _about_share(remote) or {}
+        theirs = about_share(remote) or {}
     if not _is_used(home):
         write_json(home / ABOUT, theirs)
     mine_id = about(home)["home"]
@@ -277,7 +356,8 @@ def identify(home: Path, remote: "Remote") -> None:
         )
 
 
-def _about_share(remote: "Remote") -> dict[str, Any] | None:
+def about_share(remote: "Remote") -> dict[str, Any] | None:
+    """What a share says of the home that it is of; None if it says nothing."""
     try:
         said = json.loads(remote.read(ABOUT))
     except FileNotFoundError:
@@ -304,11 +384,7 @@ def _is_used(home: Path) -> bool:
 def of_home() -> Share | None:
     """The share of TRAUBE_HOME; None where there is none."""
     url = settings.share()
-    return _open(paths.home(), _absolute(url)) if url else None
-
-
-def _absolute(url: str) -> str:
-    return url if "://" in url else str(Path(url).expanduser().resolve())
+    return _open(paths.home(), url) if url else None
 
 
 @lru_cache(maxsize=8)

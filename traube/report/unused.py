@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -55,12 +55,14 @@ class Unused:
     size : bytes
     why : in words
     lock : held by whoever works with it
+    own : removed on this machine only: others may have it sound
     """
 
     path: Path
     size: int
     why: str
     lock: Path | None = None
+    own: bool = False
 
 
 def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
@@ -78,7 +80,7 @@ def unused(home: Path, params: Params, outdated: bool = False) -> list[Unused]:
     awaited = {cell.cell_id for cell in missing}
     entries = [
         *_half_written(home),
-        *_entries((file for files in bench.store.damaged().values() for file in files), "damaged: no result uses it"),
+        *_damaged(bench.store),
         *_without_record(bench.store, awaited),
         *_costs(bench.store, awaited | {cell.fingerprint for cell in missing}),
         *_vectors(bench, params),
@@ -115,6 +117,8 @@ def _remove(entry: Unused) -> bool:
             return False
         if entry.path.is_dir():
             shutil.rmtree(entry.path)
+        elif entry.own:
+            entry.path.unlink()
         else:
             remove_file(entry.path)
     except FileNotFoundError:
@@ -162,6 +166,11 @@ def _size(path: Path) -> int:
 def _half_written(home: Path) -> Iterator[Unused]:
     files = (path for path in home.rglob(".*") if _TEMPORARY.fullmatch(path.name) and path.is_file())
     return _entries(files, "left half written")
+
+
+def _damaged(store: Store) -> Iterator[Unused]:
+    files = (file for files in store.damaged().values() for file in files)
+    return (replace(entry, own=True) for entry in _entries(files, "damaged: no result uses it"))
 
 
 def _without_record(store: Store, missing: set[str]) -> Iterator[Unused]:
