@@ -45,10 +45,13 @@ Tables = tuple[pd.DataFrame, pd.DataFrame]
 
 @pytest.fixture(scope="module", autouse=True)
 def token() -> Iterator[None]:
-    """That is asked for, and given, by all of this module. Ray reads it when it is imported."""
+    """That is asked for, and given, by all of this module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", "grapes" * 8)
+        from ray._private.authentication_test_utils import reset_auth_token_state
+
+        reset_auth_token_state()  # Ray reads it when it is imported: other tests may have done so
         yield
 
 
@@ -309,9 +312,16 @@ def test_a_wrong_token(refused: Callable[[], str], nodes: list[Any], monkeypatch
     reset_auth_token_state()
 
 
-def test_another_version(refused: Callable[[], str], nodes: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ray.__version__", "1.0.0")
-    assert "Version mismatch" in (said := refused()) and "Ray: 1.0.0" in said
+@pytest.mark.parametrize(("of", "version"), [("Ray", "1.0.0"), ("Python", "3.10.1")])
+def test_another_version(
+    refused: Callable[[], str], nodes: list[Any], monkeypatch: pytest.MonkeyPatch, of: str, version: str
+) -> None:
+    from ray._private import utils
+
+    of_ray, of_python = utils.compute_version_info()
+    here = {"Ray": of_ray, "Python": of_python} | {of: version}
+    monkeypatch.setattr(utils, "compute_version_info", lambda: (here["Ray"], here["Python"]))
+    assert "Version mismatch" in (said := refused()) and f"{of}: {version}" in said
 
 
 def test_a_cluster_that_is_not_there(refused: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
