@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from importlib.util import find_spec
@@ -133,6 +134,22 @@ def test_vectors_are_sent_once_for_all_units_that_need_them(
     monkeypatch.setattr("traube.engine.ray_cluster.KEPT", 500_000)  # there is room for one
     pool._sent_as(other)
     assert pool._sent_as(one) is not sent  # it had to go, and is there again
+
+
+@pytest.mark.usefixtures("nodes")
+def test_no_node_is_idle_while_units_wait_for_the_one_that_holds_their_vectors(tmp_path: Path) -> None:
+    save_matrix(path := tmp_path / "matrix.npy", np.ones((200, 200), dtype=np.float32))
+
+    def where(vectors: Vectors, memory: int) -> str:
+        from ray import get_runtime_context
+
+        time.sleep(0.02)
+        return str(get_runtime_context().get_node_id())
+
+    jobs = [Job(where, (Vectors(path, np.arange(200), 200),)) for _ in range(150)]
+    found = Counter(node for _, node in run(jobs))
+    assert len(found) == 2
+    assert min(found.values()) > 60  # 30 by Ray's default: the one that holds them is asked first
 
 
 @pytest.mark.usefixtures("nodes")

@@ -58,7 +58,8 @@ class RayPool(Executor):
 
     def __init__(self, environment: dict[str, str], cores: int) -> None:
         self._ray = _connected(environment, cores)
-        self._unit = self._ray.remote(max_retries=RETRIES)(_unit)
+        # by default units wait for the node that holds what they are sent, this one, while others are idle
+        self._unit = self._ray.remote(max_retries=RETRIES, scheduling_strategy="SPREAD")(_unit)
         # Traube itself is sent along
         self._versions = {name: version for name, version in library_versions().items() if name != "traube"}
         self._running: dict[_Told, Any] = {}
