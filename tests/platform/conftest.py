@@ -97,6 +97,9 @@ def planned(store: Store, request_for: Callable[..., Request]) -> Callable[..., 
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _stop_workers() -> Iterator[None]:
-    yield
+def _keep_workers() -> Iterator[None]:
+    """A command ends its worker processes early, for it ends itself; here others follow, which need them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "dismiss", lambda: None)
+        yield
     workers.stop()
