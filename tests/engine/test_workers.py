@@ -53,6 +53,26 @@ def test_ctrl_c_while_workers_start_shows_no_traceback_of_theirs(tmp_path: Path)
     assert process.communicate()[0] == ""
 
 
+@pytest.mark.e2e
+def test_workers_end_with_a_parent_that_is_killed_even_at_work(tmp_path: Path) -> None:
+    script = tmp_path / "works.py"
+    script.write_text(
+        "import os, time\n"
+        "from traube.engine import workers\n"
+        "both = workers.pool(), workers.process('checks')\n"
+        "print(*(pool.submit(os.getpid).result() for pool in both), flush=True)\n"
+        "[pool.submit(time.sleep, 60) for pool in both]\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, str(script)], stdout=PIPE, text=True) as process:
+        assert process.stdout is not None
+        pids = [int(pid) for pid in process.stdout.readline().split()]
+        started = [psutil.Process(pid) for pid in pids]
+        process.kill()
+    assert len(started) == 2
+    assert not psutil.wait_procs(started, timeout=20)[1]
+
+
 kept: list[np.ndarray] = []
 
 

@@ -7,6 +7,8 @@ Processes live long, because numba compiles UMAP once in each; and each keeps to
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -107,7 +109,9 @@ def _cluster() -> "RayPool":
 def _processes() -> Executor:
     from joblib.externals.loky import get_reusable_executor
 
-    executor = get_reusable_executor(cores(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start)
+    executor = get_reusable_executor(
+        cores(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start, initargs=(os.getpid(),)
+    )
     if executor is not _running.get("pool"):
         _running["pool"] = _begun(executor)
     return _running["pool"]
@@ -120,7 +124,9 @@ def process(name: str) -> Executor:
     from joblib.externals.loky import ProcessPoolExecutor
 
     if name not in _running:
-        _running[name] = _begun(ProcessPoolExecutor(1, timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start))
+        _running[name] = _begun(
+            ProcessPoolExecutor(1, timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start, initargs=(os.getpid(),))
+        )
     return _running[name]
 
 
@@ -170,7 +176,8 @@ def stop() -> None:
         executor.shutdown(kill_workers=True)
 
 
-def _start() -> None:
+def _start(parent: int) -> None:
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     # Ctrl-C reaches the whole process group; the parent decides what becomes of the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_less()
@@ -178,6 +185,13 @@ def _start() -> None:
     from joblib.externals.loky import process_executor
 
     process_executor._MAX_MEMORY_LEAK_SIZE = sys.maxsize
+
+
+def _end_with(parent: int) -> None:
+    """End once the parent is gone: one that is killed tells nobody, and work would go on for nobody."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def memory(needs: int = 0) -> int:
