@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 LISTED = 20  # groups
 NUMBERS, SHORTEST = 34, 12  # characters that a line has for numbers and frames, and those for words at least
+OF_WHAT = {"correlation": " of the distances with being in different groups"}
 SHOWN = 200  # characters of a typical text, where the line is wide enough
 
 
@@ -311,7 +312,7 @@ def _print_notes(result: "Clusters", by: str, k: int | None) -> None:
         out.print(_told(result), highlight=False)
     elif result.k_table is not None:
         out.print(
-            f"k was chosen by {result.k_table.columns[1]}: "
+            f"k was chosen by {result.k_table.columns[1]}{OF_WHAT.get(result.k_table.columns[1], '')}: "
             + ", ".join(f"{k}: {fit:.3f}" for k, fit in result.k_table.itertuples(index=False))
         )
 

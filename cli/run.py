@@ -3,7 +3,6 @@ again.
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -86,11 +85,15 @@ def run(
 
 def _print_best(request: "Request", store: "Store") -> None:
     """Say which model groups the texts of each task best, where that can be said."""
-    from traube.report.best import best_on
+    from traube.report.best import Unlabelled, best_on
 
     for name in request.tasks[:ANSWERED]:
-        with suppress(TraubeError):  # it has no labels, or nothing of the protocol's own is scored
+        try:
             print_answer(best_on(store, name, request.protocol_name, request.protocol))
+        except Unlabelled as error:
+            out.print(f"{error}.", highlight=False, soft_wrap=True)
+        except TraubeError:  # nothing of the protocol's own is scored
+            continue
 
 
 def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = False) -> bool:

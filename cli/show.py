@@ -116,7 +116,7 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
         for note in sorted(set(rows["note"]) - {""}):
             out.print(f"[dim]{escape(note)}[/]")
         out.print()
-    if len(done):
+    if done["rank_low"].notna().any():
         out.print("[dim]#: the places that a model may have, given the data; models whose places overlap are tied[/]")
     if "memory" in done:
         out.print(

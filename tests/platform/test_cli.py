@@ -263,6 +263,16 @@ def test_a_faulty_task_fails_with_its_check_and_exit_code_and_takes_no_answer_fr
     assert "does best on words" in result.stdout and "does best on dull" not in result.stdout
 
 
+def test_scores_of_earlier_data_are_marked_while_a_check_stops_what_is_there_now(traube: Traube, cards: Path) -> None:
+    assert traube("run").exit_code == 0
+    assert "earlier data" not in traube("leaderboard").stdout
+    write_task(cards, "words", [*word_rows(), ("", "fruit")])
+    assert traube("run").exit_code == 1
+    assert "scored on earlier data" in " ".join(traube("leaderboard").stdout.split())
+    best = traube("best", "words")
+    assert best.exit_code == 1 and "its data cannot be used as it is now" in " ".join(best.stderr.split())
+
+
 def test_a_home_that_cannot_be_written_is_said_so(traube: Traube, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAUBE_HOME", "/dev/null/traube")  # not even root can write there
     result = traube("run")
@@ -361,9 +371,12 @@ def test_texts_of_others_command_neither_the_terminal_nor_the_spreadsheet(traube
 def test_a_task_without_labels_is_scored_by_its_silhouette(traube: Traube, cards: Path) -> None:
     write_task(cards, "words", word_rows())
     (cards / "words.yaml").write_text("file: words.csv\ntext: text\nclusters: 3\n")
-    assert traube("run", "--method", "none/minibatch_kmeans").exit_code == 0
+    run = traube("run", "--task", "words", "--method", "none/minibatch_kmeans")
+    assert run.exit_code == 0 and "`traube cluster` groups its texts" in run.stdout
     board = json.loads(traube("leaderboard", "--json").stdout)
     assert [row["metric"] for row in board] == ["silhouette"]
+    table = " ".join(traube("leaderboard").stdout.split())
+    assert "so models have no places" in table and "#: the places" not in table
 
 
 def test_lists_say_what_there_is(traube: Traube) -> None:

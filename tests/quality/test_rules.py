@@ -98,7 +98,7 @@ def test_a_row_that_breaks_two_rules_counts_once(docs: Path) -> None:
     splits.loc[1, "part"] = "dev"
     result = check_splits(docs, splits)["items_valid"]
     assert result.offending == 1
-    assert [fared for fared in result.rules.values() if fared != "holds"] == ["not in 1 rows"] * 2
+    assert [fared for fared in result.rules.values() if fared != "holds"] == ["not in 1 row"] * 2
 
 
 def test_a_splits_table_without_rows_fails(docs: Path) -> None:

@@ -157,6 +157,8 @@ def _fault(model: type[BaseModel], error: Any, where: tuple[Any, ...]) -> str:
     """What is wrong, in words."""
     if error["type"] == "extra_forbidden":
         return str(unknown("key", str(where[-1])[:SHOWN], _keys(model, where[:-1])))
+    if error["type"] == "value_error":  # one of our own, to which pydantic adds its kind
+        return str(error["ctx"]["error"])
     return "expected a list, like [a, b]" if error["type"] == "tuple_type" else str(error["msg"])
 
 

@@ -80,7 +80,11 @@ def _fared(result: Any) -> str:
     if result.success:
         return _HOLDS
     rows = result.result.get("unexpected_count")
-    return f"no, but {result.result.get('observed_value')}" if rows is None else f"not in {rows:,} rows"
+    return (
+        f"no, but {result.result.get('observed_value')}"
+        if rows is None
+        else f"not in {rows:,} {'row' if rows == 1 else 'rows'}"
+    )
 
 
 def _examples(

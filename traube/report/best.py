@@ -28,6 +28,10 @@ NOTHING = 0.005  # a difference that makes none in practice
 SHORT = ("ami", "ari")  # metrics that are known by their initials
 
 
+class Unlabelled(TraubeError):
+    """A task without labels, of which nothing is best."""
+
+
 @dataclass(frozen=True)
 class Rival:
     """The best of another model.
@@ -156,15 +160,22 @@ def best_on(store: Store, task_name: str, name: str, protocol: Protocol) -> Best
     Raises
     ------
     TraubeError
-        If there is no such task, nothing is scored, or it has no labels to score by.
+        If there is no such task, or nothing is scored of its present data.
+    Unlabelled
+        If it has no labels to score by.
     """
     card = store.card(task_name)
     if card is None or store.manifest(task_name) is None:
         get_source(task_name)  # which names near ones, if there is no such task
+        if not store.cells(task_name).empty:
+            raise TraubeError(
+                f"{task_name}: its data cannot be used as it is now: `traube run -t {task_name}` says why; what is "
+                "scored of its earlier data is in the leaderboard"
+            )
         raise TraubeError(f"{task_name}: nothing is scored yet: `traube run -t {task_name}`")
     task = store.task(card)
     if not task.labelled:
-        raise TraubeError(
+        raise Unlabelled(
             f"{task_name} has no labels, so nothing says which model is best; `traube cluster` groups its texts"
         )
     cells = current_cells(store, {name: protocol}, [task_name])
