@@ -1,5 +1,6 @@
 """What is there: the leaderboard, tasks, models, methods, and where a number comes from."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,7 +83,8 @@ def leaderboard(
     elif as_csv:
         print(visible(csv_text(table)), end="")  # noqa: T201
     else:
-        _print_leaderboard(table, every, print_outdated(stored.table))
+        unread = {name for name in table["task"].unique() if name and store.manifest(name) is None}
+        _print_leaderboard(table, every, print_outdated(stored.table), unread)
         if show_imported:
             _print_imported(store, task)
 
@@ -94,7 +96,14 @@ def _check_metric(table: Any, metric: str | None) -> None:
         )
 
 
-def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
+def _print_leaderboard(table: Any, every: bool, outdated: int, unread: Collection[str]) -> None:
+    """Print a table for each task, level and protocol, and what its signs mean.
+
+    Parameters
+    ----------
+    outdated : cells of earlier code
+    unread : tasks whose present data is not stored: their scores are of earlier data
+    """
     done = table[table["status"] == "done"]
     if not outdated and done.empty:
         out.print("Nothing has been evaluated yet. Start with `traube run`.")
@@ -113,6 +122,8 @@ def _print_leaderboard(table: Any, every: bool, outdated: int) -> None:
         )
         if len(rows) > len(shown):
             out.print(f"[dim]and {len(rows) - len(shown)} more models: --all shows them, --model one of them[/]")
+        if task in unread:
+            out.print(f"[yellow]of earlier data:[/] what is there now cannot be used; `traube run -t {task}` says why")
         for note in sorted(set(rows["note"]) - {""}):
             out.print(f"[dim]{escape(note)}[/]")
         out.print()

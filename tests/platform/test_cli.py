@@ -268,7 +268,7 @@ def test_scores_of_earlier_data_are_marked_while_a_check_stops_what_is_there_now
     assert "earlier data" not in traube("leaderboard").stdout
     write_task(cards, "words", [*word_rows(), ("", "fruit")])
     assert traube("run").exit_code == 1
-    assert "scored on earlier data" in " ".join(traube("leaderboard").stdout.split())
+    assert "of earlier data: what is there now cannot be used" in " ".join(traube("leaderboard").stdout.split())
     best = traube("best", "words")
     assert best.exit_code == 1 and "its data cannot be used as it is now" in " ".join(best.stderr.split())
 

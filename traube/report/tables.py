@@ -33,7 +33,6 @@ MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS)
 DEFAULTS = {"own_choice": False, "precision": ""}  # of cells that do not say it
 ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no place is decided by it"
 OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no places"
-EARLIER = "scored on earlier data: what is there now cannot be read, or a check stopped it; `traube run -t {}` says why"
 DEFAULT_METRIC = TaskCard.model_fields["main_metric"].default
 
 
@@ -308,9 +307,6 @@ def leaderboard(
     wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}
     table = summary(cells, store.scores(cells, wanted, replicates=True), cards, metric, protocols)
     table = _with_found_k(table, store, cells, protocols)
-    for task in table["task"].unique():
-        if store.manifest(task) is None:
-            table.loc[table["task"] == task, "note"] = EARLIER.format(task)
     seen = {model: trained_on(model) for model in table["model"].unique()}
     columns = ("task", "protocol", "own_choice", "model")
     keys = list(zip(*(table[column].tolist() for column in columns), strict=True))
