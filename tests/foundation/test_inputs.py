@@ -158,6 +158,19 @@ def test_a_large_params_file_is_no_bomb(tmp_path: Path) -> None:
     assert len(read_yaml(path)[0]["models"]) == 5_000
 
 
+def test_what_was_read_once_is_neither_stale_nor_shared(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    path.write_text("labels: [x]\n")
+    read_yaml(path)[0]["labels"].append("y")
+    assert read_yaml(path) == ({"labels": ["x"]}, {("labels",): 1, ("labels", 0): 1})
+    path.write_text("labels: [z]\n")
+    assert read_yaml(path)[0] == {"labels": ["z"]}
+    for broken in (path, other):  # an error names the file, though another one holds the same
+        broken.write_text("labels: [\n")
+        with pytest.raises(TraubeError, match=rf"{broken.name}: line \d: not valid YAML"):
+            read_yaml(broken)
+
+
 @FUZZ
 @given(st.binary(max_size=60) | st.text('[]{}",:0123456789eE+-.truefalsn \\u', max_size=60).map(str.encode))
 def test_any_json_is_a_value_or_a_value_error(data: bytes) -> None:

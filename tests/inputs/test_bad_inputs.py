@@ -48,16 +48,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _slower() -> float:
-    """How many times slower this machine is now than a usual core, which adds twenty million numbers
-    in a second; at least 1.
-    """
-    began, total = time.process_time(), 0
-    for i in range(2_000_000):
-        total += i
-    return max(1.0, (time.process_time() - began) / 0.1)
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_it_is_one_line(root: Path, case: Case) -> None:
     case.put(root)
@@ -71,10 +61,8 @@ def test_it_is_one_line(root: Path, case: Case) -> None:
         assert shown.startswith(("error: ", "failed: ")) and len(shown.splitlines()) == 1, shown
     assert re.search(case.said, " ".join(shown.replace("│", " ").split())), shown
     assert "Traceback" not in result.output
-    if busy >= SECONDS or seconds >= 5 * SECONDS:  # on a machine that does something else as well
-        slower = _slower()
-        assert busy < SECONDS * slower
-        assert seconds < 5 * SECONDS * slower
+    assert busy < SECONDS
+    assert seconds < 5 * SECONDS  # on a machine that does something else as well
 
 
 def test_all_bad_cards_together_take_no_other_down(root: Path) -> None:

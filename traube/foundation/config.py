@@ -3,6 +3,8 @@
 This is the only place that reads YAML.
 """
 
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -52,6 +54,15 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
         text = read_bytes(path, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
         raise TraubeError(f"{path}: not UTF-8 (byte {error.start})") from None
+    parsed = _parse(text)
+    if isinstance(parsed, str):
+        raise TraubeError(f"{path}: {parsed}")
+    return deepcopy(parsed)
+
+
+@lru_cache(maxsize=256)  # one command asks for each of its cards many times
+def _parse(text: str) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]] | str:
+    """What `read_yaml` returns of a text, or what is wrong with it."""
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -59,9 +70,9 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
-        raise TraubeError(f"{path}: {line}not valid YAML: {_problem(error)}") from None
+        return f"{line}not valid YAML: {_problem(error)}"
     if not isinstance(value, dict):
-        raise TraubeError(f"{path}: line 1: expected `key: value` lines")
+        return "line 1: expected `key: value` lines"
     return value, dict(_lines(node, ()))
 
 
