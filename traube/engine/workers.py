@@ -109,9 +109,7 @@ def _cluster() -> "RayPool":
 def _processes() -> Executor:
     from joblib.externals.loky import get_reusable_executor
 
-    executor = get_reusable_executor(
-        cores(), timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start, initargs=(os.getpid(),)
-    )
+    executor = get_reusable_executor(cores(), **_started())
     if executor is not _running.get("pool"):
         _running["pool"] = _begun(executor)
     return _running["pool"]
@@ -124,10 +122,13 @@ def process(name: str) -> Executor:
     from joblib.externals.loky import ProcessPoolExecutor
 
     if name not in _running:
-        _running[name] = _begun(
-            ProcessPoolExecutor(1, timeout=IDLE_SECONDS, env=_ONE_THREAD, initializer=_start, initargs=(os.getpid(),))
-        )
+        _running[name] = _begun(ProcessPoolExecutor(1, **_started()))
     return _running[name]
+
+
+def _started() -> dict[str, Any]:
+    """How every process is started."""
+    return {"timeout": IDLE_SECONDS, "env": _ONE_THREAD, "initializer": _start, "initargs": (os.getpid(),)}
 
 
 def _begun(executor: Executor) -> Executor:
