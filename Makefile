@@ -8,8 +8,8 @@ TORCH := torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-SCALE := $(VENV)/.scale
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+ALL := $(VENV)/.all
+INSTALL := deploy/install.py --torch "$(TORCH_ARGS) $(TORCH)"
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-scale demo dev test pytest lint format lock bench bench-gpu
@@ -17,22 +17,19 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-setup: $(READY)  ## install everything into .venv, and make the home folder and checkpoints/
+setup: $(READY)  ## install what the platform needs into .venv, and make the home folder and checkpoints/
 
 $(READY): requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Traube needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -q $(TORCH_ARGS) $(TORCH)
-	$(PIP) install -q --no-deps --require-hashes -r requirements.lock
-	$(PIP) install -q --no-deps --no-build-isolation -e .
-	$(BIN)/traube init
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Traube needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	@$(PYTHON) $(INSTALL) requirements.lock
+	@$(BIN)/traube init
+	@touch $@
 
-setup-scale: $(SCALE)  ## what several machines need besides: Ray, S3, Postgres
+setup-scale: $(ALL)  ## install everything: Ray, S3, Postgres, and what the tests need
 
-$(SCALE): $(READY) requirements.scale.lock
-	$(PIP) install -q --no-deps --require-hashes -r requirements.scale.lock
-	touch $@
+$(ALL): $(READY) requirements.all.lock
+	@$(PYTHON) $(INSTALL) requirements.all.lock
+	@touch $@
 
 demo: $(READY)  ## run the main job, offline, to a leaderboard
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro --quiet
@@ -41,13 +38,13 @@ demo: $(READY)  ## run the main job, offline, to a leaderboard
 dev: $(READY)  ## Dagster on 127.0.0.1:3000 and MLflow on 127.0.0.1:5000; Ctrl-C stops both
 	$(BIN)/traube dev
 
-test: $(SCALE)  ## lint, types and the tests that need neither network nor GPU
+test: $(ALL)  ## lint, types and the tests that need neither network nor GPU
 	$(MAKE) --no-print-directory -j 2 lint pytest
 
-pytest: $(SCALE)
+pytest: $(ALL)
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder  # the slowest first; some wait for others
 
-lint: $(SCALE)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
+lint: $(ALL)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -63,9 +60,9 @@ bench: $(READY)  ## the benchmarks, side by side with their peers
 bench-gpu: $(READY)  ## all that is claimed of a GPU, in 40 minutes at most; ARGS=--tiny: in little, on the CPU
 	$(BIN)/python benchmarks/gpu_day.py $(ARGS)
 
-lock:  ## resolve the dependencies anew into requirements.lock
+COMPILE = $(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --override requirements.overrides.txt --extra checkout
+lock:  ## resolve the dependencies anew into requirements.lock (the platform) and requirements.all.lock (everything)
 	test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install -q uv; }
-	$(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --extra dev --override requirements.overrides.txt --upgrade -o requirements.lock pyproject.toml
-	$(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --extra dev --extra scale-dev --override requirements.overrides.txt -c requirements.lock -o requirements.scale.lock pyproject.toml
+	$(COMPILE) --upgrade -o requirements.lock pyproject.toml
+	$(COMPILE) --upgrade --extra dev --extra scale-dev -c requirements.lock -o requirements.all.lock pyproject.toml

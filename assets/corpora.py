@@ -21,7 +21,7 @@ def dvc_hashes(source: Source) -> dict[str, str]:
     """
     hashes = {}
     for file in source.files():
-        for path in (file, *file.parents[:3]):
+        for path in (place for place in (file, *file.parents[:3]) if place.name):  # the root has no name
             tracked = path.with_name(f"{path.name}.dvc")
             if tracked.is_file():
                 with suppress(TraubeError, LookupError, TypeError):  # it is told beside the data, and no more

@@ -1,5 +1,8 @@
 """`T/scores`: metrics of every clustering, stored first, tracked in MLflow then."""
 
+from dataclasses import replace
+from functools import partial
+
 import dagster as dg
 import pandas as pd
 
@@ -55,20 +58,26 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             vectors = None if task.labelled else workbench.vectors(task, model, progress)
             recorder = Recorder(store, workers.device(model, len(task.scored)), context.run.run_id)
             score_stored(task, unscored, recorder, vectors, progress)
-            asked = [cell.cell_id for cell in cells_of(source.name, workbench.manifest(source.name), model, request)]
+            manifest = workbench.manifest(source.name)
+            asked = [cell.cell_id for cell in cells_of(source.name, manifest, model, request)]
+            whole = replace(request, methods=None, seeds=None)
+            official = [cell.cell_id for cell in cells_of(source.name, manifest, model, whole)]
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
 
-        cells = store.cells_by_id(source.name, asked)
-        values = store.scores(cells, replicates=True)
-        table = summary(cells, values, {source.name: source.card}, protocols={request.protocol_name: request.protocol})
-        metadata = _metadata(table) | told(
-            context,
-            lambda: tracking.log(
-                source.card, cells, values, table, context.run.run_id, key.to_user_string(), context.partition_key
-            ),
-        )
-        _refuse_failed_cells(cells, metadata)
+        metadata: dict[str, dg.MetadataValue] = {}
+        # what counts for the protocol stands by itself: a method or seed that somebody asked for besides is a run of its own
+        for ids, own_choice in ((sorted({*asked} - {*official}), True), (official, False)):
+            cells = store.cells_by_id(source.name, ids)
+            if cells.empty:
+                continue
+            values = store.scores(cells, replicates=True)
+            protocols = {request.protocol_name: request.protocol}
+            table = summary(cells, values, {source.name: source.card}, protocols=protocols)
+            run = (context.run.run_id, key.to_user_string(), context.partition_key)
+            log = partial(tracking.log, source.card, cells, values, table, *run, own_choice=own_choice)
+            metadata |= _metadata(table, own_choice) | told(context, log)
+        _refuse_failed_cells(store.cells_by_id(source.name, asked), metadata)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(digest([sorted(asked), SCORING_VERSION])), metadata=metadata
         )
@@ -95,9 +104,13 @@ def _refuse_failed_cells(cells: pd.DataFrame, metadata: dict[str, dg.MetadataVal
     )
 
 
-def _metadata(table: pd.DataFrame) -> dict[str, dg.MetadataValue]:
-    """Per level the best method's score, which Dagster plots across models; and the whole table."""
+def _metadata(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataValue]:
+    """Per level the best method's score, which Dagster plots across models; and the whole table. Of methods and
+    seeds that somebody asked for besides the protocol's, the table alone.
+    """
     shown = table[["level", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds"]]
+    if own_choice:
+        return {"own_choice": dg.MetadataValue.md(markdown(shown.round(4)))}
     metadata: dict[str, dg.MetadataValue] = {"scores": dg.MetadataValue.md(markdown(shown.round(4)))}
     for level, rows in table.groupby("level"):
         best = rows.loc[rows["mean"].idxmax()] if rows["mean"].notna().any() else None

@@ -6,6 +6,8 @@ answer; what it asks is answered in `traube/`, and runs of the Dagster graph are
 `--help` is quick.
 """
 
+import os
+import signal
 import sys
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -36,7 +38,7 @@ from cli.printing import err, escape, out
 from traube.foundation import paths, stopping
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import blamed_on_disk, in_words, make_private
+from traube.foundation.files import explain_system_error, in_words, make_private, refuse_little_memory
 from traube.foundation.identity import refuse_later
 
 
@@ -46,26 +48,35 @@ class _Group(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         collect_less()
         make_private(paths.home())
+        was_there = paths.home().is_dir()
         try:
+            refuse_little_memory()
             refuse_later(paths.home())
             result = super().invoke(ctx)
             stopping.check()  # a library may have kept the interruption to itself
             return result
-        except TraubeError as error:
-            err.print(f"[bold red]error:[/] {escape(str(error))}")
-            sys.exit(1)
-        except OSError as error:
-            err.print(f"[bold red]error:[/] {escape(in_words(error))}")
-            sys.exit(1)
+        except BrokenPipeError:  # whoever read this has seen enough, such as `head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not to be flushed there
+            sys.exit(128 + signal.SIGPIPE)
         except Exception as error:
-            line = blamed_on_disk(error)
+            gone = was_there and not paths.home().is_dir()
+            line = f"{paths.home()}: was deleted while the command ran: run it again" if gone else self._line(error)
             if line is None:
                 raise
-            err.print(f"[bold red]error:[/] {escape(f'{paths.home()}: {line}')}")
+            try:
+                err.print(f"[bold red]error:[/] {escape(line)}")
+            except MemoryError:  # colors take some, too
+                sys.stderr.write(f"error: {line}\n")
             sys.exit(1)
         except KeyboardInterrupt:
             stopping.say()
             sys.exit(stopping.exit_code())
+
+    def _line(self, error: Exception) -> str | None:
+        """What to say of an error that the user can mend; None for any other."""
+        if isinstance(error, TraubeError):
+            return str(error)
+        return explain_system_error(error) or (in_words(error) if isinstance(error, OSError) else None)
 
 
 app = typer.Typer(

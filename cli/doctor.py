@@ -16,7 +16,7 @@ from cli.options import Json
 from cli.printing import print_json, print_table
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import OTHERS, blamed_on_disk
+from traube.foundation.files import OTHERS, explain_system_error
 from traube.foundation.identity import about
 
 app = typer.Typer()
@@ -66,7 +66,7 @@ def examine() -> list[Finding]:
         try:
             findings.extend(check())
         except Exception as error:
-            known = str(error) if isinstance(error, TraubeError) else blamed_on_disk(error)
+            known = str(error) if isinstance(error, TraubeError) else explain_system_error(error)
             findings.append(Finding(check.__name__.strip("_"), "wrong", known or f"{type(error).__name__}: {error}"))
     return findings
 

@@ -170,6 +170,7 @@ def _evaluate(
     """Read what is unread and evaluate what is missing; the errors, and the tasks that were
     touched.
     """
+    from traube.benchmark.expected import slow_cells
     from traube.benchmark.plan import plan
     from traube.engine.pair_cells import plan_pairs, unread_pairs
     from traube.store.pairs import PairStore
@@ -182,6 +183,9 @@ def _evaluate(
     todo = plan(request, store)
     print_unavailable({name: why for name, why in todo.unavailable.items() if name not in before.unavailable})
     print_outdated(store.cells())
+    print_notes(
+        slow_cells(store, (cell for found in todo.missing.values() for cells in found.values() for cell in cells))
+    )
     set_total(todo.count)
     touched = set(unread)
     for name, by_task in todo.missing.items():

@@ -51,6 +51,8 @@ def with_pages(app: ASGIApp, folder: Path) -> ASGIApp:
         if scope["type"] != "http" or not scope["path"].startswith(f"{SERVED}/"):
             return await app(scope, receive, send)
         try:
+            if not (folder.is_dir() and scope["path"].endswith(("/", ".html"))):  # reports; not their locks
+                raise HTTPException(404)
             return await pages({**scope, "path": scope["path"].removeprefix(SERVED)}, receive, send)
         except HTTPException as error:
             said = "there is no such page; `traube open TASK` makes a task's\n"

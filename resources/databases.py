@@ -8,6 +8,7 @@ whole. What is half made, and holds nothing, is made anew; what is damaged is na
 
 import logging
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ EXPERIMENT = "traube"
 SETTINGS = "dagster.yaml"
 OF_DAGSTER = "TRAUBE_DAGSTER_DATABASE"  # set by us for Dagster's processes, which have the file's `env`
 _STORAGE = f"storage:\n  postgres:\n    postgres_url: {{env: {OF_DAGSTER}}}\n"
+NO_URL = re.compile(r"\?|%[0-9A-Fa-f]{2}")  # both put paths into URLs as they are
 STAMP = "alembic_version"  # Dagster and MLflow note in it which tables they have made
 
 
@@ -124,6 +126,7 @@ def make_dagster(folder: Path) -> None:
     """
     if settings.database():
         return _make_shared_dagster(folder)
+    _check_name(folder)
     if (folder / SETTINGS).is_file() and not (folder / SETTINGS).is_symlink():  # it was on the shared database
         _link_settings(folder)
     if not _is_made(folder):
@@ -200,6 +203,15 @@ def _link_settings(folder: Path) -> None:
     link.symlink_to(paths.PROJECT / SETTINGS)
 
 
+def _check_name(path: Path) -> None:
+    """Refuse a path that Dagster and MLflow cannot put into a URL, and for which they would write elsewhere."""
+    if NO_URL.search(str(path.absolute())):
+        raise TraubeError(
+            f"{path}: Dagster and MLflow cannot keep databases below a folder with '?', or '%' and two digits, in its "
+            "name: set TRAUBE_HOME to another"
+        )
+
+
 def make_mlflow(path: Path, artifacts: Path | str) -> None:
     """Make MLflow's database, with our experiment in it, unless it is there.
 
@@ -208,6 +220,7 @@ def make_mlflow(path: Path, artifacts: Path | str) -> None:
     TraubeError
         If it is damaged, or cannot be written.
     """
+    _check_name(path)
     if mlflow_database(path).rows() is not None:
         return
     with locked(path):

@@ -66,6 +66,8 @@ class TrackingResource(dg.ConfigurableResource):
         run_id: str,
         asset: str,
         partition: str,
+        *,
+        own_choice: bool = False,
     ) -> dict[str, dg.MetadataValue]:
         """Log the scored cells of one task and model; update the runs that are there already.
 
@@ -74,6 +76,7 @@ class TrackingResource(dg.ConfigurableResource):
         cells, scores : as the store gives them
         table : from `summary`
         run_id, asset, partition : of the Dagster run, for the link back
+        own_choice : of methods or seeds that are not the protocol's: they have runs of their own
 
         Returns
         -------
@@ -86,7 +89,9 @@ class TrackingResource(dg.ConfigurableResource):
         client, experiment = self.client()
         first = done.iloc[0]
         identity = {name: str(first[name]) for name in IDENTITY}
+        key: Any = [identity, "own choice", sorted(done["cell_id"])] if own_choice else identity
         tags = {
+            **({"traube.own_choice": "true"} if own_choice else {}),
             **{f"traube.{name}": value for name, value in identity.items()},
             "dagster.run_id": run_id,
             "dagster.asset_key": asset,
@@ -95,7 +100,8 @@ class TrackingResource(dg.ConfigurableResource):
             "mlflow.note.content": f"[All of {card.name}]({_page(card.name)}), while `traube dev` runs.",
         }
         best = table[table["best"].astype(bool)]
-        parent = _run(client, experiment, digest(identity), f"{card.name} x {first['model']}", tags)
+        name = f"{card.name} x {first['model']}{', own choice' if own_choice else ''}"
+        parent = _run(client, experiment, digest(key), name, tags)
         with _open(client, parent):
             params = {**identity, "family": card.family, "language": card.language, "licence": card.licence}
             metrics = {
@@ -111,7 +117,7 @@ class TrackingResource(dg.ConfigurableResource):
             child = _run(
                 client,
                 experiment,
-                digest([identity, method, rows.iloc[0]["params"]]),
+                digest([key, method, rows.iloc[0]["params"]]),
                 method,
                 {**tags, "mlflow.parentRunId": parent},
             )

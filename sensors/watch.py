@@ -102,9 +102,9 @@ def fetch_hub(name: str, revision: str, target: Path) -> None:
     """Download a revision of a Hugging Face model."""
     from huggingface_hub import snapshot_download
 
-    from traube.models.weights import UNREAD
+    from traube.models.weights import FILTER
 
-    _whole(target, Path(snapshot_download(name, revision=revision, ignore_patterns=list(UNREAD))))
+    _whole(target, Path(snapshot_download(name, revision=revision, **FILTER)))
 
 
 def newest_in_mlflow(name: str) -> str | None:

@@ -69,3 +69,13 @@ def copy_project(folder: Path, without: tuple[str, ...]) -> dict[str, str]:
             shutil.copy2(paths.PROJECT / name, folder / name)
     ours = {k: v for k, v in os.environ.items() if not k.startswith(("TRAUBE_", "DAGSTER_HOME", "MLFLOW_"))}
     return {**ours, "PYTHONPATH": str(folder), "TRAUBE_WORKERS": "1"}
+
+
+class Mark:
+    """What makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return open, (str(self.path), "w")

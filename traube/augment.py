@@ -17,7 +17,7 @@ import numpy as np
 
 from traube.foundation.errors import TraubeError
 from traube.models.base import Model
-from traube.models.tensors import one_line, quiet
+from traube.models.language import load_language_model
 from traube.models.transformer import best_device
 
 Augment: TypeAlias = Callable[[Sequence[str], int], list[str]]
@@ -249,20 +249,7 @@ class Contextual:
     @cached_property
     def _loaded(self) -> tuple[Any, Any, dict[int, str]]:
         """The tokenizer, the network, and the tokens that are whole words."""
-        from transformers import AutoModelForMaskedLM, AutoTokenizer
-
-        try:
-            with quiet():
-                tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-                network, notes = AutoModelForMaskedLM.from_pretrained(
-                    self.folder, local_files_only=True, use_safetensors=True, output_loading_info=True
-                )
-        except Exception as error:  # whatever a damaged folder raises
-            raise TraubeError(f"{self.folder}: no masked language model ({one_line(error)})") from error
-        if notes["missing_keys"]:
-            raise TraubeError(
-                f"{self.folder}: its model has no head for masked words: choose one that was trained with it"
-            )
+        tokenizer, network = load_language_model(self.folder, "masked")
         if tokenizer.mask_token is None:
             raise TraubeError(f"{self.folder}: its tokenizer has no mask: it is of no masked language model")
         return tokenizer, network.to(best_device()).eval(), _whole_words(tokenizer)

@@ -68,3 +68,20 @@ def test_the_command_of_a_checkout_runs_from_whatever_folder(tmp_path: Path) -> 
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "leaderboard" in done.stdout
+
+
+def command(arguments: str, home: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "TRAUBE_HOME": str(home), **variables}
+    line = arguments.replace("traube", f"{Path(sys.executable).with_name('traube')}", 1)
+    return subprocess.run(["bash", "-c", line], env=environment, cwd=home.parent, capture_output=True, text=True)
+
+
+def test_a_terminal_that_has_no_such_letters_shows_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("".join(f"{word} number {i}\n" for i in range(9) for word in ("שלום", "חתול")))
+    done = command("traube cluster notes.txt -m tfidf", tmp_path / "home", PYTHONIOENCODING="latin1")
+    assert done.returncode == 0 and r"\u05e9" in done.stdout, done.stderr
+
+
+def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
+    done = command("ulimit -v 900000; exec traube leaderboard", tmp_path / "home")
+    assert done.stderr == "error: memory is limited to 879 MiB (`ulimit -v`): allow at least 2,048\n"

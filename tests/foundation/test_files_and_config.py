@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
@@ -22,9 +23,9 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.files import (
     atomic,
     below,
-    blamed_on_disk,
     check_outputs,
     digest,
+    explain_system_error,
     frame_digest,
     locked,
     make_private,
@@ -290,12 +291,12 @@ def test_an_error_of_the_disk_is_recognised_wherever_it_is_in_the_chain(error: E
     wrapped = RuntimeError("a library failed")
     wrapped.__cause__ = error
     for seen in (error, wrapped):
-        assert words in (blamed_on_disk(seen) or "")
+        assert words in (explain_system_error(seen) or "")
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), sqlite3.OperationalError("no such table: runs"), KeyError("disk")])
 def test_another_error_is_not_blamed_on_the_disk(error: Exception) -> None:
-    assert blamed_on_disk(error) is None
+    assert explain_system_error(error) is None
 
 
 def test_everything_below_a_folder_is_found_and_links_are_not_followed(tmp_path: Path) -> None:
@@ -306,3 +307,37 @@ def test_everything_below_a_folder_is_found_and_links_are_not_followed(tmp_path:
     (tmp_path / "nowhere").symlink_to(tmp_path / "absent")
     assert {Path(entry) for entry in below(tmp_path)} == set(tmp_path.rglob("*"))
     assert list(below(tmp_path / "absent")) == []
+
+
+def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "there.csv").write_text("old")
+    for link, target in (("link", "there.csv"), ("to nothing", "new.csv")):
+        (tmp_path / link).symlink_to(target)
+        write_text(tmp_path / link, "new")
+        assert (tmp_path / link).is_symlink() and (tmp_path / target).read_text() == "new"
+    (tmp_path / "itself").symlink_to("itself")
+    with pytest.raises(TraubeError, match="is a link to itself"):
+        write_text(tmp_path / "itself", "new")
+
+
+def test_a_pipe_is_given_the_bytes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit((tmp_path / "pipe").read_text)
+        write_text(tmp_path / "pipe", "new")
+        assert read.result(20) == "new"
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_device_stays_one() -> None:
+    write_text(Path("/dev/null"), "new")
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_short_memory_is_said() -> None:
+    for error in (
+        MemoryError(),
+        OSError(errno.ENOMEM, "x"),
+        ImportError("x.so: failed to map segment from shared object"),
+    ):
+        assert "memory is short" in (explain_system_error(error) or "")

@@ -239,6 +239,13 @@ def test_distances_that_would_not_fit_are_refused(plane, name):
         cluster(name, None, plane[0], 4, 0, memory_bytes=needed - 1)
 
 
+def test_what_would_take_hours_is_refused_beforehand():
+    X = np.random.default_rng(0).normal(size=(80_000, 2)).astype(np.float32)
+    with pytest.raises(DoesNotFit, match=r"kmeans of 80,000 texts in 70,000 clusters would take about 1\.0 hours"):
+        cluster("kmeans", None, X, 70_000, 0)
+    assert len(set(cluster("minibatch_kmeans", None, X[:3000], 1500, 0))) > 1000
+
+
 def test_the_default_budget_is_half_of_the_free_memory(monkeypatch):
     """100,000 texts need 74.5 GiB for their distances; nothing is allocated before the check."""
     monkeypatch.setattr(applying.psutil, "virtual_memory", lambda: type("Memory", (), {"available": 24 * 2**30}))

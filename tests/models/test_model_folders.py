@@ -20,7 +20,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from traube.foundation.errors import TraubeError
 from traube.models import ModelCard, checkpoints
 from traube.models.transformer import Transformer as Model
-from traube.models.weights import UNREAD, files
+from traube.models.weights import FILTER, files
 
 TEXTS = ["the cat", "a dog a star", "soup", "bread bread bread the dog", "star", "the the a a cat cat"]
 PROMPT = "query the "
@@ -245,6 +245,7 @@ def test_the_hub_downloads_what_is_hashed() -> None:
     names = [
         "config.json",
         "0_Transformer/vocab.txt",
+        "2_Dense/config.json",
         "spiece.model",
         "1_Dense/model.safetensors",
         "tokenizer.model",
@@ -258,8 +259,11 @@ def test_the_hub_downloads_what_is_hashed() -> None:
         "tf_model.h5",
         "modeling.py",
         ".gitattributes",
+        "pytorch_model.bin.index.json",
+        "weights.dat",
+        "chat_template.jinja",
     ]
-    assert list(filter_repo_objects(names + others, ignore_patterns=list(UNREAD))) == names
+    assert list(filter_repo_objects(names + others, **FILTER)) == names
 
 
 def test_a_folder_without_a_vocabulary_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
@@ -269,7 +273,7 @@ def test_a_folder_without_a_vocabulary_is_refused(tiny_bert: Path, tmp_path: Pat
         model(folder).encode(TEXTS)
     folder = old_layout(tiny_bert, tmp_path / "old")
     (folder / "0_Transformer" / "tokenizer.json").rename(folder / "tokenizer.json")  # not where it is looked for
-    with pytest.raises(TraubeError, match=r"no vocabulary; expected tokenizer\.json$"):
+    with pytest.raises(TraubeError, match=r"no vocabulary; expected 0_Transformer/tokenizer\.json$"):
         model(folder).encode(TEXTS)
 
 

@@ -176,7 +176,7 @@ def test_weights_in_several_files_are_sound_and_each_is_needed(tiny_bert: Path, 
     check_tensors(folder)
     Model(card(folder), "cpu").encode(["the cat"])
     next(folder.glob("model-*.safetensors")).unlink()
-    with pytest.raises(TraubeError, match=r"model\.safetensors\.index\.json names model-.*, which is not there"):
+    with pytest.raises(TraubeError, match=r"model\.safetensors\.index\.json: names model-.*, which is not there"):
         Model(card(folder), "cpu").encode(["the cat"])
 
 
@@ -195,7 +195,7 @@ def test_an_index_of_anything_but_safetensors_beside_it_is_refused_and_the_file_
     about = json.loads(index.read_text())
     about["weight_map"] = dict.fromkeys(about["weight_map"], name)
     index.write_text(json.dumps(about))
-    with pytest.raises(TraubeError, match=r"index\.json names .*; only safetensors beside it are opened"):
+    with pytest.raises(TraubeError, match=r"index\.json: names .*; only safetensors beside it are opened"):
         Model(card(folder), "cpu").encode(["the cat"])
     assert not (tmp_path / "burgled").exists()
 

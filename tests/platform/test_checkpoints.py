@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from assets.common import MODELS
 from cli.launch import Launcher
 from definitions import build_defs
+from tests.made import Mark
 from tests.platform.conftest import sensor_of
 from traube.foundation import paths
 from traube.models import checkpoints, load_model, model_cards
@@ -245,3 +246,21 @@ def test_a_link_is_refused_without_being_walked(tick: Tick, drop: Callable[[str]
     tick()
     assert asked(tick()) == ["good"]
     assert "leads out" in str(checkpoints.errors()[paths.checkpoints() / "link"])
+
+
+def test_the_sensor_reports_a_hostile_folder_and_runs_nothing_of_it(
+    tick: Tick, drop: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """A class that loads pickles, and settings that allow it: found eighteen seconds after they were dropped."""
+    folder = drop("theirs")
+    torch.save({"x": Mark(tmp_path / "MARK")}, folder / "pytorch_model.bin")
+    (folder / "sentence_bert_config.json").write_text(
+        '{"model_args": {"use_safetensors": false, "weights_only": false}}'
+    )
+    kind = "sentence_transformers.sparse_encoder.modules.MLMTransformer"
+    (folder / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": kind}]))
+    drop("mine")
+    tick()
+    assert asked(tick()) == ["mine"]
+    assert "asks for the code of" in str(checkpoints.errors()[folder])
+    assert not (tmp_path / "MARK").exists()

@@ -146,3 +146,25 @@ def test_a_damaged_database_is_named_with_the_remedy(home: Path, name: str) -> N
         words = " ".join(result.output.split())
         assert "damaged" in words
         assert "away, and the next command makes it anew" in words.replace("- ", "")
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%20b"])
+def test_a_folder_that_cannot_be_in_a_url_is_refused_and_nothing_is_written_elsewhere(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "homes").mkdir()
+    home = tmp_path / "homes" / name
+    for make in (make_dagster, lambda folder: make_mlflow(folder / "mlflow.db", folder / "mlartifacts")):
+        with pytest.raises(TraubeError, match="set TRAUBE_HOME to another"):
+            make(home)
+    assert not list((tmp_path / "homes").iterdir())
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b", "a%zb", "ä'&;b"])
+def test_other_folders_are_not(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "homes" / name
+    home.mkdir(parents=True)
+    make_mlflow(home / "mlflow.db", home / "mlartifacts")
+    if name == "a#b":
+        make_dagster(home / "dagster")
+    assert [path.name for path in (tmp_path / "homes").iterdir()] == [name]

@@ -1,6 +1,7 @@
 """The graph at work: real runs on a real instance, from raw data to the leaderboard."""
 
 import csv
+import dataclasses
 import io
 import json
 import os
@@ -23,6 +24,7 @@ from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, 
 from tests.platform.conftest import word_rows, write_task
 from traube.benchmark.plan import Plan, Request
 from traube.engine.progress import SILENT
+from traube.methods import parse_method
 from traube.store import Store
 
 Planned = Callable[..., Plan]
@@ -170,6 +172,36 @@ def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launche
     assert 0 <= child.data.metrics["topic/v_measure/noise_as_cluster"] <= 1
     event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
     assert parent.info.run_id in str(event.asset_materialization.metadata["mlflow"].value)
+
+
+def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launcher, request_for: Asked) -> None:
+    """`traube run --method M --seed 5` once replaced MLflow's and Dagster's best score of the model."""
+    from mlflow import MlflowClient
+
+    from resources.tracking import default_uri
+
+    read(launcher, "words")
+    asked = request_for(["words"], ["bow"])
+    launcher.evaluate("bow", ["words"], asked)
+    client = MlflowClient(default_uri())
+    experiment = client.get_experiment_by_name("traube").experiment_id
+    before = {run.info.run_id: run.data for run in client.search_runs([experiment])}
+
+    def best() -> dict[str, object]:
+        event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
+        return {k: v.value for k, v in event.asset_materialization.metadata.items() if k.startswith("best_")}
+
+    was = best()
+    method = parse_method("none/minibatch_kmeans")
+    launcher.evaluate("bow", ["words"], dataclasses.replace(asked, methods=[method], seeds=[5]))
+    assert was and best() == was
+    after = {run.info.run_id: run.data for run in client.search_runs([experiment])}
+    assert all(
+        after[name].metrics == data.metrics and after[name].params == data.params for name, data in before.items()
+    )
+    new = [data for name, data in after.items() if name not in before]
+    assert len(new) == 2 and all(data.tags["traube.own_choice"] == "true" for data in new)
+    assert {data.params.get("seeds") for data in new} == {None, "5"}
 
 
 def test_a_tracking_server_that_is_down_loses_no_score(

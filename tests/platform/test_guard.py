@@ -204,13 +204,25 @@ def test_always_a_header_given_twice_is_refused(data: st.DataObject, name: str) 
 def test_reports_are_served_beside_the_ui_and_nothing_else_of_the_home(tmp_path: Path) -> None:
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "words.html").write_text("the page of words")
+    (tmp_path / "report" / "words.html.lock").write_text("a lock")
     (tmp_path / "mlflow.db").write_text("a secret")
     app = Guard(with_pages(Starlette(routes=ROUTES), tmp_path / "report"), PORT)
     with TestClient(app, base_url=OURS) as user:
         assert user.get("/traube/words.html").text == "the page of words"
         assert "`traube open TASK` makes" in user.get("/traube/other.html").text
+        assert user.get("/traube/words.html.lock").status_code == 404
         for way_out in ("/traube/../mlflow.db", "/traube/%2e%2e/mlflow.db", "/traube/..%2fmlflow.db"):
             assert "secret" not in user.get(way_out).text
         assert user.get("/runs").text == "done"
         other = {"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"}
         assert user.get("/traube/words.html", headers=other).status_code == 403
+
+
+def test_a_home_without_reports_has_no_pages_yet(tmp_path: Path) -> None:
+    app = Guard(with_pages(Starlette(routes=ROUTES), tmp_path / "report"), PORT)
+    with TestClient(app, base_url=OURS) as user:
+        for path in ("/traube/", "/traube/words.html", "/traube/x"):
+            assert user.get(path).status_code == 404
+        (tmp_path / "report").mkdir()
+        (tmp_path / "report" / "index.html").write_text("all tasks")
+        assert user.get("/traube/").text == "all tasks"

@@ -14,7 +14,8 @@ from traube.benchmark.plan import Cell
 from traube.benchmark.record import record
 from traube.foundation.errors import TraubeError
 from traube.methods import parse_method
-from traube.report.comparison import Candidate, Verdict, candidates, compare, corrected, find, judge
+from traube.metrics.significance import Test
+from traube.report.comparison import Candidate, Comparison, Verdict, candidates, compare, corrected, find, judge
 from traube.store import Store
 from traube.tasks.task import Task, TaskCard, text_id
 
@@ -244,3 +245,11 @@ def test_stale_weights_do_not_vouch_for_new_ones(store: Store, tasks: dict[str, 
     verdict = judge(store, tasks, {**found, "two": [*stale, *found["two"]]}, {"one": new}, {"one": old}, Promotion())[0]
     assert verdict.decision == "hold"
     assert "no score on two yet" in verdict.reason
+
+
+def test_of_two_methods_of_one_model_the_better_one_is_named() -> None:
+    """The answer once named the model, which both have."""
+    one = Candidate("one", "paper", METRIC, "m", "f", "none/kmeans", "d", ("c",), 0.6)
+    test = Test("t", 0.1, 0.05, 0.15, 0.001, 3.0, 9, 0.02, 8)
+    for other, said in ((replace(one, method="none/dbstream"), "none/kmeans"), (replace(one, model="n"), "m")):
+        assert Comparison(one, other, test, corrected=0.01).verdict() == f"{said} is better"

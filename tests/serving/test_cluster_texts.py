@@ -348,3 +348,26 @@ def test_what_a_query_cannot_group_is_one_clear_error(
 ) -> None:
     with pytest.raises(TraubeError, match=rf"^{message}$"):
         cluster_texts(**{"texts": FOUND, "model": drop(**settings), **arguments})  # type: ignore[arg-type]
+
+
+# texts that occur more than once
+
+
+def test_equal_texts_count_once_and_share_a_group(home: Path, blobs: tuple[list[str], list[int]]) -> None:
+    texts, _ = blobs
+    often = [*texts, *texts[:20] * 30]
+    once, found = cluster_texts(texts, model="tfidf"), cluster_texts(often, model="tfidf")
+    assert found.labels[: len(texts)].tolist() == once.labels.tolist()
+    assert len({(text, int(label)) for text, label in zip(often, found.labels, strict=True)}) == len(texts)
+    assert sum(found.sizes().values()) == len(often) and found.words == once.words
+    assert all(len({often[i] for i in rows}) == len(rows) for rows in found.typical.values())
+
+
+def test_there_are_no_more_groups_than_distinct_texts(home: Path) -> None:
+    texts = ["a goal of the match", "the moon in orbit", "bread of dough"] * 50
+    found = cluster_texts(texts, model="tfidf")
+    assert len(found.sizes()) <= 3
+    assert not any(np.isnan(value) for value in found.stability.values())
+    assert len(cluster_texts(texts, model="tfidf", k=3).sizes()) == 3
+    with pytest.raises(TraubeError, match="4 clusters cannot be made of 3 distinct texts"):
+        cluster_texts(texts, model="tfidf", k=4)

@@ -4,6 +4,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -19,6 +20,7 @@ from traube.tasks.task import (
     TaskCard,
     index_texts,
     make_split,
+    make_task,
     read_table,
     text_id,
 )
@@ -291,3 +293,11 @@ def test_a_query_that_is_no_text_of_the_corpus_is_refused() -> None:
     task = asked([("a", "x", "why?"), ("a", "y", "why?")])
     with pytest.raises(TraubeError, match=rf"^own: splits: query_id '{text_id('why?')}' is not in the corpus$"):
         list(Task(task.card, task.corpus[:2], task.splits).test_splits())
+
+
+@pytest.mark.parametrize("texts", [pd.DataFrame({"text": ["a", "b"]}), {"text": ["a"]}, "one text"])
+def test_a_table_or_a_single_text_is_no_list_of_texts(texts: Any) -> None:
+    """The column names of a table once became the texts."""
+    with pytest.raises(TraubeError, match=r"pass a list of texts, or a column: make_task\(table\['text'\]\)"):
+        make_task(texts)
+    assert make_task(pd.Series(["a", "b"])).texts == ["a", "b"]

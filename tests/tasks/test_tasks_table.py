@@ -260,3 +260,9 @@ def test_a_column_of_ids_is_no_column_of_groups(cards: Path) -> None:
     (cards / "mine.yaml").write_text("file: mine.csv\ntext: text\nlabels: [area, id]\n")
     with pytest.raises(TraubeError, match=r"line 3: labels: column 'id' has 40 different values in 40 rows: they name"):
         get_source("mine").read()
+
+
+@pytest.mark.parametrize("key", ["labels: body", "labels: [area, body]", "labels: area\nsplit: body"])
+def test_the_column_of_the_texts_is_no_label(own_task: Own, key: str) -> None:
+    with pytest.raises(TraubeError, match="'body' is the column of the texts; name another"):
+        own_task(CSV, f"text: body\n{key}")

@@ -150,8 +150,8 @@ def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> list[tuple[tuple[An
 
 
 def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], int]) -> M:
-    """Validate `value` as `model`; the error names the file, the line and the key of the first
-    problem.
+    """Validate `value` as `model`; the error names the file, the line (where lines are known) and the key of the
+    first problem.
     """
     try:
         return model.model_validate(value)
@@ -160,8 +160,9 @@ def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], i
         first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
         where = tuple(first["loc"])
         line = next((lines[where[:n]] for n in range(len(where), 0, -1) if where[:n] in lines), 1)
+        place = f"{path}: line {line}" if lines else str(path)
         key = ".".join(str(part)[:SHOWN] for part in where) or "(whole file)"
-        raise TraubeError(f"{path}: line {line}: {key}: {_fault(model, first, where)}") from None
+        raise TraubeError(f"{place}: {key}: {_fault(model, first, where)}") from None
 
 
 def _fault(model: type[BaseModel], error: Any, where: tuple[Any, ...]) -> str:

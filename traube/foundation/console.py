@@ -4,6 +4,7 @@ and in no wheel.
 
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 from traube.foundation import paths, stopping
 
@@ -17,6 +18,9 @@ def main() -> None:
     """
     if not paths.IN_CHECKOUT:
         sys.exit(LIBRARY_ALONE)
+    for stream in (sys.stdout, sys.stderr):  # where the terminal has no such character, its number is shown
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     stopping.watch()  # first of all: importing the command takes a while
     sys.path.insert(0, str(paths.PROJECT))  # another package may be called `cli` too
     try:

@@ -6,14 +6,16 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from traube.foundation import settings
+from traube.foundation import paths, settings
 from traube.foundation.errors import TraubeError
 from traube.foundation.inputs import parse_json, read_bytes
 
@@ -22,11 +24,14 @@ from traube.foundation.inputs import parse_json, read_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
+OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")  # names of files that are open
+LEAST_MEMORY = 2 * 2**30  # bytes of addresses
 OTHERS = 0o077  # what anyone but the owner may do
 _EXPLAINED = {
     errno.ENOSPC: "the disk is full: delete something and run the command again; finished work is kept",
     errno.EROFS: "the file system is read-only: set TRAUBE_HOME to a folder that can be written to",
     errno.EACCES: "no permission to write: set TRAUBE_HOME to a folder that can be written to",
+    errno.ENOMEM: "memory is short: end other programs, or allow this one more (`ulimit -v`), and run the command again",
     errno.ENOTDIR: "a part of this path is not a folder: set TRAUBE_HOME to a folder that can be written to",
     errno.ENOENT: "it cannot be created there: set TRAUBE_HOME to a folder that can be written to",
     errno.EDQUOT: "the disk quota is used up: delete something and run the command again; finished work is kept",
@@ -40,27 +45,51 @@ def in_words(error: OSError, path: Path | None = None) -> str:
     return f"{where}: {what}" if where else what
 
 
-_SAID_BY_SQLITE = {
+_SAID_BY_LIBRARIES = {
     "database or disk is full": errno.ENOSPC,
-    "disk I/O error": errno.ENOSPC,  # what it says when there is no room for its journal
+    "disk I/O error": errno.ENOSPC,  # what SQLite says when there is no room for its journal
     "attempt to write a readonly database": errno.EROFS,
     "unable to open database file": errno.EACCES,
+    "failed to map segment": errno.ENOMEM,  # of a library that is loaded
+    "can't allocate memory": errno.ENOMEM,  # torch
+    "std::bad_alloc": errno.ENOMEM,
 }
 
 
-def blamed_on_disk(error: BaseException) -> str | None:
-    """What to say of an error that the disk is to blame for, wherever in its chain of causes; None
-    for any other error.
+def explain_system_error(error: BaseException) -> str | None:
+    """What to say of an error that the disk or the memory is to blame for, wherever in its chain of
+    causes; None for any other error.
     """
     cause: BaseException | None = error
     while cause is not None:
+        if isinstance(cause, MemoryError):
+            return in_words(OSError(errno.ENOMEM, ""))
         if isinstance(cause, OSError) and cause.errno in _EXPLAINED:
             return in_words(cause)
-        for words, number in _SAID_BY_SQLITE.items():
+        for words, number in _SAID_BY_LIBRARIES.items():
             if words in str(cause):
-                return in_words(OSError(number, words))
+                return in_words(OSError(number, words), None if number == errno.ENOMEM else paths.home())
         cause = cause.__cause__ or cause.__context__
     return None
+
+
+def refuse_little_memory() -> None:
+    """Refuse to start where a limit leaves too little memory: libraries hang where they get none.
+
+    Raises
+    ------
+    TraubeError
+        If this process may have less than `LEAST_MEMORY`.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows knows no such limits
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= limit < LEAST_MEMORY:
+        raise TraubeError(
+            f"memory is limited to {limit / 2**20:,.0f} MiB (`ulimit -v`): allow at least {LEAST_MEMORY / 2**20:,.0f}"
+        )
 
 
 @contextmanager
@@ -123,12 +152,25 @@ def atomic(path: Path) -> Iterator[Path]:
     """Give a temporary name to write to; on success it becomes `path` at once, on failure nothing
     is left.
 
+    What a link leads to is written, and the link stays. A device or a pipe is given the bytes.
+
     Raises
     ------
     TraubeError
         If the disk is full or the folder cannot be written; or if the file is shared and what it is
         shared on refuses it (it is kept here, and sent by a later command).
     """
+    if _takes_bytes(path):
+        with explained(path), tempfile.TemporaryDirectory() as folder:
+            temporary = Path(folder) / f"output{path.suffix}"
+            yield temporary
+            with temporary.open("rb") as written, path.open("wb") as device:
+                shutil.copyfileobj(written, device)
+        return
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
+        if path.is_symlink():
+            raise TraubeError(f"{path}: is a link to itself: name another file to write")
     if settings.share():
         from traube.foundation import share
 
@@ -148,6 +190,14 @@ def atomic(path: Path) -> Iterator[Path]:
         from traube.foundation import share
 
         share.written(path)
+
+
+def _takes_bytes(path: Path) -> bool:
+    """Whether a path is a device or a pipe, or a name of a file that is open."""
+    try:
+        return str(path).startswith(OPEN_FILES) or not stat.S_ISREG(path.stat().st_mode)
+    except OSError:  # not there yet
+        return False
 
 
 def remove(path: Path) -> None:

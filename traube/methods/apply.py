@@ -18,6 +18,7 @@ from traube.methods.stability import choose_stable_k
 Labels: TypeAlias = NDArray[np.int64]
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 GIB = 2**30
+LONGEST = 3600.0  # seconds of a core for a split, as far as they are known beforehand
 
 
 def reduce(
@@ -82,7 +83,7 @@ def cluster(
     TraubeError
         As in `reduce`; or if k is missing, below 1 or above n, or the clusterer works on texts.
     DoesNotFit
-        If the distances or a dense copy would not fit.
+        If the distances or a dense copy would not fit, or it would take more than `LONGEST`.
     """
     part = get_clusterer(clusterer_name)
     if part.takes != "vectors":
@@ -96,11 +97,22 @@ def cluster(
     if n == 1 or given.get("n_clusters") == 1:
         return np.zeros(n, dtype=np.int64)
     X = _suited(part, resolved, X, memory_bytes)
+    _refuse_too_long(part, n, given.get("n_clusters"), sparse.issparse(X))
     if sparse.issparse(X):
         X = X.astype(
             np.float64
         )  # scikit-learn computes in double anyway, and converts block by block: a hundred times slower
     return _as_labels(part, n, _run(part, resolved, seed, given, lambda estimator: estimator.fit_predict(X)))
+
+
+def _refuse_too_long(part: Part, n: int, k: int | None, is_sparse: bool) -> None:
+    seconds = part.seconds_needed(n, k, is_sparse)
+    if seconds > LONGEST:
+        advice = "reduce the vectors first, for example by pca, or " if is_sparse else ""
+        raise DoesNotFit(
+            f"{part.name} of {n:,} texts in {k:,} clusters would take about {seconds / 3600:,.1f} hours of a core, and one "
+            f"at most is spent on a split: {advice}take fewer texts or a coarser level of labels"
+        )
 
 
 def _as_labels(part: Part, n: int, given: Any) -> Labels:

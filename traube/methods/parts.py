@@ -46,6 +46,8 @@ class Part:
     place : how a reducer places new vectors; by default among their nearest neighbours
     assign : how a clusterer assigns new points; by default to the nearest centre
     types : of some parameters, the type that pydantic is to find, with its limits
+    seconds : of a core for each text and cluster, of dense and of sparse vectors, where the number of
+        clusters decides how long it takes; 0 elsewhere
     by_distance : what a clusterer is built with where distances are given in place of vectors, from
         its parameters; None where it cannot work on these
     """
@@ -66,7 +68,12 @@ class Part:
     place: Place = by_neighbours
     assign: Assign = nearest_centre
     types: Mapping[str, Any] = field(default_factory=dict)
+    seconds: tuple[float, float] = (0.0, 0.0)
     by_distance: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda params: None
+
+    def seconds_needed(self, n: int, k: int | None, is_sparse: bool) -> float:
+        """About how long it takes on one core, as far as that is known: n texts in k clusters."""
+        return n * (k or 0) * self.seconds[is_sparse] if self.takes_k else 0.0
 
     def estimator(self, params: Mapping[str, Any], seed: int | None, **more: Any) -> Any:
         """The estimator, not fitted, with its seed where it takes one."""
@@ -215,6 +222,7 @@ def register_clusterer(
     libraries: Iterable[str] = NUMERICAL,
     assign: Assign = nearest_centre,
     types: Mapping[str, Any] | None = None,
+    seconds: tuple[float, float] = (0.0, 0.0),
     by_distance: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda params: None,
     replace: bool = False,
 ) -> Part:
@@ -224,7 +232,7 @@ def register_clusterer(
     Parameters
     ----------
     takes_k : `build` takes `n_clusters`; None = as its signature says
-    finds_k, quadratic, needs, takes, by_distance : see `Part`. One that takes texts makes an estimator with
+    finds_k, quadratic, needs, takes, seconds, by_distance : see `Part`. One that takes texts makes an estimator with
         `fit_predict(texts) -> int [n]`
     assign : which cluster new points join, a function of `traube.methods.new_points` or one like it
     name, build, params, seeded, dense, version, libraries, types, replace : see `register_reducer`
@@ -256,6 +264,7 @@ def register_clusterer(
         libraries=tuple(libraries),
         assign=assign,
         types=types or {},
+        seconds=seconds,
         by_distance=by_distance,
     )
     return _register(CLUSTERERS, part, replace)

@@ -18,13 +18,15 @@ from typing import Literal, get_args
 from traube.foundation import paths, settings
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import below, digest, locked, read_json, write_json
-from traube.foundation.inputs import is_folder, parse_json, read_bytes
+from traube.foundation.inputs import is_folder, parse_json, read_bytes, regular
 from traube.models import shared_checkpoints
 from traube.models.base import ModelCard, Precision
 from traube.models.catalogue import catalogue
-from traube.models.similarity import FOLDER, check_similarity
-from traube.models.tensors import check_tensors, one_line
-from traube.models.weights import LARGEST_JSON, check_folder
+from traube.models.similarity import CONFIG, FOLDER, WEIGHTS, check_similarity
+from traube.models.tensors import check_tensors
+from traube.models.vetting import library_errors
+from traube.models.weights import check_folder
+from traube.models.weights import files as opened_files
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 ATTEMPTS = "attempts.json"
@@ -115,23 +117,20 @@ def check(folder: Path) -> ModelCard:
         As `card_of`, `check_folder` and `check_tensors`; or if a JSON file is broken, a weights
         file is cut off, or a weight is NaN or infinite.
     """
-    try:
+    with library_errors(f"{folder}: cannot be read"):
         return _checked(folder)
-    except TraubeError:
-        raise
-    except Exception as error:  # a folder can hold anything
-        raise TraubeError(f"{folder}: cannot be read ({one_line(error)})") from error
 
 
 def _checked(folder: Path) -> ModelCard:
     card = card_of(folder)
     check_folder(folder, card)
-    for path in sorted(p for p in folder.rglob("*.json") if p.is_file()):
-        try:
-            parse_json(read_bytes(path, LARGEST_JSON))
-        except ValueError as error:
-            raise TraubeError(f"{path}: broken json ({error})") from None
-    for path in sorted(p for p in folder.rglob("*.safetensors") if p.is_file()):
+    weights = [path for path in opened_files(folder) if path.suffix == ".safetensors"]
+    if card.kind == "pairwise":
+        if (folder / FOLDER).is_symlink():
+            raise TraubeError(f"{folder}: {FOLDER} is a link to a folder; put the folder itself there")
+        weights.append(folder / FOLDER / WEIGHTS)
+    for path in weights:
+        regular(path)
         fault = _faulty_weights(path, path.stat().st_mtime_ns)
         if fault:
             raise TraubeError(f"{path}: {fault}")
@@ -205,7 +204,10 @@ def pin(card: ModelCard, fingerprint: str) -> ModelCard:
         if not target.exists():
             temporary = target.with_name(f".{fingerprint}.partial")
             shutil.rmtree(temporary, ignore_errors=True)
-            shutil.copytree(source, temporary)
+            own = [path.relative_to(source) for path in opened_files(source)]
+            for name in (*own, *(Path(FOLDER) / name for name in (CONFIG, WEIGHTS) if card.kind == "pairwise")):
+                (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source / name, temporary / name)
             temporary.rename(target)
     return card.model_copy(update={"model": str(target)})
 

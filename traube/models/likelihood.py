@@ -13,7 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from traube.foundation.errors import TraubeError
+from traube.foundation.files import file_sha256, read_json
+from traube.foundation.inputs import is_file, read_bytes
+from traube.models.language import load_language_model
 from traube.models.transformer import best_device
+from traube.models.weights import FILTER, files
+
+# How models that were made for talks are asked, by a mark in their templates. A template is a program, and is not run.
+TALKS = {
+    "<|im_start|>": "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n",
+    "<|start_header_id|>": (
+        "<|start_header_id|>user<|end_header_id|>\n\n{}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+    ),
+    "<start_of_turn>": "<start_of_turn>user\n{}<end_of_turn>\n<start_of_turn>model\n",
+    "<|user|>": "<|user|>\n{}<|end|>\n<|assistant|>\n",
+    "[INST]": "[INST] {} [/INST]",
+}
+LONGEST_TEMPLATE = 2**20  # bytes
 
 
 @dataclass(frozen=True)
@@ -40,12 +56,18 @@ class CausalModel:
     model : `AutoModelForCausalLM`
     tokenizer : its tokenizer
     name : for errors
+    content : hashes of the files that it was loaded from
+    talk : the form in which the model is asked, with `{}` for the question
     """
 
-    def __init__(self, model: Any, tokenizer: Any, name: str = "model") -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, name: str = "model", talk: str = "{}", content: Sequence[str] = ()
+    ) -> None:
+        self.content = content
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.name = name
+        self.talk = talk
 
     @classmethod
     def load(cls, name: str, *, local: bool = False, device: str | None = None) -> "CausalModel":
@@ -61,18 +83,12 @@ class CausalModel:
         TraubeError
             If it cannot be had or is no causal language model.
         """
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        at = str(Path(name).expanduser()) if Path(name).expanduser().is_dir() else name
-        if at is name and (name.startswith((".", "/", "~")) or name.count("/") > 1):
-            raise TraubeError(f"{name}: there is no such folder")
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(at, local_files_only=local)
-            model = AutoModelForCausalLM.from_pretrained(at, local_files_only=local, use_safetensors=True)
-        except (OSError, ValueError, KeyError) as error:
-            reason = " ".join(str(error).split())[:300]
-            raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
-        loaded = cls(model.to(device or best_device()), tokenizer, name)
+        folder = Path(name).expanduser()
+        if not folder.is_dir():
+            folder = _downloaded(name, local)
+        tokenizer, model = load_language_model(folder, "causal")
+        content = [f"{path.relative_to(folder)} {file_sha256(path)}" for path in files(folder, plain=True)]
+        loaded = cls(model.to(device or best_device()), tokenizer, name, _talk(folder), content)
         loaded.refuse_what_looks_ahead()
         return loaded
 
@@ -99,10 +115,10 @@ class CausalModel:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the weights, whatever name they come under."""
+        """Hash of the weights, and of settings and vocabulary where they lie in files, whatever name they come under."""
         from torch import uint8
 
-        hashed = hashlib.sha256()
+        hashed = hashlib.sha256("\n".join(self.content).encode())
         for name, weight in sorted(self.model.state_dict().items()):
             hashed.update(f"{name} {weight.dtype} {list(weight.shape)}".encode())
             hashed.update(weight.detach().cpu().contiguous().reshape(-1).view(uint8).numpy().data)
@@ -138,10 +154,7 @@ class CausalModel:
         """
         import torch
 
-        if getattr(self.tokenizer, "chat_template", None):
-            talk = [{"role": "user", "content": prompt}]
-            prompt = self.tokenizer.apply_chat_template(talk, tokenize=False, add_generation_prompt=True)
-        ids = self._ids(prompt)
+        ids = self._ids(self.talk.replace("{}", prompt))
         ids = ids if self.longest is None else ids[-max(1, self.longest - most) :]
         given = self._tensor([ids])
         end = self.tokenizer.eos_token_id
@@ -247,3 +260,25 @@ def _in_common(sequences: Sequence[Sequence[int]], most: int) -> int:
     while shared < most and len({sequence[shared] for sequence in sequences}) == 1:
         shared += 1
     return shared
+
+
+def _downloaded(name: str, local: bool) -> Path:
+    """The folder of a model of the hub."""
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise TraubeError(f"{name}: there is no such folder")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, local_files_only=local, **FILTER))
+    except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
+        reason = " ".join(str(error).split())[:300]
+        raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
+
+
+def _talk(folder: Path) -> str:
+    """The form in which a model is asked, from its template's marks."""
+    template = str(read_json(folder / "tokenizer_config.json").get("chat_template") or "")
+    path = folder / "chat_template.jinja"
+    if is_file(path):
+        template += read_bytes(path, LONGEST_TEMPLATE).decode("utf-8", "replace")
+    return next((form for mark, form in TALKS.items() if mark in template), "{}")

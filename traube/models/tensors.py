@@ -8,12 +8,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import read_json
-from traube.models.weights import WHOLE, Stamp, modules, stamps
+from traube.models import allowed
+from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
+from traube.models.weights import Stamp, stamps
 
 SHOWN = 3  # names that an error lists
 LAYERS = 1_000  # a network with more has a tensor for each of them
@@ -27,7 +30,7 @@ BESIDE = re.compile(
     r"|vocab_(transform|layer_norm|projector)|(generator|discriminator)_predictions|generator_lm_head)\."
     r"|^(decoder\.(weight|bias)|logit_scale)$"
 )
-COUNT = re.compile(r"(^|_)(layers?|experts|groups|blocks|stages|depth)$")
+COUNT = re.compile(r"(^|_)(layers?|experts|groups|blocks|stages|depth|networks|sizes|repeats|group_num)$")
 
 
 def check_tensors(folder: Path) -> None:
@@ -47,21 +50,14 @@ def check_tensors(folder: Path) -> None:
 def _fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
     """What is wrong with the tensors of a folder; empty if nothing."""
     try:
-        return next(filter(None, (_of(folder, module) for module in modules(folder) or [WHOLE])), "")
-    except Exception as error:  # whatever a damaged folder raises
-        return f"cannot be loaded ({one_line(error)})"
+        with library_errors("cannot be loaded"), vetted_copy(folder) as copy:
+            return next(filter(None, (_of(copy, place, name) for place, name in modules(copy))), "")
+    except TraubeError as error:
+        return str(error).removeprefix(f"{folder}: ").removeprefix(f"{folder}/")
 
 
-def one_line(error: Exception) -> str:
-    """What an error of a library says, as far as it fits a line."""
-    said = " ".join(str(error).split()) or type(error).__name__
-    return said if len(said) <= 300 else f"{said[:300]}..."
-
-
-def _of(folder: Path, module: dict[str, str]) -> str:
-    if module["type"].rpartition(".")[2] == "Transformer":
-        return _of_network(folder / module["path"])
-    return _of_module(folder, module)
+def _of(folder: Path, place: str, name: str) -> str:
+    return _of_network(folder / place) if name == "Transformer" else _of_module(folder, place, name)
 
 
 def _of_network(folder: Path) -> str:
@@ -69,9 +65,21 @@ def _of_network(folder: Path) -> str:
     if declared:
         return declared
     found, pooled = _compared(folder)
+    return fault_of(found, pooled)
+
+
+def fault_of(found: Mapping[str, Any], pooled: bool = False, beside: "re.Pattern[str]" = BESIDE) -> str:
+    """What is wrong with weights, from what transformers says of them when it loads a network; empty if nothing.
+
+    Parameters
+    ----------
+    found : `output_loading_info` of transformers
+    pooled : whether the network's pooler is used
+    beside : what weights may hold besides the network's
+    """
     missing = sorted(key for key in found["missing_keys"] if pooled or not IDLE.search(key))
     reshaped = sorted(key for key, *_ in found["mismatched_keys"])
-    unexpected = sorted(key for key in found["unexpected_keys"] if not BESIDE.search(key))
+    unexpected = sorted(key for key in found["unexpected_keys"] if not beside.search(key))
     if missing:
         return f"its weights lack {_listed(missing)}, which would be random"
     if reshaped:
@@ -84,14 +92,13 @@ def _listed(names: list[str]) -> str:
     return ", ".join(name[:120] for name in names[:SHOWN]) + more
 
 
-def _of_module(folder: Path, module: dict[str, str]) -> str:
+def _of_module(folder: Path, place: str, name: str) -> str:
     """Of sentence-transformers' other modules: they are small, and refuse what is not theirs."""
-    from sentence_transformers.util import import_from_string
-
+    kind = getattr(import_module(f"sentence_transformers.{allowed.MODULES[name]}"), name)
     try:
-        import_from_string(module["type"]).load(str(folder), subfolder=module["path"], local_files_only=True)
+        kind.load(str(folder), subfolder=place, **LOCAL)
     except KeyError as error:
-        return f"its weights in {module['path'] or '.'} lack {error}"
+        return f"its weights in {place or '.'} lack {error}"
     return ""
 
 
@@ -116,6 +123,8 @@ def _numbers(config: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
             yield from _numbers(value)
         elif isinstance(value, int):
             yield key, value
+        elif isinstance(value, list):
+            yield key, sum(inside for inside in value if isinstance(inside, int))
 
 
 def _compared(folder: Path) -> tuple[dict[str, Any], bool]:
@@ -129,15 +138,8 @@ def _compared(folder: Path) -> tuple[dict[str, Any], bool]:
     body = Body.__new__(Body)  # no tokenizer is needed, and no weights
     about = Body.load_config(str(folder), local_files_only=True)
     task = about.get("transformer_task", "feature-extraction")
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    asked = {
-        "use_safetensors": True,
-        "local_files_only": True,
-        "trust_remote_code": False,
-        "device_map": "meta",
-        "ignore_mismatched_sizes": True,
-        "output_loading_info": True,
-    }
+    config = AutoConfig.from_pretrained(folder, **LOCAL)
+    asked = {**SAFE, "device_map": "meta", "ignore_mismatched_sizes": True, "output_loading_info": True}
     with torch.random.fork_rng(devices=[]), quiet():
         _, found = body._load_model(str(folder), task, config, "torch", False, **asked)
     return dict(found), "pooler_output" in str(about)

@@ -22,8 +22,9 @@ from traube.foundation.versions import versions
 from traube.models.attention import use_products, use_torchs
 from traube.models.base import Dense, ModelCard
 from traube.models.precision import resolve_precision
-from traube.models.tensors import check_tensors, one_line, quiet
-from traube.models.weights import Stamp, check_folder, download, is_folder, locate, modules, stamps
+from traube.models.tensors import check_tensors, quiet
+from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
+from traube.models.weights import Stamp, check_folder, download, is_folder, locate, stamps
 
 if TYPE_CHECKING:
     import torch
@@ -168,7 +169,10 @@ class Transformer:
             size = max(1, budget // int(lengths[order[start]]))
             positions = order[start : start + size]
             try:
-                block = self._forward([texts[i] for i in positions])
+                with library_errors(
+                    f"model '{self.name}': fails on {texts[positions[0]][:60]!r}", let=torch.OutOfMemoryError
+                ):
+                    block = self._forward([texts[i] for i in positions])
             except torch.OutOfMemoryError:
                 if len(positions) == 1:
                     tokens = lengths[positions[0]]
@@ -215,7 +219,8 @@ class Transformer:
         prompt = prompt_of(self.network)
         lengths: list[int] = []
         for start in range(0, len(texts), 4096):
-            lengths.extend(_token_counts(self.network.tokenizer, [prompt + t for t in texts[start : start + 4096]]))
+            with library_errors(f"model '{self.name}': its tokenizer fails"):
+                lengths.extend(_token_counts(self.network.tokenizer, [prompt + t for t in texts[start : start + 4096]]))
         return np.maximum(np.array(lengths, dtype=np.int64), 1)
 
     def _forward(self, texts: list[str]) -> Dense:
@@ -247,15 +252,11 @@ class Transformer:
         TraubeError
             If it cannot be loaded.
         """
-        try:
+        with library_errors(f"model '{self.name}': {self.folder}: cannot be loaded"):
             _ = self.fingerprint  # of the files as they are before they are read
             check_tensors(self.folder)
             network = _load(self.card, self.folder, self.device, self.precision)
             changed = stamps(self.folder) != self._stamps
-        except TraubeError:
-            raise
-        except Exception as error:  # whatever a damaged folder raises
-            raise TraubeError(f"model '{self.name}': {self.folder}: cannot be loaded ({one_line(error)})") from error
         if changed:
             raise TraubeError(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
         return network
@@ -282,17 +283,15 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     from sentence_transformers.sentence_transformer.modules import Pooling
 
     dtype = _dtype(precision)
-    loading = {"use_safetensors": True, "dtype": dtype}
+    loading = {"model_kwargs": {**SAFE, "dtype": dtype}, "processor_kwargs": LOCAL, "config_kwargs": LOCAL}
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # it warns of every default prompt
-    with quiet(), torch.random.fork_rng(devices=[]):
+    with vetted_copy(folder) as copy, quiet(), torch.random.fork_rng(devices=[]):
         # a pooler that nothing uses may be missing; trained twice, weights are to be the same
         torch.manual_seed(0)
-        if modules(folder) or card.pooling is None:
-            network = SentenceTransformer(
-                str(folder), device=device, trust_remote_code=False, local_files_only=True, model_kwargs=loading
-            )
+        if (copy / "modules.json").exists() or card.pooling is None:
+            network = SentenceTransformer(str(copy), device=device, **LOCAL, **loading)
         else:
-            body = Body(str(folder), model_kwargs=loading)
+            body = Body(str(copy), **loading)
             pooling = Pooling(body.get_embedding_dimension(), pooling_mode=card.pooling)
             network = SentenceTransformer(modules=[body, pooling], device=device)
     if _knows_no_word(network.tokenizer):
@@ -307,9 +306,24 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     if card.prompt is not None:  # where sentence-transformers looks, so that a training keeps it
         network.prompts = {**network.prompts, "traube": card.prompt}
         network.default_prompt_name = "traube"
+    own_weights(network)
+    _set_folder(network, folder)
     if precision == "bf16" and device == "cpu":
         use_products(network)
     return network.to(dtype).eval()
+
+
+def own_weights(network: Any) -> None:
+    """Copy the weights that are still those of a file: they would change with it, or end the process with it."""
+    for tensor in (*network.parameters(), *network.buffers()):
+        tensor.data = tensor.data.clone()
+
+
+def _set_folder(network: Any, folder: Path) -> None:
+    """Let the network know its folder, where a training finds its head for words; not the copy that was loaded."""
+    place, name = modules(folder)[0]
+    if name == "Transformer" and hasattr(network[0], "config"):
+        network[0].config.name_or_path = str(folder / place)
 
 
 def prompt_of(network: Any) -> str:

@@ -83,7 +83,8 @@ class Comparison:
             return f"undecided: {self.reason}"
         if self.corrected >= level:
             return "tie"
-        return f"{(self.a if self.test.difference > 0 else self.b).model} is better"
+        better = self.a if self.test.difference > 0 else self.b
+        return f"{better.method if self.a.model == self.b.model else better.model} is better"
 
 
 @dataclass(frozen=True)

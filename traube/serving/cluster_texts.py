@@ -101,6 +101,20 @@ class Clusters:
         labels = np.where(self.strays, -1, self.labels)
         return replace(self, labels=labels, distances=np.where(self.strays, np.nan, self.distances))
 
+    def of_all(self, first: NDArray[np.int64], same: NDArray[np.int64]) -> "Clusters":
+        """The same clusters of all texts, where each text was clustered once.
+
+        Parameters
+        ----------
+        first : int64 [m], where each distinct text stands first
+        same : int64 [n], which of the distinct texts each text is
+        """
+        if len(first) == len(same):
+            return self
+        typical = {c: [int(first[i]) for i in positions] for c, positions in self.typical.items()}
+        found = self.strays[same] if len(self.strays) else self.strays
+        return replace(self, labels=self.labels[same], distances=self.distances[same], typical=typical, strays=found)
+
     def among(self, rows: NDArray[np.int64], n: int) -> "Clusters":
         """The same clusters among n texts, of which `rows` [m] were clustered and the others are blank."""
         if len(rows) == n:
@@ -144,7 +158,7 @@ def cluster_texts(
     """Group texts, perhaps by what they say to a query, and say what each group is about.
 
     Vectors are kept in TRAUBE_HOME, so that the same texts are not encoded twice. Blank texts are not
-    encoded, and are in no group.
+    encoded, and are in no group; equal texts count once, and share a group.
 
     Parameters
     ----------
@@ -178,9 +192,14 @@ def cluster_texts(
     ['the crew of the ship', 'the dough of the bread']
     """
     total, rows = len(texts), filled(texts)
-    texts = [texts[i] for i in rows]
+    first, same = distinct([texts[i] for i in rows])
+    texts = [texts[rows[i]] for i in first]
     if k is not None and not 1 <= k <= len(texts):
-        raise TraubeError(f"{k} clusters cannot be made of {len(texts)} texts")
+        raise TraubeError(f"{k} clusters cannot be made of {len(texts)} distinct texts")
+
+    def of_all(found: Clusters) -> Clusters:
+        return found.of_all(first, same).among(rows, total)
+
     loaded = load_model(model, precision=precision)
     similarity, method = loaded.similarity, usual_method(loaded) if method is None else method
     method = parse_method(method) if isinstance(method, str) else method
@@ -197,7 +216,7 @@ def cluster_texts(
         raise TraubeError("there is one text, and a similarity compares texts: give at least two")
     values = encoded(loaded, texts if query is None else [*texts, query], progress)
     if is_stable:
-        return _stable(texts, values, k, seed).among(rows, total)
+        return of_all(_stable(texts, values, k, seed))
     if methods.get_clusterer(method.clusterer).takes == "texts":
         labels = methods.cluster_by_text(method.clusterer, method.clusterer_params, texts, k, seed)
         distance, table = distances(values, labels), None
@@ -208,7 +227,7 @@ def cluster_texts(
         labels, distance, table = _of_distances(pairs, method, k, seed)
     strange = strays_by_distance(pairs, labels) if similarity else strays(values, labels)
     words, nearest = keywords(texts, labels), typical(labels, distance)
-    return Clusters(labels, distance, words, nearest, table, strays=strange).among(rows, total)
+    return of_all(Clusters(labels, distance, words, nearest, table, strays=strange))
 
 
 def filled(texts: Sequence[str]) -> NDArray[np.int64]:
@@ -223,6 +242,13 @@ def filled(texts: Sequence[str]) -> NDArray[np.int64]:
     if not len(rows):
         raise TraubeError("all texts are empty: there is nothing to group" if texts else "there are no texts to group")
     return rows
+
+
+def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each distinct text stands first, int64 [m], and which of them each text is, int64 [n]."""
+    number: dict[str, int] = {}
+    same = np.array([number.setdefault(text, len(number)) for text in texts], dtype=np.int64)
+    return np.unique(same, return_index=True)[1].astype(np.int64), same
 
 
 def usual_method(model: Model) -> str:

@@ -11,7 +11,7 @@ splits : split_set, split, level (str), item (int: the row's number inside its s
     (str), label (str or null), query_id (str or null), part (train / validation / test)
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -373,7 +373,7 @@ def make_task(
     Raises
     ------
     TraubeError
-        If there are no texts or an empty one, the labels are not as many as the texts, one is
+        If texts is a table or a single text, there are none or an empty one, the labels are not as many as the texts, one is
         missing, or all are the same.
 
     Examples
@@ -382,6 +382,10 @@ def make_task(
     >>> [(split.size, split.classes) for split in task.test_splits()]
     [(3, 2)]
     """
+    if isinstance(texts, str | Mapping | pd.DataFrame):
+        raise TraubeError(
+            f"{name}: texts is a {type(texts).__name__}; pass a list of texts, or a column: make_task(table['text'])"
+        )
     records = pd.DataFrame({"text": pd.array(list(texts), dtype="object")})
     for i, text in enumerate(records["text"]):
         if not isinstance(text, str) or not text.strip():

@@ -37,7 +37,24 @@ def minibatch_kmeans(**params: Any) -> Any:
     return MiniBatchKMeans(**params)
 
 
-register_clusterer("kmeans", kmeans, {**START, **LLOYD}, takes_k=True, seeded=True, dense=False, types=TYPES)
+# seconds: measured at 2,000 to 10,000 texts in 250 to 2,000 clusters, of vectors of 384 dimensions and of TF-IDF
 register_clusterer(
-    "minibatch_kmeans", minibatch_kmeans, {**START, **MINIBATCH}, takes_k=True, seeded=True, dense=False, types=TYPES
+    "kmeans",
+    kmeans,
+    {**START, **LLOYD},
+    takes_k=True,
+    seeded=True,
+    dense=False,
+    types=TYPES,
+    seconds=(6.5e-7, 6e-6),
+)
+register_clusterer(
+    "minibatch_kmeans",
+    minibatch_kmeans,
+    {**START, **MINIBATCH},
+    takes_k=True,
+    seeded=True,
+    dense=False,
+    types=TYPES,
+    seconds=(4e-7, 4e-6),
 )

@@ -1,5 +1,5 @@
-"""COB: Learn the Big Picture, Clustering Optimization as Blackbox (Gupta, Kar and Dietz, RepL4NLP
-2022).
+"""COB: Learn The Big Picture: Representation Learning for Clustering (Kashyapi and Dietz, RepL4NLP
+2021).
 """
 
 from functools import partial
@@ -8,7 +8,7 @@ from traube.papers.cob import figures, tables
 from traube.papers.spec import Figure, Paper, Table
 
 PAPER = Paper(
-    reference="Gupta, Kar and Dietz: Learn the Big Picture. RepL4NLP 2022.",
+    reference="Kashyapi and Dietz: Learn The Big Picture. RepL4NLP 2021.",
     tasks=tuple(task for tasks in tables.TASKS.values() for task in tasks),
     tables=(
         Table(

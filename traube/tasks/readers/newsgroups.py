@@ -1,5 +1,5 @@
-"""20 Newsgroups by date, in blocks of fifty posts, as COB clusters them (Gupta, Kar & Dietz,
-RepL4NLP 2022, section 4.1).
+"""20 Newsgroups by date, in blocks of fifty posts, as COB clusters them (Kashyapi & Dietz,
+RepL4NLP 2021, section 4.1).
 
 Posts come in the order in which scikit-learn shuffles them; each part is cut into consecutive
 blocks, and the rest that fills no block is dropped. Of the training part the last fifth of the
@@ -135,7 +135,7 @@ def _card(name: str, description: str) -> TaskCard:
         description=description,
         language="en",
         licence="none stated",
-        citation="Gupta, Kar & Dietz, Learn the Big Picture (RepL4NLP 2022); Lang, NewsWeeder (ICML 1995)",
+        citation="Kashyapi & Dietz, Learn The Big Picture (RepL4NLP 2021); Lang, NewsWeeder (ICML 1995)",
         source=f"{URL} (the by-date archive, 14 MB)",
         main_metric="ari/noise_as_cluster",
         declared=Declared(splits=150, rows=(46, BLOCK), classes=(16, 20)),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from traube.foundation.config import PathName, parse
 from traube.foundation.errors import TraubeError, unknown
@@ -47,6 +47,13 @@ class TableCard(TaskCard):
     def _once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(value)) < len(value):
             raise ValueError("a column is named twice")
+        return value
+
+    @field_validator("labels", "split", "part")
+    @classmethod
+    def _not_the_texts(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.data.get("text") in (value if isinstance(value, tuple) else (value,)):
+            raise ValueError(f"'{info.data['text']}' is the column of the texts; name another")
         return value
 
 

@@ -280,7 +280,7 @@ def _card(name: str, level: Level, what: str) -> TaskCard:
         description=f"{what} of TREC CAR: the passages of each article by their {by}.",
         language="en",
         licence="CC BY-SA 3.0",
-        citation="Gupta, Kar & Dietz, Learn the Big Picture (RepL4NLP 2022); Dietz et al., TREC CAR (2017)",
+        citation="Kashyapi & Dietz, Learn The Big Picture (RepL4NLP 2021); Dietz et al., TREC CAR (2017)",
         source=f"{SITE} ({file})",
         main_metric="ari/noise_as_cluster",
         declared=Declared(splits=74 if sample else 132, rows=(2, 1000), classes=(2, 200)),

@@ -1,5 +1,5 @@
-"""COB: training on the clustering metric itself (Gupta, Kar & Dietz, "Learn the Big Picture",
-RepL4NLP 2022).
+"""COB: training on the clustering metric itself (Kashyapi & Dietz, "Learn The Big Picture",
+RepL4NLP 2021).
 
 A split's vectors are clustered as they would be in use, and the metric of that clustering is the
 loss. Clustering has no gradient; blackbox backpropagation (Vlastelica et al. 2020) takes the
@@ -243,7 +243,7 @@ class Cob(ClusteringTrainer[CobRecipe]):
     """Clustering Optimization as Blackbox."""
 
     name = "cob"
-    section = "Gupta, Kar & Dietz 2022, section 3"
+    section = "Kashyapi & Dietz 2021, section 3"
     searched: ClassVar[Ranges] = {"lam": (20.0, 200.0), "r": (0.0, 10.0), "batch": [1, 2]}  # of the paper's code (D.3)
     defaults = CobRecipe(
         epochs=1, batch=1, learning_rate=2e-5, schedule="linear", warmup=0.1, weight_decay=0.01, evaluate_every=100

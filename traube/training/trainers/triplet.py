@@ -1,5 +1,5 @@
-"""Triplet loss on gold clusterings, COB's baseline: max(0, |a - p| - |a - n| + margin) (Gupta, Kar
-& Dietz 2022, section 4.2).
+"""Triplet loss on gold clusterings, COB's baseline: max(0, |a - p| - |a - n| + margin) (Kashyapi
+& Dietz 2021, section 4.2).
 
 Triples are all (anchor, positive, negative) of a split in which the first two share a class and the
 third does not, with the two in one order. (The reference's enumeration begins its third index too
@@ -31,7 +31,7 @@ class Triplet(ClusteringTrainer[TripletRecipe]):
     """Anchors nearer to texts of their class than to others."""
 
     name = "triplet"
-    section = "Gupta, Kar & Dietz 2022, section 4.2, SBERT Triplet"
+    section = "Kashyapi & Dietz 2021, section 4.2, SBERT Triplet"
     defaults = TripletRecipe(
         epochs=1, batch=16, learning_rate=2e-5, schedule="linear", warmup=0.1, weight_decay=0.01, evaluate_every=100
     )

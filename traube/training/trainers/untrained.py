@@ -13,7 +13,7 @@ class Untrained(Cob):
     """
 
     name = "untrained"
-    section = "Gupta, Kar & Dietz 2022, Table 4, SBERT raw"
+    section = "Kashyapi & Dietz 2021, Table 4, SBERT raw"
     searched: ClassVar[Ranges] = {}
     defaults = Cob.defaults.model_copy(update={"epochs": 0.0})
 

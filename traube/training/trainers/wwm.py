@@ -6,9 +6,9 @@ and always by [MASK]. Here, as in the paper: words in random order until 15 % of
 chosen; of these tokens 80 % become [MASK], 10 % another token, 10 % stay.
 """
 
-import logging
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pydantic import Field
 
 from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
+from traube.models.language import load_language_model
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task
 from traube.training.examples import Examples
@@ -171,7 +172,6 @@ def choose(words: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int
 def _learner(network: Any, seed: int) -> Any:
     import torch
     from torch import nn
-    from transformers import AutoModelForMaskedLM
 
     body = network[0].auto_model
 
@@ -181,10 +181,8 @@ def _learner(network: Any, seed: int) -> Any:
         def __init__(self) -> None:
             super().__init__()
             torch.manual_seed(seed)  # of a new head's first weights
-            logging.getLogger("transformers").setLevel(logging.ERROR)  # it reports at length that a head is new
-            self.model = AutoModelForMaskedLM.from_pretrained(
-                body.config._name_or_path or body.name_or_path, use_safetensors=True, dtype=torch.float32
-            ).to(body.device)
+            _, model = load_language_model(Path(body.config.name_or_path), "new")
+            self.model = model.to(body.device)
             setattr(self.model, self.model.base_model_prefix, body)
             self.model.tie_weights()
 

@@ -1,0 +1,97 @@
+"""Install what the locks name into a virtual environment: by uv, or by pip where uv cannot run.
+
+uv takes seconds where pip takes minutes. It is installed from the package index into the virtual
+environment, and finds packages where pip is configured to look. Needs nothing but Python.
+"""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+# pip's settings, as the variables from which uv takes the same, and what stands between several values
+FOR_UV = {
+    "index-url": ("UV_DEFAULT_INDEX", " "),
+    "extra-index-url": ("UV_INDEX", " "),
+    "find-links": ("UV_FIND_LINKS", ","),
+    "cert": ("SSL_CERT_FILE", " "),
+    "trusted-host": ("UV_INSECURE_HOST", " "),
+    "timeout": ("UV_HTTP_TIMEOUT", " "),
+    "no-index": ("UV_NO_INDEX", " "),
+    "proxy": ("ALL_PROXY", " "),
+}
+
+
+def main() -> None:
+    """Parse the command line and install."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("locks", nargs="+", type=Path, help="files of packages with hashes")
+    parser.add_argument("--venv", type=Path, default=PROJECT / ".venv", help="where to install (default: .venv)")
+    parser.add_argument("--torch", default="", help="torch's version, and where to find it, as for pip")
+    parser.add_argument("--no-project", action="store_true", help="leave out Traube itself")
+    asked = parser.parse_args()
+    python = asked.venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not python.exists():
+        venv.create(asked.venv, with_pip=True)
+    installs = [["torch", *shlex.split(asked.torch)]] if asked.torch else []
+    for lock in asked.locks:
+        packages = sum("==" in line for line in lock.read_text(encoding="utf-8").splitlines())
+        installs.append([f"{packages} packages of {lock}", "--no-deps", "--require-hashes", "-r", str(lock)])
+    if not asked.no_project:
+        installs.append(["traube, from this checkout", "--no-deps", "--no-build-isolation", "-e", str(PROJECT)])
+    install = _by_uv(python) or _by_pip(python)
+    for what, *arguments in installs:
+        print(f"installing {what}", flush=True)
+        done = subprocess.run([*install, *arguments])  # noqa: S603 (our own arguments)
+        if done.returncode:
+            sys.exit(f"{what} could not be installed; the error stands above")
+
+
+def _by_uv(python: Path) -> list[str]:
+    """The command that installs by uv, with pip's settings in the environment; nothing where uv cannot run."""
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    uv = python.with_name("uv")
+    try:
+        subprocess.run([*pip, "install", "-q", "uv"], check=True, capture_output=True)  # noqa: S603
+        subprocess.run([str(uv), "--version"], check=True, capture_output=True)  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    listed = subprocess.run([*pip, "config", "list"], capture_output=True, text=True).stdout  # noqa: S603
+    os.environ |= {name: value for name, value in uv_settings(listed).items() if name not in os.environ}
+    return [str(uv), "pip", "install", "--quiet", "--python", str(python)]
+
+
+def _by_pip(python: Path) -> list[str]:
+    print("uv cannot run here: pip does the same, in some minutes", flush=True)
+    return [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+
+
+def uv_settings(listed: str) -> dict[str, str]:
+    """Return uv's environment variables for pip's settings.
+
+    Parameters
+    ----------
+    listed : str
+        What `pip config list` prints: `section.key='value'`, later sections before earlier ones.
+        The environment's own lines (`:env:`) win.
+    """
+    found: dict[str, str] = {}
+    for line in sorted(listed.splitlines(), key=lambda line: line.startswith(":env:")):
+        section, _, value = line.partition("=")
+        key = section.rpartition(".")[2]
+        if key in FOR_UV:
+            name, between = FOR_UV[key]
+            # pip config list writes repr of the value, in which values stand one below the other
+            values = value.strip().strip("'\"").replace("\\n", " ").split()
+            found[name] = between.join(values)
+    if "UV_INDEX" in found:  # as pip does: the best version of all indexes, not of the first that has one
+        found["UV_INDEX_STRATEGY"] = "unsafe-best-match"
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Language models from transformers, loaded from a folder that anybody may have made."""
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from traube.foundation.errors import TraubeError
+from traube.models.tensors import BESIDE, fault_of, quiet
+from traube.models.transformer import own_weights
+from traube.models.vetting import LOCAL, SAFE, library_errors, vetted_copy
+from traube.models.weights import stamps
+
+Head = Literal["causal", "masked", "new"]
+KINDS = {"causal": "causal language model", "masked": "masked language model", "new": "encoder with a head for words"}
+# Heads for other things than words, which a language model's weights may hold besides.
+OTHER_HEADS = re.compile(
+    BESIDE.pattern.replace("cls|lm_head|mlm_head|", r"cls\.seq_relationship|").replace("predictions|head|", "")
+)
+
+
+def load_language_model(folder: Path, head: Head) -> tuple[Any, Any]:
+    """Load a tokenizer and a network that predicts words, on the CPU.
+
+    Parameters
+    ----------
+    folder : Path
+        A folder as transformers saves it.
+    head : {"causal", "masked", "new"}
+        What the network predicts: the next word, masked words, or masked words by a head that may
+        be new and random, since it will be trained.
+
+    Raises
+    ------
+    TraubeError
+        If the folder asks for what is on no list, or its weights are not the network's.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+    kind = AutoModelForCausalLM if head == "causal" else AutoModelForMaskedLM
+    where = f"{folder}: no {KINDS[head]} can be loaded"
+    try:
+        with library_errors("an error of a library"):
+            before = stamps(folder, plain=True)
+            with vetted_copy(folder, plain=True) as copy, quiet():
+                tokenizer = AutoTokenizer.from_pretrained(copy, **LOCAL)
+                network, found = kind.from_pretrained(
+                    copy,
+                    **SAFE,
+                    dtype=torch.float32 if head == "new" else "auto",
+                    ignore_mismatched_sizes=True,
+                    output_loading_info=True,
+                )
+            own_weights(network)
+            changed = stamps(folder, plain=True) != before
+    except TraubeError as error:
+        fault = str(error).removeprefix(f"{folder}: ").removeprefix(f"{folder}/")
+        raise TraubeError(f"{where}: {fault}") from None
+    base = network.base_model_prefix
+    if head == "new":  # only the encoder's weights have to be there
+        found = {**found, "missing_keys": [key for key in found["missing_keys"] if key.startswith(f"{base}.")]}
+    if fault := fault_of(found, beside=BESIDE if head == "new" else OTHER_HEADS):
+        raise TraubeError(f"{where}: {fault}")
+    if changed:
+        raise TraubeError(f"{folder}: its files changed while they were read; run again")
+    return tokenizer, network
