@@ -40,7 +40,7 @@ def test_never_more_than_a_hundred(blobs):
 @pytest.mark.parametrize(
     ("n", "candidates", "message"),
     [
-        (2, None, "2 texts are too few"),
+        (2, None, "takes three distinct texts, not 2"),
         (10, [1, 3], r"between 2 and 9; got \[1\]"),
         (10, [10], r"got \[10\]"),
         (10, [], "got none"),
@@ -81,7 +81,7 @@ def test_of_many_texts_some_are_compared(blobs, monkeypatch):
 @pytest.mark.parametrize(
     ("distances", "message"),
     [
-        (1 - np.eye(2), "2 texts are too few to choose a number of clusters"),
+        (1 - np.eye(2), "choosing a number of clusters takes three distinct texts, not 2"),
         (1 - np.eye(9), "they are all equally alike"),
         (np.zeros((9, 9)), "they are all equally alike"),
     ],

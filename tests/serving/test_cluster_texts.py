@@ -214,13 +214,13 @@ def test_texts_that_occur_twice_are_grouped_twice(tiny_bert: Path, cards: Path) 
 @pytest.mark.parametrize(
     ("texts", "k", "message"),
     [
-        (["a cat", "a dog"], 3, "3 clusters cannot be made of 2 texts"),
-        (["a cat", "a dog"], 0, "0 clusters cannot be made of 2 texts"),
-        (["a cat", "a dog"], None, "2 texts are too few to choose a number of clusters: there must be three"),
-        (["a cat"] * 9, None, "no number of clusters suits these texts: their vectors are all the same"),
+        (["a cat", "a dog"], 3, "3 clusters cannot be made of 2 distinct texts"),
+        (["a cat", "a dog"], 0, "0 clusters cannot be made of 2 distinct texts"),
+        (["a cat", "a dog"], None, "choosing a number of clusters takes three distinct texts, not 2"),
+        (["a cat"] * 9, None, "choosing a number of clusters takes three distinct texts, not 1"),
         ([], None, "there are no texts to group"),
         (["", " "], None, "all texts are empty: there is nothing to group"),
-        (["a cat", ""], 2, "2 clusters cannot be made of 1 texts"),
+        (["a cat", ""], 2, "2 clusters cannot be made of 1 distinct text"),
         (["...", "!!!"], 2, r"model 'bow': no vocabulary: the texts hold no words \(.*\)"),
     ],
 )
@@ -317,7 +317,7 @@ def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int
         (
             {},
             {"query": "a cat", "texts": ["a cat"], "k": 1},
-            "there is one text, and a similarity compares texts: give at least two",
+            "there is one distinct text, and a similarity compares texts: give at least two",
         ),
         (
             {},
@@ -334,12 +334,12 @@ def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int
         (
             {},
             {"query": "a cat", "texts": ["a cat", "a dog"]},
-            "2 texts are too few to choose a number of clusters: there must be three",
+            "choosing a number of clusters takes three distinct texts, not 2",
         ),
         (
             {},
             {"query": "a cat", "texts": ["a cat"] * 9},
-            "no number of clusters suits these texts: they are all equally alike",
+            "there is one distinct text, and a similarity compares texts: give at least two",
         ),
     ],
 )

@@ -122,7 +122,7 @@ def _grid(n: int) -> list[int]:
 
 def _check(candidates: list[int], rows: int) -> None:
     if rows < 3:
-        raise TraubeError(f"{rows} texts are too few to choose a number of clusters: there must be three")
+        raise TraubeError(f"choosing a number of clusters takes three distinct texts, not {rows}")
     faulty = [k for k in candidates if not 2 <= k < rows]
     if faulty or not candidates:
         raise TraubeError(f"the numbers of clusters to try must lie between 2 and {rows - 1}; got {faulty or 'none'}")

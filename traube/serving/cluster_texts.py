@@ -195,7 +195,7 @@ def cluster_texts(
     first, same = distinct([texts[i] for i in rows])
     texts = [texts[rows[i]] for i in first]
     if k is not None and not 1 <= k <= len(texts):
-        raise TraubeError(f"{k} clusters cannot be made of {len(texts)} distinct texts")
+        raise TraubeError(f"{k} clusters cannot be made of {len(texts)} distinct text{'s' * (len(texts) != 1)}")
 
     def of_all(found: Clusters) -> Clusters:
         return found.of_all(first, same).among(rows, total)
@@ -213,7 +213,7 @@ def cluster_texts(
             f"{method.name} trains an encoder, which takes minutes to hours: it groups tasks (`traube run`)"
         )
     if similarity and len(texts) < 2:
-        raise TraubeError("there is one text, and a similarity compares texts: give at least two")
+        raise TraubeError("there is one distinct text, and a similarity compares texts: give at least two")
     values = encoded(loaded, texts if query is None else [*texts, query], progress)
     if is_stable:
         return of_all(_stable(texts, values, k, seed))

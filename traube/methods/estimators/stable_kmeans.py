@@ -67,6 +67,8 @@ class StableKMeans(ClusterMixin, BaseEstimator):
     def _labelled(self, X: Any, k: int, seed: int) -> Labels:
         if k == 1:
             return np.zeros(X.shape[0], dtype=np.int64)
+        if k == X.shape[0]:
+            return np.arange(k)
         points, random = _dense(X, seed), np.random.default_rng(seed)
         drawn = (
             np.arange(len(points)) if len(points) <= MOST else np.sort(random.choice(len(points), MOST, replace=False))
