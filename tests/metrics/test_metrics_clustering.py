@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn import metrics as sk
 
 from traube.foundation.errors import TraubeError
-from traube.metrics import GROUPS, METRICS, NOISE_POLICIES, clustering
+from traube.metrics import GROUPS, METRICS, NOISE_POLICIES, clustering, measures
 from traube.metrics.clustering import internal, replicates, score
 
 AGREE = 1e-9
@@ -231,3 +231,21 @@ def test_replicates_of_the_silhouette_are_means_over_the_texts_that_are_left():
     each = sk.silhouette_samples(vectors, labels, metric="cosine")
     assert scores["silhouette"] == pytest.approx(each.mean())
     assert found["silhouette"] == pytest.approx([each[groups != g].mean() for g in range(GROUPS)])
+
+
+@pytest.mark.parametrize("at_once", [2**18, 100], ids=["together", "in blocks"])
+def test_ami_without_each_group_is_scikit_learns_to_twelve_digits(at_once, monkeypatch):
+    """Of large and small clusters, and of many that hold one item."""
+    monkeypatch.setattr(measures, "MOST_TERMS", at_once)
+    rng = np.random.default_rng(0)
+    true = rng.choice(12, 4_000, p=rng.dirichlet(np.ones(12)))
+    predicted = np.where(rng.random(4_000) < 0.6, true // 2, rng.choice(60, 4_000))
+    predicted[rng.random(4_000) < 0.1] = -1
+    groups = rng.integers(GROUPS, size=4_000)
+    found = replicates(true, predicted, groups, ["ami"])
+    for policy in NOISE_POLICIES:
+        classes, clusters = clustering.under(policy, true, predicted)
+        kept = groups[predicted >= 0] if policy == "noise_dropped" else groups
+        for group in range(0, GROUPS, 7):
+            expected = sk.adjusted_mutual_info_score(classes[kept != group], clusters[kept != group])
+            assert found[f"ami/{policy}"][group] == pytest.approx(expected, abs=1e-12)

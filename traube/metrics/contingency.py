@@ -57,13 +57,13 @@ class Contingency:
     @cached_property
     def classes(self) -> Codes:
         """Class sizes a_c, [tables, classes]."""
-        return np.add.reduceat(self.counts, _starts(self.rows), axis=1)
+        return np.add.reduceat(self.counts, starts(self.rows), axis=1)
 
     @cached_property
     def by_cluster(self) -> tuple[Codes, Codes]:
         """The counts in the order of their clusters, and where each cluster begins."""
         order = np.argsort(self.columns, kind="stable")
-        return self.counts[:, order], _starts(self.columns[order])
+        return self.counts[:, order], starts(self.columns[order])
 
     @cached_property
     def clusters(self) -> Codes:
@@ -103,7 +103,7 @@ def _pairs_of(labels_true: Labels, labels_pred: Labels) -> tuple[Codes, int, Cod
     return pairs, len(names), *np.divmod(names, max(width, 1))
 
 
-def _starts(ordered: Codes) -> Codes:
+def starts(ordered: Codes) -> Codes:
     """Where each value of an ascending array begins."""
     return np.flatnonzero(np.diff(ordered, prepend=-1))
 

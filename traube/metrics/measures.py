@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from traube.metrics.contingency import Contingency, Values
+from traube.metrics.contingency import Codes, Contingency, Values, starts
 
 # Raise when the same assignments would be scored otherwise, or a metric is added: cells are scored
 # again, not clustered.
 SCORING_VERSION = "2"
+MOST_TERMS = 2**18  # of expected information summed at once: bounds the memory
 
 
 def _homogeneity(table: Contingency) -> Values:
@@ -46,23 +47,60 @@ def _ami(table: Contingency) -> Values:
     """
     h_true, h_pred = table.entropies
     constant = (h_true == 0) | (h_pred == 0)
-    expected = np.array(
-        [0.0 if c or not n else _expected(table, i) for i, (c, n) in enumerate(zip(constant, table.n, strict=True))]
-    )
+    expected = np.where(constant, 0.0, expected_information(table))
     value = _away_from_zero(table.information - expected) / _away_from_zero((h_true + h_pred) / 2 - expected)
     return np.where(constant, h_true == h_pred, value)
 
 
-def _expected(table: Contingency, i: int) -> float:
-    """E[I] given the sizes of classes and clusters."""
-    from scipy import sparse
-    from sklearn.metrics.cluster import expected_mutual_information
+def expected_information(table: Contingency) -> Values:
+    """E[I] of each table over all tables with its class sizes a_c and cluster sizes b_k, [tables].
 
-    some = np.flatnonzero(table.counts[i])
-    rows, columns = (np.unique(x[some], return_inverse=True)[1] for x in (table.rows, table.columns))
-    return float(
-        expected_mutual_information(sparse.csr_matrix((table.counts[i][some], (rows, columns))), int(table.n[i]))
-    )
+    Vinh et al. (2010): the sum over c, k and all n_ck of n_ck / n log(n n_ck / (a_c b_k)) times its
+    hypergeometric probability. All tables are summed together; classes, and clusters, that have the
+    same size in each are summed once.
+    """
+    from scipy.special import gammaln
+
+    a, alike_a = np.unique(table.classes, axis=1, return_counts=True)
+    b, alike_b = np.unique(table.clusters, axis=1, return_counts=True)
+    a, b, n = (x.ravel() for x in np.broadcast_arrays(a[:, :, None], b[:, None, :], table.n[:, None, None]))
+    first, last = _likely(a, b, n)
+    block = np.cumsum(last - first + 1) // MOST_TERMS
+    begins = starts(block)
+    whole = np.arange(table.n.max() + 1)
+    logs, log_factorials = np.log(np.maximum(whole, 1)), gammaln(whole + 1.0)
+    parts = [
+        _expected_of(a[part], b[part], n[part], first[part], last[part], logs, log_factorials)
+        for part in map(slice, begins, [*begins[1:], len(block)])
+    ]
+    shape = len(table.n), len(alike_a), len(alike_b)
+    return np.concatenate(parts).reshape(shape) @ alike_b @ alike_a
+
+
+def _likely(a: Codes, b: Codes, n: Codes) -> tuple[Codes, Codes]:
+    """The least and the greatest n_ck worth summing, [pairs]: all others together have a probability below 1e-17.
+
+    By Bernstein's inequality, which holds for draws without replacement too (Hoeffding 1963).
+    """
+    mean, log_p = a * (b / np.maximum(n, 1)), -np.log(1e-17 / 2)
+    far = log_p / 3 + np.sqrt((log_p / 3) ** 2 + 2 * log_p * mean)
+    first = np.maximum(np.maximum(1, a + b - n), np.ceil(mean - far).astype(np.int64))
+    return first, np.maximum(np.minimum(np.minimum(a, b), np.floor(mean + far).astype(np.int64)), first - 1)
+
+
+def _expected_of(
+    a: Codes, b: Codes, n: Codes, first: Codes, last: Codes, logs: Values, log_factorials: Values
+) -> Values:
+    """What some pairs of a class and a cluster add to E[I], [pairs]."""
+    log_ways = sum(log_factorials[x] for x in (a, b, n - a, n - b)) - log_factorials[n]
+    log_ratio = logs[n] - logs[a] - logs[b]
+    terms = last - first + 1
+    of = np.repeat(np.arange(len(terms)), terms)
+    both = np.arange(len(of)) - (np.cumsum(terms) - terms - first)[of]
+    log_p = log_ways[of] - log_factorials[both]
+    for size, sign in ((a, -1), (b, -1), (n - a - b, 1)):
+        log_p -= log_factorials[size[of] + sign * both]
+    return np.bincount(of, both * (log_ratio[of] + logs[both]) * np.exp(log_p), len(terms)) / np.maximum(n, 1)
 
 
 def _away_from_zero(value: Values) -> Values:
