@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ALL := $(VENV)/.all
+# uv leaves modules uncompiled: without this, each process would compile all that it imports
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := deploy/install.py --torch "$(TORCH_ARGS) $(TORCH)"
 
 .DEFAULT_GOAL := help
