@@ -97,7 +97,7 @@ def measured(home: Path, command: list[str]) -> Row:
     own = others = 0
     with log_file.open("a") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cli", *command], cwd=paths.PROJECT, env=environment, stdout=file, stderr=file
+            [sys.executable, "-m", "traube.cli", *command], cwd=paths.PROJECT, env=environment, stdout=file, stderr=file
         )
         watched = psutil.Process(process.pid)
         while True:

@@ -226,7 +226,9 @@ def cost(command: list[str], log: Path) -> dict[str, float]:
     """Seconds and memory of a process; what it prints goes into a file."""
     began = time.perf_counter()
     with log.open("w") as file:
-        process = subprocess.Popen([sys.executable, "-m", "cli", *command], cwd=PROJECT, stdout=file, stderr=file)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "traube.cli", *command], cwd=PROJECT, stdout=file, stderr=file
+        )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

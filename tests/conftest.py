@@ -27,7 +27,7 @@ SHARED = {
 }
 
 
-MEMORY = Path("/dev/shm")  # noqa: S108
+MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:  # databases wait for disks after every sentence
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 

@@ -41,11 +41,11 @@ def test_a_wheel_holds_the_library_alone(wheel: Path) -> None:
         scripts = next(packed.read(name).decode() for name in packed.namelist() if name.endswith("entry_points.txt"))
         assert "traube/models/catalogue.yaml" in packed.namelist()
     assert {top for top in tops if not top.endswith(".dist-info")} == {"traube"}
-    assert "traube = traube.foundation.console:main" in scripts
+    assert "traube = traube.cli.console:main" in scripts
 
 
 def test_the_command_of_a_wheel_says_in_one_line_where_the_platform_runs(wheel: Path, tmp_path: Path) -> None:
-    done = in_unpacked(wheel, tmp_path, "from traube.foundation.console import main; main()")
+    done = in_unpacked(wheel, tmp_path, "from traube.cli.console import main; main()")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "`git clone` it, then `make demo`" in done.stderr
@@ -63,7 +63,7 @@ def test_a_wheel_writes_below_the_persons_home_and_never_into_site_packages(whee
 
 def test_the_command_of_a_checkout_runs_from_whatever_folder(tmp_path: Path) -> None:
     (tmp_path / "cli.py").write_text("raise SystemExit('another package that is called cli')")
-    code = "import sys; sys.argv = ['traube', '--help']; from traube.foundation.console import main; main()"
+    code = "import sys; sys.argv = ['traube', '--help']; from traube.cli.console import main; main()"
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{paths.PROJECT}"}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.launch import _write_environment
+from operations.launch import _write_environment
 from traube.foundation.settings import read_env, write_env
 
 OF_PEOPLE = """# keys of the team

@@ -92,7 +92,7 @@ def parse_args(*_):
     time.sleep(600)
 
 TyperGroup.parse_args = parse_args
-from traube.foundation.console import main
+from traube.cli.console import main
 
 main()
 """
@@ -110,7 +110,7 @@ def invoke(*_):
         raise ValueError("no such schema") from end
 
 TyperGroup.invoke = invoke
-from traube.foundation.console import main
+from traube.cli.console import main
 
 main()
 """

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from cli.launch import Launcher
+from operations.launch import Launcher
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Plan, Request, plan
 from traube.engine import workers

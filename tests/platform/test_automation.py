@@ -7,8 +7,8 @@ import dagster as dg
 import pytest
 
 from assets.common import FILL, MODELS, REBUILD, all_model_keys, data_keys
-from cli.launch import Launcher
 from definitions import build_defs
+from operations.launch import Launcher
 from tests.platform.conftest import sensor_of, word_rows, write_task
 from traube.benchmark.plan import Request
 

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from assets.common import MODELS
-from cli.launch import Launcher
 from definitions import build_defs
+from operations.launch import Launcher
 from tests.made import Mark
 from tests.platform.conftest import sensor_of
 from traube.foundation import paths
@@ -202,7 +202,7 @@ def test_a_bad_folder_is_named_in_the_tick(tick: Tick, drop: Callable[[str], Pat
 
 
 def test_doctor_names_a_bad_folder(drop: Callable[[str], Path], cards: Path) -> None:
-    from cli.doctor import examine
+    from operations.doctor import examine
 
     nan_weights(drop("bad"))
     drop("good")

@@ -17,9 +17,9 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli import app
-from cli.best import with_column
 from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
+from traube.cli import app
+from traube.cli.best import with_column
 from traube.report.tables import tables_are_current
 from traube.store import Store, cells
 
@@ -437,7 +437,9 @@ def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(
 @pytest.mark.e2e
 def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(cards: Path, home: Path) -> None:
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "cli", *arguments], capture_output=True, text=True, check=True)
+        return subprocess.run(
+            [sys.executable, "-m", "traube.cli", *arguments], capture_output=True, text=True, check=True
+        )
 
     notes = cards.parent / "notes.txt"
     notes.write_text("\n".join(text for text, _ in word_rows()))
@@ -455,7 +457,7 @@ def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(ca
 def test_ctrl_c_loses_only_what_is_in_flight_and_is_no_failure(cards: Path, home: Path) -> None:
     long = "    parameters: {umap: {n_epochs: 60000}}\n"  # so that the others are finished and UMAP is not
     (cards.parent / "params.yaml").write_text(PARAMS.replace("[none, pca]", "[none, pca, umap]") + long)
-    command = [sys.executable, "-m", "cli", "run"]
+    command = [sys.executable, "-m", "traube.cli", "run"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     results = home / "store" / "results" / "words"
     deadline = time.monotonic() + 120

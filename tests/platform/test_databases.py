@@ -14,9 +14,9 @@ import pytest
 from mlflow import MlflowClient
 from typer.testing import CliRunner
 
-from cli import app
 from resources.databases import dagster_databases, make_dagster, make_mlflow, mlflow_database
 from resources.tracking import connect
+from traube.cli import app
 from traube.foundation.errors import TraubeError
 
 MAKE_BOTH = """

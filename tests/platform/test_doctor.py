@@ -4,7 +4,6 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-
 from cli import doctor
 
 

@@ -17,12 +17,12 @@ import pytest
 from typer.testing import CliRunner
 
 from assets.common import data_keys
-from cli import app
-from cli.children import alone
-from cli.launch import Launcher, WithoutUnwritten, align
+from operations.children import alone
+from operations.launch import Launcher, WithoutUnwritten, align
 from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, own_process
 from tests.platform.conftest import word_rows, write_task
 from traube.benchmark.plan import Plan, Request
+from traube.cli import app
 from traube.engine.progress import SILENT
 from traube.methods import parse_method
 from traube.store import Store
@@ -261,7 +261,7 @@ def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: A
     read(launcher, "words")
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     code = (
-        "from cli.launch import Launcher; from traube.engine.progress import SILENT\n"
+        "from operations.launch import Launcher; from traube.engine.progress import SILENT\n"
         "with Launcher(SILENT) as launcher: raise SystemExit(bool(launcher.publish()))"
     )
     both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]

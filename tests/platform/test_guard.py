@@ -13,8 +13,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from cli.guard import Guard
-from cli.servers import with_pages
+from operations.guard import Guard
+from operations.servers import with_pages
 
 PORT = 3000
 OURS = f"http://127.0.0.1:{PORT}"

@@ -18,8 +18,8 @@ import pandas as pd
 import pytest
 
 from assets.common import NIGHT
-from cli.launch import Launcher
 from definitions import build_defs
+from operations.launch import Launcher
 from sensors.failures import WEBHOOK
 from sensors.lost_runs import end_lost_runs
 from tests.platform.conftest import PARAMS, schedule_of, sensor_of, word_rows, write_task

@@ -14,14 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from assets.common import MODELS, data_keys, model_keys
-from cli import app
-from cli.launch import Launcher
 from definitions import build_defs
+from operations.launch import Launcher
 from resources.tracking import TrackingResource
 from tests import giccs_like
 from tests.platform.conftest import PARAMS, schedule_of, sensor_of
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request
+from traube.cli import app
 from traube.engine.pair_cells import pair_cells
 from traube.engine.pair_scores import ALL
 from traube.engine.progress import SILENT

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli import app
 from tests import giccs_like
+from traube.cli import app
 from traube.foundation import paths
 from traube.models.likelihood import CausalModel
 from traube.store import Store

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli import app
-from cli.launch import Launcher
+from operations.launch import Launcher
 from resources.registry import RegistryResource
 from resources.tracking import default_uri
 from tests.platform.conftest import word_rows, write_task
 from traube.benchmark.plan import Request
+from traube.cli import app
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 

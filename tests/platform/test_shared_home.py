@@ -15,14 +15,14 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from cli import app
-from cli.dev import free_port
-from cli.launch import Launcher, align, prepare
+from operations.dev import free_port
+from operations.launch import Launcher, align, prepare
 from resources.databases import make_dagster
 from resources.tracking import connect, default_uri
 from sensors.lost_runs import HOST, PID, end_lost_runs, own_process
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request
+from traube.cli import app
 from traube.engine.progress import SILENT
 from traube.foundation import machines, paths, settings
 from traube.foundation.errors import TraubeError

@@ -15,13 +15,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from assets.common import MODELS
-from cli import app
-from cli.launch import Launcher
 from definitions import build_defs
+from operations.launch import Launcher
 from resources.registry import RegistryResource
 from resources.tracking import default_uri
 from tests.made import save_similarity
 from tests.platform.conftest import sensor_of
+from traube.cli import app
 from traube.foundation import paths
 from traube.store import Store
 

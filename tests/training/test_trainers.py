@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cli import app
 from tests.training.test_training import words_task
+from traube.cli import app
 from traube.models.transformer import Transformer
 from traube.tasks import sources
 from traube.tasks.source import Source

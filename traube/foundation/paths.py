@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 _BESIDE = Path(__file__).resolve().parents[2]  # what the package `traube` lies in
-IN_CHECKOUT = (_BESIDE / "cli").is_dir() and (_BESIDE / "definitions.py").is_file()
+IN_CHECKOUT = (_BESIDE / "operations").is_dir() and (_BESIDE / "definitions.py").is_file()
 PROJECT = _BESIDE if IN_CHECKOUT else Path.home() / ".traube"
 
 

@@ -1,9 +1,9 @@
 """The command `traube`: run the benchmark and read its results without a UI.
 
 One file per family of commands. A command reads its arguments, asks the library, and prints the
-answer; what it asks is answered in `traube/`, and runs of the Dagster graph are started in
-`cli/launch.py`. Heavy imports (dagster, mlflow, pandas, torch) are inside the commands, so that
-`--help` is quick.
+answer; what it asks is answered in the other folders of `traube/`. A platform adds commands, and a
+launcher of runs (`traube.cli.platform`). Heavy imports (pandas, torch) are inside the commands, so
+that `--help` is quick.
 """
 
 import os
@@ -15,26 +15,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cli import (
+from traube.cli import (
     annotate,
     best,
     clean,
     cluster,
     compare,
-    dev,
-    doctor,
     exchange,
-    move_home,
     pages,
     pairs,
-    registry,
-    release,
+    platform,
     run,
     show,
-    sweep,
-    train,
 )
-from cli.printing import err, escape, out
+from traube.cli.printing import err, escape, out
 from traube.foundation import paths, stopping
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import TraubeError
@@ -105,23 +99,7 @@ def _options(
 ) -> None: ...
 
 
-for _family in (
-    run,
-    show,
-    best,
-    pages,
-    compare,
-    cluster,
-    annotate,
-    pairs,
-    train,
-    sweep,
-    registry,
-    exchange,
-    release,
-    clean,
-    doctor,
-    dev,
-    move_home,
-):  # as `--help` lists them
+for _family in (run, show, best, pages, compare, cluster, annotate, pairs, exchange, clean):  # as `--help` lists them
     app.add_typer(_family.app)
+for _app in platform.commands():
+    app.add_typer(_app)

@@ -1,5 +1,5 @@
 """The web servers of `traube dev`, each in a process of its own, with the guard in front:
-`python -m cli.servers dagster PORT WORKSPACE` and `python -m cli.servers mlflow PORT`.
+`python -m operations.servers dagster PORT WORKSPACE` and `python -m operations.servers mlflow PORT`.
 
 `dagster dev` and `mlflow server` let nothing be put in front of what they serve; this serves the
 same apps.
@@ -16,8 +16,8 @@ from starlette.responses import PlainTextResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cli.dev import HOST
-from cli.guard import Guard
+from operations.dev import HOST
+from operations.guard import Guard
 from traube.foundation import paths
 from traube.report.pages import FOLDER, SERVED
 

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Seeds, Verbose
-from cli.printing import bars, counted, fail_on, out
-from cli.run import fetch
+from traube.cli.options import Seeds, Verbose
+from traube.cli.printing import bars, counted, fail_on, out
+from traube.cli.run import fetch
 
 app = typer.Typer()
 
@@ -27,7 +27,7 @@ def sweep(
     stopped. Points are no part of the leaderboard; figures of papers show
     them.
     """
-    from cli.launch import Launcher
+    from operations.launch import Launcher
     from traube.benchmark.params import Point, load_params
     from traube.benchmark.plan import unread
     from traube.foundation import paths

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Json
-from cli.printing import counted, out, print_json, print_table
+from traube.cli.options import Json
+from traube.cli.printing import counted, out, print_json, print_table
 
 app = typer.Typer()
 SHOWN = 20  # entries, unless all are asked for as JSON

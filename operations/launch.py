@@ -16,14 +16,14 @@ from dagster._core.instance.ref import InstanceRef
 
 from assets.common import MODELS, OF_TASKS, PAGE, data_keys, model_keys
 from assets.registry import registry
-from cli.children import is_served
-from cli.printing import counted
 from definitions import build_defs
+from operations.children import is_served
 from resources.databases import OF_DAGSTER, make_dagster
 from resources.tracking import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, wanted_models
+from traube.cli.printing import counted
 from traube.engine.progress import Progress
 from traube.foundation import paths, settings, stopping
 from traube.foundation.files import explained

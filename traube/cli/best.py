@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json, ProtocolName
-from cli.printing import escape, out, print_json
+from traube.cli.options import Json, ProtocolName
+from traube.cli.printing import escape, out, print_json
 
 if TYPE_CHECKING:
     from traube.report.best import Best

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import MOST_SEED, Json
-from cli.printing import counted, err, escape, out, print_json, print_table, shown_number
+from traube.cli.options import MOST_SEED, Json
+from traube.cli.printing import counted, err, escape, out, print_json, print_table, shown_number
 from traube.foundation.errors import TraubeError, unknown
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cli.printing import escape, out
+from traube.cli.printing import escape, out
 
 app = typer.Typer()
 

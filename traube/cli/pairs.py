@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.options import Json, Models
-from cli.printing import bars, escape, out, print_json, print_table, print_unavailable, shown_number
+from traube.cli.options import Json, Models
+from traube.cli.printing import bars, escape, out, print_json, print_table, print_unavailable, shown_number
 from traube.foundation.errors import Unavailable
 
 app = typer.Typer()

@@ -6,19 +6,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.printing import out
+from traube.cli.printing import out
 
 if TYPE_CHECKING:
     from resources.registry import RegistryResource
+    from traube.serving.served import Served
 
 app = typer.Typer()
+
+
+def champion_of(task: str) -> "Served":
+    """The clustering that is served of a task."""
+    return registry_of(task).champion(task)
 
 
 def registry_of(task: str) -> "RegistryResource":
     """The registry. A name that no task has is refused first: making MLflow's database takes a
     while.
     """
-    from cli.launch import prepare
+    from operations.launch import prepare
     from resources.registry import RegistryResource
     from traube.tasks import get_source
 

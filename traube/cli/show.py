@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from cli.options import Json
-from cli.printing import escape, out, print_damaged, print_json, print_outdated, print_table
+from traube.cli.options import Json
+from traube.cli.printing import escape, out, print_damaged, print_json, print_outdated, print_table
 from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:

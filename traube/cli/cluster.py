@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli.options import MOST_SEED, Json
-from cli.printing import bars, counted, escape, out, print_json, print_notes
+from traube.cli.options import MOST_SEED, Json
+from traube.cli.printing import bars, counted, escape, out, print_json, print_notes
 from traube.foundation.errors import TraubeError
 from traube.foundation.progress import Progress
 
@@ -199,10 +199,13 @@ def _by_examples(
 
 
 def _by_champion(texts: list[str], task: str) -> tuple["Clusters", str]:
-    from cli.registry import registry_of
+    from traube.cli import platform
     from traube.serving.known_groups import put_by
 
-    served = registry_of(task).champion(task)
+    champion = platform.part("champion")
+    if champion is None:
+        raise TraubeError("--champion: a registry of clusterings is part of a checkout; see docs/library.md")
+    served = champion(task)
     return put_by(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cli.printing import fail_on, out, print_unavailable
+from traube.cli.printing import fail_on, out, print_unavailable
 
 app = typer.Typer()
 
@@ -32,7 +32,7 @@ def release(
 
 
 def _datasets() -> None:
-    from cli.launch import Launcher
+    from operations.launch import Launcher
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import unread
     from traube.engine.progress import SILENT
@@ -63,9 +63,9 @@ def _validate() -> None:
 
 
 def _benchmark() -> None:
-    from cli.run import compute
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, plan
+    from traube.cli.run import compute
     from traube.foundation import paths
     from traube.report.release import write_scores
     from traube.store import Store

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from cli.children import Children, alone
-from cli.printing import out
+from operations.children import Children, alone
+from traube.cli.printing import out
 from traube.foundation import paths, stopping
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_text
@@ -32,7 +32,7 @@ def init() -> None:
     """
     import dagster as dg
 
-    from cli.launch import align, prepare
+    from operations.launch import align, prepare
     from resources.tracking import connect, default_uri
     from traube.methods.registered.umap import compile_umap
 
@@ -76,7 +76,7 @@ def free_port(wanted: int, name: str, taken: int = 0) -> int:
 
 def serve(port: int, mlflow_port: int) -> None:
     """Run the servers until Ctrl-C, or until one of them ends."""
-    from cli.launch import prepare
+    from operations.launch import prepare
 
     prepare()
     with alone():
@@ -86,7 +86,7 @@ def serve(port: int, mlflow_port: int) -> None:
 def _serve(port: int, mlflow_port: int) -> None:
     import dagster as dg
 
-    from cli.launch import align
+    from operations.launch import align
     from resources.tracking import connect, default_uri
     from sensors.lost_runs import end_unstarted_runs
 
@@ -139,7 +139,7 @@ def _start_all(children: Children, folder: Path, port: int, mlflow_port: int) ->
     code, workspace = folder / "code", folder / "workspace.yaml"
     served = {"location_name": LOCATION, "socket": str(code)}
     write_text(workspace, json.dumps({"load_from": [{"grpc_server": served}]}))
-    ours = [sys.executable, "-P", "-m", "cli.servers"]
+    ours = [sys.executable, "-P", "-m", "operations.servers"]
     children.start(
         "Dagster's code server", str(bin_ / "dagster"), "code-server", "start", "-m", LOCATION, "-s", str(code),
         "--location-name", LOCATION, "--log-level", "warning", "--use-python-environment-entry-point",

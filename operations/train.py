@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json, Verbose
-from cli.printing import bars, escape, fail_on, out, print_json, print_table
-from cli.run import fetch
-from cli.trainers import TrainCommand, TuneCommand, recipe_rows, trainer_for, trainer_named, trainer_rows
+from traube.cli.options import Json, Verbose
+from traube.cli.printing import bars, escape, fail_on, out, print_json, print_table
+from traube.cli.run import fetch
+from traube.cli.trainers import TrainCommand, TuneCommand, recipe_rows, trainer_for, trainer_named, trainer_rows
 from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:
-    from cli.launch import Launcher
+    from operations.launch import Launcher
 
 app = typer.Typer()
 
@@ -118,7 +118,7 @@ def _values(recipe: list[str] | None) -> dict[str, str]:
 
 def _on_task(task: str, model: str, verbose: bool, work: Callable[["Launcher", str], list[str]]) -> None:
     """Do some work on a task, which is read first if it was not, and a model."""
-    from cli.launch import Launcher
+    from operations.launch import Launcher
     from traube.benchmark.plan import unread
     from traube.foundation import paths
     from traube.store import Store

@@ -3,19 +3,28 @@ again.
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.best import print_answer
-from cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
-from cli.printing import bars, counted, err, escape, out, print_errors, print_notes, print_outdated, print_unavailable
+from traube.cli.best import print_answer
+from traube.cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
+from traube.cli.printing import (
+    bars,
+    counted,
+    err,
+    escape,
+    out,
+    print_errors,
+    print_notes,
+    print_outdated,
+    print_unavailable,
+)
 from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cli.launch import Launcher
     from traube.benchmark.plan import Plan, Request
     from traube.store import Store
 
@@ -104,7 +113,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     ----------
     before : the plan of the request as it is now
     """
-    from resources.unlogged import unlogged
+    from traube.cli import platform
     from traube.engine import workers
     from traube.engine.pair_cells import plan_pairs
     from traube.foundation import paths
@@ -114,6 +123,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     pairs = plan_pairs(request, PairStore.of(store))
     print_unavailable(before.unavailable | pairs.unavailable)
     current = tables_are_current(store)
+    unlogged: Callable[[Request], dict[str, list[str]]] = platform.part("unlogged") or (lambda _: {})
     untold = {name: tasks for name, tasks in unlogged(request).items() if name not in before.unavailable}
     if current and not before.unread and not before.count and not untold and not pairs.unread and not pairs.missing:
         out.print(f"Nothing is missing: {counted(before.total, 'cell')} up to date.")
@@ -122,9 +132,10 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     # rebuilt
     narrow = current or store.cells().empty
     _warm_up(request, before)
-    from cli.launch import Launcher  # only now: Dagster takes a second to import
-
-    with bars(hidden=verbose) as (progress, set_total), Launcher(progress, verbose) as launcher:
+    new_launcher = platform.part("launcher")  # only now: Dagster takes a second to import
+    if new_launcher is None:
+        raise TraubeError("the library alone cannot run yet")
+    with bars(hidden=verbose) as (progress, set_total), new_launcher(progress, verbose) as launcher:
         for lost in launcher.lost:
             err.print(f"run {lost} was lost: its process no longer exists. Its finished cells are kept")
         errors, touched = _evaluate(launcher, request, store, before, set_total)
@@ -165,7 +176,7 @@ def _warm_up(request: "Request", before: "Plan") -> None:
 
 
 def _evaluate(
-    launcher: "Launcher", request: "Request", store: "Store", before: "Plan", set_total: Callable[[int], None]
+    launcher: Any, request: "Request", store: "Store", before: "Plan", set_total: Callable[[int], None]
 ) -> tuple[list[str], set[str]]:
     """Read what is unread and evaluate what is missing; the errors, and the tasks that were
     touched.

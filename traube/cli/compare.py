@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import Json, ProtocolName, Tasks
-from cli.printing import err, escape, out, print_json
+from traube.cli.options import Json, ProtocolName, Tasks
+from traube.cli.printing import err, escape, out, print_json
 
 if TYPE_CHECKING:
     from traube.report.comparison import Comparison

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cli.dev import HOST
+from operations.dev import HOST
 
 
 class Guard:

@@ -12,8 +12,8 @@ from typing import Literal
 
 import typer
 
-from cli.options import Json
-from cli.printing import print_json, print_table
+from traube.cli.options import Json
+from traube.cli.printing import print_json, print_table
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import OTHERS, explain_system_error
@@ -258,7 +258,7 @@ def _store() -> Iterator[Finding]:
 def _runs() -> Iterator[Finding]:
     import dagster as dg
 
-    from cli.launch import prepare
+    from operations.launch import prepare
     from sensors.lost_runs import end_lost_runs
 
     prepare()

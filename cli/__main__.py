@@ -1,3 +1,0 @@
-from traube.foundation.console import main
-
-main()

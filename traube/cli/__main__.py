@@ -1,0 +1,3 @@
+from traube.cli.console import main
+
+main()

@@ -1,0 +1,29 @@
+"""What a platform around the library adds to the command.
+
+It says so by entry points, so that the library names no part of it: its commands in the group
+`traube.commands`, and in `traube.platform` a `launcher`, which computes what is missing as runs that
+its UI shows; `unlogged`, what its tracking server lacks; and `champion`, the clustering that a
+registry serves of a task.
+"""
+
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from typing import Any
+
+COMMANDS, PARTS = "traube.commands", "traube.platform"
+
+
+def commands() -> list[Any]:
+    """The platform's typer apps, by name."""
+    return [entry.load() for entry in sorted(_present(COMMANDS), key=lambda entry: entry.name)]
+
+
+def part(name: str) -> Any | None:
+    """A part of the platform, or None where there is no platform."""
+    return next((entry.load() for entry in _present(PARTS) if entry.name == name), None)
+
+
+def _present(group: str) -> Iterator[EntryPoint]:
+    """Entry points whose package is here: a wheel names the checkout's, and does not hold them."""
+    return (entry for entry in entry_points(group=group) if find_spec(entry.module.partition(".")[0]))
