@@ -97,7 +97,7 @@ class Servers:
         """Ctrl-C, or another signal, after which nothing may be left."""
         self.process.send_signal(by)
         assert self.process.wait(PATIENCE) == 128 + by, self.log.read_text()[-2000:]
-        assert [p.cmdline() for p in self.processes()] == [], "processes outlived their servers"
+        wait_for(lambda: not self.processes(), "the end of what the servers started", 30)
 
     def processes(self, part: str = "") -> list[psutil.Process]:
         """What runs in this home, with these words in its command."""

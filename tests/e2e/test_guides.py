@@ -14,7 +14,7 @@ import pytest
 
 from tests.made import copy_project
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 PLACE = re.compile(r"# (in )?([\w./]+\.\w+)\n")
 

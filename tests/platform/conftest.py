@@ -1,14 +1,20 @@
 """A small task of the user's own, and a benchmark that asks for it."""
 
 import csv
+import os
+import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from filelock import FileLock
 
 from operations.launch import Launcher
+from resources.tracking import connect, default_uri
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Plan, Request, plan
 from traube.engine import workers
@@ -21,6 +27,7 @@ TOPICS = {
     "tools": ["hammer", "saw", "drill", "wrench", "chisel", "plane", "file", "clamp", "anvil", "screw"],
     "birds": ["owl", "robin", "swift", "crane", "heron", "stork", "finch", "raven", "eagle", "wren"],
 }
+PLACES = {"HOME": "home", "CHECKPOINTS": "home/checkpoints", "CARDS": "cards", "PARAMS": "params.yaml"}
 PARAMS = """
 protocol: tiny
 tasks: [words]
@@ -37,6 +44,13 @@ def write_task(folder: Path, name: str, rows: list[tuple[str, str]], more: str =
     with (folder / f"{name}.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("text", "topic"), *rows])
     (folder / f"{name}.yaml").write_text(f"file: {name}.csv\ntext: text\nlabels: topic\n{more}")
+
+
+def write_benchmark(folder: Path) -> None:
+    """The cards folder with the task `words`, and a params.yaml that asks for it."""
+    (folder / "cards").mkdir()
+    write_task(folder / "cards", "words", word_rows())
+    (folder / "params.yaml").write_text(PARAMS)
 
 
 def word_rows() -> list[tuple[str, str]]:
@@ -61,17 +75,65 @@ def schedule_of(definitions: dg.Definitions, name: str) -> Any:
 @pytest.fixture
 def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cards folder, with the task `words`; and a params.yaml that asks for it."""
-    folder = tmp_path / "cards"
-    folder.mkdir()
-    write_task(folder, "words", word_rows())
-    (tmp_path / "params.yaml").write_text(PARAMS)
-    monkeypatch.setenv("TRAUBE_CARDS", str(folder))
-    monkeypatch.setenv("TRAUBE_PARAMS", str(tmp_path / "params.yaml"))
+    write_benchmark(tmp_path)
+    for name in ("CARDS", "PARAMS"):
+        monkeypatch.setenv(f"TRAUBE_{name}", str(tmp_path / PLACES[name]))
+    return tmp_path / "cards"
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Homes to begin with, made once for all workers.
+
+    `new` has its databases, `read` the data of `words`, `evaluated` its scores by bag of words, and
+    `published` all that is made of them.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "templates"
+    with FileLock(f"{folder}.lock"), pytest.MonkeyPatch.context() as patch:
+        if folder.exists():
+            return folder
+        made = tmp_path_factory.mktemp("made")
+        write_benchmark(made)
+        for name in ("HOME", "CHECKPOINTS", "CARDS", "PARAMS"):
+            patch.setenv(f"TRAUBE_{name}", str(made / PLACES[name]))
+        patch.setattr(workers, "dismiss", lambda: None)
+        connect(default_uri())
+        with Launcher(SILENT) as launcher:
+            asked = Request(["words"], ["bow"], "tiny", load_params().chosen("tiny"))
+            steps: dict[str, Callable[[], list[str]]] = {
+                "new": list,
+                "read": lambda: launcher.datasets(["words"]),
+                "evaluated": lambda: launcher.evaluate("bow", ["words"], asked),
+                "published": launcher.publish,
+            }
+            for name, step in steps.items():
+                assert step() == []
+                shutil.copytree(made / "home", made / "templates" / name, symlinks=True)
+        (made / "made_in").write_text(str(made / "home"))
+        (made / "made_in").rename(made / "templates" / "made_in")
+        (made / "templates").rename(folder)
     return folder
 
 
+def begin_with(template: str, templates: Path) -> None:
+    """Make TRAUBE_HOME a copy of one of the `templates`."""
+    home, made_in = paths.home(), (templates / "made_in").read_text()
+    shutil.copytree(templates / template, home, symlinks=True, dirs_exist_ok=True)
+    with closing(sqlite3.connect(home / "mlflow.db")) as database, database:  # MLflow keeps absolute paths
+        tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for table in tables:
+            for _, column, kind, *_ in database.execute(f"PRAGMA table_info({table})").fetchall():
+                if "CHAR" in kind:
+                    change = f"UPDATE {table} SET {column} = replace({column}, ?, ?) WHERE {column} LIKE ?"
+                    database.execute(change, (made_in, str(home), f"%{made_in}%"))
+
+
 @pytest.fixture
-def launcher(cards: Path) -> Iterator[Launcher]:
+def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Iterator[Launcher]:
+    """A launcher in a new home, or in what `@pytest.mark.begin_with` names of the `templates`."""
+    marker = request.node.get_closest_marker("begin_with")
+    begin_with(marker.args[0] if marker else "new", templates)
     with Launcher(SILENT) as launcher:
         yield launcher
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from traube.cli import app
+from traube.cli.main import app
 from traube.tasks.annotation_sheets import design_of, read_items
 from traube.tasks.best_worst import read_design, simulate
 

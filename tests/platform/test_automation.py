@@ -9,7 +9,7 @@ import pytest
 from assets.common import FILL, MODELS, REBUILD, all_model_keys, data_keys
 from definitions import build_defs
 from operations.launch import Launcher
-from tests.platform.conftest import sensor_of, word_rows, write_task
+from tests.platform.conftest import sensor_of
 from traube.benchmark.plan import Request
 
 
@@ -80,11 +80,10 @@ def test_the_table_does_not_wait_for_a_new_model(
     assert again.get_num_requested(dg.AssetKey("table")) == rebuilt
 
 
+@pytest.mark.begin_with("read")
 def test_the_benchmarks_own_assets_carry_the_conditions(
     launcher: Launcher, cards: Path, request_for: Callable[..., Request]
 ) -> None:
-    write_task(cards, "words", word_rows())
-    launcher.datasets(["words"])
     defs, own = build_defs(), dg.AssetSelection.assets(*data_keys(["words"]), *all_model_keys(["words"]))
     found = dg.evaluate_automation_conditions(defs, launcher.instance, asset_selection=own)
     assert found.get_num_requested(dg.AssetKey(["words", "embeddings"])) == 1  # bow

@@ -21,12 +21,12 @@ from traube.models import checkpoints, load_model, model_cards
 from traube.models.checkpoints import ask_again
 
 Tick = Callable[[], dg.SensorResult]
+pytestmark = pytest.mark.begin_with("read")
 
 
 @pytest.fixture
 def tick(launcher: Launcher) -> Tick:
     """One look of the sensor, which goes on where the last one ended: on the same instance, with its cursor."""
-    launcher.datasets(["words"])
     definitions = build_defs()
     sensor = sensor_of(definitions, "new_checkpoints")
     cursor: list[str | None] = [None]
@@ -212,6 +212,7 @@ def test_doctor_names_a_bad_folder(drop: Callable[[str], Path], cards: Path) -> 
     assert found["checkpoints"].finding.startswith("1 usable")
 
 
+@pytest.mark.begin_with("new")
 def test_nothing_is_asked_for_before_a_task_has_been_read(launcher: Launcher, drop: Callable[[str], Path]) -> None:
     drop("mine")
     context = dg.build_sensor_context(launcher.instance)

@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
-from traube.cli import app
 from traube.cli.best import with_column
+from traube.cli.main import app
 from traube.report.tables import tables_are_current
 from traube.store import Store, cells
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from resources.databases import dagster_databases, make_dagster, make_mlflow, mlflow_database
 from resources.tracking import connect
-from traube.cli import app
+from traube.cli.main import app
 from traube.foundation.errors import TraubeError
 
 MAKE_BOTH = """

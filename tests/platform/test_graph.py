@@ -22,7 +22,7 @@ from operations.launch import Launcher, WithoutUnwritten, align
 from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, own_process
 from tests.platform.conftest import word_rows, write_task
 from traube.benchmark.plan import Plan, Request
-from traube.cli import app
+from traube.cli.main import app
 from traube.engine.progress import SILENT
 from traube.methods import parse_method
 from traube.store import Store
@@ -71,10 +71,9 @@ def test_what_stops_nothing_is_noted(launcher: Launcher, cards: Path) -> None:
     assert note.startswith("words/splits: the check 'texts_once' failed (4 rows; see ")
 
 
+@pytest.mark.begin_with("evaluated")
 def test_what_is_stored_is_not_computed_again(launcher: Launcher, request_for: Asked, store: Store) -> None:
-    read(launcher, "words")
     asked = request_for(["words"], ["bow"])
-    launcher.evaluate("bow", ["words"], asked)
     before = {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.parquet")}
     launcher.evaluate("bow", ["words"], asked)
     assert {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.parquet")} == before
@@ -136,9 +135,8 @@ def test_a_check_that_failed_in_an_earlier_run_still_blocks(
     assert len(store.cells()) == 6
 
 
+@pytest.mark.begin_with("evaluated")
 def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_for: Asked) -> None:
-    read(launcher, "words")
-    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     for name in ("shape", "finite", "not_collapsed"):
         key = dg.AssetCheckKey(dg.AssetKey(["words", "embeddings"]), name)
         record = launcher.instance.get_latest_asset_check_evaluation_record(key)
@@ -148,12 +146,12 @@ def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_
         assert record.event.dagster_event.asset_check_evaluation_data.passed
 
 
+@pytest.mark.begin_with("read")
 def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launcher, request_for: Asked) -> None:
     from mlflow import MlflowClient
 
     from resources.tracking import default_uri
 
-    read(launcher, "words")
     asked = request_for(["words"], ["bow"])
     for _ in range(2):
         launcher.evaluate("bow", ["words"], asked)
@@ -174,15 +172,14 @@ def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launche
     assert parent.info.run_id in str(event.asset_materialization.metadata["mlflow"].value)
 
 
+@pytest.mark.begin_with("evaluated")
 def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launcher, request_for: Asked) -> None:
     """`traube run --method M --seed 5` once replaced MLflow's and Dagster's best score of the model."""
     from mlflow import MlflowClient
 
     from resources.tracking import default_uri
 
-    read(launcher, "words")
     asked = request_for(["words"], ["bow"])
-    launcher.evaluate("bow", ["words"], asked)
     client = MlflowClient(default_uri())
     experiment = client.get_experiment_by_name("traube").experiment_id
     before = {run.info.run_id: run.data for run in client.search_runs([experiment])}
@@ -204,10 +201,10 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launche
     assert {data.params.get("seeds") for data in new} == {None, "5"}
 
 
+@pytest.mark.begin_with("read")
 def test_a_tracking_server_that_is_down_loses_no_score(
     launcher: Launcher, request_for: Asked, store: Store, tmp_path: Path, monkeypatch
 ) -> None:
-    read(launcher, "words")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/no/such/folder/mlflow.db")
     assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
     assert (store.cells()["status"] == "done").sum() == 5
@@ -233,13 +230,13 @@ def test_what_a_tracking_server_missed_is_told_by_the_next_run(
     assert "Nothing is missing" in CliRunner().invoke(app, ["run"]).output
 
 
+@pytest.mark.begin_with("read")
 def test_who_is_killed_between_storing_and_telling_leaves_a_note(
     launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from resources.tracking import TrackingResource
     from resources.unlogged import unlogged
 
-    read(launcher, "words")
     asked = request_for(["words"], ["bow"])
     with monkeypatch.context() as killed:
         killed.setattr(TrackingResource, "log", lambda *_: {})  # as if the process had ended here
@@ -249,17 +246,16 @@ def test_who_is_killed_between_storing_and_telling_leaves_a_note(
     assert unlogged(asked) == {}
 
 
+@pytest.mark.begin_with("read")
 def test_an_absent_model_is_a_clear_failure(launcher: Launcher, request_for: Asked, monkeypatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    read(launcher, "words")
     errors = launcher.evaluate("gbert_base", ["words"], request_for(["words"], ["gbert_base"]))
     assert len(errors) == 1
     assert "deepset/gbert-base" in errors[0]
 
 
+@pytest.mark.begin_with("evaluated")
 def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: Asked, store: Store) -> None:
-    read(launcher, "words")
-    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     code = (
         "from operations.launch import Launcher; from traube.engine.progress import SILENT\n"
         "with Launcher(SILENT) as launcher: raise SystemExit(bool(launcher.publish()))"
@@ -317,9 +313,8 @@ def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(la
     assert align(launcher.instance) == [run.run_id]
 
 
+@pytest.mark.begin_with("evaluated")
 def test_every_cell_says_where_it_comes_from(launcher: Launcher, request_for: Asked, store: Store) -> None:
-    read(launcher, "words")
-    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     cell = store.cells().set_index("clusterer").loc["minibatch_kmeans"].iloc[0]
     assert launcher.instance.get_run_by_id(cell["run_id"]) is not None
     assert cell["seed"] == 42
@@ -344,12 +339,11 @@ def test_a_task_whose_checks_were_cut_short_is_read_again(
     assert planned(["words"]).unread == []
 
 
+@pytest.mark.begin_with("evaluated")
 def test_damaged_assignments_are_made_again(
     launcher: Launcher, planned: Planned, request_for: Asked, store: Store
 ) -> None:
-    read(launcher, "words")
     asked = request_for(["words"], ["bow"])
-    launcher.evaluate("bow", ["words"], asked)
     damaged = next(store.folder.glob("results/words/*.assignments.parquet"))
     damaged.write_bytes(damaged.read_bytes()[:-40])
     damaged.with_name(damaged.name.replace(".assignments.parquet", ".json")).unlink()
@@ -358,10 +352,10 @@ def test_damaged_assignments_are_made_again(
     assert planned(["words"]).count == 0
 
 
+@pytest.mark.begin_with("read")
 def test_what_did_not_fit_the_memory_is_tried_again(
     launcher: Launcher, planned: Planned, request_for: Asked, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read(launcher, "words")
     asked = request_for(["words"], ["bow"])
     with monkeypatch.context() as patched:
         patched.setattr("traube.engine.workers.memory", lambda needs: 1000)

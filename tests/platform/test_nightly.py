@@ -49,9 +49,8 @@ def test_the_night_asks_for_one_run_for_each_model_that_lacks_cells(
     assert "nothing is missing: 12 cells" in night(launcher).skip_message
 
 
+@pytest.mark.begin_with("evaluated")
 def test_a_new_seed_in_params_is_the_nights_work(launcher: Launcher, request_for: Asked) -> None:
-    launcher.datasets(["words"])
-    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     paths.params().write_text(PARAMS + "    seeds: [42, 7]\n")
     assert [r.partition_key for r in night(launcher)] == ["bow"]
 
@@ -79,10 +78,10 @@ def test_a_day_is_remembered_as_its_night_left_it(launcher: Launcher, request_fo
     assert remembered("2026-01-01") == 10
 
 
+@pytest.mark.begin_with("read")
 def test_what_mlflow_could_not_be_told_is_told_the_next_night(
     launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launcher.datasets(["words"])
     with monkeypatch.context() as down:
         down.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
         down.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")

@@ -21,7 +21,7 @@ from tests import giccs_like
 from tests.platform.conftest import PARAMS, schedule_of, sensor_of
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request
-from traube.cli import app
+from traube.cli.main import app
 from traube.engine.pair_cells import pair_cells
 from traube.engine.pair_scores import ALL
 from traube.engine.progress import SILENT

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests import giccs_like
-from traube.cli import app
+from traube.cli.main import app
 from traube.foundation import paths
 from traube.models.likelihood import CausalModel
 from traube.store import Store

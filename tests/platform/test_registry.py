@@ -15,22 +15,15 @@ from resources.registry import RegistryResource
 from resources.tracking import default_uri
 from tests.platform.conftest import word_rows, write_task
 from traube.benchmark.plan import Request
-from traube.cli import app
+from traube.cli.main import app
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 
 Asked = Callable[..., Request]
+pytestmark = pytest.mark.begin_with("published")
 
 
-@pytest.fixture
-def evaluated(launcher: Launcher, request_for: Asked) -> Launcher:
-    launcher.datasets(["words"])
-    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
-    assert launcher.publish() == []
-    return launcher
-
-
-def test_the_first_clustering_of_a_task_becomes_champion(evaluated: Launcher) -> None:
+def test_the_first_clustering_of_a_task_becomes_champion(launcher: Launcher) -> None:
     held = RegistryResource().held("words", "champion")
     assert held is not None
     assert held["version"] == "1"
@@ -39,9 +32,9 @@ def test_the_first_clustering_of_a_task_becomes_champion(evaluated: Launcher) ->
     assert float(held["score"]) > 0.5
 
 
-def test_publishing_again_registers_nothing_twice(evaluated: Launcher) -> None:
-    evaluated.publish()
-    evaluated.publish()
+def test_publishing_again_registers_nothing_twice(launcher: Launcher) -> None:
+    launcher.publish()
+    launcher.publish()
     client = RegistryResource().client()
     versions = client.search_model_versions("name = 'traube-words'")
     assert sorted(int(v.version) for v in versions) == [1, 2]  # champion, and the best of the rest
@@ -51,8 +44,8 @@ def test_publishing_again_registers_nothing_twice(evaluated: Launcher) -> None:
     assert held["reason"]
 
 
-def test_people_promote_and_roll_back(evaluated: Launcher) -> None:
-    evaluated.publish()
+def test_people_promote_and_roll_back(launcher: Launcher) -> None:
+    launcher.publish()
     registry = RegistryResource()
     assert registry.promote("words") == "2"
     assert (registry.held("words", "champion") or {})["version"] == "2"
@@ -65,7 +58,7 @@ def test_people_promote_and_roll_back(evaluated: Launcher) -> None:
         registry.promote("words", "9")
 
 
-def test_the_champion_serves_new_texts_in_a_fresh_process(evaluated: Launcher, tmp_path: Path) -> None:
+def test_the_champion_serves_new_texts_in_a_fresh_process(launcher: Launcher, tmp_path: Path) -> None:
     code = """
 import mlflow
 model = mlflow.pyfunc.load_model("models:/traube-words@champion")
@@ -91,8 +84,8 @@ print(model.predict(["apple pear fruit", "owl robin birds", "plum cherry fruit"]
     }
 
 
-def test_compare_says_who_is_better_or_why_it_cannot(evaluated: Launcher, request_for: Asked) -> None:
-    evaluated.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
+def test_compare_says_who_is_better_or_why_it_cannot(launcher: Launcher, request_for: Asked) -> None:
+    launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
     result = CliRunner().invoke(app, ["compare", "bow", "tfidf", "--json"])
     assert result.exit_code == 0
     (row,) = json.loads(result.stdout)
@@ -109,31 +102,31 @@ def test_compare_says_who_is_better_or_why_it_cannot(evaluated: Launcher, reques
 
 
 def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
-    evaluated: Launcher, cards: Path, request_for: Asked
+    launcher: Launcher, cards: Path, request_for: Asked
 ) -> None:
     before = RegistryResource().held("words", "champion") or {}
     write_task(cards, "words", [*word_rows(), ("apple plum fig fruit", "fruit")])
-    evaluated.datasets(["words"])
-    evaluated.publish()  # nothing is scored yet
+    launcher.datasets(["words"])
+    launcher.publish()  # nothing is scored yet
     assert RegistryResource().held("words", "champion") == before
-    evaluated.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
-    evaluated.publish()
+    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
+    launcher.publish()
     after = RegistryResource().held("words", "champion") or {}
     assert (after["model"], after["method"]) == (before["model"], before["method"])
     assert after["data_version"] != before["data_version"]
     assert after["decision"] == "renewed"
-    evaluated.publish()
+    launcher.publish()
     assert (RegistryResource().held("words", "champion") or {})["version"] == after["version"]
     with pytest.raises(TraubeError, match="no other champion"):
         RegistryResource().rollback("words")
 
 
-def test_what_a_person_rolled_back_stays_back(evaluated: Launcher) -> None:
-    evaluated.publish()
+def test_what_a_person_rolled_back_stays_back(launcher: Launcher) -> None:
+    launcher.publish()
     registry = RegistryResource()
     registry.promote("words")
     registry.rollback("words")
-    evaluated.publish()
+    launcher.publish()
     assert (registry.held("words", "champion") or {})["version"] == "1"
     challenger = registry.held("words", "challenger")
     assert challenger is None or challenger["version"] != "2"

@@ -22,7 +22,7 @@ from resources.tracking import connect, default_uri
 from sensors.lost_runs import HOST, PID, end_lost_runs, own_process
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request
-from traube.cli import app
+from traube.cli.main import app
 from traube.engine.progress import SILENT
 from traube.foundation import machines, paths, settings
 from traube.foundation.errors import TraubeError

@@ -21,7 +21,7 @@ from resources.registry import RegistryResource
 from resources.tracking import default_uri
 from tests.made import save_similarity
 from tests.platform.conftest import sensor_of
-from traube.cli import app
+from traube.cli.main import app
 from traube.foundation import paths
 from traube.store import Store
 

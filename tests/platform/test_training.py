@@ -14,7 +14,7 @@ from operations.launch import Launcher
 from tests.platform.conftest import sensor_of, word_rows
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request
-from traube.cli import app
+from traube.cli.main import app
 from traube.engine.progress import SILENT
 from traube.foundation import paths
 from traube.models.checkpoints import cards as checkpoint_cards

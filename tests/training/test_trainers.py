@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.training.test_training import words_task
-from traube.cli import app
+from traube.cli.main import app
 from traube.models.transformer import Transformer
 from traube.tasks import sources
 from traube.tasks.source import Source

@@ -16,7 +16,7 @@ def main() -> None:
     if paths.IN_CHECKOUT:
         sys.path.insert(0, str(paths.PROJECT))  # another package may be called `operations`, or `assets`, too
     try:
-        import_module("traube.cli").app()
+        import_module("traube.cli.main").app()
     except BaseException as end:
         # libraries make other exceptions of a signal: typer, whose exit code is 130 whatever the
         # signal, and pydantic, which calls it an error of the class that is being made

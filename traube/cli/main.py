@@ -1,0 +1,105 @@
+"""The command `traube`: run the benchmark and read its results without a UI.
+
+One file per family of commands. A command reads its arguments, asks the library, and prints the
+answer; what it asks is answered in the other folders of `traube/`. A platform adds commands, and a
+launcher of runs (`traube.cli.platform`). Heavy imports (pandas, torch) are inside the commands, so
+that `--help` is quick.
+"""
+
+import os
+import signal
+import sys
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from traube.cli import (
+    annotate,
+    best,
+    clean,
+    cluster,
+    compare,
+    exchange,
+    pages,
+    pairs,
+    platform,
+    run,
+    show,
+)
+from traube.cli.printing import err, escape, out
+from traube.foundation import paths, stopping
+from traube.foundation.collector import collect_less
+from traube.foundation.errors import TraubeError
+from traube.foundation.files import explain_system_error, in_words, make_private, refuse_little_memory
+from traube.foundation.identity import refuse_later
+
+
+class _Group(TyperGroup):
+    """Shows an error that the user can mend as one line, with exit code 1; Ctrl-C ends with 130."""
+
+    def invoke(self, ctx: Any) -> Any:
+        collect_less()
+        make_private(paths.home())
+        was_there = paths.home().is_dir()
+        try:
+            refuse_little_memory()
+            refuse_later(paths.home())
+            result = super().invoke(ctx)
+            stopping.check()  # a library may have kept the interruption to itself
+            return result
+        except BrokenPipeError:  # whoever read this has seen enough, such as `head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not to be flushed there
+            sys.exit(128 + signal.SIGPIPE)
+        except Exception as error:
+            gone = was_there and not paths.home().is_dir()
+            line = f"{paths.home()}: was deleted while the command ran: run it again" if gone else self._line(error)
+            if line is None:
+                raise
+            try:
+                err.print(f"[bold red]error:[/] {escape(line)}")
+            except MemoryError:  # colors take some, too
+                sys.stderr.write(f"error: {line}\n")
+            sys.exit(1)
+        except KeyboardInterrupt:
+            stopping.say()
+            sys.exit(stopping.exit_code())
+
+    def _line(self, error: Exception) -> str | None:
+        """What to say of an error that the user can mend; None for any other."""
+        if isinstance(error, TraubeError):
+            return str(error)
+        return explain_system_error(error) or (in_words(error) if isinstance(error, OSError) else None)
+
+
+app = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode="rich",
+    help="Find out which text embedding groups your texts best.\n\nStart with [bold]traube run[/], then "
+    "[bold]traube leaderboard[/]. Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW "
+    "(default data/raw/).",
+)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        out.print(f"traube {version('traube')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None: ...
+
+
+for _family in (run, show, best, pages, compare, cluster, annotate, pairs, exchange, clean):  # as `--help` lists them
+    app.add_typer(_family.app)
+for _app in platform.commands():
+    app.add_typer(_app)
