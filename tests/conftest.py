@@ -35,7 +35,10 @@ SLOWEST = ("e2e", "platform", "training")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slowest folders come first, so that two workers end together."""
+    """What needs an S3 server is of a cluster; the slowest folders come first, so that all workers end together."""
+    for item in items:
+        if "s3_server" in getattr(item, "fixturenames", ()):
+            item.add_marker("cluster")
     items.sort(key=lambda item: item.path.parent.name not in SLOWEST)
 
 

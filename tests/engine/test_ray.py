@@ -38,7 +38,10 @@ from traube.models.vectors import save_matrix
 from traube.store import Store
 from traube.tasks.task import Task, make_task
 
-pytestmark = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed: make setup-scale")
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed: make setup-scale"),
+]
 METHODS = ["none/kmeans", "pca/kmeans", "pca/hdbscan", "none/agglomerative"]
 MEMORY = 120 * 2**20  # of a node's object store
 Tables = tuple[pd.DataFrame, pd.DataFrame]

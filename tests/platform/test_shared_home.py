@@ -31,6 +31,7 @@ from traube.report.reproduce import reproduce
 from traube.store import Store
 
 Become = Callable[[str], Path]
+pytestmark = pytest.mark.cluster
 PASSWORD = "sesame"
 
 
