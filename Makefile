@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := deploy/install.py --torch "$(TORCH_ARGS) $(TORCH)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-scale demo dev test pytest lint format lock bench bench-gpu
+.PHONY: help setup setup-scale demo dev test test-all pytest lint format lock bench bench-gpu
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -40,11 +40,14 @@ demo: $(READY)  ## run the main job, offline, to a leaderboard
 dev: $(READY)  ## Dagster on 127.0.0.1:3000 and MLflow on 127.0.0.1:5000; Ctrl-C stops both
 	$(BIN)/traube dev
 
-test: $(ALL)  ## lint, types and the tests that need neither network nor GPU
+test: $(ALL)  ## lint, types, and every capability once on a small case; no network and no GPU
+	$(MAKE) --no-print-directory -j 2 lint pytest MARKED="and not slow and not e2e and not cluster"
+
+test-all: $(ALL)  ## that, and what is slow, starts real servers or a browser, or needs Ray, S3 or Postgres
 	$(MAKE) --no-print-directory -j 2 lint pytest
 
 pytest: $(ALL)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder  # the slowest first; some wait for others
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not gpu and not network $(MARKED)"  # of three, some wait
 
 lint: $(ALL)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .

@@ -36,7 +36,6 @@ from traube.store import Store
 
 PROJECT = Path(__file__).resolve().parents[1]
 TRAUBE = str(Path(sys.executable).with_name("traube"))
-SECONDS_TO_END = 3.0
 TOPICS = {
     "fruit": "apple pear plum cherry grape peach quince fig melon berry",
     "tools": "hammer saw drill wrench chisel plane file clamp anvil screw",
@@ -65,6 +64,7 @@ class Campaign:
     """How often something was tried, and what came of it."""
 
     what: str
+    seconds_to_end: float = 3.0
     tried: int = 0
     faults: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FAULTS, 0))
     notes: list[str] = field(default_factory=list)
@@ -206,9 +206,16 @@ class Victim:
         return ("run",) if self.name == "dev" else self.command
 
 
-def kills(victims: list[Victim], number: int, rng: random.Random, folder: Path, campaigns: list[Campaign]) -> None:
+def kills(
+    victims: list[Victim],
+    number: int,
+    rng: random.Random,
+    folder: Path,
+    campaigns: list[Campaign],
+    seconds_to_end: float,
+) -> None:
     """Kill each victim's command, on and on, and look at the home when it has come to its end."""
-    of = {victim.name: Campaign(f"kill {victim.name}") for victim in victims}
+    of = {victim.name: Campaign(f"kill {victim.name}", seconds_to_end) for victim in victims}
     campaigns += of.values()
     outcomes: dict[str, object] = {}
     done, turn = 0, 0
@@ -270,7 +277,7 @@ def _kill(process: "subprocess.Popen[str]", number: signal.Signals, campaign: Ca
         return
     seconds = time.monotonic() - began
     # before Traube listens, the signal itself ends the process: to a shell, both are 128 + its number
-    if seconds > SECONDS_TO_END or process.returncode not in (0, 128 + number, -number):
+    if seconds > campaign.seconds_to_end or process.returncode not in (0, 128 + number, -number):
         campaign.blame("late", f"{number.name}: {seconds:.1f} s, exit code {process.returncode}: {output[-300:]}")
     if "Traceback" in output and process.returncode != -number:  # Python's own, before Traube listens
         campaign.blame("traceback", f"{number.name}: {output[max(0, output.index('Traceback') - 200) :][:1500]}")
@@ -479,6 +486,7 @@ def main() -> int:
     parser.add_argument("--heals", type=int, help="kinds of damaged files that a run has to mend; default: all")
     parser.add_argument("--levels", type=int, default=20, help="full disks, from 0 to 5 MiB of room")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds-to-end", type=float, default=3.0, help="after which a process is late")
     parser.add_argument("--only", help="victims of kills, by name with commas between; default: all")
     parser.add_argument(
         "--no-encoder", dest="encoder", action="store_false", help="lexical models alone, which start sooner"
@@ -523,7 +531,7 @@ def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign]) 
     able = [v for v in victims if asked.encoder or BASE not in v.command]
     chosen = [v for v in able if not asked.only or v.name in asked.only.split(",")]
     if asked.kills:
-        kills(chosen, asked.kills, rng, folder, campaigns)
+        kills(chosen, asked.kills, rng, folder, campaigns, asked.seconds_to_end)
     for template, rounds, where in (
         (empty, asked.writers // 2, "a first start"),
         (ready, asked.writers - asked.writers // 2, "a home that is made"),

@@ -117,7 +117,7 @@ def bars(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any, Any]]:
         TimeRemainingColumn(), TextColumn("{task.fields[said]}", style="dim"),
     )  # fmt: skip
     with Progress(*columns, console=err, transient=True, disable=hidden or not err.is_terminal) as bars:
-        cells = bars.add_task(of, total=None, said="")
+        cells = bars.add_task(of, total=None, visible=False, said="")
         stage = bars.add_task("", total=None, visible=False, said="")
         current = {"stage": ""}
 
@@ -134,7 +134,7 @@ def bars(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any, Any]]:
         def said(words: str) -> None:
             bars.update(stage, said=words)
 
-        yield progress.Progress(total, done, said), lambda n: bars.update(cells, total=n)
+        yield progress.Progress(total, done, said), lambda n: bars.update(cells, total=n, visible=True)
 
 
 def print_json(value: Any) -> None:

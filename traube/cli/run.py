@@ -2,7 +2,7 @@
 again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,8 +25,10 @@ from traube.foundation.errors import TraubeError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traube.benchmark.plan import Plan, Request
+    from traube.benchmark.plan import Cell, Plan, Request
     from traube.store import Store
+
+    Missing = Mapping[str, Mapping[str, Sequence[Cell]]]  # cells by model and task
 
 app = typer.Typer()
 LISTED = 20  # missing cells of which each is listed without -v
@@ -199,15 +201,44 @@ def _evaluate(
     )
     set_total(todo.count)
     touched = set(unread)
-    for name, by_task in todo.missing.items():
-        touched.update(by_task)
-        out.print(f"Evaluating {name}: {counted(sum(map(len, by_task.values())), 'cell')} on {', '.join(by_task)}")
-        errors += launcher.evaluate(name, list(by_task), request)
+    first = _shortest(todo.missing, store)
+    for name, counts in _in_turn(todo.missing, first):
+        touched.update(counts)
+        out.print(f"Evaluating {name}: {counted(sum(counts.values()), 'cell')} on {', '.join(counts)}")
+        errors += launcher.evaluate(name, list(counts), request)
+        if first in counts and name == list(todo.missing)[-1]:
+            _print_first(store, request, first)
     for name, tasks in plan_pairs(request, pair_store).missing.items():
         touched.update(tasks)
         out.print(f"Evaluating {name} on the pairs of {', '.join(tasks)}")
         errors += launcher.evaluate(name, tasks, request)
     return errors, touched
+
+
+def _shortest(missing: "Missing", store: "Store") -> str | None:
+    """The task with the fewest characters, of several that all models lack: its table can be shown while the others
+    are computed.
+    """
+    common = set.intersection(*(set(by_task) for by_task in missing.values())) if missing else set()
+    several = len({task for by_task in missing.values() for task in by_task}) > 1
+    return min(common, key=lambda task: store.corpus(task)["text"].str.len().sum()) if common and several else None
+
+
+def _in_turn(missing: "Missing", first: str | None) -> Iterator[tuple[str, dict[str, int]]]:
+    """Models, each with tasks and their numbers of cells: the first task by every model, then all others."""
+    counts = {model: {task: len(cells) for task, cells in by_task.items()} for model, by_task in missing.items()}
+    if first:
+        yield from ((model, {first: by_task.pop(first)}) for model, by_task in counts.items())
+    yield from ((model, by_task) for model, by_task in counts.items() if by_task)
+
+
+def _print_first(store: "Store", request: "Request", task: str) -> None:
+    """The table of a task that is done, while others are computed."""
+    from traube.cli.show import print_leaderboard
+    from traube.report.tables import leaderboard
+
+    table = leaderboard(store, protocols={request.protocol_name: request.protocol}, tasks=[task])
+    print_leaderboard(table[table["best"].astype(bool)])
 
 
 def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:

@@ -84,7 +84,7 @@ def leaderboard(
         print(visible(csv_text(table)), end="")  # noqa: T201
     else:
         unread = {name for name in table["task"].unique() if name and store.manifest(name) is None}
-        _print_leaderboard(table, every, print_outdated(stored.table), unread)
+        print_leaderboard(table, every, print_outdated(stored.table), unread)
         if show_imported:
             _print_imported(store, task)
 
@@ -96,7 +96,7 @@ def _check_metric(table: Any, metric: str | None) -> None:
         )
 
 
-def _print_leaderboard(table: Any, every: bool, outdated: int, unread: Collection[str]) -> None:
+def print_leaderboard(table: Any, every: bool = False, outdated: int = 0, unread: Collection[str] = ()) -> None:
     """Print a table for each task, level and protocol, and what its signs mean.
 
     Parameters

@@ -1,6 +1,6 @@
 """From cells and scores to the leaderboard."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -291,17 +291,20 @@ def leaderboard(
     metric: str | None = None,
     protocols: Mapping[str, Protocol] | None = None,
     lookup: Lookup | None = None,
+    tasks: Collection[str] | None = None,
 ) -> pd.DataFrame:
     """The whole leaderboard, from what is stored; but sweeps, which compare a method with itself.
 
     Parameters
     ----------
+    tasks : which of its rows; by default those of all tasks
     unavailable : reason by task or model that is asked for and cannot be had; shown
         as rows of that status
     lookup : of the models as they are now, where it has been asked before
     """
     protocols = protocols or {}
     cells = without_sweeps(current_cells(store, protocols, own_choice=True, lookup=lookup), protocols)
+    cells = cells if tasks is None else cells[cells["task"].isin(tasks)]
     cards = {task: card for task in cells["task"].unique() if (card := store.card(task))}
     own = {p.main_metric for p in protocols.values() if p.main_metric}
     wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}
