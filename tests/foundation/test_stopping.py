@@ -170,7 +170,7 @@ def test_a_process_that_gets_no_signal_is_left_alone() -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize("seconds", [0.05, 0.3, 1.0])
 def test_ctrl_c_while_the_command_is_still_being_imported(seconds: float) -> None:
-    code = "from traube.foundation import console; print('ready', flush=True); console.main()"
+    code = "from traube.cli import console; print('ready', flush=True); console.main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "init"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -12,10 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from definitions import build_defs
+from operations import doctor
 from tests.inputs.case import Case
 from tests.inputs.table import PARAMS, TASK_CARDS, cases
 from tests.inputs.yaml_faults import FAULTS
-from traube.cli.main import app, doctor
+from traube.cli.main import app
 from traube.models import model_cards
 from traube.models.tensors import check_tensors
 from traube.models.weights import locate

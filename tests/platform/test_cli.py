@@ -437,9 +437,9 @@ def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(
 @pytest.mark.e2e
 def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(cards: Path, home: Path) -> None:
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "traube.cli", *arguments], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([sys.executable, "-m", "traube.cli", *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
 
     notes = cards.parent / "notes.txt"
     notes.write_text("\n".join(text for text, _ in word_rows()))
