@@ -62,8 +62,8 @@ bench: $(READY)  ## the benchmarks, side by side with their peers
 bench-gpu: $(READY)  ## all that is claimed of a GPU, in 40 minutes at most; ARGS=--tiny: in little, on the CPU
 	$(BIN)/python benchmarks/gpu_day.py $(ARGS)
 
-COMPILE = $(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --override requirements.overrides.txt --extra checkout
+COMPILE = $(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --override requirements.overrides.txt --extra platform --extra checkout
 lock:  ## resolve the dependencies anew into requirements.lock (the platform) and requirements.all.lock (everything)
 	test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install -q uv; }
 	$(COMPILE) --upgrade -o requirements.lock pyproject.toml

@@ -1,7 +1,8 @@
 """Data quality: what is checked of a task's tables, without an orchestrator.
 
 `rules` says what is checked, `facts` computes what rules speak of, `validate` runs Great
-Expectations, `process` where, `findings` says what was found, and `page` shows it as Data Docs.
+Expectations or, where that is not installed, `verdicts`, `process` where, `findings` says what was
+found, and `page` shows it as Data Docs.
 Making data right is not done here: a failed check only says so.
 """
 
