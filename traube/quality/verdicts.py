@@ -13,8 +13,6 @@ import pandas as pd
 from traube.quality.rules import CHECKS, Rule, Table
 from traube.tasks.task import Declared
 
-Mask = pd.Series
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -70,26 +68,26 @@ def _is_between(number: int, min_value: int | None = None, max_value: int | None
     return (min_value is None or number >= min_value) and (max_value is None or number <= max_value)
 
 
-def _null(judged: pd.DataFrame, column: str) -> Mask:
+def _null(judged: pd.DataFrame, column: str) -> pd.Series:
     return judged[column].isna()
 
 
-def _repeated(judged: pd.DataFrame, column: str) -> Mask:
+def _repeated(judged: pd.DataFrame, column: str) -> pd.Series:
     return judged[column].notna() & judged[column].duplicated(keep=False)
 
 
-def _repeated_together(judged: pd.DataFrame, column_list: list[str], ignore_row_if: str) -> Mask:
+def _repeated_together(judged: pd.DataFrame, column_list: list[str], ignore_row_if: str) -> pd.Series:
     assert ignore_row_if == "never"
     return judged.duplicated(column_list, keep=False)
 
 
-def _outside_set(judged: pd.DataFrame, column: str, value_set: list[Any]) -> Mask:
+def _outside_set(judged: pd.DataFrame, column: str, value_set: list[Any]) -> pd.Series:
     return judged[column].notna() & ~judged[column].isin(value_set)
 
 
 def _outside_bounds(
     judged: pd.DataFrame, column: str, min_value: int | None = None, max_value: int | None = None
-) -> Mask:
+) -> pd.Series:
     numbers = pd.to_numeric(judged[column]).astype("Float64")
     broken = pd.Series(False, judged.index, dtype="boolean")
     if min_value is not None:
@@ -99,7 +97,7 @@ def _outside_bounds(
     return broken.fillna(False)
 
 
-_BROKEN: dict[str, Callable[..., Mask]] = {
+_BROKEN: dict[str, Callable[..., pd.Series]] = {
     "ExpectColumnValuesToNotBeNull": _null,
     "ExpectColumnValuesToBeUnique": _repeated,
     "ExpectColumnValuesToBeInSet": _outside_set,
