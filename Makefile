@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := deploy/install.py --torch "$(TORCH_ARGS) $(TORCH)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-scale demo dev test pytest lint format lock bench bench-gpu
+.PHONY: help setup setup-scale demo dev test pytest lint check-wheel format lock bench bench-gpu
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ lint: $(ALL)  ## ruff (lint and format), mypy, and the layers of the architectur
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check-wheel: $(READY)  ## build wheel and sdist, and use the wheel in an empty environment
+	$(BIN)/python deploy/check_wheel.py --torch "$(TORCH_ARGS) $(TORCH)"
 
 format: $(READY)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
