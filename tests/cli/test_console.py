@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import traube
 from traube.foundation import paths
+from traube.foundation.config import read_yaml
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +47,12 @@ def test_a_wheel_holds_the_library_alone(wheel: Path) -> None:
         assert {"traube/py.typed", "traube/benchmark/params.yaml"} <= set(packed.namelist())
     assert {top for top in tops if not top.endswith(".dist-info")} == {"traube"}
     assert "traube = traube.cli.console:main" in scripts
+
+
+def test_the_version_stands_in_one_place(wheel: Path) -> None:
+    citation, _ = read_yaml(paths.PROJECT / "CITATION.cff")
+    assert wheel.name.startswith(f"traube-{traube.__version__}-")
+    assert citation["version"] == traube.__version__
 
 
 def test_the_command_of_a_wheel_offers_what_works_there(wheel: Path, tmp_path: Path) -> None:
