@@ -4,7 +4,8 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-from cli import doctor
+
+from operations import doctor
 
 
 @pytest.mark.parametrize("address", [None, "127.0.0.1:6379"])
