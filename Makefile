@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := deploy/install.py --torch "$(TORCH_ARGS) $(TORCH)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-scale demo dev test test-all pytest lint format lock bench bench-gpu
+.PHONY: help setup setup-scale demo dev test test-all pytest lint check-wheel format lock bench bench-gpu
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ lint: $(ALL)  ## ruff (lint and format), mypy, and the layers of the architectur
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+check-wheel: $(READY)  ## build wheel and sdist, and use the wheel in an empty environment
+	$(BIN)/python deploy/check_wheel.py --torch "$(TORCH_ARGS) $(TORCH)"
+
 format: $(READY)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -65,8 +68,8 @@ bench: $(READY)  ## the benchmarks, side by side with their peers
 bench-gpu: $(READY)  ## all that is claimed of a GPU, in 40 minutes at most; ARGS=--tiny: in little, on the CPU
 	$(BIN)/python benchmarks/gpu_day.py $(ARGS)
 
-COMPILE = $(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --override requirements.overrides.txt --extra checkout
+COMPILE = $(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --override requirements.overrides.txt --extra platform --extra checkout
 lock:  ## resolve the dependencies anew into requirements.lock (the platform) and requirements.all.lock (everything)
 	test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install -q uv; }
 	$(COMPILE) --upgrade -o requirements.lock pyproject.toml

@@ -6,7 +6,6 @@ What is stored is not clustered again.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,10 +15,10 @@ from assets.common import FILL, MODELS, TRAINING_STAGE, asset_key, claimed
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
-from traube.benchmark.plan import CLUSTERING_VERSION, Cell, missing_cells
+from traube.benchmark.plan import CLUSTERING_VERSION, Cell
 from traube.benchmark.record import Recorder
-from traube.engine.cluster import cluster
 from traube.engine.progress import Progress
+from traube.engine.stages import cluster_missing
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.report.markdown import markdown
@@ -94,38 +93,33 @@ def _asset(
     ) -> dg.MaterializeResult:
         began = time.perf_counter()
         store, workbench = storage.store, storage.workbench
-        recorder = Recorder(store, run_id=context.run.run_id)
-        statuses: Counter[str] = Counter()
         try:
             request = benchmark.request()
             model = encoder.model(context.partition_key, request.protocol.precision)
-            missing = [cell for cell in missing_cells(source.name, model, request, store) if is_of(cell)]
-            cells = [cell for cell in missing if not store.sound_assignments(cell.task, cell.cell_id)]
-            task = workbench.task(source.name)
-            vectors = workbench.vectors(task, model, progress)
-            for result in cluster(task, vectors, cells, store, progress, model.similarity, model):
-                statuses[result.status] += 1
-                if result.assignments is not None:
-                    if result.reason:
-                        context.log.warning(f"{result.cell.title}: {result.reason}")
-                    recorder.clustered(result.cell, result.assignments, result.seconds, result.cost)
-                    continue
-                context.log.warning(f"{result.cell.title}: {result.status}: {result.reason}")
-                recorder.without_clusters(result.cell, result.status, result.reason)
+            recorder = Recorder(store, run_id=context.run.run_id)
+            made = cluster_missing(
+                source.name,
+                model,
+                request,
+                workbench,
+                recorder,
+                is_of=is_of,
+                warn=context.log.warning,
+                progress=progress,
+            )
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        stored = [c.cell_id for c in missing_cells(source.name, model, request, store) if is_of(c)]
         return dg.MaterializeResult(
             data_version=dg.DataVersion(
-                digest([workbench.manifest(source.name).data_version, vectors.dimensions, sorted(stored)])
+                digest([workbench.manifest(source.name).data_version, made.dimensions, sorted(made.unscored)])
             ),
             metadata={
-                "clustered_now": statuses["done"],
-                "failed": statuses["failed"],
-                "unsupported": statuses["unsupported"],
-                "unavailable": statuses["unavailable"],
+                "clustered_now": made.statuses["done"],
+                "failed": made.statuses["failed"],
+                "unsupported": made.statuses["unsupported"],
+                "unavailable": made.statuses["unavailable"],
                 "seconds": time.perf_counter() - began,
-                **told(store, cells),
+                **told(store, made.cells),
             },
         )
 

@@ -8,11 +8,11 @@ import dagster as dg
 from assets.common import asset_key
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
+from traube.engine.stages import read_corpus
 from traube.foundation.config import read_yaml
 from traube.foundation.errors import TraubeError
 from traube.report.markdown import markdown
 from traube.tasks.source import Source
-from traube.tasks.task import index_texts
 
 
 def dvc_hashes(source: Source) -> dict[str, str]:
@@ -44,24 +44,19 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
     )
     def corpus(storage: StorageResource, quality: QualityResource) -> dg.MaterializeResult:
         began = time.perf_counter()
-        reason = source.missing()
-        if reason:
-            raise dg.Failure(f"task '{source.name}' is unavailable: {reason}", allow_retries=False)
         try:
-            source.check()
-            raw_version = source.raw_version()
-            texts, records = index_texts(source.read())
+            read = read_corpus(source, storage.store)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        version = storage.store.save_corpus(source.name, texts, records, raw_version)
+        texts = read.texts
         lengths = texts["text"].str.len()
         return dg.MaterializeResult(
-            data_version=dg.DataVersion(version),
+            data_version=dg.DataVersion(read.version),
             metadata={
                 "dagster/row_count": len(texts),
-                "records": len(records),
+                "records": len(read.records),
                 "mean_characters": float(lengths.mean()) if len(texts) else 0.0,
-                "raw_version": raw_version,
+                "raw_version": read.raw_version,
                 **dvc_hashes(source),
                 "seconds": time.perf_counter() - began,
                 "preview": dg.MetadataValue.md(

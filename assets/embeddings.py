@@ -4,11 +4,8 @@ The value lies in the cache; what was encoded before is not encoded again.
 """
 
 import time
-from typing import Any
 
 import dagster as dg
-import numpy as np
-from scipy import sparse
 
 from assets.common import FILL, MODELS, asset_key, claimed, refuse_failed_checks
 from resources.benchmark import BenchmarkResource
@@ -17,19 +14,11 @@ from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
 from traube.engine import workers
 from traube.engine.progress import Progress
+from traube.engine.stages import VECTOR_CHECKS, WARNING_CHECKS, VectorCheck, encode
 from traube.foundation.errors import TraubeError
-from traube.models import Vectors, fingerprint_on
+from traube.quality import refuse_kept
 from traube.store import Store
 from traube.tasks.source import Source
-
-ROWS_LOOKED_AT = 4096
-# Mean cosine between texts at which vectors say nothing any more.
-COLLAPSED = 0.9999
-CHECKS = {
-    "shape": "One vector per scored text.",
-    "finite": "No NaN and no infinity.",
-    "not_collapsed": "Different texts have different vectors.",
-}
 
 
 def embeddings_asset(source: Source) -> dg.AssetsDefinition:
@@ -57,31 +46,28 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult:
         refuse_failed_checks(context, upstream, lambda: _check_data(source, storage.store, quality))
         began = time.perf_counter()
-        workbench = storage.workbench
         try:
+            version = storage.workbench.manifest(source.name).data_version
+            refuse_kept(source.card, storage.store.checks(source.name), version, ("corpus", "splits"))
             model = encoder.model(context.partition_key, benchmark.request().protocol.precision)
-            model.fetch()
-            task = workbench.task(source.name)
-            fingerprint = fingerprint_on(model, task.corpus_version)
-            vectors, encoded = workbench.encoded(task, model, progress)
+            made = encode(source.name, model, storage.workbench, progress)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        rows = task.scored
-        scored = vectors.subset(rows)
+        texts, encoded = len(made.vectors), made.encoded
         seconds = time.perf_counter() - began
         return dg.MaterializeResult(
-            data_version=dg.DataVersion(fingerprint),
+            data_version=dg.DataVersion(made.fingerprint),
             metadata={
-                "texts": len(scored),
-                "dimensions": vectors.dimensions,
+                "texts": texts,
+                "dimensions": made.vectors.dimensions,
                 "encoded_now": encoded,
-                "from_cache": len(scored) - encoded,
+                "from_cache": texts - encoded,
                 "texts_per_second": encoded / seconds if encoded else 0.0,
-                "device": workers.device(model, len(scored)),
-                "fingerprint": fingerprint,
+                "device": workers.device(model, texts),
+                "fingerprint": made.fingerprint,
                 "seconds": seconds,
             },
-            check_results=_checks(key, scored, len(rows)),
+            check_results=[_check_result(key, check) for check in made.checks],
         )
 
     return embeddings
@@ -107,55 +93,18 @@ def _check_data(source: Source, store: Store, quality: QualityResource) -> list[
 
 
 def _check_specs(key: dg.AssetKey) -> list[dg.AssetCheckSpec]:
-    """The checks of the vectors. Collapsed ones are a warning: they can be clustered, if badly."""
+    """The checks of the vectors."""
     return [
-        dg.AssetCheckSpec(name, asset=key, description=text, blocking=name != "not_collapsed", partitions_def=MODELS)
-        for name, text in CHECKS.items()
+        dg.AssetCheckSpec(name, asset=key, description=text, blocking=name not in WARNING_CHECKS, partitions_def=MODELS)
+        for name, text in VECTOR_CHECKS.items()
     ]
 
 
-def _checks(key: dg.AssetKey, vectors: Vectors, texts: int) -> list[dg.AssetCheckResult]:
-    finite, rows, norms = True, 0, []
-    for start in range(0, len(vectors), ROWS_LOOKED_AT):
-        block: Any = vectors.subset(np.arange(start, min(start + ROWS_LOOKED_AT, len(vectors)))).load()
-        rows += block.shape[0] if block.shape[1] == vectors.dimensions else 0
-        values = block.data if sparse.issparse(block) else block
-        finite = finite and bool(np.isfinite(values).all())
-        norms.append(
-            np.sqrt(block.multiply(block).sum(axis=1)).A1 if sparse.issparse(block) else np.linalg.norm(block, axis=1)
-        )
-    norm = np.concatenate(norms)
-    similarity = _mean_cosine(vectors)
-    return [
-        dg.AssetCheckResult(
-            asset_key=key,
-            check_name="shape",
-            passed=rows == texts,
-            metadata={"vectors": rows, "texts": texts},
-        ),
-        dg.AssetCheckResult(
-            asset_key=key,
-            check_name="finite",
-            passed=finite,
-            metadata={"mean_norm": float(norm.mean()), "zero_vectors": int((norm == 0).sum())},
-        ),
-        dg.AssetCheckResult(
-            asset_key=key,
-            check_name="not_collapsed",
-            passed=similarity < COLLAPSED,
-            severity=dg.AssetCheckSeverity.WARN,
-            metadata={"mean_cosine": similarity},
-        ),
-    ]
-
-
-def _mean_cosine(vectors: Vectors) -> float:
-    """Mean cosine between different texts of an even sample."""
-    from sklearn.preprocessing import normalize
-
-    sample = np.unique(np.linspace(0, len(vectors) - 1, min(ROWS_LOOKED_AT, len(vectors))).astype(np.int64))
-    block = vectors.subset(sample).load()
-    unit = normalize(block if sparse.issparse(block) else np.nan_to_num(block))
-    n = unit.shape[0]
-    total = np.asarray(unit.sum(axis=0)).ravel()
-    return float((total @ total - n) / (n * (n - 1))) if n > 1 else 0.0
+def _check_result(key: dg.AssetKey, check: VectorCheck) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=check.name,
+        passed=check.passed,
+        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+        metadata=check.facts,
+    )

@@ -5,13 +5,9 @@ import dagster as dg
 from assets.common import NIGHTLY, REBUILD, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
-from traube.benchmark.lookup import Lookup
-from traube.benchmark.plan import unavailable
-from traube.foundation.files import frame_digest, locked, write_json, write_text
-from traube.foundation.inert import csv_text
-from traube.foundation.seals import write_parquet
-from traube.report.tables import CSV, MADE_OF, NAME, leaderboard, made_now, state
-from traube.store import one_look
+from traube.foundation.files import frame_digest
+from traube.report.publish import publish_leaderboard
+from traube.report.tables import CSV
 
 
 def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
@@ -26,17 +22,7 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
     )
     def board(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
         store = storage.store
-        # the lock spans reading and writing: a slower writer that read first would
-        # lose the other's rows
-        with locked(store.table(NAME)):
-            made_of = state(store)
-            request, lookup = benchmark.request(), Lookup()
-            with one_look():
-                absent = unavailable(request, store, lookup)
-                table = leaderboard(store, absent, protocols=benchmark.protocols(), lookup=lookup)
-            write_parquet(store.table(NAME), table)
-            write_text(store.table(CSV), csv_text(table))
-            write_json(store.table(MADE_OF), made_now(store, made_of))
+        table = publish_leaderboard(store, benchmark.request(), benchmark.protocols())
         best = table[table["best"].astype(bool)][
             ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]
         ]

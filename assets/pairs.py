@@ -12,12 +12,13 @@ from resources.encoder import EncoderResource
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
-from traube.engine.pair_cells import TEST, pair_cells, score_missing
-from traube.engine.pair_scores import ALL, embed_pairs
+from traube.engine.pair_cells import pair_cells, score_missing
+from traube.engine.pair_scores import ALL
 from traube.engine.progress import Progress
+from traube.engine.stages import encode_pairs, read_pairs
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest, frame_digest
-from traube.quality import Table
+from traube.quality import Table, refuse_kept
 from traube.report.markdown import markdown
 from traube.store.pairs import PAIRS_VERSION, PairStore
 from traube.tasks import PairSource
@@ -47,10 +48,9 @@ def _corpus(source: PairSource) -> dg.AssetsDefinition:
     )
     def corpus(storage: StorageResource, quality: QualityResource) -> dg.MaterializeResult:
         try:
-            task = source.load()
+            task = read_pairs(source, PairStore.of(storage.store))
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        PairStore.of(storage.store).save(task, source.raw_version())
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(task.corpus)),
             metadata={
@@ -123,10 +123,9 @@ def _embeddings(source: PairSource) -> dg.AssetsDefinition:
         refuse_failed_checks(context, specs, lambda: _check(source, store, quality))
         try:
             model = encoder.model(context.partition_key, benchmark.request().protocol.precision)
-            model.fetch()
-            task = store.read(source.name)
-            forms = [task, task.with_history()] if task.has_history else [task]
-            found = [embed_pairs(form.of_part(TEST), model, storage.workbench, progress)[0] for form in forms]
+            version = store.read(source.name).data_version
+            refuse_kept(source.card.for_checks(), store.checks(source.name), version, ("corpus", "pairs"))
+            task, found = encode_pairs(source.name, model, storage.workbench, progress)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         return dg.MaterializeResult(

@@ -3,7 +3,6 @@ what a paper has is said there.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import dagster as dg
 import pandas as pd
@@ -14,9 +13,9 @@ from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from traube.engine.progress import Progress
 from traube.foundation import paths
-from traube.foundation.files import frame_digest, write_text
-from traube.foundation.inert import csv_text
+from traube.foundation.files import frame_digest
 from traube.papers import Context, Figure, Table, papers
+from traube.papers.files import write_figure, write_table
 from traube.report.markdown import markdown
 
 BESIDE = "Published and measured side by side; empty where there is no number."
@@ -50,9 +49,8 @@ def _table(paper: str, table: Table, tasks: Sequence[str]) -> dg.AssetsDefinitio
         encoder: EncoderResource,
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        rows = table.make(_context(context, storage, benchmark, encoder, progress))
-        path = _folder(storage, paper) / f"{table.name}.csv"
-        write_text(path, csv_text(rows))
+        measured_from = _context(context, storage, benchmark, encoder, progress)
+        rows, path = write_table(storage.root, paper, table, measured_from)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(rows)),
             metadata={
@@ -93,15 +91,13 @@ def _figure(paper: str, figure: Figure, tasks: Sequence[str]) -> dg.AssetsDefini
         encoder: EncoderResource,
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        drawing = figure.make(_context(context, storage, benchmark, encoder, progress))
-        path = _folder(storage, paper) / f"{figure.name}.{figure.kind}"
-        write_text(path, drawing.content)
+        measured_from = _context(context, storage, benchmark, encoder, progress)
+        drawing, path = write_figure(storage.root, paper, figure, measured_from)
         metadata: dict[str, str | int | dg.MetadataValue] = {
             **drawing.facts,
             "figure": dg.MetadataValue.url(path.as_uri()),
         }
         if drawing.data is not None:
-            write_text(path.with_suffix(".csv"), csv_text(drawing.data))
             metadata["data"] = dg.MetadataValue.md(markdown(drawing.data.round(3)))
         return dg.MaterializeResult(metadata=metadata)
 
@@ -125,7 +121,3 @@ def _context(
         warn=context.log.warning,
         progress=progress,
     )
-
-
-def _folder(storage: StorageResource, paper: str) -> Path:
-    return storage.root / "papers" / paper

@@ -6,11 +6,8 @@ from assets.common import NIGHT
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
 from traube.benchmark.params import load_params
-from traube.foundation.files import locked
-from traube.foundation.seals import write_parquet
 from traube.report.markdown import markdown
-from traube.report.regressions import CHANGES, has_snapshot, present, snapshot, today
-from traube.report.regressions import regressions as compare
+from traube.report.publish import publish_regressions
 
 
 @dg.asset(
@@ -23,17 +20,8 @@ from traube.report.regressions import regressions as compare
 def regressions(
     context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
 ) -> dg.MaterializeResult:
-    store, protocols = storage.store, benchmark.protocols()
-    night = context.run.tags.get(NIGHT)
-    date = night or today(load_params().nightly.timezone)
-    with locked(store.table(CHANGES)):
-        # a day is remembered as its night left it; without a night, as the day's
-        # first publication did
-        counting = present(store, protocols)
-        if night or not has_snapshot(store, date):
-            snapshot(store, counting, date)
-        since, changes = compare(store, protocols, counting, date)
-        write_parquet(store.table(CHANGES), changes.assign(since=since))
+    night, timezone = context.run.tags.get(NIGHT), load_params().nightly.timezone
+    since, changes = publish_regressions(storage.store, benchmark.protocols(), timezone, night)
     shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
     worse = int((changes["verdict"] == "worse").sum())
     return dg.MaterializeResult(

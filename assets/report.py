@@ -2,7 +2,6 @@
 need no server.
 """
 
-import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -12,10 +11,8 @@ from assets.common import NIGHTLY, PAGE, PAGES, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
 from traube.foundation.errors import reason
-from traube.foundation.seals import read_parquet
-from traube.report.pages import SERVED, make_page, write_index
-from traube.report.regressions import kept_changes
-from traube.report.tables import MADE_OF, NAME, REBUILT
+from traube.report.pages import SERVED, make_page
+from traube.report.publish import publish_index
 from traube.tasks.source import Source
 
 
@@ -28,10 +25,7 @@ from traube.tasks.source import Source
     description="The leaderboard as a page.",
 )
 def report(storage: StorageResource) -> dg.MaterializeResult:
-    table = read_parquet(storage.store.table(NAME))
-    path = write_index(table, kept_changes(storage.store), storage.root)
-    # last of all: a publication that was cut short is made again
-    shutil.copyfile(storage.store.table(MADE_OF), storage.store.table(REBUILT))
+    path = publish_index(storage.store, storage.root)
     return dg.MaterializeResult(metadata=_links(path))
 
 

@@ -1,6 +1,5 @@
 """`T/scores`: metrics of every clustering, stored first, tracked in MLflow then."""
 
-from dataclasses import replace
 from functools import partial
 
 import dagster as dg
@@ -11,18 +10,13 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
-from traube.benchmark.plan import Cell, Request, cells_of, missing_cells
-from traube.benchmark.record import Recorder
-from traube.engine import workers
 from traube.engine.progress import Progress
-from traube.engine.score import score_stored
+from traube.engine.stages import failed_cells, score_clustered
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.metrics import SCORING_VERSION
-from traube.models import Model
 from traube.report.markdown import markdown
 from traube.report.tables import summary
-from traube.store import Store
 from traube.tasks.source import Source
 
 
@@ -52,22 +46,15 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
         try:
             request = benchmark.request()
             model = encoder.model(context.partition_key, request.protocol.precision)
-            task = workbench.task(source.name)
-            unscored = _unscored(source.name, model, request, store)
+            workbench.manifest(source.name)  # only of a task that is read is MLflow owed anything
             tracking.owe(context.partition_key, source.name)
-            vectors = None if task.labelled else workbench.vectors(task, model, progress)
-            recorder = Recorder(store, workers.device(model, len(task.scored)), context.run.run_id)
-            score_stored(task, unscored, recorder, vectors, progress)
-            manifest = workbench.manifest(source.name)
-            asked = [cell.cell_id for cell in cells_of(source.name, manifest, model, request)]
-            whole = replace(request, methods=None, seeds=None)
-            official = [cell.cell_id for cell in cells_of(source.name, manifest, model, whole)]
+            made = score_clustered(source.name, model, request, workbench, run_id=context.run.run_id, progress=progress)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
 
         metadata: dict[str, dg.MetadataValue] = {}
         # what counts for the protocol stands by itself: a method or seed that somebody asked for besides is a run of its own
-        for ids, own_choice in ((sorted({*asked} - {*official}), True), (official, False)):
+        for ids, own_choice in ((sorted({*made.asked} - {*made.official}), True), (made.official, False)):
             cells = store.cells_by_id(source.name, ids)
             if cells.empty:
                 continue
@@ -77,31 +64,13 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             run = (context.run.run_id, key.to_user_string(), context.partition_key)
             log = partial(tracking.log, source.card, cells, values, table, *run, own_choice=own_choice)
             metadata |= _metadata(table, own_choice) | told(context, log)
-        _refuse_failed_cells(store.cells_by_id(source.name, asked), metadata)
+        if failed := failed_cells(store, source.name, made.asked):  # what was scored of the others is shown
+            raise dg.Failure(failed, metadata=metadata, allow_retries=False)
         return dg.MaterializeResult(
-            data_version=dg.DataVersion(digest([sorted(asked), SCORING_VERSION])), metadata=metadata
+            data_version=dg.DataVersion(digest([sorted(made.asked), SCORING_VERSION])), metadata=metadata
         )
 
     return scores
-
-
-def _unscored(task: str, model: Model, request: Request, store: Store) -> list[Cell]:
-    """The cells that are clustered, but not scored yet."""
-    return [c for c in missing_cells(task, model, request, store) if store.has_assignments(c.task, c.cell_id)]
-
-
-def _refuse_failed_cells(cells: pd.DataFrame, metadata: dict[str, dg.MetadataValue]) -> None:
-    """Fail where a cell failed, and show what was scored of the others."""
-    failed = cells[cells["status"] == "failed"]
-    if failed.empty:
-        return
-    first = failed.iloc[0]
-    method = f"{first['reducer']}/{first['clusterer']}"
-    raise dg.Failure(
-        f"{len(failed)} of {len(cells)} cells failed; first: {method}: {first['reason']}",
-        metadata=metadata,
-        allow_retries=False,
-    )
 
 
 def _metadata(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataValue]:

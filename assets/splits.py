@@ -5,6 +5,7 @@ import dagster as dg
 from assets.common import asset_key
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
+from traube.engine.stages import draw_splits
 from traube.foundation.errors import TraubeError
 from traube.report.markdown import markdown
 from traube.tasks.source import Source
@@ -25,8 +26,7 @@ def splits_asset(source: Source) -> dg.AssetsDefinition:
     def splits(storage: StorageResource, quality: QualityResource) -> dg.MaterializeResult:
         store = storage.store
         try:
-            frame = source.draw(store.records(source.name))
-            manifest = store.save_splits(source.card, frame)
+            frame, manifest = draw_splits(source, store)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         sizes = (

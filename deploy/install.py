@@ -43,12 +43,17 @@ def main() -> None:
         installs.append([f"{packages} packages of {lock}", "--no-deps", "--require-hashes", "-r", str(lock)])
     if not asked.no_project:
         installs.append(["traube, from this checkout", "--no-deps", "--no-build-isolation", "-e", str(PROJECT)])
-    install = _by_uv(python) or _by_pip(python)
+    install = installer(python)
     for what, *arguments in installs:
         print(f"installing {what}", flush=True)
         done = subprocess.run([*install, *arguments])  # noqa: S603 (our own arguments)
         if done.returncode:
             sys.exit(f"{what} could not be installed; the error stands above")
+
+
+def installer(python: Path) -> list[str]:
+    """Return the command that installs into the environment of an interpreter, but for what is installed."""
+    return _by_uv(python) or _by_pip(python)
 
 
 def _by_uv(python: Path) -> list[str]:

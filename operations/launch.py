@@ -23,12 +23,11 @@ from resources.tracking import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, wanted_models
-from traube.cli.printing import counted
+from traube.cli.launcher import prepare_home
+from traube.cli.printing import failed_check
 from traube.engine.progress import Progress
 from traube.foundation import paths, settings, stopping
 from traube.foundation.files import explained
-from traube.foundation.identity import about
-from traube.foundation.share import of_home
 
 OURS = re.compile(r"^traube\.[\w.]+: ")
 NO_COPIES = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
@@ -40,14 +39,8 @@ def prepare() -> None:
     """
     home, project = paths.home(), paths.PROJECT
     instance = home / "dagster"
-    with explained(home):
-        home.mkdir(parents=True, exist_ok=True)
-    if settings.share():
-        of_home()  # which home it is comes from there
-    about(home)
+    prepare_home()
     make_dagster(instance)
-    with explained(paths.checkpoints()):
-        paths.checkpoints().mkdir(parents=True, exist_ok=True)
     os.environ["DAGSTER_HOME"] = str(instance)
     os.environ["MLFLOW_TRACKING_URI"] = default_uri()
     if home == project / ".traube":
@@ -228,10 +221,9 @@ def _failed_checks(result: dg.ExecuteInProcessResult, blocking: bool) -> list[st
         if check.passed or check.blocking != blocking:
             continue
         rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
-        where = f" ({counted(int(str(rows.value)), 'row')}; see {page.value})" if rows and page else ""
-        kind = "blocking check" if blocking else "check"
-        broken = f": {check.description}" if check.description else ""
-        lines.append(f"{check.asset_key.to_user_string()}: the {kind} '{check.check_name}' failed{where}{broken}")
+        asset, broken = check.asset_key.to_user_string(), check.description or ""
+        number = int(str(rows.value)) if rows else None
+        lines.append(failed_check(asset, check.check_name, blocking, broken, number, page and page.value))
     return lines
 
 

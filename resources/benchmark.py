@@ -4,7 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from traube.benchmark.params import Protocol, load_params
-from traube.benchmark.plan import Request, wanted_models
+from traube.benchmark.plan import Request, request_of
 
 
 class BenchmarkResource(dg.ConfigurableResource):
@@ -25,15 +25,4 @@ class BenchmarkResource(dg.ConfigurableResource):
         return load_params().protocols
 
     def request(self) -> Request:
-        params = load_params()
-        name = self.protocol or params.protocol
-        protocol = params.chosen(name)
-        return Request(
-            tasks=params.tasks,
-            models=wanted_models(params),
-            protocol_name=name,
-            protocol=protocol,
-            methods=[protocol.method(m) for m in self.methods] or None,
-            seeds=self.seeds or None,
-            pair_tasks=params.pair_tasks,
-        )
+        return request_of(load_params(), self.protocol, self.methods, self.seeds)

@@ -68,13 +68,13 @@ def _results(key: dg.AssetKey, validation: Validation) -> list[dg.AssetCheckResu
     return [_result(key, finding, validation.page) for finding in validation.findings]
 
 
-def _result(key: dg.AssetKey, finding: Finding, page: Path) -> dg.AssetCheckResult:
+def _result(key: dg.AssetKey, finding: Finding, page: Path | None) -> dg.AssetCheckResult:
     metadata: dict[str, Any] = {
         "offending_rows": finding.offending,
         "percent": finding.percent,
         "total_rows": finding.total,
         "rules": dg.MetadataValue.json(finding.rules),
-        "data_docs": dg.MetadataValue.path(page),
+        **({"data_docs": dg.MetadataValue.path(page)} if page else {}),
     }
     if finding.shown:
         metadata["examples"] = dg.MetadataValue.md(markdown_rows(finding.header, finding.shown))

@@ -157,7 +157,10 @@ def test_a_package_with_one_subpackage_has_no_split_of_its_own(toy: Path, monkey
 
 def test_an_absent_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     source = pydocs_of(Size(("sklearn", "nosuchpackage"), 1, 1), monkeypatch)
-    assert source.missing() == "package nosuchpackage is not installed; run `make setup`"
+    assert (
+        source.missing()
+        == "package nosuchpackage is not installed: pip install 'traube[platform]', in a checkout make setup"
+    )
 
 
 def test_the_small_task_is_as_its_card_declares(pydocs_s2s: Task) -> None:

@@ -151,6 +151,27 @@ class Request:
     pair_tasks: Sequence[str] = ()
 
 
+def request_of(params: Params, protocol: str = "", methods: Sequence[str] = (), seeds: Sequence[int] = ()) -> Request:
+    """Return what params.yaml asks for, under another protocol, methods or seeds where they are given.
+
+    Raises
+    ------
+    TraubeError
+        If there is no such protocol or method.
+    """
+    name = protocol or params.protocol
+    chosen = params.chosen(name)
+    return Request(
+        tasks=params.tasks,
+        models=wanted_models(params),
+        protocol_name=name,
+        protocol=chosen,
+        methods=[chosen.method(method) for method in methods] or None,
+        seeds=list(seeds) or None,
+        pair_tasks=params.pair_tasks,
+    )
+
+
 @dataclass(frozen=True)
 class Plan:
     """What has to be done for a request.

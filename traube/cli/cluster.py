@@ -204,7 +204,9 @@ def _by_champion(texts: list[str], task: str) -> tuple["Clusters", str]:
 
     champion = platform.part("champion")
     if champion is None:
-        raise TraubeError("--champion: a registry of clusterings is part of a checkout; see docs/library.md")
+        raise TraubeError(
+            "--champion: the registry of clusterings is part of the platform, which runs from a checkout of Traube"
+        )
     served = champion(task)
     return put_by(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
 

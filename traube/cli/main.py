@@ -9,12 +9,12 @@ that `--help` is quick.
 import os
 import signal
 import sys
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from traube import __version__
 from traube.cli import (
     annotate,
     best,
@@ -87,7 +87,7 @@ app = typer.Typer(
 
 def _say_version(asked: bool) -> None:
     if asked:
-        out.print(f"traube {version('traube')}")
+        out.print(f"traube {__version__}")
         raise typer.Exit
 
 

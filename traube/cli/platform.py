@@ -11,6 +11,8 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
+from traube.foundation import paths
+
 COMMANDS, PARTS = "traube.commands", "traube.platform"
 
 
@@ -25,5 +27,8 @@ def part(name: str) -> Any | None:
 
 
 def _present(group: str) -> Iterator[EntryPoint]:
-    """Entry points whose package is here: a wheel names the checkout's, and does not hold them."""
-    return (entry for entry in entry_points(group=group) if find_spec(entry.module.partition(".")[0]))
+    """Entry points that can be loaded: those of Traube itself lie in a checkout, and need its platform."""
+    of_checkout = paths.IN_CHECKOUT and find_spec("dagster") is not None
+    return (
+        entry for entry in entry_points(group=group) if of_checkout or entry.dist is None or entry.dist.name != "traube"
+    )

@@ -42,6 +42,7 @@ __all__ = [
     "err",
     "escape",
     "fail_on",
+    "failed_check",
     "out",
     "print_damaged",
     "print_errors",
@@ -56,6 +57,22 @@ __all__ = [
 def counted(number: int, thing: str, things: str = "") -> str:
     """A number of things in words: 1 cell, 2 cells."""
     return f"{number} {thing}" if number == 1 else f"{number} {things or thing + 's'}"
+
+
+def failed_check(
+    asset: str, name: str, blocking: bool, broken: str = "", rows: int | None = None, page: object = None
+) -> str:
+    """Say in a line that a check of an asset failed.
+
+    Parameters
+    ----------
+    broken : the rules that do not hold, in words
+    rows, page : how many rows break them, and a page that shows them
+    """
+    shown = "" if page is None else f"; see {page}"
+    where = "" if rows is None else f" ({counted(rows, 'row')}{shown})"
+    kind = "blocking check" if blocking else "check"
+    return f"{asset}: the {kind} '{name}' failed{where}{f': {broken}' if broken else ''}"
 
 
 def print_unavailable(reasons: Mapping[str, str]) -> None:

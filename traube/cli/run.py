@@ -48,7 +48,7 @@ def run(
     """Compute the missing cells, then update the leaderboard and the report.
 
     Stored cells are never computed again, and a stopped run continues where
-    it stopped. The Dagster UI (`traube dev`) shows every run.
+    it stopped. In a checkout the Dagster UI (`traube dev`) shows every run.
     """
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request, plan, wanted_models
@@ -134,9 +134,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     # rebuilt
     narrow = current or store.cells().empty
     _warm_up(request, before)
-    new_launcher = platform.part("launcher")  # only now: Dagster takes a second to import
-    if new_launcher is None:
-        raise TraubeError("the library alone cannot run yet")
+    new_launcher = platform.part("launcher") or _own_launcher()  # only now: Dagster takes a second to import
     with bars(hidden=verbose) as (progress, set_total), new_launcher(progress, verbose) as launcher:
         for lost in launcher.lost:
             err.print(f"run {lost} was lost: its process no longer exists. Its finished cells are kept")
@@ -160,6 +158,12 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
             + (f"; the report is {report}" if report.exists() else "")
         )
     return not errors
+
+
+def _own_launcher() -> Callable[..., Any]:
+    from traube.cli.launcher import Launcher
+
+    return Launcher
 
 
 def _warm_up(request: "Request", before: "Plan") -> None:

@@ -27,6 +27,7 @@ from traube.engine.ray_actors import RETRIES, Holder, Shares, Trainer, Trainings
 from traube.engine.ray_errors import check, in_a_line, in_words
 from traube.engine.units import Trained, Training
 from traube.foundation.errors import TraubeError
+from traube.foundation.extras import install_hint
 from traube.models import Encoder, Model, Transformer, Vectors
 from traube.models.base import Dense
 
@@ -266,9 +267,7 @@ def _connected(environment: dict[str, str], cores: int) -> Any:
         import ray
         from ray._private import ray_constants, worker
     except ImportError:
-        raise TraubeError(
-            "the engine is ray, which is not installed: pip install 'traube[ray]', in a checkout make setup-scale"
-        ) from None
+        raise TraubeError(f"the engine is ray, which is not installed: {install_hint('ray')}") from None
     logging.getLogger("ray").setLevel(logging.ERROR)
     worker.print_to_stdstream = _say  # of what happens to nodes Ray prints many lines, among ours
     if address:

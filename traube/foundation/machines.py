@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from traube.foundation import paths, settings, stopping
 from traube.foundation.errors import TraubeError
+from traube.foundation.extras import install_hint
 from traube.foundation.identity import about
 from traube.foundation.remote import S3, Folder
 from traube.foundation.share import Share, of_home
@@ -235,7 +236,7 @@ def connect() -> Any:
     try:
         import psycopg2
     except ImportError:
-        raise TraubeError(f"{settings.DATABASE}: psycopg2 is not installed; run `make setup-scale`") from None
+        raise TraubeError(f"{settings.DATABASE}: psycopg2 is not installed: {install_hint('postgres')}") from None
     try:
         return psycopg2.connect(url, connect_timeout=10, application_name="traube", keepalives_idle=30)
     except psycopg2.Error as error:

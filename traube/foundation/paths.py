@@ -10,6 +10,7 @@ from pathlib import Path
 _BESIDE = Path(__file__).resolve().parents[2]  # what the package `traube` lies in
 IN_CHECKOUT = (_BESIDE / "operations").is_dir() and (_BESIDE / "definitions.py").is_file()
 PROJECT = _BESIDE if IN_CHECKOUT else Path.home() / ".traube"
+_PACKAGED_PARAMS = _BESIDE / "traube" / "benchmark" / "params.yaml"  # in a wheel only
 
 
 def _from_environment(variable: str, default: Path) -> Path:
@@ -52,8 +53,11 @@ def cards() -> Path:
 
 
 def params() -> Path:
-    """The benchmark: `TRAUBE_PARAMS`, by default `params.yaml` in the project."""
-    return _from_environment("TRAUBE_PARAMS", PROJECT / "params.yaml")
+    """The benchmark: `TRAUBE_PARAMS`, by default `params.yaml` in the project; without a checkout the
+    one that came with the wheel, where nobody has written another.
+    """
+    own = PROJECT / "params.yaml"
+    return _from_environment("TRAUBE_PARAMS", own if IN_CHECKOUT or own.exists() else _PACKAGED_PARAMS)
 
 
 def release() -> Path:

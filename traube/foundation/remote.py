@@ -18,13 +18,13 @@ from uuid import uuid4
 
 from traube.foundation import stopping
 from traube.foundation.errors import TraubeError
+from traube.foundation.extras import install_hint
 
 T = TypeVar("T")
 PATIENCE = 120.0  # seconds that a request waits for a server that is gone
 SKEW = 300.0  # seconds by which the clocks of machine and server may differ; S3 refuses from 900 on
 _SMALL = 32 << 20  # bytes that are sent as one request
 PROBES = "locks/probes"
-_SETUP = "install what it needs with `make setup-scale`"
 _GONE = (errno.EBUSY, getattr(errno, "EREMOTEIO", errno.EIO), errno.ECONNREFUSED, errno.ECONNRESET)
 
 
@@ -50,7 +50,7 @@ def remote_at(url: str) -> "Remote":
             return S3(url)
         files, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
-        raise TraubeError(f"{url}: {error.name or error} is not installed; {_SETUP}") from None
+        raise TraubeError(f"{url}: {error.name or error} is not installed: {install_hint('s3')}") from None
     except ValueError as error:
         raise TraubeError(f"{url}: {error}") from None
     return Folder(url, files, root) if protocol == "file" else Remote(url, files, root)

@@ -33,7 +33,7 @@ def locate(card: ModelCard) -> Path:
     if card.kind == "packaged":
         spec = find_spec(card.package or "")
         if spec is None or not spec.submodule_search_locations:
-            raise Unavailable(f"model '{card.name}': the package {card.package} is not installed; run `make setup`")
+            raise Unavailable(f"model '{card.name}': the package {card.package} is not installed")
         return Path(next(iter(spec.submodule_search_locations))) / "model"
     assert card.model is not None
     if is_folder(card.model):

@@ -1,11 +1,14 @@
 """Data quality: what is checked of a task's tables, without an orchestrator.
 
 `rules` says what is checked, `facts` computes what rules speak of, `validate` runs Great
-Expectations, `process` where, `findings` says what was found, and `page` shows it as Data Docs.
+Expectations or, where that is not installed, `verdicts`, `process` where, `findings` says what was
+found, `kept` remembers that for later runs, and
+`page` shows it as Data Docs.
 Making data right is not done here: a failed check only says so.
 """
 
 from traube.quality.findings import Finding
+from traube.quality.kept import keep_findings, kept_verdicts, refuse_kept
 from traube.quality.process import in_own_process, warm_up
 from traube.quality.rules import CHECKS, Check, Rule, Table, blocks
 from traube.quality.validate import (
@@ -27,6 +30,9 @@ __all__ = [
     "blocks",
     "data_docs",
     "in_own_process",
+    "keep_findings",
+    "kept_verdicts",
+    "refuse_kept",
     "validate_corpus",
     "validate_pairs",
     "validate_splits",

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from traube.quality.rules import SPLIT, Check, blocks
+from traube.quality.verdicts import Verdict
 from traube.tasks.task import TaskCard
 
 SHOWN_ROWS = 20
@@ -48,23 +49,23 @@ class Finding:
 
 
 def finding_of(
-    check: Check, card: TaskCard, results: Sequence[Any], judged: pd.DataFrame, corpus: pd.DataFrame
+    check: Check, card: TaskCard, verdicts: Sequence[Verdict], judged: pd.DataFrame, corpus: pd.DataFrame
 ) -> Finding:
     """What a check found.
 
     Parameters
     ----------
-    results : Great Expectations' results, of this check's rules and of others
+    verdicts : of this check's rules and of others
     judged : the table with its facts
     corpus : where the texts of offending rows are looked up
     """
-    own = {r.expectation_config.meta["says"]: r for r in results if r.expectation_config.meta["check"] == check.name}
-    positions = sorted({position for r in own.values() for position in r.result.get("unexpected_index_list") or []})
+    own = {verdict.says: verdict for verdict in verdicts if verdict.check == check.name}
+    positions = sorted({position for verdict in own.values() for position in verdict.rows})
     header, shown = _examples(check, judged.iloc[positions], judged, corpus)
     return Finding(
         check=check,
         blocking=blocks(check, card),
-        passed=all(result.success for result in own.values()),
+        passed=all(verdict.success for verdict in own.values()),
         rules={rule.says: _fared(own[rule.says]) for rule in check.rules if rule.says in own},
         offending=len(positions),
         total=len(judged),
@@ -76,15 +77,11 @@ def finding_of(
 _HOLDS = "holds"
 
 
-def _fared(result: Any) -> str:
-    if result.success:
+def _fared(verdict: Verdict) -> str:
+    if verdict.success:
         return _HOLDS
-    rows = result.result.get("unexpected_count")
-    return (
-        f"no, but {result.result.get('observed_value')}"
-        if rows is None
-        else f"not in {rows:,} {'row' if rows == 1 else 'rows'}"
-    )
+    rows = verdict.count
+    return f"no, but {verdict.observed}" if rows is None else f"not in {rows:,} {'row' if rows == 1 else 'rows'}"
 
 
 def _examples(

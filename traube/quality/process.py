@@ -7,6 +7,7 @@ What is checked, and how, is said elsewhere: this module only says where.
 
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
+from importlib.util import find_spec
 from typing import ParamSpec, TypeVar
 
 from traube.engine import workers
@@ -21,11 +22,13 @@ def warm_up() -> None:
 
     Returns at once.
     """
-    workers.process(NAME).submit(_import)
+    if find_spec("great_expectations"):
+        workers.process(NAME).submit(_import)
 
 
 def in_own_process(check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a check returns; it is computed in the process, which is started if it does not run.
+    """What a check returns; it is computed in the process, which is started if it does not run. Where
+    Great Expectations is not installed there is nothing to spare, and it is computed here.
 
     Raises
     ------
@@ -33,6 +36,8 @@ def in_own_process(check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
         If the process is killed; the next call starts another. What the check raises is raised
         here.
     """
+    if not find_spec("great_expectations"):
+        return check(*args, **kwargs)
     try:
         return workers.process(NAME).submit(check, *args, **kwargs).result()
     except BrokenProcessPool as error:

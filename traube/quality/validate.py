@@ -1,5 +1,6 @@
 """Checks the tables of a task by Great Expectations, and writes what was found to a page of Data
-Docs.
+Docs. Where it is not installed, the same rules are judged by `traube.quality.verdicts`, and there is
+no page.
 
 A rule is given to Great Expectations as an expectation on the table and its facts; it finds the
 rows that break it. Great Expectations takes seconds to import, so that is done where a table is
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,11 @@ from traube.foundation import paths
 from traube.quality.facts import corpus_facts, pair_facts, split_facts
 from traube.quality.findings import Finding, finding_of
 from traube.quality.page import write_page
-from traube.quality.rules import CHECKS, Rule, Table, blocks
+from traube.quality.rules import CHECKS, Table, blocks
+from traube.quality.verdicts import Verdict, applied_rules, judge
 from traube.store import Store
 from traube.tasks.scored_pairs import PairCard
-from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, Declared, TaskCard
+from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, TaskCard
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,11 @@ class Validation:
     Attributes
     ----------
     findings : one for each check of the table, in the order of `CHECKS`
-    page : the page of Data Docs that shows them
+    page : the page of Data Docs that shows them; None where Great Expectations is not installed
     """
 
     findings: list[Finding]
-    page: Path
+    page: Path | None
 
 
 def data_docs() -> Path:
@@ -127,10 +130,27 @@ def validate_tasks(store: Store, tasks: Iterable[str], folder: Path) -> dict[str
 
 
 def _validate(card: TaskCard, table: Table, judged: pd.DataFrame, corpus: pd.DataFrame, folder: Path) -> Validation:
+    if not find_spec("great_expectations"):
+        verdicts = judge(table, card.declared, judged)
+        return Validation([finding_of(check, card, verdicts, judged, corpus) for check in CHECKS[table]], None)
     with _great_expectations():
         result = _run_suite(card, table, judged)
-        findings = [finding_of(check, card, result.results, judged, corpus) for check in CHECKS[table]]
+        verdicts = [_verdict(judgement) for judgement in result.results]
+        findings = [finding_of(check, card, verdicts, judged, corpus) for check in CHECKS[table]]
         return Validation(findings, write_page(folder, card.name, table, result, findings))
+
+
+def _verdict(result: Any) -> Verdict:
+    """Return what Great Expectations found of a rule."""
+    meta, found = result.expectation_config.meta, result.result
+    return Verdict(
+        check=meta["check"],
+        says=meta["says"],
+        success=bool(result.success),
+        rows=list(found.get("unexpected_index_list") or []),
+        count=found.get("unexpected_count"),
+        observed=found.get("observed_value"),
+    )
 
 
 @contextmanager
@@ -172,26 +192,16 @@ def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame) -> Any:
 def _expectations(card: TaskCard, table: Table) -> list[Any]:
     import great_expectations.expectations as gxe
 
+    checks = {check.name: check for check in CHECKS[table]}
     return [
         getattr(gxe, rule.expectation)(
-            **rule.arguments,
-            **_bounds(rule, card.declared),
-            description=f"{check.name}: {rule.says}",
-            severity="critical" if blocks(check, card) else "warning",
-            meta={"check": check.name, "says": rule.says},
+            **arguments,
+            description=f"{name}: {rule.says}",
+            severity="critical" if blocks(checks[name], card) else "warning",
+            meta={"check": name, "says": rule.says},
         )
-        for check in CHECKS[table]
-        for rule in check.rules
-        if rule.declared is None or getattr(card.declared, rule.declared) is not None
+        for name, rule, arguments in applied_rules(table, card.declared)
     ]
-
-
-def _bounds(rule: Rule, declared: Declared) -> dict[str, int]:
-    if rule.declared is None:
-        return {}
-    value = getattr(declared, rule.declared)
-    least, greatest = (value, value) if isinstance(value, int) else value
-    return {"min_value": least, "max_value": greatest}
 
 
 def _refuse_error(result: Any) -> None:

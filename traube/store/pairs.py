@@ -108,6 +108,10 @@ class PairStore:
         entry = read_sealed_json(self._task(name) / "read.json", ("raw_version", "card"))
         write_sealed_json(self._task(name) / "manifest.json", {"raw_version": (entry or {}).get("raw_version", "")})
 
+    def checks(self, name: str) -> Path:
+        """Where it is kept what the checks of a pair task's tables found."""
+        return self._task(name) / "checks.json"
+
     def raw_version(self, name: str) -> str | None:
         """Of the raw data of a stored pair task whose checks are done; None if there is none."""
         entry = read_sealed_json(self._task(name) / "manifest.json", ("raw_version",))

@@ -126,6 +126,10 @@ class Store:
         """From now on the task is there: its tables are stored, and their checks are done."""
         write_sealed_json(self._task(card.name) / "manifest.json", {**vars(manifest), "card": card.model_dump()})
 
+    def checks(self, name: str) -> Path:
+        """Where it is kept what the checks of a task's tables found."""
+        return self._task(name) / "checks.json"
+
     def corpus(self, name: str) -> pd.DataFrame:
         return read_table(self._task(name) / "corpus.parquet", CORPUS_COLUMNS)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from traube.engine.progress import SILENT, Progress
 from traube.foundation.errors import TraubeError
+from traube.foundation.extras import install_hint
 from traube.foundation.files import digest, locked
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task
@@ -50,11 +51,15 @@ def open_study(path: Path, trainer: str) -> "optuna.Study":
     Raises
     ------
     TraubeError
-        If the file cannot be read.
+        If Optuna is not installed, or the file cannot be read.
     """
-    import optuna
-    from optuna.storages.journal import JournalFileBackend
-
+    try:
+        import optuna
+        from optuna.storages.journal import JournalFileBackend
+    except ImportError:
+        raise TraubeError(
+            f"optuna, which searches recipes, is not installed: {install_hint('tune', 'setup')}"
+        ) from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

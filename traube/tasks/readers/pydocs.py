@@ -27,6 +27,7 @@ import pandas as pd
 from pydantic import Field
 
 from traube.foundation.config import parse
+from traube.foundation.extras import install_hint
 from traube.foundation.files import digest
 from traube.tasks.source import KeyLines, Source
 from traube.tasks.splitting import everything, generator, random_fractions, shuffled
@@ -167,7 +168,9 @@ class Pydocs(Source):
 
     def missing(self) -> str | None:
         absent = [p for p in self.size.packages if importlib.util.find_spec(p) is None]
-        return f"package {', '.join(absent)} is not installed; run `make setup`" if absent else None
+        if not absent:
+            return None
+        return f"package {', '.join(absent)} is not installed: {install_hint('platform', 'setup')}"
 
     def raw_version(self) -> str:
         versions = {p: version(DISTRIBUTIONS.get(p, p)) for p in self.size.packages}

@@ -1,4 +1,6 @@
-"""What is in a wheel: the library, and a command that says where the rest is."""
+"""The console script: of a wheel, which holds the library alone, and of a checkout. `deploy/check_wheel.py` uses a wheel
+in an environment that holds nothing else.
+"""
 
 import os
 import subprocess
@@ -8,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import traube
 from traube.foundation import paths
+from traube.foundation.config import read_yaml
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +27,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def in_unpacked(wheel: Path, folder: Path, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def in_unpacked(wheel: Path, folder: Path, code: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     """Run some code with the unpacked wheel, and nothing of the checkout, to import Traube from."""
     site = folder / "site-packages"
     with zipfile.ZipFile(wheel) as packed:
@@ -40,20 +44,38 @@ def test_a_wheel_holds_the_library_alone(wheel: Path) -> None:
         tops = {name.split("/")[0] for name in packed.namelist()}
         scripts = next(packed.read(name).decode() for name in packed.namelist() if name.endswith("entry_points.txt"))
         assert "traube/models/catalogue.yaml" in packed.namelist()
+        assert {"traube/py.typed", "traube/benchmark/params.yaml"} <= set(packed.namelist())
     assert {top for top in tops if not top.endswith(".dist-info")} == {"traube"}
     assert "traube = traube.cli.console:main" in scripts
 
 
-def test_the_command_of_a_wheel_says_in_one_line_where_the_platform_runs(wheel: Path, tmp_path: Path) -> None:
-    done = in_unpacked(wheel, tmp_path, "from traube.cli.console import main; main()")
-    assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1
-    assert "`git clone` it, then `make demo`" in done.stderr
-    assert done.stdout == ""
+def test_the_version_stands_in_one_place(wheel: Path) -> None:
+    citation, _ = read_yaml(paths.PROJECT / "CITATION.cff")
+    assert wheel.name.startswith(f"traube-{traube.__version__}-")
+    assert citation["version"] == traube.__version__
+
+
+def test_the_command_of_a_wheel_offers_what_works_there(wheel: Path, tmp_path: Path) -> None:
+    """The platform's commands are named by entry points that a wheel does not hold; they are passed over."""
+    code = "import sys; sys.argv = ['traube', '--help']; from traube.cli.console import main; main()"
+    done = in_unpacked(wheel, tmp_path, code, COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    offered = {word for line in done.stdout.splitlines() for word in line.strip("│ ").split()[:1]}
+    assert {"cluster", "run", "leaderboard", "pairs"} <= offered
+    assert not offered & {"dev", "doctor", "release", "registry"}
+
+
+def test_a_wheel_brings_the_benchmark_of_whoever_has_written_none(wheel: Path, tmp_path: Path) -> None:
+    code = "from traube.benchmark.params import load_params; print(load_params().protocol)"
+    assert in_unpacked(wheel, tmp_path, code).stdout == "paper\n"
+    own = (paths.PROJECT / "params.yaml").read_text(encoding="utf-8").replace("protocol: paper", "protocol: own", 1)
+    (tmp_path / ".traube").mkdir()
+    (tmp_path / ".traube" / "params.yaml").write_text(own, encoding="utf-8")
+    assert in_unpacked(wheel, tmp_path, code).stdout == "own\n"
 
 
 def test_a_wheel_writes_below_the_persons_home_and_never_into_site_packages(wheel: Path, tmp_path: Path) -> None:
-    code = "from traube.foundation import paths as p; print(p.home(), p.raw(), p.cards(), p.params(), p.checkpoints(), sep='\\n')"
+    code = "from traube.foundation import paths as p; print(p.home(), p.raw(), p.cards(), p.checkpoints(), sep='\\n')"
     places = in_unpacked(wheel, tmp_path, code).stdout.splitlines()
     assert places[0] == str(tmp_path / ".traube")
     assert all(Path(place).is_relative_to(tmp_path / ".traube") for place in places)

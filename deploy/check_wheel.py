@@ -1,0 +1,219 @@
+"""Build wheel and sdist, install the wheel into an empty environment, and see that it works there.
+
+What a person does first is done: texts are grouped, a labeled table is evaluated, and the results
+are looked at. Nothing of the platform may be importable, and the environment's size and the
+command's start are measured. Needs an environment with hatchling; the versions are those of the lock.
+"""
+
+import argparse
+import csv
+import json
+import os
+import resource
+import shlex
+import subprocess
+import sys
+import tarfile
+import time
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from install import PROJECT, installer
+
+LOCK = PROJECT / "requirements.lock"
+ABSENT = ("dagster", "mlflow", "dvc", "great_expectations", "ray", "pytest", "operations", "assets", "resources")
+IMPORT_MS, HELP_SECONDS = 50, 0.4  # at most
+MEGABYTES = 1100  # at most, without torch and what torch needs: 1,048 so far; 900 are wanted
+OFFERED = (
+    *("run", "leaderboard", "best", "compare", "cluster", "open", "export", "import", "tasks", "models", "methods"),
+    *("explain", "annotate", "pairs"),
+)
+OF_PLATFORM = ("dev", "doctor", "release", "registry")
+TOPICS = {
+    "space": "orbit moon star rocket planet comet telescope galaxy crater lander",
+    "kitchen": "bread soup oven knife flour butter kettle pepper recipe dough",
+    "garden": "rose hedge spade mower tulip fern compost shed lawn seed",
+}
+IMPORT_ALL = """
+import importlib, pkgutil, sys, traube
+for module in pkgutil.walk_packages(traube.__path__, "traube."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+"""
+START = "import time; began = time.perf_counter(); import traube; print(1000 * (time.perf_counter() - began))"
+EXAMPLES = "import doctest, traube; print(traube.__version__, doctest.testmod(traube).failed)"
+SIZE = """
+import re
+from importlib.metadata import PackageNotFoundError, distribution
+
+def needed(name, found):
+    name = re.sub(r"[-_.]+", "-", name).lower()
+    try:
+        packed = distribution(name)
+    except PackageNotFoundError:  # of another system, or of an extra
+        return found
+    if name not in found:
+        found[name] = sum(path.stat().st_size for f in packed.files or () if (path := packed.locate_file(f)).is_file()
+                          and path.suffix != ".pyc")
+        for line in packed.requires or ():
+            if "extra ==" not in line:
+                needed(re.match(r"[A-Za-z0-9._-]+", line)[0], found)
+    return found
+
+torch, own = needed("torch", {}), needed("traube", {})
+sizes = {name: size for name, size in own.items() if name not in torch}
+print(sum(sizes.values()) / 1e6, *(f"{n}={s / 1e6:.0f}" for n, s in sorted(sizes.items(), key=lambda e: -e[1])[:8]))
+"""
+
+
+def main() -> None:
+    """Parse the command line and check."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--torch", default="torch", help="torch's version, and where to find it, as for pip")
+    asked = parser.parse_args()
+    with TemporaryDirectory(prefix="traube-wheel-") as folder:
+        check(Path(folder), shlex.split(asked.torch))
+
+
+def check(folder: Path, torch: list[str]) -> None:
+    """Do all of it in a folder."""
+    wheel = build(folder / "dist")
+    python = install(wheel, folder, torch)
+    person = Person(folder / "person", python)
+    found = person.python(f"import importlib.util as u; print([m for m in {ABSENT!r} if u.find_spec(m)])")
+    _expect(found.strip() == "[]", f"can be imported, and should not: {found}")
+    person.python(IMPORT_ALL)
+    use(person)
+    measure(person)
+
+
+def build(folder: Path) -> Path:
+    """Build the sdist, and the wheel from what the sdist holds, as a package index's users may."""
+    hatch = [sys.executable, "-m", "hatchling", "build", "-d"]
+    for kind in ("wheel", "sdist"):
+        _run([*hatch, str(folder), "-t", kind], PROJECT)
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    with tarfile.open(sdist) as packed:
+        packed.extractall(folder / "sdist", filter="data")
+    (unpacked,) = (folder / "sdist").iterdir()
+    _run([*hatch, str(folder / "again"), "-t", "wheel"], unpacked)
+    (again,) = (folder / "again").glob("*.whl")
+    names = [sorted(zipfile.ZipFile(built).namelist()) for built in (wheel, again)]
+    _expect(names[0] == names[1], "the wheel of the sdist holds other files than the wheel of the checkout")
+    tops = {name.split("/")[0] for name in names[0] if ".dist-info/" not in name}
+    _expect(tops == {"traube"}, f"the wheel holds {sorted(tops)}")
+    print(f"built {wheel.name} ({wheel.stat().st_size / 1e6:.1f} MB) and {sdist.name}", flush=True)
+    return wheel
+
+
+def install(wheel: Path, folder: Path, torch: list[str]) -> Path:
+    """Install the wheel and what it requires into an empty environment; return its interpreter."""
+    venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv" / "bin" / "python"
+    lines = LOCK.read_text(encoding="utf-8").splitlines()
+    pinned = [line.rstrip(" \\") for line in lines if "==" in line and not line.startswith((" ", "#"))]
+    (folder / "constraints.txt").write_text("\n".join(pinned), encoding="utf-8")
+    command, began = installer(python), time.monotonic()
+    for what in (torch, ["-c", str(folder / "constraints.txt"), str(wheel)]):
+        _run([*command, *what], folder)
+    print(f"installed in {time.monotonic() - began:.0f} s", flush=True)
+    return python
+
+
+class Person:
+    """Somebody with nothing but the environment, in an empty folder."""
+
+    def __init__(self, folder: Path, python: Path) -> None:
+        folder.mkdir()
+        self.folder, self._python = folder, python
+        ours = {k: v for k, v in os.environ.items() if not k.startswith(("TRAUBE_", "PYTHON", "DAGSTER_", "MLFLOW_"))}
+        self.environment = {**ours, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
+
+    def python(self, code: str) -> str:
+        """Return what some code prints."""
+        return _run([str(self._python), "-c", code], self.folder, self.environment)
+
+    def traube(self, line: str) -> str:
+        """Return what a command prints."""
+        return _run([str(self._python.with_name("traube")), *shlex.split(line)], self.folder, self.environment)
+
+
+def use(person: Person) -> None:
+    """Do what a person does first."""
+    rows = [
+        (" ".join(words.split()[(i + j * (1 + i // 10)) % 10] for j in range(3)), topic)
+        for topic, words in TOPICS.items()
+        for i in range(20)
+    ]
+    cards = person.folder / ".traube" / "cards"
+    cards.mkdir(parents=True)
+    for path, header in ((cards / "topics.csv", ("text", "topic")), (person.folder / "items.csv", ("text", "group"))):
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([header, *rows])
+    (cards / "topics.yaml").write_text("file: topics.csv\ntext: text\nlabels: topic\n", encoding="utf-8")
+    (person.folder / "notes.txt").write_text("\n".join(text for text, _ in rows), encoding="utf-8")
+
+    listed = person.traube("--help")
+    names = {word for line in listed.splitlines() for word in line.strip("│| ").split()[:1]}
+    _expect(set(OFFERED) <= names, f"--help lacks {sorted(set(OFFERED) - names)}")
+    _expect(not names & set(OF_PLATFORM), f"--help offers {sorted(names & set(OF_PLATFORM))}")
+
+    _expect("3 groups" in person.traube("cluster notes.txt"), "three topics are not three groups")
+    person.traube(f"cluster {shlex.quote(str(cards / 'topics.csv'))} --text text -m tfidf -k 3")
+    _expect("failed" not in person.traube("run -t topics -m tfidf -m minilm"), "a run failed")
+    _expect("Nothing is missing" in person.traube("run -t topics -m tfidf -m minilm"), "a finished run is run again")
+    rows_of_board = json.loads(person.traube("leaderboard -t topics --json"))
+    _expect({row["model"] for row in rows_of_board} == {"tfidf", "minilm"}, f"the leaderboard is {rows_of_board}")
+    for line in (
+        *("best topics", "compare minilm tfidf -t topics", "explain topics minilm", "open topics --print"),
+        *("tasks", "models", "methods", "pairs", "clean", "reproduce --help", "annotate design --help"),
+    ):
+        _expect(person.traube(line).strip() != "", f"traube {line} says nothing")
+    person.traube("run -t topics -m tfidf --method none/minibatch_kmeans --protocol mteb-v1")
+    _expect("1 files written" in person.traube("export -o results"), "nothing is exported")
+    _expect("imported" in person.traube("import results"), "nothing is imported")
+    print("cluster, run, leaderboard, best, compare, explain, open, export, import: work", flush=True)
+
+
+def measure(person: Person) -> None:
+    """Measure size and start, and hold them against what is promised."""
+    version, failed = person.python(EXAMPLES).split()
+    _expect(person.traube("--version").split()[-1] == version, "two versions")
+    _expect(failed == "0", "the examples of traube's docstring fail")
+    imported = min(float(person.python(START)) for _ in range(5))
+    helped = min(_cpu_seconds(lambda: person.traube("--help")) for _ in range(5))
+    megabytes, *largest = person.python(SIZE).split()
+    print(
+        f"traube {version}: import {imported:.0f} ms, --help {helped:.2f} CPU s, {float(megabytes):.0f} MB beyond torch"
+    )
+    print("largest, in MB:", *largest, flush=True)
+    _expect(imported < IMPORT_MS, f"importing traube takes more than {IMPORT_MS} ms")
+    _expect(helped < HELP_SECONDS, f"traube --help takes more than {HELP_SECONDS} CPU seconds")
+    _expect(float(megabytes) < MEGABYTES, f"the environment takes more than {MEGABYTES} MB beyond torch")
+
+
+def _cpu_seconds(work: Callable[[], object]) -> float:
+    """Return what the processes of some work took: time on the clock depends on what else runs."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    work()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)  # noqa: S603
+    if done.returncode:
+        sys.exit(f"{shlex.join(command)}\nended with exit code {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def _expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        sys.exit(f"the wheel is not as it should be: {otherwise}")
+
+
+if __name__ == "__main__":
+    main()

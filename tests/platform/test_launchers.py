@@ -1,0 +1,107 @@
+"""The library's own launcher and the platform's do the same work, to the digit and in the same words."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from operations.launch import Launcher as PlatformLauncher
+from tests.platform.conftest import word_rows, write_task
+from traube.benchmark.plan import Request, plan
+from traube.cli.launcher import Launcher
+from traube.engine.progress import SILENT
+from traube.foundation import paths
+from traube.foundation.files import read_json
+from traube.quality import process, validate
+from traube.report.tables import CSV, tables_are_current
+from traube.store import Store
+
+LAUNCHERS = {"platform": PlatformLauncher, "library": Launcher}
+Run = Callable[..., tuple[list[str], list[str], Store]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Have one of the launchers work in a home of its own; its errors, its notes and the store."""
+
+    def run(
+        name: str, work: Callable[[PlatformLauncher | Launcher], list[str]], home: str = ""
+    ) -> tuple[list[str], list[str], Store]:
+        for variable in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
+            monkeypatch.delenv(variable, raising=False)
+        with monkeypatch.context() as patch:
+            patch.setenv("TRAUBE_HOME", str(tmp_path / (home or name)))
+            if name == "library":  # as in an environment without the platform
+                for module in (process, validate):
+                    patch.setattr(module, "find_spec", lambda package: None)
+            with LAUNCHERS[name](SILENT) as launcher:
+                errors = work(launcher)
+            return errors, launcher.notes, Store(paths.home() / "store")
+
+    return run
+
+
+def test_numbers_are_equal(cards: Path, run: Run, request_for: Callable[..., Request]) -> None:
+    request = request_for(["words"], ["bow"])
+
+    def work(launcher: PlatformLauncher | Launcher) -> list[str]:
+        errors = launcher.datasets(["words"])
+        return errors + launcher.evaluate("bow", ["words"], request) + launcher.publish({"words"})
+
+    kept = {}
+    for name in LAUNCHERS:
+        errors, notes, store = run(name, work)
+        assert (errors, notes) == ([], [])
+        assert not plan(request, store).missing
+        assert tables_are_current(store)
+        cells = store.cells("words").sort_values("cell_id", ignore_index=True)
+        scores = store.scores(cells, replicates=True).sort_values(["cell_id", "split", "level", "metric"])
+        kept[name] = cells.drop(columns=["run_id", "seconds", "created"]), scores, pd.read_csv(store.table(CSV))
+    for ours, theirs in zip(kept["library"], kept["platform"], strict=True):
+        columns = [column for column in ours if column != "created"]
+        pd.testing.assert_frame_equal(ours[columns], theirs[columns], check_exact=True)
+
+
+@pytest.mark.parametrize("more", ["splits: 2", "classes: [9, 12]"])
+def test_a_blocking_check_stops_a_task_in_the_same_words(
+    cards: Path, run: Run, request_for: Callable[..., Request], more: str
+) -> None:
+    write_task(cards, "wrong", word_rows(), f"declared: {{{more}}}\n")
+    request = request_for(["wrong"], ["bow"])
+
+    def work(launcher: PlatformLauncher | Launcher) -> list[str]:
+        return launcher.datasets(["wrong"]) + launcher.evaluate("bow", ["wrong"], request)
+
+    said = {}
+    for name in LAUNCHERS:
+        errors, _, store = run(name, work)
+        assert store.cells("wrong").empty
+        said[name] = [re.sub("; see [^)]*", "", error) for error in errors]
+    assert len(said["library"]) == 2  # when it is read, and when it is to be evaluated
+    assert said["library"] == said["platform"]
+
+
+def test_a_check_that_blocks_since_stops_both(cards: Path, run: Run, request_for: Callable[..., Request]) -> None:
+    """What the library found when it read the task is known to the platform."""
+    rows = [*word_rows(), word_rows()[0]]  # a text twice in its split is a warning
+    write_task(cards, "twice", rows)
+    request = request_for(["twice"], ["bow"])
+    errors, notes, store = run("library", lambda launcher: launcher.datasets(["twice"]))
+    assert errors == []
+    assert "the check 'texts_once' failed (2 rows)" in notes[0]
+    assert not read_json(store.checks("twice"))["passed"]["splits/texts_once"]
+    write_task(cards, "twice", rows, "blocking: [texts_once]\n")
+    for name in LAUNCHERS:
+        errors, _, _ = run(name, lambda launcher: launcher.evaluate("bow", ["twice"], request), home="library")
+        assert len(errors) == 1
+        assert "twice/splits: the blocking check 'texts_once' failed; mend the data" in errors[0]
+
+
+def test_a_task_that_cannot_be_read_stops_no_other(cards: Path, run: Run) -> None:
+    write_task(cards, "empty", [])
+    said = {name: run(name, lambda launcher: launcher.datasets(["empty", "words"])) for name in LAUNCHERS}
+    assert said["library"][0] == said["platform"][0]
+    assert len(said["library"][0]) == 1
+    assert said["library"][2].manifest("words") == said["platform"][2].manifest("words")
