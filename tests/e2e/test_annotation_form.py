@@ -89,7 +89,7 @@ def test_nothing_is_best_and_worst_at_once_and_a_form_is_found_again_as_it_was(b
     volunteer.choose("best", 1, first[1])
     assert volunteer.count() == "1 / 20"
     volunteer.open()  # closed, and opened again
-    assert volunteer.count() == "1 / 20"
+    wait_for(lambda: volunteer.count() == "1 / 20", "the form as it was")
     assert set(browser.execute_script(chosen)) == {"worst_1", "best_1"}
 
 
