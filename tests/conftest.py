@@ -48,6 +48,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("TRAUBE_HOME", str(folder))
     monkeypatch.setenv("TRAUBE_CHECKPOINTS", str(folder / "checkpoints"))
+    monkeypatch.setenv("COLUMNS", "80")  # as a terminal
     for variable in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(variable, raising=False)
     return folder

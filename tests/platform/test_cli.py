@@ -389,6 +389,15 @@ def test_lists_say_what_there_is(traube: Traube) -> None:
     assert "none/hdbscan" in traube("methods", "--json").stdout
 
 
+def test_what_goes_to_a_file_is_not_cut_to_the_width_of_a_terminal(traube: Traube, tmp_path: Path, monkeypatch) -> None:
+    long = " of a very long text that does not fit half of a terminal"
+    (tmp_path / "notes.txt").write_text("\n".join(text + long for text, _ in word_rows()))
+    arguments = ("cluster", str(tmp_path / "notes.txt"), "-m", "tfidf")
+    assert long not in traube(*arguments).output
+    monkeypatch.delenv("COLUMNS")
+    assert long in traube(*arguments).output
+
+
 def test_tables_fit_eighty_columns_and_cut_no_name(traube: Traube, cards: Path) -> None:
     methods = ["none/hdbscan", "pca+umap/agglomerative", "none/agglomerative_cosine"]
     assert traube("run", *(word for method in methods for word in ("--method", method))).exit_code == 0

@@ -4,6 +4,7 @@ several commands say.
 
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -24,9 +25,18 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+OF_FILES = 200  # columns
+
 
 class _Inert(Console):
-    """A console on which texts from others command nothing, wherever they are shown."""
+    """A console on which texts from others command nothing, wherever they are shown. What goes to a file or another
+    program is not cut to the width of a terminal.
+    """
+
+    @property  # type: ignore[misc]  # nobody sets it
+    def size(self) -> ConsoleDimensions:
+        found = super().size
+        return found if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(OF_FILES, found.height)
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **options)
