@@ -94,7 +94,8 @@ class WithoutUnwritten:
 
 
 class Launcher:
-    """Starts jobs in this process. `notes` holds what checks found that stops nothing, a line each.
+    """Starts jobs in this process. `notes` holds what checks found that stops nothing, a line each;
+    `refused` the tasks that they stopped.
 
     Parameters
     ----------
@@ -109,6 +110,7 @@ class Launcher:
         self.definitions = build_defs(progress=progress)
         self.run_id: str | None = None  # of the run at work
         self.notes: list[str] = []
+        self.refused: set[str] = set()
         stopping.at_the_end(self._cancel)
         self.level = "DEBUG" if verbose else "CRITICAL"  # Dagster's own events are of level DEBUG
 
@@ -199,6 +201,8 @@ class Launcher:
             raise KeyboardInterrupt
         stopping.check()
         self.notes += _failed_checks(result, blocking=False)
+        checks = result.get_asset_check_evaluations()
+        self.refused |= {check.asset_key.path[0] for check in checks if check.blocking and not check.passed}
         return [] if result.success else _errors(result)
 
     def _cancel(self) -> None:

@@ -73,7 +73,7 @@ def _benchmark() -> None:
     params, store = load_params(), Store(paths.home() / "store")
     # the release's own models: what lies in checkpoints/ on this machine is no part of it
     request = Request(params.tasks, params.models, params.protocol, params.chosen())
-    if not compute(request, store, plan(request, store)):
+    if not compute(request, store, plan(request, store)).finished:
         raise typer.Exit(1)
     write_scores(store, params, paths.release())
 

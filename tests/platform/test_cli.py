@@ -263,6 +263,17 @@ def test_a_faulty_task_fails_with_its_check_and_exit_code_and_takes_no_answer_fr
     assert "does best on words" in result.stdout and "does best on dull" not in result.stdout
 
 
+def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, cards: Path) -> None:
+    twice = [*word_rows(), *word_rows()[:2]]
+    write_task(cards, "words", twice)
+    assert "words" in traube("run", "-t", "words", "-m", "bow", "-m", "tfidf").stdout
+    write_task(cards, "words", twice, "blocking: [texts_once]\n")
+    told = traube("run", "-t", "words", "-m", "bow", "-m", "tfidf")
+    assert told.exit_code == 1
+    assert "words/splits: the blocking check 'texts_once' failed" in told.output
+    assert "better" not in told.stdout and "cannot be told" not in told.stdout
+
+
 def test_scores_of_earlier_data_are_marked_while_a_check_stops_what_is_there_now(traube: Traube, cards: Path) -> None:
     assert traube("run").exit_code == 0
     assert "earlier data" not in traube("leaderboard").stdout

@@ -81,6 +81,7 @@ class Launcher:
     Attributes
     ----------
     notes : what checks found that stops nothing, a line each
+    refused : the tasks that checks stopped
     lost : ids of runs whose process is gone; always empty, because nobody keeps runs here
     """
 
@@ -89,6 +90,7 @@ class Launcher:
         self.progress, self.verbose = progress, verbose
         self.workbench = Workbench.at(paths.home())
         self.notes: list[str] = []
+        self.refused: set[str] = set()
         self.lost: list[str] = []
 
     def __enter__(self) -> "Launcher":
@@ -174,7 +176,7 @@ class Launcher:
         with self._step(f"{name}/corpus", errors):
             corpus = read_corpus(source, self.store).texts
             on_corpus = in_own_process(validate_corpus, card, corpus, data_docs())
-            if self._stops(f"{name}/corpus", on_corpus, errors):
+            if self._stops(name, "corpus", on_corpus, errors):
                 return
             with self._step(f"{name}/splits", errors):
                 splits, manifest = draw_splits(source, self.store)
@@ -183,21 +185,21 @@ class Launcher:
                 self.store.complete(card, manifest)
                 found: dict[Table, list[Finding]] = {"corpus": on_corpus.findings, "splits": on_splits.findings}
                 keep_findings(self.store.checks(name), manifest.data_version, found)
-                self._stops(f"{name}/splits", on_splits, errors)
+                self._stops(name, "splits", on_splits, errors)
 
     def _read_pairs(self, source: PairSource, errors: list[str]) -> None:
         name, store = source.name, PairStore.of(self.store)
         with self._step(f"{name}/corpus", errors):
             task = read_pairs(source, store)
             on_corpus = in_own_process(validate_corpus, source.card.for_checks(), task.corpus, data_docs())
-            if self._stops(f"{name}/corpus", on_corpus, errors):
+            if self._stops(name, "corpus", on_corpus, errors):
                 return
             with self._step(f"{name}/pairs", errors):
                 on_pairs = in_own_process(validate_pairs, task.card, task.pairs, task.corpus, data_docs())
                 store.complete(name)
                 found: dict[Table, list[Finding]] = {"corpus": on_corpus.findings, "pairs": on_pairs.findings}
                 keep_findings(store.checks(name), task.data_version, found)
-                self._stops(f"{name}/pairs", on_pairs, errors)
+                self._stops(name, "pairs", on_pairs, errors)
 
     def _evaluate(self, name: str, model: Model, request: Request, errors: list[str]) -> None:
         card, version = get_source(name).card, self.workbench.manifest(name).data_version
@@ -240,16 +242,22 @@ class Launcher:
         on_pairs = in_own_process(validate_pairs, task.card, task.pairs, task.corpus, data_docs())
         return {"corpus": on_corpus.findings, "pairs": on_pairs.findings}
 
-    def _stops(self, asset: str, validation: Validation, errors: list[str]) -> bool:
+    def _stops(self, name: str, table: str, validation: Validation, errors: list[str]) -> bool:
         """Say which checks failed; whether one of them stops the task."""
         failed = [finding for finding in validation.findings if not finding.passed]
         lines = [
-            (f.blocking, failed_check(asset, f.check.name, f.blocking, f.broken, f.offending, validation.page))
+            (
+                f.blocking,
+                failed_check(f"{name}/{table}", f.check.name, f.blocking, f.broken, f.offending, validation.page),
+            )
             for f in failed
         ]
         errors += [line for blocking, line in lines if blocking]
         self.notes += [line for blocking, line in lines if not blocking]
-        return any(blocking for blocking, _ in lines)
+        if any(blocking for blocking, _ in lines):
+            self.refused.add(name)
+            return True
+        return False
 
     @contextmanager
     def _step(self, name: str, errors: list[str]) -> Iterator[None]:

@@ -2,8 +2,8 @@
 again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 app = typer.Typer()
 LISTED = 20  # missing cells of which each is listed without -v
 ANSWERED = 3  # tasks of which a run says at its end which model is best
+
+
+class Outcome(NamedTuple):
+    """Whether all that was asked for went well, and the tasks that checks of their data stopped."""
+
+    finished: bool
+    refused: frozenset[str] = frozenset()
 
 
 @app.command()
@@ -87,18 +94,18 @@ def run(
         _print_plan(before, store.cells(), verbose)
         _print_pairs(request, store)
         return
-    finished = compute(request, store, before, verbose)
+    outcome = compute(request, store, before, verbose)
     if task:  # one that failed takes no answer from the others
-        _print_best(request, store)
-    if not finished:
+        _print_best(request, store, outcome.refused)
+    if not outcome.finished:
         raise typer.Exit(1)
 
 
-def _print_best(request: "Request", store: "Store") -> None:
-    """Say which model groups the texts of each task best, where that can be said."""
+def _print_best(request: "Request", store: "Store", refused: Collection[str]) -> None:
+    """Say which model groups the texts of each task best, where that can be said: not of data that checks refused."""
     from traube.report.best import Unlabelled, best_on
 
-    for name in request.tasks[:ANSWERED]:
+    for name in [name for name in request.tasks if name not in refused][:ANSWERED]:
         try:
             print_answer(best_on(store, name, request.protocol_name, request.protocol))
         except Unlabelled as error:
@@ -107,9 +114,8 @@ def _print_best(request: "Request", store: "Store") -> None:
             continue
 
 
-def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = False) -> bool:
-    """Run datasets, evaluate and publish as far as they are needed, and say so; whether all went
-    well.
+def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = False) -> Outcome:
+    """Run datasets, evaluate and publish as far as they are needed, and say so.
 
     Parameters
     ----------
@@ -129,7 +135,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     untold = {name: tasks for name, tasks in unlogged(request).items() if name not in before.unavailable}
     if current and not before.unread and not before.count and not untold and not pairs.unread and not pairs.missing:
         out.print(f"Nothing is missing: {counted(before.total, 'cell')} up to date.")
-        return True
+        return Outcome(finished=True)
     # of tables that show all that is stored, only those of the tasks that this run touches are
     # rebuilt
     narrow = current or store.cells().empty
@@ -157,7 +163,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
             "Done. `traube leaderboard` shows the results, `traube open TASK` a task's page"
             + (f"; the report is {report}" if report.exists() else "")
         )
-    return not errors
+    return Outcome(not errors, frozenset(launcher.refused))
 
 
 def _own_launcher() -> Callable[..., Any]:
