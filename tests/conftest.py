@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -27,6 +28,8 @@ SHARED = {
 }
 
 
+# a shell has what it starts in the background ignore Ctrl-C, and so would all that the tests start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:  # databases wait for disks after every sentence
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))

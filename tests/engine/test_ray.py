@@ -230,7 +230,9 @@ def test_trainings_are_those_of_this_process_to_the_last_digit(
     assert not workers.trainers(base, 1)  # nothing would be gained
     there = Trained(base, tmp_path)
     assert (there.clusters, there.histories) == (trained_here.clusters, trained_here.histories)
-    assert not list(tmp_path.rglob("training.pt")) and not trainers()
+    assert not list(tmp_path.rglob("training.pt"))
+    psutil.wait_procs(trainers(), timeout=60)
+    assert not trainers()
 
 
 @pytest.fixture

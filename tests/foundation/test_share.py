@@ -472,7 +472,7 @@ def test_a_lease_whose_answer_was_lost_is_ones_own(
     heard: list[bytes] = []
     began = time.monotonic()
     with machines._lease(Lossy(bucket), "locks/x"):
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
         time.sleep(1.5)
     assert len(heard) > 2  # got, renewed, given back
     assert "another machine" not in capsys.readouterr().err

@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-WITHIN = 3.0
+WITHIN = 60.0  # what is ended would go on for 600
 STUBBORN = """
 import signal, time
 from traube.foundation import stopping
@@ -135,7 +135,7 @@ def test_a_process_that_keeps_the_signal_to_itself_is_ended(number: signal.Signa
     process, _ = started(STUBBORN)
     began = time.monotonic()
     process.send_signal(number)
-    out, errors = process.communicate(timeout=30)
+    out, errors = process.communicate(timeout=120)
     assert time.monotonic() - began < WITHIN
     assert process.returncode == code
     assert set(out.splitlines()) == {"last words"}
@@ -145,7 +145,7 @@ def test_a_process_that_keeps_the_signal_to_itself_is_ended(number: signal.Signa
 def test_its_children_end_with_it() -> None:
     process, (_, pid) = started(WITH_A_CHILD)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     deadline = time.monotonic() + 30
     while lives(int(pid)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -156,7 +156,7 @@ def test_its_children_end_with_it() -> None:
 def test_a_process_that_ends_in_good_order_is_given_the_time(number: signal.Signals, code: int) -> None:
     process, _ = started(ORDERLY)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == code
     assert errors.count("stopped") == 1
 
@@ -167,20 +167,29 @@ def test_a_process_that_gets_no_signal_is_left_alone() -> None:
     assert (done.stdout, done.stderr) == ("", "")
 
 
+WHILE_IMPORTING = """
+import os, signal, sys
+from traube.cli import console
+
+wanted = sys.argv.pop()
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == wanted:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+console.main()
+"""
+
+
 @pytest.mark.e2e
-@pytest.mark.parametrize("seconds", [0.05, 0.3, 1.0])
-def test_ctrl_c_while_the_command_is_still_being_imported(seconds: float) -> None:
-    code = "from traube.cli import console; print('ready', flush=True); console.main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "init"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    time.sleep(seconds)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "Traceback" not in errors
+@pytest.mark.parametrize("module", ["typer", "rich.console", "traube.cli.run"])
+def test_ctrl_c_while_the_command_is_still_being_imported(module: str) -> None:
+    done = subprocess.run([sys.executable, "-c", WHILE_IMPORTING, "init", module], capture_output=True, text=True)
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
 
 
 def test_what_python_cannot_pass_on_ends_the_process_and_is_not_shown() -> None:
@@ -188,7 +197,7 @@ def test_what_python_cannot_pass_on_ends_the_process_and_is_not_shown() -> None:
     process, _ = started(SWALLOWED)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=10)
+    _, said = process.communicate(timeout=120)
     assert (process.returncode, time.monotonic() - began < WITHIN) == (130, True)
     assert said.count("Traceback") == said.count("ValueError: a fault of its own") == 1
 
@@ -197,7 +206,7 @@ def test_what_a_library_logs_of_the_end_is_not_shown() -> None:
     """A library that catches whatever comes, such as SQLAlchemy's pool, logs it. What it logs before is shown."""
     process, _ = started(LOGGED)
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=10)
+    _, said = process.communicate(timeout=120)
     assert process.returncode == 143
     assert said == "before the end\n"
 
@@ -207,7 +216,7 @@ def test_what_a_library_logs_of_the_end_is_not_shown() -> None:
 def test_a_library_may_make_something_else_of_a_signal(at_work: str, number: signal.Signals, code: int) -> None:
     process, _ = started(at_work)
     process.send_signal(number)
-    _, said = process.communicate(timeout=10)
+    _, said = process.communicate(timeout=120)
     assert (process.returncode, said) == (
         code,
         "stopped: finished work is kept, and the same command continues from there\n",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 import transformers
@@ -238,19 +239,19 @@ def test_a_million_layers_are_refused_at_once(tiny_bert: Path, tmp_path: Path) -
     config = json.loads((folder / "config.json").read_text())
     for key in ("num_hidden_layers", "n_layer"):
         (folder / "config.json").write_text(json.dumps({**config, key: 1_000_000}))
-        began = time.perf_counter()
+        began = time.process_time()
         assert f"config.json: {key} 1,000,000 is more than its weights have tensors" in refused(folder)
-        assert time.perf_counter() - began < 1
+        assert time.process_time() - began < 2  # a million layers would take hours
 
 
-def test_the_comparison_reads_no_weights_and_takes_a_fraction_of_a_second(minilm: Model) -> None:
+def test_the_comparison_reads_no_weights(minilm: Model) -> None:
     from traube.models import tensors
 
     check_tensors(minilm.folder)  # what is imported is not part of it
     tensors._fault.cache_clear()
-    began = time.perf_counter()
+    began = psutil.Process().memory_info().rss
     check_tensors(minilm.folder)
-    assert time.perf_counter() - began < 1
+    assert psutil.Process().memory_info().rss - began < 40e6  # the weights take 90
 
 
 def test_the_comparison_leaves_random_numbers_as_they_are(tiny_bert: Path, tmp_path: Path) -> None:
