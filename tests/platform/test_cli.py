@@ -263,6 +263,15 @@ def test_a_faulty_task_fails_with_its_check_and_exit_code_and_takes_no_answer_fr
     assert "does best on words" in result.stdout and "does best on dull" not in result.stdout
 
 
+def test_the_table_of_the_shortest_texts_is_shown_while_others_are_computed(traube: Traube, cards: Path) -> None:
+    write_task(cards, "longer", [(f"{text} and some more words", topic) for text, topic in word_rows()])
+    (cards.parent / "params.yaml").write_text(PARAMS.replace("[words]", "[longer, words]"))
+    said = traube("run").stdout
+    places = [said.index(part) for part in ("cells on words", "words, topic: v_measure", "cells on longer")]
+    assert places == sorted(places)
+    assert "longer, topic" not in said
+
+
 def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, cards: Path) -> None:
     twice = [*word_rows(), *word_rows()[:2]]
     write_task(cards, "words", twice)

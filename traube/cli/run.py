@@ -248,7 +248,9 @@ def _print_first(store: "Store", request: "Request", task: str) -> None:
     from traube.report.tables import leaderboard
 
     table = leaderboard(store, protocols={request.protocol_name: request.protocol}, tasks=[task])
-    print_leaderboard(table[table["best"].astype(bool)])
+    best = table[table["best"].astype(bool)]
+    if not best.empty:
+        print_leaderboard(best)
 
 
 def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
