@@ -81,6 +81,18 @@ def test_equal_texts_have_equal_vectors_and_batches_cover_every_text_once(tiny_b
     assert np.abs(found - found[0]).max() < 1e-6
 
 
+def test_batches_side_by_side_give_the_vectors_of_one_after_another(minilm: Transformer) -> None:
+    texts, threads, found = [f"{TEXTS[i % len(TEXTS)]} {i}" for i in range(400)], torch.get_num_threads(), {}
+    try:
+        for number in (1, 4):
+            torch.set_num_threads(number)
+            found[number] = minilm.encode(texts)
+            assert torch.get_num_threads() == number  # what follows has all cores again
+    finally:
+        torch.set_num_threads(threads)
+    np.testing.assert_array_equal(found[1], found[4])
+
+
 @pytest.mark.parametrize("number", [1, 3, 1_000])
 def test_shares_encoded_one_by_one_give_the_vectors_of_all_at_once(tiny_bert: Path, number: int) -> None:
     texts = WORDS * 20

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import lru_cache
 from multiprocessing import resource_tracker
@@ -149,11 +149,17 @@ def warm_up(reducers: Iterable[Part]) -> None:
     """Start the workers, and have each import what these reducers need, while this process
     does something else.
 
-    Returns at once.
+    The first one compiles, and keeps the machine code; the others start when it is there to be read,
+    instead of compiling the same beside it. Returns at once.
     """
-    parts, executor = tuple(reducers), pool()
-    for _ in range(count()):
-        executor.submit(_try, parts)
+    parts, executor, others = tuple(reducers), pool(), count() - 1
+
+    def follow(first: Future[None]) -> None:
+        with suppress(RuntimeError):  # the workers were stopped meanwhile
+            for _ in range(others if not first.cancelled() else 0):
+                executor.submit(_try, parts)
+
+    executor.submit(_try, parts).add_done_callback(follow)
 
 
 def _try(reducers: tuple[Part, ...]) -> None:

@@ -7,7 +7,10 @@ Here is what encodes. Where a model's folder lies and whether it is safe to load
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -41,6 +44,7 @@ LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
 # given less when it runs out.
 GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA, of AMD, of Windows below Linux
 TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
+BATCHES_AT_ONCE = 8  # on a CPU, at most: more threads would wait for Python's lock
 
 
 class Transformer:
@@ -151,8 +155,9 @@ class Transformer:
         """Vectors as they are computed, the longest texts first: positions [b] in `texts` and
         float32 [b, d].
 
-        Texts of like token length share a batch, so that little is spent on padding. A batch that
-        does not fit the GPU's memory is halved, and so are the batches after it.
+        Texts of like token length share a batch, so that little is spent on padding. On a CPU each
+        core has a batch of its own. A batch that does not fit the GPU's memory is halved, and so are
+        the batches after it.
 
         Raises
         ------
@@ -164,34 +169,47 @@ class Transformer:
         lengths = self._lengths(texts)
         order = np.argsort(-lengths, kind="stable")
         budget = TOKENS_A_BATCH[torch.device(self.device).type]
-        start = 0
-        while start < len(order):
-            size = max(1, budget // int(lengths[order[start]]))
-            positions = order[start : start + size]
-            try:
-                with library_errors(
-                    f"model '{self.name}': fails on {texts[positions[0]][:60]!r}", let=torch.OutOfMemoryError
-                ):
-                    block = self._forward([texts[i] for i in positions])
-            except torch.OutOfMemoryError:
-                if len(positions) == 1:
-                    tokens = lengths[positions[0]]
-                    raise TraubeError(
-                        f"model '{self.name}': one text of {tokens} tokens does not fit the memory of {self.device}; set max_length"
-                    ) from None
-                budget = max(1, int(lengths[positions[0]]) * len(positions) // 2)
-                torch.cuda.empty_cache()
-                logger.warning(
-                    "%s: out of memory on %s; going on with batches of %d tokens", self.name, self.device, budget
-                )
-                continue
-            if not np.isfinite(block).all():
-                bad = int(positions[int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])])
-                raise TraubeError(
-                    f"model '{self.name}': NaN or infinity in the vector of text {bad} ({texts[bad][:60]!r}); its weights are broken"
-                )
-            yield positions, block
-            start += size
+        start, ahead = 0, 1
+        running: deque[tuple[int, NDArray[np.int64], Future[Dense]]] = deque()
+        with _batches_side_by_side(self.device) as (executor, number):
+            while running or start < len(order):
+                while len(running) < ahead and start < len(order):
+                    positions = order[start : start + max(1, budget // int(lengths[order[start]]))]
+                    running.append((start, positions, executor.submit(self._encode_batch, texts, positions)))
+                    start += len(positions)
+                began, positions, future = running.popleft()
+                try:
+                    block = future.result()
+                except torch.OutOfMemoryError:
+                    if len(positions) == 1:
+                        tokens = lengths[positions[0]]
+                        raise TraubeError(
+                            f"model '{self.name}': one text of {tokens} tokens does not fit the memory of {self.device}; set max_length"
+                        ) from None
+                    wait([other for _, _, other in running])
+                    running.clear()
+                    start, budget = began, max(1, int(lengths[positions[0]]) * len(positions) // 2)
+                    torch.cuda.empty_cache()
+                    logger.warning(
+                        "%s: out of memory on %s; going on with batches of %d tokens", self.name, self.device, budget
+                    )
+                    continue
+                yield positions, block
+                # only after the first, which settles how the tokenizer pads: threads must not do that at once
+                ahead = 2 * number if number > 1 else 1
+
+    def _encode_batch(self, texts: Sequence[str], positions: NDArray[np.int64]) -> Dense:
+        """Vectors of the texts at some positions, all of them finite."""
+        import torch
+
+        with library_errors(f"model '{self.name}': fails on {texts[positions[0]][:60]!r}", let=torch.OutOfMemoryError):
+            block = self._forward([texts[i] for i in positions])
+        if not np.isfinite(block).all():
+            bad = int(positions[int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])])
+            raise TraubeError(
+                f"model '{self.name}': NaN or infinity in the vector of text {bad} ({texts[bad][:60]!r}); its weights are broken"
+            )
+        return block
 
     def shares(self, texts: Sequence[str], number: int, device: str) -> list[NDArray[np.int64]]:
         """Positions of texts in about so many shares of like work, the longest texts first.
@@ -263,6 +281,26 @@ class Transformer:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"card": self.card, "name": self.name, "_device": self._device}
+
+
+@contextmanager
+def _batches_side_by_side(device: str) -> Iterator[tuple[Executor, int]]:
+    """Threads of which each computes a batch, and their number: one on a GPU, and on a CPU one for each core.
+
+    Cores that share a batch wait for each other at every layer: half of their time, and nearly all
+    of it beside other busy processes. The vectors are the same to the last bit.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    number = min(threads, BATCHES_AT_ONCE) if device == "cpu" else 1
+    executor = ThreadPoolExecutor(number, "encoding")
+    torch.set_num_threads(threads // number)
+    try:
+        yield executor, number
+    finally:
+        executor.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
 
 
 def best_device() -> str:
