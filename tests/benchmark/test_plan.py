@@ -19,8 +19,8 @@ from traube.benchmark.record import record
 from traube.engine.evaluate import evaluate_cells
 from traube.foundation.errors import TraubeError
 from traube.methods import CLUSTERERS, Method, parse_method
-from traube.models import load_model
-from traube.store import Store
+from traube.models import fingerprint_on, load_model
+from traube.store import Cost, Store
 from traube.tasks import get_source, load_task
 from traube.tasks.task import index_texts, make_task
 
@@ -282,6 +282,38 @@ def test_a_cell_without_its_record_is_not_stored(store: Store) -> None:
     assert not stored(cell, store)
     save_done(store, cell)
     assert stored(cell, store)
+
+
+def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is encoded already takes none; half as fast a machine takes twice as long."""
+    from traube.benchmark import expected
+
+    def measured(seconds: float) -> None:
+        monkeypatch.setattr(expected.timeit, "repeat", lambda *_, **__: [seconds])
+
+    for name, count in (("few", 300), ("many", 3000)):
+        texts = [f"text {i} " * 20 for i in range(count)]
+        task = make_task(texts, [str(i % 3) for i in range(count)], name=name)
+        store.save_corpus(name, task.corpus, task.corpus[["text_id"]], "raw")
+        store.complete(task.card, store.save_splits(task.card, task.splits))
+
+    def seconds(models: tuple[str, ...], task: str, reducer: str) -> float:
+        cells = [Cell(task, "own", "", "f", Method(reducer, "kmeans"), 1, "own", "default", "d")]
+        return expected.expected_seconds(store, {model: {task: cells} for model in models}, cores=2)
+
+    measured(expected.SUM_SECONDS)
+    few = seconds(("bow",), "few", "umap")
+    assert few < seconds(("bow",), "many", "umap") < seconds(("bow", "lsa"), "many", "umap") < 60
+    assert 3 * seconds(("bow",), "many", "none") < seconds(("minilm",), "many", "none")
+    slow = seconds(("minilm",), "few", "none")
+    measured(2 * expected.SUM_SECONDS)
+    assert seconds(("minilm",), "few", "none") == pytest.approx(2 * slow)
+    manifest = store.manifest("few")
+    assert manifest is not None
+    store.save_cost("few", fingerprint_on(load_model("minilm"), manifest.corpus_version), Cost(300, 1.0, 1.0))
+    assert seconds(("minilm",), "few", "none") == seconds(("bow",), "few", "none")
 
 
 def test_many_classes_are_said_beforehand(store: Store) -> None:

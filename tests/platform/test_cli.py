@@ -49,6 +49,7 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     plan = traube("run", "--dry-run", "--seed", "42", "--seed", "7")
     # agglomerative on the vectors as they are has nothing random in it: no second seed
     assert "4 of 10 cells missing" in plan.stdout
+    assert "to compute: less than a minute" in plan.stdout
     assert "pca/hdbscan seed 7" in plan.stdout
 
     board = json.loads(traube("leaderboard", "--json").stdout)

@@ -1,14 +1,74 @@
-"""What missing cells will cost, said before they are computed: where many classes make k-means slow."""
+"""What missing cells will cost, said before they are computed: how long they take in all, and where
+many classes make k-means slow.
+"""
 
-from collections.abc import Iterable
+import timeit
+from collections.abc import Iterable, Mapping, Sequence
 
 from traube.benchmark.plan import Cell
-from traube.methods import get_clusterer
-from traube.models import model_cards
+from traube.methods import get_clusterer, get_reducer
+from traube.models import fingerprint_on, load_model, model_cards
 from traube.store import Store
+from traube.tasks.task import Split
 
 WORTH_SAYING = 60.0  # seconds of a core
 SPARSE = ("bow", "tfidf", "tokens")
+
+# Measured for 20 cells of two tasks and four models on two cores (Xeon at 2.8 GHz), where SUM took SUM_SECONDS.
+SUM, SUM_SECONDS = "sum(range(100_000))", 0.0024
+ENCODING = 2.8e-12  # seconds of a core for each token and byte of weights
+ON_GPU = 0.01  # of that
+TOKENS, CHARACTERS = 256, 4  # tokens of a text that a model reads, at most; characters of a token
+SCORING = 0.02  # seconds of a core for each split and cell
+AROUND = 2.5  # seconds, of one core alone, that each task and model takes besides
+
+
+def expected_seconds(store: Store, missing: Mapping[str, Mapping[str, Sequence[Cell]]], cores: int) -> float:
+    """About how long missing cells take, from what was measured once and how fast this machine adds numbers.
+
+    Right within a factor of two or so. Trainings are not counted.
+
+    Parameters
+    ----------
+    missing : cells by model and task; the tasks are read
+    """
+    seconds, pairs = 0.0, 0
+    splits: dict[str, list[Split]] = {}
+    for model, by_task in missing.items():
+        for task, cells in by_task.items():
+            card = store.card(task)
+            if card is None:
+                continue
+            if task not in splits:
+                splits[task] = list(store.task(card).test_splits(cells[0].split_set))
+            pairs += 1
+            seconds += _encoding_seconds(store, task, model) + _clustering_seconds(splits[task], cells)
+    fastest = min(timeit.repeat(SUM, number=1, repeat=5))
+    return (seconds / cores + AROUND * pairs) * fastest / SUM_SECONDS
+
+
+def _encoding_seconds(store: Store, task: str, name: str) -> float:
+    """Seconds of a core for a task's texts, if they are not encoded yet."""
+    model, manifest = load_model(name), store.manifest(task)
+    if not model.encoder.weight_bytes or manifest is None:
+        return 0.0
+    if store.cost(task, fingerprint_on(model, manifest.corpus_version)):
+        return 0.0
+    tokens = (store.corpus(task)["text"].str.len() / CHARACTERS).clip(upper=model.card.max_length or TOKENS).sum()
+    return float(tokens) * model.encoder.weight_bytes * ENCODING * (1 if model.device == "cpu" else ON_GPU)
+
+
+def _clustering_seconds(splits: Sequence[Split], cells: Iterable[Cell]) -> float:
+    """Seconds of a core for all splits; cells share reductions."""
+    texts = sum(split.size for split in splits)
+    plain = [cell for cell in cells if not cell.method.trains]
+    reductions = {(cell.method.reducer, str(cell.method.reducer_params), cell.seed) for cell in plain}
+    seconds = sum(texts * get_reducer(name).pace for name, _, _ in reductions)
+    for cell in plain:
+        clusterer = get_clusterer(cell.method.clusterer)
+        seconds += texts * clusterer.pace + SCORING * len(splits)
+        seconds += sum(clusterer.seconds_needed(split.size, split.classes, False) for split in splits)
+    return seconds
 
 
 def slow_cells(store: Store, cells: Iterable[Cell]) -> list[str]:

@@ -69,6 +69,14 @@ def counted(number: int, thing: str, things: str = "") -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {things or thing + 's'}"
 
 
+def about(seconds: float) -> str:
+    """Write a length of time that is known roughly."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return "less than a minute"
+    return f"about {counted(minutes, 'minute')}" if minutes < 100 else f"about {round(minutes / 60)} hours"
+
+
 def failed_check(
     asset: str, name: str, blocking: bool, broken: str = "", rows: int | None = None, page: object = None
 ) -> str:

@@ -10,6 +10,7 @@ import typer
 from traube.cli.best import print_answer
 from traube.cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
 from traube.cli.printing import (
+    about,
     bars,
     counted,
     err,
@@ -23,8 +24,6 @@ from traube.cli.printing import (
 from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from traube.benchmark.plan import Cell, Plan, Request
     from traube.store import Store
 
@@ -91,7 +90,7 @@ def run(
     for name in {*(task or ()), *(model or ())} & set(before.unavailable):
         raise TraubeError(f"{name} is unavailable: {before.unavailable[name]}")
     if dry_run:
-        _print_plan(before, store.cells(), verbose)
+        _print_plan(before, store, verbose)
         _print_pairs(request, store)
         return
     outcome = compute(request, store, before, verbose)
@@ -210,6 +209,8 @@ def _evaluate(
         slow_cells(store, (cell for found in todo.missing.values() for cells in found.values() for cell in cells))
     )
     set_total(todo.count)
+    if todo.count:
+        out.print(f"{_how_much(todo)}: {_how_long(todo, store)}")
     touched = set(unread)
     first = _shortest(todo.missing, store)
     for name, counts in _in_turn(todo.missing, first):
@@ -223,6 +224,22 @@ def _evaluate(
         out.print(f"Evaluating {name} on the pairs of {', '.join(tasks)}")
         errors += launcher.evaluate(name, tasks, request)
     return errors, touched
+
+
+def _how_much(todo: "Plan") -> str:
+    tasks = {task for by_task in todo.missing.values() for task in by_task}
+    return f"{counted(todo.count, 'cell')} of {counted(len(todo.missing), 'model')} on {counted(len(tasks), 'task')}"
+
+
+def _how_long(todo: "Plan", store: "Store") -> str:
+    from traube.benchmark.expected import expected_seconds
+    from traube.engine import workers
+
+    trains = any(
+        cell.method.trains for by_task in todo.missing.values() for cells in by_task.values() for cell in cells
+    )
+    words = about(expected_seconds(store, todo.missing, workers.count()))
+    return f"{words}, and what trainings take" if trains else words
 
 
 def _shortest(missing: "Missing", store: "Store") -> str | None:
@@ -266,7 +283,7 @@ def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
         model.fetch()
 
 
-def _print_plan(plan: "Plan", stored: "pd.DataFrame", verbose: bool) -> None:
+def _print_plan(plan: "Plan", store: "Store", verbose: bool) -> None:
     each = verbose or plan.count <= LISTED
     for name in plan.unread:
         out.print(f"read     {name} (which of its cells are missing is known afterwards)")
@@ -280,7 +297,9 @@ def _print_plan(plan: "Plan", stored: "pd.DataFrame", verbose: bool) -> None:
     more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
     hint = "" if each else " (-v lists them)"
     out.print(f"{plan.count} of {counted(plan.total, 'cell')} missing{hint}{more}")
-    print_outdated(stored)
+    if plan.count:
+        out.print(f"to compute: {_how_long(plan, store)}")
+    print_outdated(store.cells())
 
 
 def _print_pairs(request: "Request", store: "Store") -> None:

@@ -16,6 +16,7 @@ from traube.methods.new_points import Assign, Place, as_they_are, by_neighbours,
 Needs = Literal["any", "reduced", "vectors"]
 Takes = Literal["vectors", "texts", "encoder"]
 NUMERICAL = ("numpy", "scipy", "scikit-learn")
+PACE = 5e-5  # seconds of a core for each text; most reducers and clusterers take about that for 1,000 texts
 GIVEN = ("n_clusters", "random_state")  # set at run time, so never among a part's parameters
 AUTO = "auto"  # in place of a number of clusters: the one that `traube.methods.choose_stable_k` finds
 
@@ -48,6 +49,7 @@ class Part:
     types : of some parameters, the type that pydantic is to find, with its limits
     seconds : of a core for each text and cluster, of dense and of sparse vectors, where the number of
         clusters decides how long it takes; 0 elsewhere
+    pace : seconds of a core for each text besides, roughly: a run says beforehand how long it takes
     by_distance : what a clusterer is built with where distances are given in place of vectors, from
         its parameters; None where it cannot work on these
     """
@@ -69,6 +71,7 @@ class Part:
     assign: Assign = nearest_centre
     types: Mapping[str, Any] = field(default_factory=dict)
     seconds: tuple[float, float] = (0.0, 0.0)
+    pace: float = PACE
     by_distance: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda params: None
 
     def seconds_needed(self, n: int, k: int | None, is_sparse: bool) -> float:
@@ -162,6 +165,7 @@ def register_reducer(
     identity: bool = False,
     place: Place | None = None,
     types: Mapping[str, Any] | None = None,
+    pace: float = PACE,
     replace: bool = False,
 ) -> Part:
     """Add a reducer: anything that makes an estimator with `fit_transform(X) -> [n, m]`.
@@ -182,6 +186,7 @@ def register_reducer(
         among their neighbours
     types : of some parameters, the type that pydantic is to find, such as `Annotated[int,
         Field(ge=1)]`: what is out of its limits is refused before hours of work
+    pace : seconds of a core for each text, roughly
     replace : put it in the place of one with the same name, such as in a notebook's cell that is
         run again
 
@@ -202,6 +207,7 @@ def register_reducer(
         identity=identity,
         place=place or (as_they_are if identity else by_neighbours),
         types=types or {},
+        pace=pace,
     )
     return _register(REDUCERS, part, replace)
 

@@ -78,6 +78,7 @@ class Model(Protocol):
     trainable : whether a trainer can start from it
     device : where it computes: `cuda`, `mps` or `cpu`
     numerics : what computes the vectors (code and libraries), with versions
+    weight_bytes : of its weights' files; 0 where there are none
     precision : in which its encoder computes, `fp32` or `bf16`; empty where it has no network
     encoder : the model that the vectors are of: itself, unless it has a similarity
     similarity : what compares the vectors of a split, where that is not up to a method; None for
@@ -97,6 +98,9 @@ class Model(Protocol):
 
     @property
     def device(self) -> str: ...
+
+    @property
+    def weight_bytes(self) -> int: ...
 
     @property
     def precision(self) -> str: ...

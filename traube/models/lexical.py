@@ -25,6 +25,7 @@ class OfWords:
 
     trainable = False
     device = "cpu"
+    weight_bytes = 0
     precision = ""
     similarity: Similarity | None = None
 

@@ -34,6 +34,10 @@ class _OfEncoder:
         return self.encoder.device
 
     @property
+    def weight_bytes(self) -> int:
+        return int(self.encoder.weight_bytes)
+
+    @property
     def precision(self) -> str:
         return str(self.encoder.precision)
 
@@ -153,6 +157,10 @@ class Sentences:
     @property
     def device(self) -> str:
         return self.base.device
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.base.weight_bytes
 
     @property
     def precision(self) -> str:

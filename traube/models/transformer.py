@@ -100,6 +100,10 @@ class Transformer:
                 raise  # nobody else has it
             download(self.card)
 
+    @property
+    def weight_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.folder.glob("**/*.safetensors"))
+
     @cached_property
     def precision(self) -> str:
         if self.card.precision != "auto":

@@ -31,6 +31,7 @@ class Snapshot(ABC):
     corpus_bound = False
     trainable = False
     similarity = None
+    weight_bytes = 0  # the network is in memory
 
     def __init__(self, base: Transformer, step: int) -> None:
         self.name = base.name

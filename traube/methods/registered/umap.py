@@ -51,7 +51,6 @@ def compile_umap() -> None:
     umap(random_state=0).fit(np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32))
 
 
-register_reducer("umap", umap, UMAP, seeded=True, dense=False, libraries=LIBRARIES, types=TYPES)
-register_reducer(
-    "pca+umap", pca_umap, {"pca_components": 50, **UMAP}, seeded=True, dense=False, libraries=LIBRARIES, types=TYPES
-)
+OF_BOTH: dict[str, Any] = {"seeded": True, "dense": False, "libraries": LIBRARIES, "types": TYPES, "pace": 1.1e-3}
+register_reducer("umap", umap, UMAP, **OF_BOTH)
+register_reducer("pca+umap", pca_umap, {"pca_components": 50, **UMAP}, **OF_BOTH)
