@@ -24,7 +24,9 @@ setup: $(READY)  ## install what the platform needs into .venv, and make the hom
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Traube needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	@$(PYTHON) $(INSTALL) requirements.lock
-	@$(BIN)/traube init
+	@# as pip does, and uv does not: compile what a first run would have to compile
+	@$(BIN)/python -c "import great_expectations, hdbscan, river.cluster, sentence_transformers" & \
+	$(BIN)/traube init; made=$$?; wait; exit $$made
 	@touch $@
 
 setup-scale: $(ALL)  ## install everything: Ray, S3, Postgres, and what the tests need
@@ -34,7 +36,7 @@ $(ALL): $(READY) requirements.all.lock
 	@touch $@
 
 demo: $(READY)  ## run the main job, offline, to a leaderboard
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro --quiet
+	$(BIN)/traube run
 	$(BIN)/traube leaderboard
 
 dev: $(READY)  ## Dagster on 127.0.0.1:3000 and MLflow on 127.0.0.1:5000; Ctrl-C stops both

@@ -25,7 +25,7 @@ def release(
 ) -> None:
     """Run one stage of the release pipeline, which writes to release/.
 
-    `make demo` and `dvc repro` call it.
+    `dvc repro` calls it.
     """
     stages = {Stage.datasets: _datasets, Stage.validate: _validate, Stage.benchmark: _benchmark, Stage.report: _report}
     stages[stage]()
