@@ -49,7 +49,10 @@ TASK_CARDS: dict[str, tuple[str, str]] = {
     "bytes as key": ("file: words.csv\ntext: text\n? !!binary aGVsbG8=\n: 2\n", "hello"),
     "a map under a value's tag": ("file: words.csv\ntext: text\n? !!str {=: x}\n: y\n", "unknown key 'x'"),
     "labels that are a map": ("file: words.csv\ntext: text\nlabels: {a: b}\n", "line 3: labels: "),
-    "labels that are numbers": ("file: words.csv\ntext: text\nlabels: [1, 2]\n", "line 3: labels"),
+    "labels that are numbers": (
+        "file: words.csv\ntext: text\nlabels: [1, 2]\n",
+        "line 3: labels.0: Input should be a valid string",
+    ),
     "a column of labels twice": ("file: words.csv\ntext: text\nlabels: [a, a]\n", "a column is named twice"),
     "two separators": (
         "file: words.csv\ntext: text\nseparator: '::'\n",
@@ -71,7 +74,7 @@ TASK_CARDS: dict[str, tuple[str, str]] = {
     "no splits declared": ("file: words.csv\ntext: text\ndeclared: {splits: 0}\n", "line 3: declared.splits: "),
     "another name": ("name: other\nfile: words.csv\ntext: text\n", "line 1: name: 'other' is not the name of the card"),
     "a name that is a list": ("name: [a]\nfile: words.csv\ntext: text\n", "is not the name of the card"),
-    "no kind of task": ("language: de\n", "expected one of the keys"),
+    "no kind of task": ("language: de\n", "bad.yaml: line 1: expected one of the keys `dataset`, `file`, "),
     "rows and a data set": ("rows: a.jsonl\ndataset: a/b\n", "give either `rows` or `dataset`"),
     "rows of nobody": ("rows: ~nosuchuser/x.jsonl\n", "line 1: rows: .*no path"),
     "rows with a NUL": ('rows: "a\\0b"\n', "line 1: rows: .*no path"),
@@ -85,14 +88,30 @@ TASK_CARDS: dict[str, tuple[str, str]] = {
     "pages without a folder": ("markdown:\n", "line 1: markdown: "),
     "no page to score": ("markdown: a\ntrain: 1\n", "line 2: train: .* less than 1"),
     "sections of no kind": ("markdown: a\nsections: deep\n", "line 2: sections: Input should be 'flat' or 'hier'"),
+    "a column of rows": ("rows: a.jsonl\ntext: body\n", "line 2: text: unknown key 'text'"),
+    "all pages to be trained on": (
+        "markdown: a\ntrain: 0.7\nvalidation: 0.3\n",
+        "bad.yaml: .*`train` and `validation` leave no page to be scored",
+    ),
+    "a misspelt key of pages": ("markdown: a\nsection: flat\n", "line 2: section: unknown key 'section'"),
     "docstrings of no kind": ("pydocs: both\n", "line 1: pydocs: Input should be 's2s' or 'p2p'"),
     "docstrings of no size": ("pydocs: s2s\nsize: huge\n", "line 2: size: Input should be 'small' or 'full'"),
 }
 
 
+def _placed(said: str, path: str) -> str:
+    """What names a line names the file before it."""
+    return f"{path}: {said}" if said.startswith("line") else said
+
+
 def _task_cards() -> Iterator[Case]:
     for name, (content, said) in TASK_CARDS.items():
-        yield Case(f"task card: {name}", {"cards/bad.yaml": content}, ("run", "--task", "bad", "--dry-run"), said)
+        yield Case(
+            f"task card: {name}",
+            {"cards/bad.yaml": content},
+            ("run", "--task", "bad", "--dry-run"),
+            _placed(said, "bad.yaml"),
+        )
 
 
 # cards of models
@@ -128,7 +147,10 @@ MODEL_CARDS: dict[str, tuple[str, str]] = {
 def _model_cards() -> Iterator[Case]:
     for name, (content, said) in MODEL_CARDS.items():
         yield Case(
-            f"model card: {name}", {"cards/bad.yaml": content}, ("cluster", "{root}/notes.txt", "-m", "bad"), said
+            f"model card: {name}",
+            {"cards/bad.yaml": content},
+            ("cluster", "{root}/notes.txt", "-m", "bad"),
+            _placed(said, "bad.yaml"),
         )
 
 
@@ -265,7 +287,12 @@ CHANGES: dict[str, tuple[str, str, str]] = {
 def _params() -> Iterator[Case]:
     for name, (old, new, said) in CHANGES.items():
         assert PARAMS.count(old) == 1, name
-        yield Case(f"params.yaml: {name}", {"params.yaml": PARAMS.replace(old, new)}, ("run", "--dry-run"), said)
+        yield Case(
+            f"params.yaml: {name}",
+            {"params.yaml": PARAMS.replace(old, new)},
+            ("run", "--dry-run"),
+            _placed(said, "params.yaml"),
+        )
 
 
 # data
@@ -489,7 +516,10 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
     "no config": ({CONFIG: None}, "no config.json"),
     "no vocabulary": ({VOCABULARY: None}, "no vocabulary; expected tokenizer.json"),
     "an empty vocabulary": ({VOCABULARY: ""}, f"vocabulary|{LACK}"),
-    "only pickles": ({WEIGHTS: None, "pytorch_model.bin": b"x"}, "only pickled weights .pytorch_model.bin"),
+    "only pickles": (
+        {WEIGHTS: None, "pytorch_model.bin": b"x"},
+        "only pickled weights .pytorch_model.bin., which can run code",
+    ),
     "weights that are empty": ({WEIGHTS: b""}, "cannot be loaded"),
     "weights that break off": ({WEIGHTS: b"\xff\0\0\0\0\0\0\0{"}, "cannot be loaded"),
     "weights with a header of a terabyte": ({WEIGHTS: b"\0\0\0\0\0\x01\0\0{}"}, "cannot be loaded"),
@@ -520,14 +550,6 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
         "model_type: 'x' is no architecture",
     ),
     "a kind that is a list": ({CONFIG: json.dumps({**BERT, "model_type": []})}, "model_type: '.*' is no architecture"),
-    "a million layers": (
-        {CONFIG: json.dumps({**BERT, "num_hidden_layers": 10**6})},
-        "num_hidden_layers 1,000,000 is more",
-    ),
-    "a million layers by another name": (
-        {CONFIG: json.dumps({**BERT, "n_layers": 10**6})},
-        "n_layers 1,000,000 is more",
-    ),
     "layers below zero": ({CONFIG: json.dumps({**BERT, "num_hidden_layers": -1})}, f"cannot be loaded|{LACK}"),
     "layers in words": ({CONFIG: json.dumps({**BERT, "num_hidden_layers": "x"})}, "cannot be loaded"),
     "no heads": ({CONFIG: json.dumps({**BERT, "num_attention_heads": 0})}, "cannot be loaded"),
@@ -537,18 +559,6 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
     "a width below zero": ({CONFIG: json.dumps({**BERT, "hidden_size": -8})}, "cannot be loaded"),
     "an activation that there is not": ({CONFIG: json.dumps({**BERT, "hidden_act": "x"})}, "cannot be loaded"),
     "an adapter": ({"adapter_config.json": "{}"}, "an adapter is no whole model; merge it into its base model"),
-    "an index of a pickle": (
-        {INDEX: json.dumps({"weight_map": {"a": "x.bin"}})},
-        "index.json: names 'x.bin'; only safetensors",
-    ),
-    "an index of another folder": (
-        {INDEX: json.dumps({"weight_map": {"a": "../a.safetensors"}})},
-        "only safetensors beside it",
-    ),
-    "an index of what is not there": (
-        {INDEX: json.dumps({"weight_map": {"a": "a.safetensors"}})},
-        "which is not there",
-    ),
     "an index of numbers": ({INDEX: json.dumps({"weight_map": {"a": 1}})}, "only safetensors beside it are opened"),
     "an index of nothing": ({INDEX: "{}"}, "expected a weight_map of tensors and files"),
     "an index that is deep": ({INDEX: DEEP}, "index.json: broken json .nested too deep"),
@@ -558,7 +568,10 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
     "modules that are a map": ({MODULES: '{"path": ""}'}, "modules.json: expected a list of modules"),
     "modules that are numbers": ({MODULES: "[1]"}, "modules.json: expected a list of modules"),
     "modules that are a pipe": ({MODULES: os.mkfifo}, "modules.json: is a pipe, not a file"),
-    "foreign code": ({MODULES: module("custom_code.Model")}, "asks for the code of 'custom_code.Model'"),
+    "foreign code": (
+        {MODULES: module("custom_code.Model")},
+        "modules.json: asks for the code of 'custom_code.Model'; the modules that are loaded are ",
+    ),
     "the system's code": ({MODULES: module("os.system")}, "asks for the code of 'os.system'"),
     "a module that there is not": (
         {MODULES: module("sentence_transformers.models.Nonsense")},
@@ -573,7 +586,11 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
         "no weights; expected 2_Dense/model.safetensors",
     ),
     "pickles of a module": (
-        {MODULES: module("sentence_transformers.models.Dense", "2_Dense"), "2_Dense/pytorch_model.bin": b"x"},
+        {
+            MODULES: module("sentence_transformers.models.Dense", "2_Dense"),
+            "2_Dense/pytorch_model.bin": b"x",
+            "2_Dense/decoy.safetensors": HEADER,
+        },
         "only pickled weights .2_Dense/pytorch_model.bin",
     ),
     "pickles of a router's part": (
@@ -588,10 +605,6 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
         {"sentence_bert_config.json": '{"model_args": {"gguf_file": "x.gguf"}}'},
         "sentence_bert_config.json: model_args: arguments for a library's loader are not allowed",
     ),
-    "a sparse encoder": (
-        {"config_sentence_transformers.json": '{"model_type": "SparseEncoder"}'},
-        "it is a SparseEncoder",
-    ),
     "a kind of model that is a list": (
         {"config_sentence_transformers.json": '{"model_type": []}'},
         "model_type: Input should be a valid string",
@@ -605,7 +618,7 @@ def _folders() -> Iterator[Case]:
         files = {
             f"checkpoints/bad/{path}": content for path, content in {**FOLDER, **changes}.items() if content is not None
         }
-        yield Case(f"folder: {name}", files, ("cluster", "{root}/notes.txt", "-m", "bad"), said)
+        yield Case(f"folder: {name}", files, ("cluster", "{root}/notes.txt", "-m", "bad"), f"(?=.*bad).*(?:{said})")
 
 
 # command lines
