@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.inputs.case import Case, Content
-from tests.inputs.yaml_faults import FAULTS, NOT_YAML
 
 LONG = "x" * 5000
 DEEP = "[" * 100_000
@@ -50,7 +49,10 @@ TASK_CARDS: dict[str, tuple[str, str]] = {
     "bytes as key": ("file: words.csv\ntext: text\n? !!binary aGVsbG8=\n: 2\n", "hello"),
     "a map under a value's tag": ("file: words.csv\ntext: text\n? !!str {=: x}\n: y\n", "unknown key 'x'"),
     "labels that are a map": ("file: words.csv\ntext: text\nlabels: {a: b}\n", "line 3: labels: "),
-    "labels that are numbers": ("file: words.csv\ntext: text\nlabels: [1, 2]\n", "line 3: labels"),
+    "labels that are numbers": (
+        "file: words.csv\ntext: text\nlabels: [1, 2]\n",
+        "line 3: labels.0: Input should be a valid string",
+    ),
     "a column of labels twice": ("file: words.csv\ntext: text\nlabels: [a, a]\n", "a column is named twice"),
     "two separators": (
         "file: words.csv\ntext: text\nseparator: '::'\n",
@@ -72,7 +74,7 @@ TASK_CARDS: dict[str, tuple[str, str]] = {
     "no splits declared": ("file: words.csv\ntext: text\ndeclared: {splits: 0}\n", "line 3: declared.splits: "),
     "another name": ("name: other\nfile: words.csv\ntext: text\n", "line 1: name: 'other' is not the name of the card"),
     "a name that is a list": ("name: [a]\nfile: words.csv\ntext: text\n", "is not the name of the card"),
-    "no kind of task": ("language: de\n", "expected one of the keys"),
+    "no kind of task": ("language: de\n", "bad.yaml: line 1: expected one of the keys `dataset`, `file`, "),
     "rows and a data set": ("rows: a.jsonl\ndataset: a/b\n", "give either `rows` or `dataset`"),
     "rows of nobody": ("rows: ~nosuchuser/x.jsonl\n", "line 1: rows: .*no path"),
     "rows with a NUL": ('rows: "a\\0b"\n', "line 1: rows: .*no path"),
@@ -86,14 +88,30 @@ TASK_CARDS: dict[str, tuple[str, str]] = {
     "pages without a folder": ("markdown:\n", "line 1: markdown: "),
     "no page to score": ("markdown: a\ntrain: 1\n", "line 2: train: .* less than 1"),
     "sections of no kind": ("markdown: a\nsections: deep\n", "line 2: sections: Input should be 'flat' or 'hier'"),
+    "a column of rows": ("rows: a.jsonl\ntext: body\n", "line 2: text: unknown key 'text'"),
+    "all pages to be trained on": (
+        "markdown: a\ntrain: 0.7\nvalidation: 0.3\n",
+        "bad.yaml: .*`train` and `validation` leave no page to be scored",
+    ),
+    "a misspelt key of pages": ("markdown: a\nsection: flat\n", "line 2: section: unknown key 'section'"),
     "docstrings of no kind": ("pydocs: both\n", "line 1: pydocs: Input should be 's2s' or 'p2p'"),
     "docstrings of no size": ("pydocs: s2s\nsize: huge\n", "line 2: size: Input should be 'small' or 'full'"),
 }
 
 
+def _placed(said: str, path: str) -> str:
+    """What names a line names the file before it."""
+    return f"{path}: {said}" if said.startswith("line") else said
+
+
 def _task_cards() -> Iterator[Case]:
-    for name, (content, said) in {**FAULTS, **TASK_CARDS}.items():
-        yield Case(f"task card: {name}", {"cards/bad.yaml": content}, ("run", "--task", "bad", "--dry-run"), said)
+    for name, (content, said) in TASK_CARDS.items():
+        yield Case(
+            f"task card: {name}",
+            {"cards/bad.yaml": content},
+            ("run", "--task", "bad", "--dry-run"),
+            _placed(said, "bad.yaml"),
+        )
 
 
 # cards of models
@@ -129,15 +147,11 @@ MODEL_CARDS: dict[str, tuple[str, str]] = {
 def _model_cards() -> Iterator[Case]:
     for name, (content, said) in MODEL_CARDS.items():
         yield Case(
-            f"model card: {name}", {"cards/bad.yaml": content}, ("cluster", "{root}/notes.txt", "-m", "bad"), said
+            f"model card: {name}",
+            {"cards/bad.yaml": content},
+            ("cluster", "{root}/notes.txt", "-m", "bad"),
+            _placed(said, "bad.yaml"),
         )
-    for name, (content, said) in FAULTS.items():
-        if isinstance(content, str) and name not in ("nothing", "a comment"):
-            text = f"model: ./x\n{content}"  # such a line tells a model's card
-            also = f"{said}|{NOT_YAML}|expected `key: value` lines"
-            yield Case(
-                f"model card: {name}", {"cards/bad.yaml": text}, ("cluster", "{root}/notes.txt", "-m", "bad"), also
-            )
 
 
 # params.yaml
@@ -158,7 +172,6 @@ protocols:
 # in place of what, what, and what is said
 CHANGES: dict[str, tuple[str, str, str]] = {
     "no protocol": ("protocol: tiny\n", "", "protocol: Field required"),
-    "a protocol that there is not": ("protocol: tiny", "protocol: tinny", "line 1: protocol: unknown protocol 'tinny'"),
     "a merged protocol": ("protocol: tiny", "<<: {protocol: x}", "line 1: protocol: unknown protocol 'x'"),
     "a protocol that is a list": (
         "protocol: tiny",
@@ -166,7 +179,6 @@ CHANGES: dict[str, tuple[str, str, str]] = {
         "line 1: protocol: Input should be a valid string",
     ),
     "a protocol with markup": ("protocol: tiny", "protocol: 'a[/b]c'", r"unknown protocol 'a\[/b\]c'"),
-    "no tasks": ("tasks: [words]", "tasks: []", "line 2: tasks: "),
     "tasks that are a text": ("tasks: [words]", "tasks: words", "line 2: tasks: expected a list"),
     "tasks that are numbers": ("tasks: [words]", "tasks: [1]", "line 2: tasks.0: "),
     "tasks in a map": ("tasks: [words]", "tasks: {words: 1}", "line 2: tasks: "),
@@ -186,67 +198,44 @@ CHANGES: dict[str, tuple[str, str, str]] = {
     ),
     "a protocol of nothing": (PARAMS[PARAMS.index("  tiny:") :], "  tiny:\n", "protocols.tiny: "),
     "no reducers": ("[none, pca]", "[]", "line 6: protocols.tiny.reducers: "),
-    "a reducer that there is not": ("[none, pca]", "[pac]", "unknown reducer 'pac': did you mean pca"),
     "a clusterer as reducer": ("[none, pca]", "[kmeans]", "unknown reducer 'kmeans'"),
     "a reducer that is null": ("[none, pca]", "[~]", "line 6: protocols.tiny.reducers.0: "),
-    "a clusterer that there is not": (
-        "[kmeans, hdbscan]",
-        "[k-means]",
-        "unknown clusterer 'k-means': did you mean kmeans",
-    ),
     "no clusterers": ("[kmeans, hdbscan]", "[]", "line 7: protocols.tiny.clusterers: "),
-    "no seeds": ("seeds: [1]", "seeds: []", "line 8: protocols.tiny.seeds: "),
     "a seed below zero": ("seeds: [1]", "seeds: [-1]", "line 8: protocols.tiny.seeds.0: .*greater than or equal to 0"),
     "a seed that is too large": ("seeds: [1]", "seeds: [4294967296]", "protocols.tiny.seeds.0: .*less than 4294967296"),
     "a seed of 400 digits": ("seeds: [1]", f"seeds: [{'9' * 400}]", "protocols.tiny.seeds.0: "),
     "a seed and a half": ("seeds: [1]", "seeds: [1.5]", "protocols.tiny.seeds.0: "),
     "a seed in words": ("seeds: [1]", "seeds: [one]", "protocols.tiny.seeds.0: "),
     "a seed alone": ("seeds: [1]", "seeds: 1", "protocols.tiny.seeds: expected a list"),
-    "a misspelt key": (
-        "seeds: [1]",
-        "seed: [1]",
-        "line 8: protocols.tiny.seed: unknown key 'seed': did you mean seeds",
-    ),
-    "no precision": ("seeds: [1]", "precision: fp8", "protocols.tiny.precision: Input should be"),
     "no metric": ("seeds: [1]", "main_metric: x", "protocols.tiny.main_metric: unknown metric"),
     "a date as description": (
         "seeds: [1]",
         "description: 2024-01-01",
         "protocols.tiny.description: Input should be a valid",
     ),
-    "parameters of nothing": ("kmeans: {n_init: 1}", "kmaens: {n_init: 1}", "unknown reducer or clusterer 'kmaens'"),
-    "a parameter that there is not": ("n_init", "n_inti", "unknown parameter of kmeans 'n_inti': did you mean n_init"),
-    "the number of clusters": ("n_init: 1", "n_clusters: 3", "'n_clusters' is no parameter"),
-    "the seed as parameter": ("n_init: 1", "random_state: 3", "'random_state' is no parameter"),
-    "starts below zero": ("n_init: 1", "n_init: -1", "kmeans: n_init cannot be '-1'"),
+    "starts below zero": (
+        "n_init: 1",
+        "n_init: -1",
+        "line 10: protocols.tiny.parameters.kmeans: kmeans: n_init cannot be '-1'",
+    ),
     "no starts": ("n_init: 1", "n_init: 0", "kmeans: n_init cannot be '0'"),
     "half a start": ("n_init: 1", "n_init: 0.5", "kmeans: n_init cannot be '0.5'"),
     "1e99 starts": ("n_init: 1", "n_init: 1.0e+99", "kmeans: n_init cannot be"),
     "starts in words": ("n_init: 1", "n_init: many", "kmeans: n_init cannot be 'many'"),
-    "starts that are true": ("n_init: 1", "n_init: true", "kmeans: n_init cannot be 'True'"),
-    "starts that are NaN": ("n_init: 1", "n_init: .nan", "kmeans: parameters must be numbers"),
     "starts that are a list": ("n_init: 1", "n_init: [1]", "protocols.tiny.parameters.kmeans.n_init"),
     "no iterations": ("n_init: 1", "max_iter: 0", "kmeans: max_iter cannot be '0'"),
     "a tolerance below zero": ("n_init: 1", "tol: -1", "kmeans: tol cannot be '-1.0'"),
     "an infinite tolerance": ("n_init: 1", "tol: .inf", "kmeans: parameters must be numbers"),
-    "an algorithm that there is not": ("n_init: 1", "algorithm: fast", "kmeans: algorithm cannot be 'fast'"),
     "an init that there is not": ("n_init: 1", "init: zero", "kmeans: init cannot be 'zero'"),
     "no components": ("n_components: 2", "n_components: 0", "pca: n_components cannot be '0'"),
     "components below zero": ("n_components: 2", "n_components: -2", "pca: n_components cannot be '-2'"),
     "components in words": ("n_components: 2", "n_components: all", "pca: n_components cannot be 'all'"),
-    "a cluster of one": (
-        "kmeans: {n_init: 1}",
-        "hdbscan: {min_cluster_size: 1}",
-        "hdbscan: min_cluster_size cannot be '1'",
-    ),
     "no samples": ("kmeans: {n_init: 1}", "hdbscan: {min_samples: 0}", "hdbscan: min_samples cannot be '0'"),
     "no way to select": (
         "kmeans: {n_init: 1}",
         "hdbscan: {cluster_selection_method: x}",
         "cluster_selection_method cannot",
     ),
-    "no fading": ("kmeans: {n_init: 1}", "dbstream: {fading_factor: 0}", "dbstream: fading_factor cannot be '0.0'"),
-    "one neighbour": ("kmeans: {n_init: 1}", "umap: {n_neighbors: 1}", "umap: n_neighbors cannot be '1'"),
     "a distance below zero": ("kmeans: {n_init: 1}", "umap: {min_dist: -0.1}", "umap: min_dist cannot be '-0.1'"),
     "no spread": ("kmeans: {n_init: 1}", "umap: {spread: 0}", "umap: spread cannot be '0.0'"),
     "no neighbours known": ("kmeans: {n_init: 1}", "umap: {knn: guessed}", "umap: knn cannot be 'guessed'"),
@@ -273,9 +262,12 @@ CHANGES: dict[str, tuple[str, str, str]] = {
 def _params() -> Iterator[Case]:
     for name, (old, new, said) in CHANGES.items():
         assert PARAMS.count(old) == 1, name
-        yield Case(f"params.yaml: {name}", {"params.yaml": PARAMS.replace(old, new)}, ("run", "--dry-run"), said)
-    for name, (content, said) in FAULTS.items():
-        yield Case(f"params.yaml: {name}", {"params.yaml": content}, ("run", "--dry-run"), said)
+        yield Case(
+            f"params.yaml: {name}",
+            {"params.yaml": PARAMS.replace(old, new)},
+            ("run", "--dry-run"),
+            _placed(said, "params.yaml"),
+        )
 
 
 # data
@@ -499,7 +491,10 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
     "no config": ({CONFIG: None}, "no config.json"),
     "no vocabulary": ({VOCABULARY: None}, "no vocabulary; expected tokenizer.json"),
     "an empty vocabulary": ({VOCABULARY: ""}, f"vocabulary|{LACK}"),
-    "only pickles": ({WEIGHTS: None, "pytorch_model.bin": b"x"}, "only pickled weights .pytorch_model.bin"),
+    "only pickles": (
+        {WEIGHTS: None, "pytorch_model.bin": b"x"},
+        "only pickled weights .pytorch_model.bin., which can run code",
+    ),
     "weights that are empty": ({WEIGHTS: b""}, "cannot be loaded"),
     "weights that break off": ({WEIGHTS: b"\xff\0\0\0\0\0\0\0{"}, "cannot be loaded"),
     "weights with a header of a terabyte": ({WEIGHTS: b"\0\0\0\0\0\x01\0\0{}"}, "cannot be loaded"),
@@ -530,14 +525,6 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
         "model_type: 'x' is no architecture",
     ),
     "a kind that is a list": ({CONFIG: json.dumps({**BERT, "model_type": []})}, "model_type: '.*' is no architecture"),
-    "a million layers": (
-        {CONFIG: json.dumps({**BERT, "num_hidden_layers": 10**6})},
-        "num_hidden_layers 1,000,000 is more",
-    ),
-    "a million layers by another name": (
-        {CONFIG: json.dumps({**BERT, "n_layers": 10**6})},
-        "n_layers 1,000,000 is more",
-    ),
     "layers below zero": ({CONFIG: json.dumps({**BERT, "num_hidden_layers": -1})}, f"cannot be loaded|{LACK}"),
     "layers in words": ({CONFIG: json.dumps({**BERT, "num_hidden_layers": "x"})}, "cannot be loaded"),
     "no heads": ({CONFIG: json.dumps({**BERT, "num_attention_heads": 0})}, "cannot be loaded"),
@@ -547,18 +534,6 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
     "a width below zero": ({CONFIG: json.dumps({**BERT, "hidden_size": -8})}, "cannot be loaded"),
     "an activation that there is not": ({CONFIG: json.dumps({**BERT, "hidden_act": "x"})}, "cannot be loaded"),
     "an adapter": ({"adapter_config.json": "{}"}, "an adapter is no whole model; merge it into its base model"),
-    "an index of a pickle": (
-        {INDEX: json.dumps({"weight_map": {"a": "x.bin"}})},
-        "index.json: names 'x.bin'; only safetensors",
-    ),
-    "an index of another folder": (
-        {INDEX: json.dumps({"weight_map": {"a": "../a.safetensors"}})},
-        "only safetensors beside it",
-    ),
-    "an index of what is not there": (
-        {INDEX: json.dumps({"weight_map": {"a": "a.safetensors"}})},
-        "which is not there",
-    ),
     "an index of numbers": ({INDEX: json.dumps({"weight_map": {"a": 1}})}, "only safetensors beside it are opened"),
     "an index of nothing": ({INDEX: "{}"}, "expected a weight_map of tensors and files"),
     "an index that is deep": ({INDEX: DEEP}, "index.json: broken json .nested too deep"),
@@ -568,7 +543,10 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
     "modules that are a map": ({MODULES: '{"path": ""}'}, "modules.json: expected a list of modules"),
     "modules that are numbers": ({MODULES: "[1]"}, "modules.json: expected a list of modules"),
     "modules that are a pipe": ({MODULES: os.mkfifo}, "modules.json: is a pipe, not a file"),
-    "foreign code": ({MODULES: module("custom_code.Model")}, "asks for the code of 'custom_code.Model'"),
+    "foreign code": (
+        {MODULES: module("custom_code.Model")},
+        "modules.json: asks for the code of 'custom_code.Model'; the modules that are loaded are ",
+    ),
     "the system's code": ({MODULES: module("os.system")}, "asks for the code of 'os.system'"),
     "a module that there is not": (
         {MODULES: module("sentence_transformers.models.Nonsense")},
@@ -583,7 +561,11 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
         "no weights; expected 2_Dense/model.safetensors",
     ),
     "pickles of a module": (
-        {MODULES: module("sentence_transformers.models.Dense", "2_Dense"), "2_Dense/pytorch_model.bin": b"x"},
+        {
+            MODULES: module("sentence_transformers.models.Dense", "2_Dense"),
+            "2_Dense/pytorch_model.bin": b"x",
+            "2_Dense/decoy.safetensors": HEADER,
+        },
         "only pickled weights .2_Dense/pytorch_model.bin",
     ),
     "pickles of a router's part": (
@@ -598,10 +580,6 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
         {"sentence_bert_config.json": '{"model_args": {"gguf_file": "x.gguf"}}'},
         "sentence_bert_config.json: model_args: arguments for a library's loader are not allowed",
     ),
-    "a sparse encoder": (
-        {"config_sentence_transformers.json": '{"model_type": "SparseEncoder"}'},
-        "it is a SparseEncoder",
-    ),
     "a kind of model that is a list": (
         {"config_sentence_transformers.json": '{"model_type": []}'},
         "model_type: Input should be a valid string",
@@ -615,7 +593,7 @@ def _folders() -> Iterator[Case]:
         files = {
             f"checkpoints/bad/{path}": content for path, content in {**FOLDER, **changes}.items() if content is not None
         }
-        yield Case(f"folder: {name}", files, ("cluster", "{root}/notes.txt", "-m", "bad"), said)
+        yield Case(f"folder: {name}", files, ("cluster", "{root}/notes.txt", "-m", "bad"), f"(?=.*bad).*(?:{said})")
 
 
 # command lines
@@ -643,19 +621,20 @@ COMMANDS: list[tuple[str, str]] = [
     ("run --method /", "unknown reducer ''"),
     ("run --method none/kmeans/x", "unknown clusterer 'kmeans/x'"),
     ("run --protocol tinny", "unknown protocol 'tinny': did you mean tiny"),
+    ("run --task tenkgnad_p2p", "is not there; get it from https://"),
     ("run --nonsense", "No such option"),
     ("run words", "unexpected extra argument"),
-    ("leaderboard --metric v_measur", "unknown metric"),
+    ("leaderboard --metric v_measur", "unknown metric 'v_measur': did you mean"),
     ("leaderboard --task words", "unknown scored task 'words'"),
     ("leaderboard --model bow", "unknown scored model 'bow'"),
     ("leaderboard --protocol x", "unknown scored protocol 'x'"),
     ("explain words bow", "unknown scored task 'words'"),
     ("explain", "Missing argument"),
     ("compare bow tfidff", "unknown model 'tfidff': did you mean tfidf"),
-    ("compare bow tfidf --task wordz", "unknown task 'wordz'"),
-    ("compare bow tfidf --metric nmii", "unknown metric 'nmii'"),
+    ("compare bow tfidf --task wordz", "unknown task 'wordz': did you mean words"),
+    ("compare bow tfidf --metric nmii", "unknown metric 'nmii': did you mean nmi"),
     ("compare bow", "Missing argument"),
-    ("export --format csv", "unknown format 'csv'"),
+    ("export --format mtebb", "unknown format 'mtebb': did you mean mteb"),
     ("export", "nothing is scored by none/minibatch_kmeans yet"),
     ("export --method kmeans", "nothing is scored by kmeans yet|is no method"),
     ("import {root}/gone", "there is no such file"),
@@ -688,9 +667,10 @@ COMMANDS: list[tuple[str, str]] = [
     ("retry nothing", "unknown checkpoint 'nothing'"),
     ("train wwmm words", "unknown trainer 'wwmm': did you mean wwm"),
     ("train wwm wordz", "unknown task 'wordz'"),
-    ("train cob words", "words has no labelled splits"),
-    ("tune cob words", "words has no labelled splits"),
+    ("train cob words", "words has no labelled splits for training and for validation, which cob learns from"),
+    ("tune cob words", "words has no labelled splits for training and for validation, which cob learns from"),
     ("tune wwmm words", "unknown trainer with a study 'wwmm'"),
+    ("tune cob newsgroups --set epoch=3", "unknown value of cob's recipe 'epoch': did you mean epochs"),
     ("tune cob words --trials 0", "greater than or equal to 1"),
     ("nonsense", "No such command 'nonsense'"),
 ]
@@ -704,30 +684,12 @@ def _commands() -> Iterator[Case]:
 
 # recipes
 
-VALUES: dict[str, tuple[str, ...]] = {
-    "epochs": ("-1", "1e99", "nan", "inf", "-inf", "three", "", "10001"),
-    "batch": ("0", "-1", "1.5", "1e99", "x", "100001"),
-    "accumulate": ("0", "-1", "1e99"),
-    "learning_rate": ("0", "-1", "nan", "inf", "1e999", "fast"),
-    "schedule": ("x", "", "1"),
-    "warmup": ("1", "-0.1", "nan", "2"),
-    "weight_decay": ("-1", "nan", "1e99"),
-    "max_length": ("7", "-1", "1e99", "x"),
-    "dropout": ("perhaps", "2", ""),
-    "evaluate_every": ("-1", "1e99", "x"),
-    "precision": ("fp8", ""),
-    "seed": ("-1", "4294967296", "9" * 400, "1.5", "x"),
-}
-
 
 def _recipes() -> Iterator[Case]:
-    for name, values in VALUES.items():
-        for value in values:
-            command = ("train", "wwm", "words", "--set", f"{name}={value}")
-            yield Case(f"recipe: {name}={value[:12]}", {}, command, f"recipe: {name}: ")
     for given, said in (
-        ("epochs", "write a name and a value"),
+        ("epochs", "--set epochs: write a name and a value, like epochs=3"),
         ("=3", "unknown value"),
-        ("epoch=3", "did you mean epochs"),
+        ("epoch=3", "unknown value of wwm's recipe 'epoch': did you mean epochs"),
+        ("epochs=-1", "recipe: epochs: Input should be greater than or equal to 0"),
     ):
         yield Case(f"recipe: {given}", {}, ("train", "wwm", "words", "--set", given), said)

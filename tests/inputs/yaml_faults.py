@@ -1,4 +1,4 @@
-"""YAML that is wrong wherever it stands: in a task's card, in a model's, in params.yaml."""
+"""YAML that is wrong wherever it stands: in a task's card, in a model's, in params.yaml; and what is said of it."""
 
 from tests.inputs.case import Content
 

@@ -217,8 +217,6 @@ def test_unknown_names():
     ("run", "message"),
     [
         (lambda X: cluster("kmeans", {"n_init": 0}, X, 2, 0), "kmeans: n_init cannot be '0'"),
-        (lambda X: cluster("hdbscan", {"min_cluster_size": 1}, X, None, 0), "hdbscan: min_cluster_size cannot be '1'"),
-        (lambda X: reduce("umap", {"n_neighbors": 1}, X, 0), "umap: n_neighbors cannot be '1'"),
         (
             lambda X: reduce("umap", {"knn": "fast"}, X, 0),
             "umap: knn cannot be 'fast': Input should be 'exact' or 'approximate'",

@@ -155,6 +155,7 @@ def test_parse_method():
         ),
         ("umap/kmeans", {"umap": {"n_neighbors": 1}}, "umap: n_neighbors cannot be '1': .* equal to 2"),
         ("umap/hdbscan", {"hdbscan": {"min_cluster_size": 10**30}}, "hdbscan: min_cluster_size cannot be"),
+        ("umap/hdbscan", {"hdbscan": {"min_cluster_size": 1}}, "hdbscan: min_cluster_size cannot be '1'"),
         ("pca/dbstream", {"dbstream": {"fading_factor": 0}}, "dbstream: fading_factor cannot be '0.0'"),
     ],
 )

@@ -295,3 +295,33 @@ def test_weights_that_are_overwritten_between_hashing_and_loading_are_noticed(ti
         chosen.encode(TEXTS)
     assert model(folder).fingerprint != before
     assert len(model(folder).encode(TEXTS)) == len(TEXTS)
+
+
+def nan_weights(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.LayerNorm.bias"][0] = torch.nan
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def cut_off(folder: Path) -> None:
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (nan_weights, r"model\.safetensors: NaN or infinity in embeddings\.LayerNorm\.bias$"),
+        (cut_off, r"model\.safetensors: not a complete safetensors file \("),
+        (lambda folder: (folder / "config.json").write_text("{"), r"config\.json: broken json \("),
+        (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"), "only pickled weights"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_evaluated_is_refused_before_it_is(
+    tiny_bert: Path, tmp_path: Path, spoil: Callable[[Path], object], said: str
+) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    spoil(folder)
+    with pytest.raises(TraubeError, match=said) as error:
+        checkpoints.check(folder)
+    assert str(folder) in str(error.value) and "\n" not in str(error.value)

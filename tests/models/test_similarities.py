@@ -131,11 +131,6 @@ def test_a_card_may_name_a_similarity_that_fits_its_vectors(cards: Path) -> None
         load_model("other")
 
 
-def test_a_similarity_of_other_vectors_is_refused() -> None:
-    with pytest.raises(ValueError, match="jaccard compares vectors of tokens, not of tfidf"):
-        ModelCard(name="mine", kind="tfidf", similarity="jaccard")
-
-
 # in the space of the query
 
 SPACE = QuerySpace(share=0.5, directions=2, metric="euclidean")

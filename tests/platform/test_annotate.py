@@ -140,10 +140,7 @@ def test_other_names_of_columns_and_tuples_judged_once(traube: Traube) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["design", "no.csv"], "there is no such file"),
         (["design", "items.csv", "--language", "xx"], "unknown language 'xx'"),
-        (["design", "items.csv", "--size", "6"], "tuples of 6: there are 5 items"),
-        (["score", "items.csv"], "no columns item_1, item_2"),
         (["score", "items.csv", "--columns", "bset=a"], "expected best=, worst="),
         (["score", "answers.csv", "--by", "turns"], "give the items' table too"),
         (["score", "answers.csv", "--by", "trns", "--items", "items.csv"], "did you mean turns?"),

@@ -134,25 +134,11 @@ def no_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
 
 
-def pickles_only(folder: Path) -> None:
-    no_weights(folder)
-    torch.save({}, folder / "pytorch_model.bin")
-
-
-def broken_json(folder: Path) -> None:
-    (folder / "config.json").write_text("{")
-
-
 def nan_weights(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     name = next(n for n, t in weights.items() if t.is_floating_point())
     weights[name].view(-1)[0] = float("nan")
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-
-
-def cut_off(folder: Path) -> None:
-    content = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
 
 
 def link_out(folder: Path) -> None:
@@ -171,10 +157,6 @@ def taken_name(folder: Path) -> None:
     ("damage", "reason"),
     [
         (no_weights, "no weights"),
-        (pickles_only, "only pickled weights"),
-        (broken_json, "broken json"),
-        (nan_weights, "NaN or infinity in"),
-        (cut_off, "not a complete safetensors file"),
         (link_out, "a link that leads out of checkpoints/"),
         (bad_name, "rename it"),
         (taken_name, "is a model of the catalogue"),

@@ -56,6 +56,9 @@ def test_people_promote_and_roll_back(launcher: Launcher) -> None:
         registry.rollback("words")
     with pytest.raises(TraubeError, match=r"unknown version of traube-words .9.: there are: 1, 2"):
         registry.promote("words", "9")
+    for change in (registry.promote, registry.rollback):
+        with pytest.raises(TraubeError, match=r"model 'wrods': did you mean words\? \(`traube run -t wrods` registers"):
+            change("wrods")
 
 
 def test_the_champion_serves_new_texts_in_a_fresh_process(launcher: Launcher, tmp_path: Path) -> None:

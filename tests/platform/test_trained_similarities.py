@@ -168,14 +168,7 @@ def test_what_was_found_for_a_query_is_grouped_and_described(
     assert len(rows) == 27 and len({row["group"] for row in rows}) == 3
     assert all(0 <= float(row["distance"]) <= 1 for row in rows)
     assert "k was chosen by correlation" in traube("cluster", str(file), "--query", "a star", "--model", "mine").stdout
-    for arguments, message in (
-        (["-m", "mine"], "model 'mine' compares texts for a query: say what they were found for"),
-        (["-m", "bow", "--query", "a cat"], "model 'bow' has no use for a query"),
-        (
-            ["-m", "mine", "--query", "a cat", "--method", "none/hdbscan", "-k", "3"],
-            f"leave out -k, or use {METHOD}",
-        ),
-    ):
-        refused = CliRunner().invoke(app, ["cluster", str(file), *arguments])
-        assert refused.exit_code == 1 and message in refused.stderr
-        assert len(refused.stderr.strip().splitlines()) == 1
+    given = ("-m", "mine", "--query", "a cat", "--method", "none/hdbscan", "-k", "3")
+    refused = CliRunner().invoke(app, ["cluster", str(file), *given])
+    assert refused.exit_code == 1 and f"leave out -k, or use {METHOD}" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1

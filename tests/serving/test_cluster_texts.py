@@ -235,11 +235,6 @@ def test_a_method_that_makes_no_sense_is_refused_before_any_work(home: Path) -> 
     assert not any(home.iterdir())
 
 
-def test_an_unknown_model_is_refused() -> None:
-    with pytest.raises(TraubeError, match=r"^unknown model 'bwo': did you mean bow\?$"):
-        cluster_texts(["a cat", "a dog"], model="bwo", method=KMEANS, k=2)
-
-
 # grouping for a query
 
 FOUND = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.errors import TraubeError
 from traube.tasks import load_task
 
 RealRaw = Callable[[str], Path]
@@ -71,11 +71,6 @@ def test_what_cannot_be_used_is_named(found: list[Row], message: str, write: Cal
     write(found)
     with pytest.raises(TraubeError, match=message):
         load_task("arxiv_subjects").validate()
-
-
-def test_without_the_file(raw_folder: Path) -> None:
-    with pytest.raises(Unavailable, match=r"arxiv_qs3m_like_7x500.jsonl is not there; get it from https"):
-        load_task("arxiv_subjects")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traube.foundation.errors import TraubeError, Unavailable
-from traube.tasks import card_errors, get_source, load_task
+from traube.tasks import get_source, load_task
 from traube.tasks.readers.markdown import page_of
 from traube.tasks.task import Split, Task
 
@@ -217,19 +217,3 @@ def test_a_folder_that_is_not_there(cards: Path) -> None:
     (cards / "wiki").mkdir()
     with pytest.raises(Unavailable, match=r"wiki holds no file \*\.md or \*\.markdown$"):
         load_task("mine")
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("sections: deep", r"mine.yaml: line 2: sections: .*'flat' or 'hier'"),
-        ("train: 0.7\nvalidation: 0.3", r"mine.yaml: .*`train` and `validation` leave no page to be scored"),
-        ("section: flat", r"mine.yaml: line 2: section: unknown key 'section'"),
-    ],
-)
-def test_a_card_that_is_wrong(line: str, message: str, cards: Path) -> None:
-    (cards / "mine.yaml").write_text(f"markdown: wiki\n{line}\n")
-    (error,) = card_errors().values()
-    with pytest.raises(TraubeError, match=message):
-        raise error
-    assert "\n" not in str(error)

@@ -77,21 +77,6 @@ def test_bad_rows_are_named(local: Callable[..., Task], rows: list[Any], message
         local(rows)
 
 
-@pytest.mark.parametrize(
-    ("card", "message"),
-    [
-        ("rows: a.jsonl\ndataset: a/b", "give either `rows` or `dataset`"),
-        ("dataset: a/b\nrevision: main", "line 2: revision: String should match pattern"),
-        ("dataset: blurbs", "line 1: dataset: String should match pattern"),
-        ("rows: a.jsonl\ntext: body", "line 2: text: unknown key 'text'"),
-    ],
-)
-def test_a_bad_card_is_named_with_its_line(cards: Path, card: str, message: str) -> None:
-    (cards / "news.yaml").write_text(card)
-    with pytest.raises(TraubeError, match=message):
-        get_source("news")
-
-
 def test_an_absent_file_makes_the_task_unavailable(cards: Path) -> None:
     (cards / "news.yaml").write_text("rows: test.jsonl.gz\n")
     assert str(get_source("news").missing()).endswith("test.jsonl.gz is not there")

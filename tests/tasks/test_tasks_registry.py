@@ -1,11 +1,12 @@
 """Which tasks there are, and what happens to the others when a card is broken."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from traube.foundation.errors import TraubeError
-from traube.tasks import card_errors, get_source, sources
+from traube.foundation.errors import TraubeError, Unavailable
+from traube.tasks import card_errors, get_source, load_task, sources
 
 CARD = "file: a.csv\ntext: body\n"
 
@@ -19,6 +20,17 @@ def test_traubes_own_tasks(cards: Path) -> None:
         assert source.name == name
         assert source.card.licence and source.card.source and source.card.description and source.card.language
         assert source.card.declared.splits or source.card.declared.rows
+
+
+def test_absent_raw_data_is_named_with_its_origin_and_licence(cards: Path, raw_folder: Path) -> None:
+    for name, source in sources().items():
+        if not source.offline:
+            assert re.search(r"is not there; get it from .+ \(licence: .+\)|downloads it$", source.missing() or ""), (
+                name
+            )
+    place = re.escape(str(raw_folder / "10kgnad" / "train.csv"))
+    with pytest.raises(Unavailable, match=rf"^task 'tenkgnad_p2p': {place} is not there; get it from https://"):
+        load_task("tenkgnad_p2p")
 
 
 def test_an_unknown_name_gives_the_near_ones(cards: Path) -> None:

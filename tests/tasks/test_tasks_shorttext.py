@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.errors import TraubeError
 from traube.tasks import get_source, load_task
 from traube.tasks.readers.shorttext import COLLECTIONS
 
@@ -79,14 +79,6 @@ def test_what_cannot_be_read_is_named(write: Callable[[str, str], None], name: s
     write(name, content)
     with pytest.raises(TraubeError, match=message):
         read("tweet")
-
-
-@pytest.mark.parametrize("name", COLLECTIONS)
-def test_without_raw_data_it_says_where_to_get_it(raw_folder: Path, name: str) -> None:
-    with pytest.raises(
-        Unavailable, match=r"shorttext/.* is not there; get it from https://github.com/.*licence: none stated"
-    ):
-        load_task(name)
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)

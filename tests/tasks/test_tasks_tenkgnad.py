@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.foundation.errors import TraubeError, Unavailable
+from traube.foundation.errors import TraubeError
 from traube.tasks import get_source, load_task
 
 
@@ -44,11 +44,6 @@ def test_an_unreadable_row_is_named(folder: Path, rows: str, message: str) -> No
     (folder / "test.csv").write_text(rows)
     with pytest.raises(TraubeError, match=message):
         get_source("tenkgnad_p2p").read()
-
-
-def test_without_raw_data_it_says_where_to_get_it(raw_folder: Path) -> None:
-    with pytest.raises(Unavailable, match=r"train.csv is not there; get it from https://.*licence: CC BY-NC-SA 4.0"):
-        load_task("tenkgnad_p2p")
 
 
 def test_the_real_articles(real_raw: Callable[[str], Path]) -> None:

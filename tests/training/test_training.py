@@ -207,11 +207,30 @@ def test_a_loss_that_is_not_finite_stops_the_training(base: Transformer, tmp_pat
     assert not [p for p in tmp_path.iterdir() if not p.name.startswith(".")]
 
 
-def test_a_wrong_recipe_is_named() -> None:
-    with pytest.raises(TraubeError, match=r"unknown value of wwm.s recipe .epoch.: did you mean epochs"):
-        Wwm.with_changes({"epoch": 3})
-    with pytest.raises(TraubeError, match="recipe: epochs: Input should be a finite number"):
-        Wwm.with_changes({"epochs": "inf"})
+WRONG: dict[str, tuple[str, ...]] = {
+    "epochs": ("-1", "1e99", "nan", "inf", "-inf", "three", "", "10001"),
+    "batch": ("0", "-1", "1.5", "1e99", "x", "100001"),
+    "accumulate": ("0", "-1", "1e99"),
+    "learning_rate": ("0", "-1", "nan", "inf", "1e999", "fast"),
+    "schedule": ("x", "", "1"),
+    "warmup": ("1", "-0.1", "nan", "2"),
+    "weight_decay": ("-1", "nan", "1e99"),
+    "max_length": ("7", "-1", "1e99", "x"),
+    "dropout": ("perhaps", "2", ""),
+    "evaluate_every": ("-1", "1e99", "x"),
+    "precision": ("fp8", ""),
+    "seed": ("-1", "4294967296", "9" * 400, "1.5", "x"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_recipe_is_named(name: str) -> None:
+    for value in WRONG[name]:
+        with pytest.raises(TraubeError, match=f"recipe: {name}: "):
+            Wwm.with_changes({name: value})
+
+
+def test_a_recipe_may_be_given_in_words() -> None:
     assert Tsdae.with_changes({"epochs": "3", "pooling": "cls"}).recipe.epochs == 3
 
 
