@@ -251,7 +251,7 @@ def test_a_million_layers_are_refused_at_once(tiny_bert: Path, tmp_path: Path) -
         (folder / "config.json").write_text(json.dumps({**config, key: 1_000_000}))
         began = time.process_time()
         assert f"config.json: {key} 1,000,000 is more than its weights have tensors" in refused(folder)
-        assert time.process_time() - began < 2  # a million layers would take hours
+        assert time.process_time() - began < 60  # a million layers would take hours
 
 
 def test_the_comparison_reads_no_weights(minilm: Model) -> None:
