@@ -1,20 +1,25 @@
-"""What all tests share. Every test has a home, cards and params of its own: none touches what lies in the project."""
+"""What all tests share. Every test has a home, cards and params of its own: none touches what lies in the project.
+
+Fixtures import what they need: whoever runs one file waits for no library of another.
+"""
+
+from __future__ import annotations
 
 import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import numpy as np
-import pandas as pd
 import pytest
 
-from traube import methods
-from traube.models import load_model
-from traube.models.transformer import Transformer
-from traube.tasks.task import Task, TaskCard, index_texts, make_split
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from traube.models.transformer import Transformer
+    from traube.tasks.task import Task
 
 TOPICS = {
     "cooking": {"bread": "dough yeast crust rye loaf", "soup": "broth leek ladle simmer bowl"},
@@ -35,6 +40,15 @@ if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:  # databases 
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 SLOWEST = ("e2e", "platform", "training")
+
+
+def pytest_pycollect_makemodule(module_path: Path) -> None:
+    """Give Hypothesis no deadline, before its first test is imported: a busy machine takes its time over an example."""
+    if "from hypothesis import" in module_path.read_text(encoding="utf-8"):
+        from hypothesis import settings
+
+        settings.register_profile("patient", settings.default, deadline=None)
+        settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -106,6 +120,8 @@ def cards(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def registries() -> Iterator[None]:
     """Whatever a test registers is gone after it."""
+    from traube import methods
+
     reducers, clusterers = dict(methods.REDUCERS), dict(methods.CLUSTERERS)
     yield
     for registry, before in ((methods.REDUCERS, reducers), (methods.CLUSTERERS, clusterers)):
@@ -116,6 +132,9 @@ def registries() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def topics() -> pd.DataFrame:
     """48 texts: text, topic (3) and subject (6)."""
+    import numpy as np
+    import pandas as pd
+
     rng = np.random.default_rng(0)
     return pd.DataFrame(
         [
@@ -134,6 +153,10 @@ def topics() -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def tiny_task(topics: pd.DataFrame) -> Task:
     """The topics as two overlapping splits of 36 texts, with the levels coarse (topic) and fine (subject)."""
+    import pandas as pd
+
+    from traube.tasks.task import Task, TaskCard, index_texts, make_split
+
     corpus, records = index_texts(topics)
     parts = {"early": records[:36], "late": records[12:]}
     levels = {"coarse": "topic", "fine": "subject"}
@@ -143,6 +166,8 @@ def tiny_task(topics: pd.DataFrame) -> Task:
 
 @pytest.fixture(scope="session")
 def unlabelled_task(topics: pd.DataFrame) -> Task:
+    from traube.tasks.task import Task, TaskCard, index_texts, make_split
+
     corpus, records = index_texts(topics)
     return Task(TaskCard(name="unlabelled", clusters=3), corpus, make_split(records, "all", "none")).validate()
 
@@ -150,6 +175,8 @@ def unlabelled_task(topics: pd.DataFrame) -> Task:
 @pytest.fixture(scope="session")
 def minilm(tmp_path_factory: pytest.TempPathFactory) -> Transformer:
     """The packaged all-MiniLM-L6-v2, with its real weights."""
+    from traube.models import load_model
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAUBE_CARDS", str(tmp_path_factory.mktemp("cards")))
         return load_model("minilm", device="cpu")

@@ -58,6 +58,13 @@ def save_similarity(model: Path, **settings: Any) -> Path:
     return model
 
 
+def make_module(kind: str, *arguments: Any, **settings: Any) -> Any:
+    """A module of a SentenceTransformer, such as its pooling. They take seconds to import, so tests do when they run."""
+    from sentence_transformers.sentence_transformer import modules
+
+    return getattr(modules, kind)(*arguments, **settings)
+
+
 def copy_project(folder: Path, without: tuple[str, ...]) -> dict[str, str]:
     """Copy the project's files, as git knows them, but for those whose paths begin so; the environment to run it in."""
     listed = subprocess.run(

@@ -6,8 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ import psutil
 import pytest
 
 from tests.platform.conftest import PARAMS, word_rows, write_task
+from tests.waiting import PATIENCE, wait_for
 
 TRAUBE = Path(sys.executable).with_name("traube")
-PATIENCE = 180
 CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
 NEEDS_BROWSER = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (see README, Tests)"
@@ -39,16 +38,6 @@ class Running:
     mlflow: str
     home: Path
     checkpoints: Path
-
-
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"{what} did not happen within {seconds} s")
 
 
 def free_port() -> int:
@@ -97,7 +86,7 @@ class Servers:
         """Ctrl-C, or another signal, after which nothing may be left."""
         self.process.send_signal(by)
         assert self.process.wait(PATIENCE) == 128 + by, self.log.read_text()[-2000:]
-        wait_for(lambda: not self.processes(), "the end of what the servers started", 30)
+        wait_for(lambda: not self.processes(), "the end of what the servers started")
 
     def processes(self, part: str = "") -> list[psutil.Process]:
         """What runs in this home, with these words in its command."""

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests import giccs_like
-from tests.e2e.conftest import NEEDS_BROWSER, wait_for
+from tests.e2e.conftest import NEEDS_BROWSER
+from tests.waiting import wait_for
 from traube.metrics.agreement import counting_scores
 from traube.tasks.annotation_sheets import WORDINGS, Item, Sheet, sheet_form, sheets
 from traube.tasks.best_worst import Answers, read_judgements
@@ -57,7 +58,7 @@ class Volunteer:
         who.send_keys(name)
         self.browser.find_element("id", "save").click()
         file = self.folder / f"{re.sub('[^a-zäöüß0-9_-]+', '_', name.lower())}.csv"
-        return Path(wait_for(lambda: file.exists() and file.stat().st_size and file, f"saving {file.name}", 20))
+        return Path(wait_for(lambda: file.exists() and file.stat().st_size and file, f"saving {file.name}"))
 
 
 def read(*files: Path) -> Answers:

@@ -3,14 +3,15 @@
 import shutil
 import signal
 import socket
-import time
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from tests.e2e.conftest import Servers, answers, free_port, wait_for
+from tests.e2e.conftest import Servers, answers, free_port
 from tests.platform.conftest import PARAMS, word_rows, write_task
+from tests.waiting import PATIENCE, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -23,11 +24,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def has_begun(servers: Servers, processes: int) -> bool:
+    return bool(servers.log.read_text()) and len(servers.processes()) >= processes
+
+
 def test_whatever_tells_it_to_end_it_ends_with_all_its_processes(folder: Path) -> None:
     for processes, by in ((1, signal.SIGTERM), (2, signal.SIGINT)):  # as it begins, and among its servers' starts
         servers = Servers(folder)
-        while not (servers.log.read_text() and len(servers.processes()) >= processes):
-            time.sleep(0.1)
+        wait_for(partial(has_begun, servers, processes), "beginning")
         servers.stop(by)
         assert not any(map(answers, servers.ports))
     Servers(folder).wait().stop(signal.SIGHUP)
@@ -52,9 +56,8 @@ def test_a_port_in_use_is_passed_over_and_the_other_one_named(folder: Path) -> N
         other.bind(("127.0.0.1", ours[0]))
         other.listen()
         servers = Servers(folder, ours)
-        while "Ctrl-C stops" not in servers.log.read_text():
-            assert servers.process.poll() is None, servers.log.read_text()
-            time.sleep(0.2)
+        wait_for(lambda: "Ctrl-C stops" in servers.log.read_text() or servers.process.poll() is not None, "starting")
+        assert servers.process.poll() is None, servers.log.read_text()
         said = " ".join(servers.log.read_text().split())
         servers.stop()
     used = next(port for port in range(ours[0] + 1, ours[0] + 20) if f"127.0.0.1:{port} " in said)
@@ -66,7 +69,7 @@ def test_what_a_killed_one_left_is_ended_by_the_next_and_there_is_but_one(folder
     killed = Servers(folder).wait()
     left = {p.pid for p in killed.processes()} - {killed.process.pid}
     second = Servers(folder)
-    assert second.process.wait(60) == 1
+    assert second.process.wait(PATIENCE) == 1
     assert "`traube dev` runs already for" in " ".join(second.log.read_text().split())
     killed.process.kill()
     killed.process.wait()

@@ -16,6 +16,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from tests.e2e.conftest import NEEDS_BROWSER
 from tests.made import with_replicates
+from tests.waiting import PATIENCE
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
 from traube.benchmark.record import Recorder
@@ -73,7 +74,7 @@ def scores(*by_split: float) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def reader(page: Path, browser: Any) -> Iterator["Reader"]:
     browser.get(page.as_uri())
-    WebDriverWait(browser, 20).until(lambda b: b.execute_script("return document.body.dataset.ready"))
+    WebDriverWait(browser, PATIENCE).until(lambda b: b.execute_script("return document.body.dataset.ready"))
     yield Reader(browser)
     assert browser.title == "topics - Traube"  # whatever was done, no text of the task ever ran
 
@@ -99,7 +100,7 @@ class Reader:
 
     def sees(self, holds: Callable[[list[str]], bool]) -> bool:
         """Whether rows come that something holds of: the page draws them when it finds the time."""
-        WebDriverWait(self.browser, 10).until(lambda _: holds(self.rows()))
+        WebDriverWait(self.browser, PATIENCE).until(lambda _: holds(self.rows()))
         return True
 
     def ask(self, script: str) -> Any:
@@ -160,7 +161,7 @@ def test_what_has_no_score_has_a_reason(reader: Reader) -> None:
 
 def test_pointing_at_a_mark_shows_its_text_as_it_is(reader: Reader) -> None:
     reader.at("left", 50).perform()
-    WebDriverWait(reader.browser, 5).until(lambda _: "onerror" in reader.tooltip())
+    WebDriverWait(reader.browser, PATIENCE).until(lambda _: "onerror" in reader.tooltip())
     assert ATTACK.format("").split("@")[0] in reader.tooltip()
     assert "<b onclick=alert(1)>evil</b>" in reader.tooltip()
 
@@ -220,7 +221,7 @@ def test_it_fits_a_phone_and_asks_the_network_for_nothing(reader: Reader, page: 
     reader.browser.set_window_size(500, 900)
     fits = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     try:
-        WebDriverWait(reader.browser, 5).until(lambda browser: browser.execute_script(fits))  # figures shrink
+        WebDriverWait(reader.browser, PATIENCE).until(lambda browser: browser.execute_script(fits))  # figures shrink
     finally:
         reader.browser.set_window_size(1500, 1000)
     asked = reader.ask("return performance.getEntriesByType('resource').map(entry => entry.name)")

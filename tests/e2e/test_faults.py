@@ -10,7 +10,7 @@ import pytest
 
 from traube.foundation import paths
 
-SHORT = "--no-encoder --kills 1 --only run --writers 1 --flips 20 --heals 1 --levels 1 --seconds-to-end 60"
+SHORT = "--no-encoder --kills 1 --only run --writers 1 --flips 20 --heals 1 --levels 1 --seconds-to-end 300"
 
 
 @pytest.mark.e2e

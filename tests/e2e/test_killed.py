@@ -10,8 +10,9 @@ import psutil
 import pytest
 
 from sensors.lost_runs import process_of
-from tests.e2e.conftest import Servers, wait_for
+from tests.e2e.conftest import Servers
 from tests.platform.conftest import word_rows, write_task
+from tests.waiting import PATIENCE, wait_for
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, plan
 from traube.store import Store
@@ -79,12 +80,12 @@ def test_a_night_survives_whatever_is_killed(tmp_path: Path, store: Store, start
     wait_for(lambda: len(list(results.glob("*.assignments.parquet"))) > before, "going on after the worker was killed")
     assert servers.kill("mlflow")
     assert servers.kill()  # the daemon with its worker, the web server, everything
-    servers.process.wait(30)
+    servers.process.wait(PATIENCE)
 
     servers = start()
     params = load_params()
     request = Request(params.tasks, params.models, params.protocol, params.chosen())
-    wait_for(lambda: plan(request, store).count == 0, "finishing the night", 400)
+    wait_for(lambda: plan(request, store).count == 0, "finishing the night", 2 * PATIENCE)
     cells = store.cells()
     assert len(cells) == plan(request, store).total == 2 * (3 * 6 + 1)
     assert set(cells["status"]) == {"done", "unsupported"}

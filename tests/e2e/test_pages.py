@@ -18,7 +18,8 @@ from urllib.parse import quote
 import dagster as dg
 import pytest
 
-from tests.e2e.conftest import NEEDS_BROWSER, Running, wait_for
+from tests.e2e.conftest import NEEDS_BROWSER, Running
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
 ATTACKS = Path(__file__).with_name("attacks.html")
@@ -32,14 +33,14 @@ def see(browser: Any) -> Callable[..., str]:
         browser.get(address)
         if click:
             xpath = f"//*[text()[contains(., '{click}')]]"
-            wait_for(lambda: browser.find_elements("xpath", xpath), f"showing {click}", 60)[0].click()
+            wait_for(lambda: browser.find_elements("xpath", xpath), f"showing {click}")[0].click()
 
         def shown() -> str:
             text = str(browser.execute_script("return document.body.innerText"))
             return text if all(word in text for word in words) else ""
 
         try:
-            text = str(wait_for(shown, f"showing {words}", 60))
+            text = str(wait_for(shown, f"showing {words}"))
         except AssertionError as error:
             raise AssertionError(
                 f"{error}; shown: {browser.execute_script('return document.body.innerText')}"

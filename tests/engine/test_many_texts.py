@@ -51,7 +51,7 @@ def test_the_texts_of_a_task_are_looked_up_in_no_time(tmp_path: Path) -> None:
     task = task_of(20_000)
     began = time.process_time()
     vectors, encoded = embed_task(task, Instant(2), EmbeddingCache(tmp_path), Path("/nowhere"))
-    assert time.process_time() - began < 4
+    assert time.process_time() - began < 10
     assert encoded == 20_000
     assert vectors.load()[:, 0].tolist() == [len(text) for text in task.texts]
 

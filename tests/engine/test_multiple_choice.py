@@ -1,22 +1,15 @@
 """Multiple choice by likelihood, with tiny causal models that are built, and one that is trained, here."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    MambaConfig,
-    MambaForCausalLM,
-    PreTrainedTokenizerFast,
-)
 
 from tests import giccs_like
 from traube.engine.multiple_choice import ANSWER, SCORES, Question, choose, option_scores, prompt, questions
@@ -25,6 +18,9 @@ from traube.models.likelihood import CausalModel
 from traube.tasks import load_pairs
 from traube.tasks.scored_pairs import PairTask
 
+if TYPE_CHECKING:
+    from transformers import GPT2LMHeadModel, PreTrainedTokenizerFast
+
 TEXTS = [text for d in giccs_like.DIALOGUES for text in (*d.turns, *d.candidates)]
 OPTIONS = ["Der Zug fährt.", "Wann beginnt der Krimi?", "Nein", "Wann beginnt der Krimi heute Abend?"]
 
@@ -32,6 +28,8 @@ OPTIONS = ["Der Zug fährt.", "Wann beginnt der Krimi?", "Nein", "Wann beginnt d
 def tokenizer(kind: str) -> PreTrainedTokenizerFast:
     """`words` : a token a word. `bytes` : pairs of bytes, as GPT-2's. `joined` : pairs of characters across blanks, so
     that the prompt's end and an answer's beginning can become one token."""
+    from transformers import PreTrainedTokenizerFast
+
     model, trainer = {
         "words": (models.WordLevel(unk_token="[UNK]"), trainers.WordLevelTrainer(special_tokens=["[UNK]", "[BOS]"])),
         "bytes": (models.BPE(), trainers.BpeTrainer(vocab_size=400, special_tokens=["[BOS]"])),
@@ -51,6 +49,8 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
 
 
 def network(words: PreTrainedTokenizerFast, seed: int = 0) -> GPT2LMHeadModel:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     torch.manual_seed(seed)
     return GPT2LMHeadModel(
         GPT2Config(vocab_size=len(words), n_positions=512, n_embd=32, n_layer=2, n_head=2, initializer_range=0.5,
@@ -87,6 +87,8 @@ def test_a_shared_prefix_changes_nothing(kind: str, before: str) -> None:
 
 
 def test_a_model_that_keeps_no_keys_and_values_is_scored_all_the_same() -> None:
+    from transformers import MambaConfig, MambaForCausalLM
+
     words = tokenizer("words")
     torch.manual_seed(0)
     config = MambaConfig(vocab_size=len(words), hidden_size=16, state_size=4, num_hidden_layers=1, expand=1)
@@ -156,6 +158,8 @@ def test_a_saved_model_is_loaded_again_and_anything_else_is_one_line(tmp_path: P
     )
     with pytest.raises(TraubeError, match="absent: there is no such folder"):
         CausalModel.load(str(tmp_path / "absent"), local=True)
+    from transformers import BertConfig, BertForMaskedLM
+
     masked = BertForMaskedLM(
         BertConfig(vocab_size=len(words), hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
     )

@@ -61,8 +61,8 @@ def test_workers_end_with_a_parent_that_is_killed_even_at_work(tmp_path: Path) -
         "from traube.engine import workers\n"
         "both = workers.pool(), workers.process('checks')\n"
         "print(*(pool.submit(os.getpid).result() for pool in both), flush=True)\n"
-        "[pool.submit(time.sleep, 60) for pool in both]\n"
-        "time.sleep(60)\n"
+        "[pool.submit(time.sleep, 900) for pool in both]\n"
+        "time.sleep(900)\n"
     )
     with subprocess.Popen([sys.executable, str(script)], stdout=PIPE, text=True) as process:
         assert process.stdout is not None
@@ -70,7 +70,7 @@ def test_workers_end_with_a_parent_that_is_killed_even_at_work(tmp_path: Path) -
         started = [psutil.Process(pid) for pid in pids]
         process.kill()
     assert len(started) == 2
-    assert not psutil.wait_procs(started, timeout=20)[1]
+    assert not psutil.wait_procs(started, timeout=300)[1]
 
 
 kept: list[np.ndarray] = []

@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from tests.waiting import PATIENCE, wait_for
 from traube.engine.moving import copy_home
 from traube.foundation import files, machines, remote, settings, share
 from traube.foundation.errors import TraubeError
@@ -400,34 +402,38 @@ def test_a_lease_that_nobody_renews_is_taken_over(on_s3: str, machine: Become, m
     found = look().remote
     assert isinstance(found, remote.S3)
     monkeypatch.setattr(machines, "LASTS", 0.5)
-    monkeypatch.setattr(machines, "RENEWED", 0.2)
+    monkeypatch.setattr(machines, "RENEWED", 1.0)
     machines._acquire(found, "locks/x", "one that was killed")
     began = time.monotonic()
     with machines.held_by_name("x"):
         assert time.monotonic() - began > 0.5
         # of one that is renewed, nobody else is the holder, however long it takes
         version = found.look("locks/x")[0]
-        time.sleep(0.8)
-        assert found.look("locks/x")[0] != version
+        wait_for(lambda: found.look("locks/x")[0] != version, "its renewal")
         assert found.swap("locks/x", b"", version) is None
 
 
-def test_while_the_server_is_away_no_lease_runs_out(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machines, "LASTS", 2.5)
-    monkeypatch.setattr(machines, "RENEWED", 1.0)
-    there, held, ended, got = (threading.Event() for _ in range(4))
+def test_while_the_server_is_away_no_lease_runs_out(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hours = 0.0
+    clock = SimpleNamespace(sleep=time.sleep, monotonic=lambda: time.monotonic() + 3600 * hours)
+    monkeypatch.setattr(machines, "time", clock)
+    monkeypatch.setattr(machines, "RENEWED", 0.5)
+    held, ended, got = (threading.Event() for _ in range(3))
 
     class Away(remote.S3):
-        late = 0.0  # seconds after which a request is made again when the server is back
+        asked, waits = 0, False
 
         def _ask(self, request: Callable[[], object], name: str) -> Any:
-            while not there.is_set():
-                there.wait()
-                time.sleep(self.late)
+            self.asked += 1
+            if not there[self].is_set():
+                self.waits = True
+                there[self].wait()
             return super()._ask(request, name)
 
     holders, waiters = Away(bucket), Away(bucket)
-    holders.late = 0.3
+    there = {holders: threading.Event(), waiters: threading.Event()}
 
     def hold() -> None:
         with machines._lease(holders, "locks/x"):
@@ -438,20 +444,24 @@ def test_while_the_server_is_away_no_lease_runs_out(bucket: str, monkeypatch: py
         machines._acquire(waiters, "locks/x", "another")
         got.set()
 
-    there.set()
+    for event in there.values():
+        event.set()
     holder, waiter = threading.Thread(target=hold), threading.Thread(target=wait)
-    waiters.versions()  # connected
     holder.start()
-    assert held.wait(10)
+    assert held.wait(PATIENCE)
     waiter.start()
-    time.sleep(1.8)  # renewed once, which the waiter has seen
-    there.clear()
-    time.sleep(3.0)
-    there.set()
-    too_early = got.wait(1.2)  # though the lease is old, its holder lives
+    wait_for(lambda: "waiting for" in capsys.readouterr().err, "waiting for the lease")
+    for event in there.values():
+        event.clear()
+    wait_for(lambda: holders.waits and waiters.waits, "a request of both")
+    hours, asked = 1.0, waiters.asked  # the lease is old, though its holder lives
+    there[waiters].set()
+    wait_for(lambda: waiters.asked > asked + 2 or got.is_set(), "looking at the lease again")
+    too_early = got.is_set()
+    there[holders].set()
     ended.set()
     holder.join()
-    assert got.wait(5)
+    assert got.wait(PATIENCE)
     waiter.join()
     assert not too_early
 
@@ -459,6 +469,7 @@ def test_while_the_server_is_away_no_lease_runs_out(bucket: str, monkeypatch: py
 def test_a_lease_whose_answer_was_lost_is_ones_own(
     bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(machines, "LASTS", 2.0 * PATIENCE)
     monkeypatch.setattr(machines, "RENEWED", 0.2)
 
     class Lossy(remote.S3):
@@ -472,8 +483,8 @@ def test_a_lease_whose_answer_was_lost_is_ones_own(
     heard: list[bytes] = []
     began = time.monotonic()
     with machines._lease(Lossy(bucket), "locks/x"):
-        assert time.monotonic() - began < 60
-        time.sleep(1.5)
+        assert time.monotonic() - began < PATIENCE  # its own is not waited for
+        wait_for(lambda: len(heard) > 1, "its renewal")
     assert len(heard) > 2  # got, renewed, given back
     assert "another machine" not in capsys.readouterr().err
     assert remote_at(bucket).read("locks/x") == b""
@@ -482,12 +493,12 @@ def test_a_lease_whose_answer_was_lost_is_ones_own(
 def test_a_lease_that_another_has_is_lost(
     bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    said = "another machine has taken this lock over"
     monkeypatch.setattr(machines, "RENEWED", 0.1)
     found = remote_at(bucket)
     with machines._lease(found, "locks/x"):
         found.write("locks/x", b"another")
-        time.sleep(0.5)
-    assert "another machine has taken this lock over" in capsys.readouterr().err
+        wait_for(lambda: said in capsys.readouterr().err, "telling so")
     assert found.read("locks/x") == b"another"
 
 

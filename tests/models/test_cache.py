@@ -1,7 +1,6 @@
 """A text is encoded once, whoever asks, and what is damaged on disk is noticed and encoded again."""
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -14,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.waiting import wait_for
 from traube.engine import workers
 from traube.engine.embed import embed, embed_task
 from traube.foundation.errors import TraubeError
@@ -210,9 +210,7 @@ def test_vectors_of_another_length_are_refused(shelf: Shelf) -> None:
 def write(cache: EmbeddingCache, first: int, ready: Path) -> int:
     """Encode 40 texts in ten steps, once the other process is there too."""
     (ready / str(first)).touch()
-    give_up = time.monotonic() + 10
-    while len(list(ready.iterdir())) < 2 and time.monotonic() < give_up:
-        time.sleep(0.001)
+    wait_for(lambda: len(list(ready.iterdir())) == 2, "the start of the other process")
     for i in range(first, first + 40, 4):
         encode(cache, [f"text {n}" for n in range(i, i + 4)])
     return os.getpid()
@@ -225,7 +223,7 @@ def test_two_processes_may_write_at_once(
     (tmp_path / "ready").mkdir()
     # 20 texts are written by both
     writers = [workers.pool().submit(write, cache, first, tmp_path / "ready") for first in (0, 20)]
-    assert len({writer.result(60) for writer in writers}) == 2
+    assert len({writer.result(600) for writer in writers}) == 2
     assert encode(cache, [f"text {i}" for i in range(60)]) == []
 
 

@@ -17,12 +17,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Dense, Transformer
-from sentence_transformers.sentence_transformer.modules import LayerNorm, Normalize, Pooling, StaticEmbedding
-from transformers import AutoTokenizer, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
-from tests.made import Mark
+from tests.made import Mark, make_module
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.models import ModelCard, allowed, checkpoints, load_model
@@ -133,15 +129,21 @@ def routed(tiny_bert: Path, folder: Path) -> Path:
 
 
 def with_modules(tiny_bert: Path, folder: Path) -> Path:
+    from sentence_transformers import SentenceTransformer
+
     torch.manual_seed(1)
-    modules = [Transformer(str(tiny_bert)), Pooling(32), Dense(32, 16), LayerNorm(16), Normalize()]
+    body, pooling = make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32)
+    modules = [body, pooling, make_module("Dense", 32, 16), make_module("LayerNorm", 16), make_module("Normalize")]
     SentenceTransformer(modules=modules, device="cpu").save(str(folder), create_model_card=False)
     return folder
 
 
 def static(tiny_bert: Path, folder: Path) -> Path:
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoTokenizer
+
     torch.manual_seed(1)
-    module = StaticEmbedding(AutoTokenizer.from_pretrained(tiny_bert), embedding_dim=8)
+    module = make_module("StaticEmbedding", AutoTokenizer.from_pretrained(tiny_bert), embedding_dim=8)
     SentenceTransformer(modules=[module], device="cpu").save(str(folder), create_model_card=False)
     return folder
 
@@ -356,6 +358,8 @@ def test_no_folder_runs_code_and_each_is_refused_in_a_line_or_gives_the_vectors_
 
 @pytest.mark.parametrize("kind", SOUND)
 def test_what_is_let_through_gives_sentence_transformers_vectors(tiny_bert: Path, tmp_path: Path, kind: str) -> None:
+    from sentence_transformers import SentenceTransformer
+
     folder = SOUND[kind](tiny_bert, tmp_path / "sound")
     peer = SentenceTransformer(str(folder), device="cpu", local_files_only=True, model_kwargs={"dtype": torch.float32})
     assert np.array_equal(vectors(folder), peer.encode(TEXTS, batch_size=len(TEXTS)))
@@ -423,6 +427,8 @@ def test_a_folder_in_the_layout_of_the_hub(tiny_bert: Path, tmp_path: Path, monk
 
 
 def causal(tiny_bert: Path, folder: Path) -> Path:
+    from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
     GPT2LMHeadModel(
@@ -497,6 +503,8 @@ def test_a_template_of_a_language_model_is_never_run(tiny_bert: Path, tmp_path: 
 def test_a_masked_language_model_with_its_head_is_loaded_and_without_it_only_to_be_trained(
     tiny_bert: Path, masked_model: Path
 ) -> None:
+    from transformers import BertForMaskedLM
+
     tokenizer, network = load_language_model(masked_model, "masked")
     assert isinstance(network, BertForMaskedLM) and tokenizer.mask_token == "[MASK]"
     with pytest.raises(TraubeError, match=r"its weights lack cls\.predictions"):
@@ -571,7 +579,7 @@ def test_other_threads_go_on_unpickling_and_new_ones_do_not(tmp_path: Path) -> N
     begin, found = threading.Event(), []
 
     def older() -> None:
-        begin.wait(20)
+        begin.wait(120)
         found.append(pickle.loads(data))
 
     def newer() -> None:

@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Dense, Transformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding
 
+from tests.made import make_module
 from traube.foundation.errors import TraubeError
 from traube.models import ModelCard, checkpoints
 from traube.models.transformer import Transformer as Model
@@ -34,6 +32,8 @@ def model(folder: Path, **card: Any) -> Model:
 
 def peer(folder: Path) -> np.ndarray:
     """What sentence-transformers makes of a folder, in fp32, in batches as here."""
+    from sentence_transformers import SentenceTransformer
+
     network = SentenceTransformer(
         str(folder), device="cpu", local_files_only=True, model_kwargs={"dtype": torch.float32}
     )
@@ -41,6 +41,8 @@ def peer(folder: Path) -> np.ndarray:
 
 
 def saved(folder: Path, modules: list[Any], prompt: str | None = None, truncate_dim: int | None = None) -> Path:
+    from sentence_transformers import SentenceTransformer
+
     prompts = {"cluster": prompt} if prompt else None
     network = SentenceTransformer(
         modules=modules,
@@ -55,7 +57,8 @@ def saved(folder: Path, modules: list[Any], prompt: str | None = None, truncate_
 
 def after(kind: str, dimensions: int) -> list[Any]:
     torch.manual_seed(1)
-    return {"plain": [], "dense": [Dense(dimensions, 16)], "normalised": [Normalize()]}[kind]
+    modules = {"plain": [], "dense": [("Dense", dimensions, 16)], "normalised": [("Normalize",)]}[kind]
+    return [make_module(*module) for module in modules]
 
 
 @pytest.mark.parametrize(("pooling", "prompt", "include_prompt", "truncate_dim", "rest"), CASES)
@@ -68,8 +71,8 @@ def test_a_folder_gives_sentence_transformers_vectors(
     truncate_dim: int | None,
     rest: str,
 ) -> None:
-    body = Transformer(str(tiny_bert))
-    pooled = Pooling(32, pooling_mode=pooling, include_prompt=include_prompt)
+    body = make_module("Transformer", str(tiny_bert))
+    pooled = make_module("Pooling", 32, pooling_mode=pooling, include_prompt=include_prompt)
     folder = saved(tmp_path / "model", [body, pooled, *after(rest, 32)], prompt, truncate_dim)
     found = model(folder).encode(TEXTS)
     assert found.shape[1] == (truncate_dim or (16 if rest == "dense" else 32))
@@ -86,7 +89,12 @@ def test_the_matrix_can_fail(tiny_bert: Path, tmp_path: Path) -> None:
     }
     found = {
         name: model(
-            saved(tmp_path / name, [Transformer(str(tiny_bert)), Pooling(32, include_prompt=include)], prompt, cut)
+            saved(
+                tmp_path / name,
+                [make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32, include_prompt=include)],
+                prompt,
+                cut,
+            )
         ).encode(TEXTS)
         for name, (prompt, include, cut) in kinds.items()
     }
@@ -120,7 +128,12 @@ def tiny_t5(tiny_bert: Path, folder: Path) -> Path:
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder / "body")
     return saved(
         folder / "model",
-        [Transformer(str(folder / "body")), Pooling(32), Dense(32, 16, bias=False), Normalize()],
+        [
+            make_module("Transformer", str(folder / "body")),
+            make_module("Pooling", 32),
+            make_module("Dense", 32, 16, bias=False),
+            make_module("Normalize"),
+        ],
         PROMPT,
     )
 
@@ -129,7 +142,9 @@ def static(tiny_bert: Path, folder: Path) -> Path:
     from transformers import AutoTokenizer
 
     torch.manual_seed(0)
-    return saved(folder, [StaticEmbedding(AutoTokenizer.from_pretrained(tiny_bert), embedding_dim=24)], PROMPT, 8)
+    return saved(
+        folder, [make_module("StaticEmbedding", AutoTokenizer.from_pretrained(tiny_bert), embedding_dim=24)], PROMPT, 8
+    )
 
 
 def causal(tiny_bert: Path, folder: Path) -> Path:
@@ -176,8 +191,8 @@ def test_a_static_model_is_a_checkpoint_like_any_other(tiny_bert: Path, home: Pa
 
 
 def test_a_card_may_say_another_prompt_or_none(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = saved(tmp_path / "model", [Transformer(str(tiny_bert)), Pooling(32)], PROMPT)
-    bare = saved(tmp_path / "bare", [Transformer(str(tiny_bert)), Pooling(32)])
+    folder = saved(tmp_path / "model", [make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32)], PROMPT)
+    bare = saved(tmp_path / "bare", [make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32)])
     assert np.array_equal(model(folder, prompt="").encode(TEXTS), peer(bare))
     assert model(folder, prompt="").fingerprint != model(folder).fingerprint
     assert np.array_equal(model(bare, prompt=PROMPT).encode(TEXTS), peer(folder))
@@ -185,7 +200,7 @@ def test_a_card_may_say_another_prompt_or_none(tiny_bert: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", ["SparseEncoder", "CrossEncoder"])
 def test_what_gives_no_dense_vector_of_a_text_is_refused(tiny_bert: Path, tmp_path: Path, kind: str) -> None:
-    folder = saved(tmp_path / "model", [Transformer(str(tiny_bert)), Pooling(32)])
+    folder = saved(tmp_path / "model", [make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32)])
     path = folder / "config_sentence_transformers.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "model_type": kind}))
     with pytest.raises(TraubeError, match=f"it is a {kind}; only models that give each text one dense vector"):

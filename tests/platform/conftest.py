@@ -1,5 +1,7 @@
 """A small task of the user's own, and a benchmark that asks for it."""
 
+from __future__ import annotations
+
 import csv
 import os
 import shutil
@@ -7,20 +9,19 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dagster as dg
 import pytest
 from filelock import FileLock
 
-from operations.launch import Launcher
-from resources.tracking import connect, default_uri
-from traube.benchmark.params import load_params
-from traube.benchmark.plan import Plan, Request, plan
-from traube.engine import workers
-from traube.engine.progress import SILENT
 from traube.foundation import paths
-from traube.store import Store
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from operations.launch import Launcher
+    from traube.benchmark.plan import Plan, Request
+    from traube.store import Store
 
 TOPICS = {
     "fruit": ["apple", "pear", "plum", "cherry", "grape", "peach", "quince", "fig", "melon", "berry"],
@@ -88,6 +89,13 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     `new` has its databases, `read` the data of `words`, `evaluated` its scores by bag of words, and
     `published` all that is made of them.
     """
+    from operations.launch import Launcher
+    from resources.tracking import connect, default_uri
+    from traube.benchmark.params import load_params
+    from traube.benchmark.plan import Request
+    from traube.engine import workers
+    from traube.engine.progress import SILENT
+
     folder = tmp_path_factory.getbasetemp()
     folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "templates"
     with FileLock(f"{folder}.lock"), pytest.MonkeyPatch.context() as patch:
@@ -132,6 +140,9 @@ def begin_with(template: str, templates: Path) -> None:
 @pytest.fixture
 def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Iterator[Launcher]:
     """A launcher in a new home, or in what `@pytest.mark.begin_with` names of the `templates`."""
+    from operations.launch import Launcher
+    from traube.engine.progress import SILENT
+
     marker = request.node.get_closest_marker("begin_with")
     begin_with(marker.args[0] if marker else "new", templates)
     with Launcher(SILENT) as launcher:
@@ -141,6 +152,8 @@ def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> It
 @pytest.fixture
 def request_for() -> Callable[..., Request]:
     """What is asked for: tasks and models under the protocol `tiny`."""
+    from traube.benchmark.params import load_params
+    from traube.benchmark.plan import Request
 
     def make(tasks: list[str], models: list[str]) -> Request:
         return Request(tasks, models, "tiny", load_params().chosen("tiny"))
@@ -150,17 +163,23 @@ def request_for() -> Callable[..., Request]:
 
 @pytest.fixture
 def store() -> Store:
+    from traube.store import Store
+
     return Store(paths.home() / "store")
 
 
 @pytest.fixture
 def planned(store: Store, request_for: Callable[..., Request]) -> Callable[..., Plan]:
+    from traube.benchmark.plan import plan
+
     return lambda tasks, models=("bow",): plan(request_for(list(tasks), list(models)), store)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _keep_workers() -> Iterator[None]:
     """A command ends its worker processes early, for it ends itself; here others follow, which need them."""
+    from traube.engine import workers
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "dismiss", lambda: None)
         yield

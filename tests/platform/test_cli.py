@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
+from tests.waiting import wait_for
 from traube.cli.best import with_column
 from traube.cli.main import app
 from traube.report.tables import tables_are_current
@@ -402,11 +402,9 @@ def test_ctrl_c_loses_only_what_is_in_flight_and_is_no_failure(cards: Path, home
     command = [sys.executable, "-m", "traube.cli", "run"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     results = home / "store" / "results" / "words"
-    deadline = time.monotonic() + 120
-    while len(list(results.glob("*.assignments.parquet"))) < 4 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for(lambda: len(list(results.glob("*.assignments.parquet"))) >= 4, "the first clusterings")
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "the same command continues from there" in " ".join(errors.split())
     kept = {path: path.stat().st_mtime_ns for path in results.glob("*.assignments.parquet")}

@@ -261,7 +261,7 @@ def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: A
         "with Launcher(SILENT) as launcher: raise SystemExit(bool(launcher.publish()))"
     )
     both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
-    assert [process.wait(120) for process in both] == [0, 0]
+    assert [process.wait(600) for process in both] == [0, 0]
     assert len(pd.read_parquet(store.table("leaderboard.parquet"))) == 6
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from mlflow import MlflowClient
 from typer.testing import CliRunner
 
 from definitions import build_defs
@@ -40,6 +39,8 @@ def parted(cards: Path, tiny_bert: Path) -> Launcher:
 
 
 def runs(name: str) -> list[object]:
+    from mlflow import MlflowClient
+
     client = MlflowClient(f"sqlite:///{paths.home() / 'mlflow.db'}")
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     return [run for run in client.search_runs(experiments) if run.info.run_name == name]

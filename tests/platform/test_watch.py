@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import dagster as dg
-import mlflow
 import pytest
 
 from definitions import build_defs
@@ -36,6 +35,8 @@ def test_the_hub_is_left_alone_when_offline(cards: Path, monkeypatch: pytest.Mon
 
 
 def test_a_new_version_of_a_registered_model_becomes_a_checkpoint(cards: Path, tiny_bert: Path) -> None:
+    import mlflow
+
     paths.params().write_text(PARAMS + "watch: {mlflow: [my-encoder]}\n")
     client, experiment = connect(default_uri())
     run = client.create_run(experiment)

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from traube.foundation.errors import TraubeError
 from traube.models.likelihood import CausalModel
@@ -118,6 +117,8 @@ def test_strays_are_set_apart_only_where_that_is_asked_for() -> None:
 
 def causal(end: bool) -> CausalModel:
     """A tiny GPT-2 that says nothing but its end, or words."""
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
     words = ["[UNK]", "[BOS]", "bread", "sea", "topic", "dough", "ship"]
     made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Transformer as Body
-from sentence_transformers.sentence_transformer.modules import Pooling
 
+from tests.made import make_module
 from traube.foundation import paths
 from traube.models import ModelCard, checkpoints, load_model
 from traube.models.transformer import Transformer, prompt_of
@@ -40,7 +38,9 @@ def of_card(tiny_bert: Path, tmp_path: Path, **more: Any) -> Transformer:
 
 def of_folder(tiny_bert: Path, tmp_path: Path, **more: Any) -> Transformer:
     """A base whose folder says the prompt, and that it is not pooled."""
-    modules = [Body(str(tiny_bert)), Pooling(32, include_prompt=False)]
+    from sentence_transformers import SentenceTransformer
+
+    modules = [make_module("Transformer", str(tiny_bert)), make_module("Pooling", 32, include_prompt=False)]
     network = SentenceTransformer(modules=modules, prompts={"x": PROMPT}, default_prompt_name="x", device="cpu")
     network.save(str(tmp_path / "base"), create_model_card=False)
     return Transformer(ModelCard(name="tiny", model=str(tmp_path / "base"), **more), "cpu")
