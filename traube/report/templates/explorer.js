@@ -89,7 +89,7 @@ function bargain(rows) {
 
 const BUTTONS = ["zoomIn2d", "zoomOut2d", "resetScale2d"]
 const AXIS = { gridcolor: "#e8e8ee", linecolor: "#555", ticks: "outside", exponentformat: "none", separatethousands: true, zeroline: false }
-const WIDTH = 60 // characters of a tooltip's line
+const WIDTH = 48 // characters of a tooltip's line
 const ALPHA = 0.8
 const NEAR = 8 // pixels: as far as that, the mouse is at a text
 
