@@ -24,9 +24,20 @@ from tempfile import TemporaryDirectory
 from install import PROJECT, installer
 
 LOCK = PROJECT / "requirements.lock"
-ABSENT = ("dagster", "mlflow", "dvc", "great_expectations", "ray", "pytest", "operations", "assets", "resources")
+ABSENT = (
+    "dagster",
+    "mlflow",
+    "dvc",
+    "great_expectations",
+    "ray",
+    "matplotlib",
+    "pytest",
+    "operations",
+    "assets",
+    "resources",
+)
 IMPORT_MS, HELP_SECONDS = 50, 0.4  # at most
-MEGABYTES = 1100  # at most, without torch and what torch needs: 1,048 so far; 900 are wanted
+MEGABYTES = 900  # at most, without torch and what torch needs
 OFFERED = (
     *("run", "leaderboard", "best", "compare", "cluster", "open", "export", "import", "tasks", "models", "methods"),
     *("explain", "annotate", "pairs"),

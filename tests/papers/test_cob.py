@@ -22,8 +22,8 @@ from traube.models.base import ModelCard
 from traube.models.transformer import Transformer
 from traube.papers import Context
 from traube.papers.cob import PAPER, figures, tables
+from traube.papers.plots import convergence
 from traube.papers.spec import beside
-from traube.report.figures import convergence
 from traube.store import Store
 from traube.tasks.task import Task
 from traube.training import TRAINERS

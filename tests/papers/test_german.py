@@ -22,8 +22,8 @@ from traube.papers.german.tables import (
     published,
     published_grid,
 )
+from traube.papers.plots import curves
 from traube.papers.spec import beside, for_people
-from traube.report.figures import curves
 from traube.tasks.task import Task
 
 TOLERANCE = 0.0051  # two printed decimals

@@ -10,6 +10,7 @@ import pytest
 from traube import papers as package
 from traube.foundation import paths
 from traube.papers import Context, Drawing, Figure, Paper, Table, papers
+from traube.papers.plots import grouped_bars
 from traube.papers.published import with_errata
 from traube.papers.spec import beside, for_people
 from traube.tasks import pair_sources, sources
@@ -102,6 +103,15 @@ def test_people_see_a_grid_or_else_the_rows() -> None:
 def test_a_table_that_no_paper_printed_is_what_is_measured(context: Context) -> None:
     measured = pd.DataFrame({"a": [1]})
     assert Table("extra", "More.", None, lambda context: measured).make(context).equals(measured)
+
+
+def test_a_figure_says_how_to_install_what_draws_it(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    means = pd.DataFrame({"score": ["0"], "series": ["pairs"], "mean": [1.0], "sem": [0.0]})
+    figure = Figure("f", "svg", "Bars.", lambda _: Drawing(grouped_bars(means, "score", "series", "pairs")), "No data.")
+    drawing = figure.make(context)
+    assert "pip install 'traube[papers]'" in str(drawing.facts["missing"]) and "No data" not in drawing.content
+    assert "matplotlib" in drawing.content and drawing.content.startswith("<svg")
 
 
 @pytest.mark.parametrize("kind", ["svg", "html"])

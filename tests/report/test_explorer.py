@@ -27,7 +27,7 @@ from traube.report.explorer.board import on_front
 from traube.report.explorer.differences import differences
 from traube.report.explorer.history import history
 from traube.report.explorer.page import as_json
-from traube.report.explorer.ranks import diagram, mean_ranks
+from traube.report.explorer.ranks import diagram, mean_ranks, tied
 from traube.report.explorer.views import NOISE, confusion, thinned
 from traube.report.pages import make_page
 from traube.report.regressions import CHANGES
@@ -108,11 +108,31 @@ def test_ranks_are_means_over_splits_and_equal_scores_share_one() -> None:
     assert ranks.to_dict() == {"first": 1.25, "second": 1.75, "third": 3.0}
 
 
+@given(
+    st.integers(1, 9).flatmap(
+        lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=n, max_size=n)
+    )
+)
+def test_a_bar_is_a_largest_set_of_models_of_which_no_two_differ(rows: list[list[bool]]) -> None:
+    alike = np.triu(rows, 1)
+    alike = alike | alike.T | np.eye(len(rows), dtype=bool)
+    bars = [set(bar) for bar in tied(np.where(alike, 0.05 + 1e-9, 0.01))]
+    models = range(len(rows))
+    for bar in bars:
+        assert all(alike[a, b] for a in bar for b in bar)
+        assert not any(all(alike[other, b] for b in bar) for other in set(models) - bar)  # nobody can join
+    for a in models:
+        for b in range(a):
+            assert alike[a, b] == any({a, b} <= bar for bar in bars)
+    assert len({frozenset(bar) for bar in bars}) == len(bars)
+
+
 def test_the_diagram_joins_who_cannot_be_told_apart_and_nobody_else() -> None:
     up, down = (0.81, 0.79, 0.80, 0.82), (0.79, 0.81, 0.82, 0.80)
     tied = diagram(["a", "b"], samples(up, down))
     apart = diagram(["a", "b"], samples(up, (0.12, 0.08, 0.10, 0.11)))
     assert "#d55e00" in tied and "#d55e00" not in apart and "<script" not in tied
+    assert "<b>" not in diagram(["<b>a", "b"], samples(up, down))
     assert diagram(["alone"], samples(up)) == ""
     assert diagram(["a", "b"], samples(up, up[:2])) == ""  # other splits: nothing to compare
 

@@ -23,6 +23,10 @@ class Unavailable(TraubeError):
     """
 
 
+class MissingExtra(TraubeError):
+    """A package that only an extra installs."""
+
+
 class Unknown(TraubeError):
     """A name that nothing has."""
 

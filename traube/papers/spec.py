@@ -14,6 +14,7 @@ from typing import Literal
 import pandas as pd
 
 from traube.foundation import paths
+from traube.foundation.errors import MissingExtra
 from traube.papers.context import Context
 
 NUMBERS = ("published", "measured", "note")
@@ -102,7 +103,13 @@ class Figure:
 
     def make(self, context: Context) -> Drawing:
         """The figure, or one that says in words what is missing."""
-        return self.draw(context) or Drawing(_IN_WORDS[self.kind](self.missing), {"missing": self.missing})
+        missing = self.missing
+        try:
+            if drawn := self.draw(context):
+                return drawn
+        except MissingExtra as error:  # a run is not wrong for want of a picture
+            missing = str(error)
+        return Drawing(_IN_WORDS[self.kind](missing), {"missing": missing})
 
 
 @dataclass(frozen=True)

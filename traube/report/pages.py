@@ -1,6 +1,6 @@
 """Where the pages lie, and a task's page made where it is not up to date.
 
-What draws a page is heavy to import (bokeh, scikit-posthocs) and is imported when one is made.
+What makes a page is heavy to import and is imported when one is made.
 """
 
 from collections.abc import Mapping

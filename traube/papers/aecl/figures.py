@@ -99,7 +99,7 @@ def _parameters(points: Sequence[Point]) -> list[str]:
 
 
 def _sensitivity(table: pd.DataFrame, label: str) -> Drawing | None:
-    from traube.report.figures import lines
+    from traube.papers.plots import lines
 
     if table.empty:
         return None
@@ -108,7 +108,7 @@ def _sensitivity(table: pd.DataFrame, label: str) -> Drawing | None:
 
 
 def _curves(context: Context, column: str) -> Drawing | None:
-    from traube.report.figures import lines
+    from traube.papers.plots import lines
 
     table = histories(context)
     if column not in table or table[column].isna().all():

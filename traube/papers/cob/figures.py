@@ -64,7 +64,7 @@ def times_to_convergence(context: Context) -> Drawing | None:
     """Figures 3 and 5: learning curves against seconds, and the time to convergence; None without a
     training.
     """
-    from traube.report.figures import convergence as draw
+    from traube.papers.plots import convergence as draw
 
     curves = trainings(context)
     if curves.empty:

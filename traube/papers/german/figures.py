@@ -19,7 +19,7 @@ def maps(context: Context) -> Drawing | None:
 
 def learning_curves(context: Context) -> Drawing | None:
     """Figures 2 and 4: V-measure against epochs of adaptive pre-training; None without a training."""
-    from traube.report.figures import curves
+    from traube.papers.plots import curves
 
     trainings = adapted(context)
     if trainings.empty:

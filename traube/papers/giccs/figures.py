@@ -14,7 +14,7 @@ BINS = 10
 
 def scores(context: Context) -> Drawing | None:
     """Figure 1: how many pairs have a score in each tenth of [0, 1]; None where GiCCS is not here."""
-    from traube.report.figures import grouped_bars
+    from traube.papers.plots import grouped_bars
 
     task = stored("giccs")
     if task is None:

@@ -105,7 +105,7 @@ def by_subject(context: Context) -> Drawing | None:
     """Figure 4: ARI of each of arXiv's subjects, means over folds with their standard error; None
     without a trained similarity.
     """
-    from traube.report.figures import grouped_bars
+    from traube.papers.plots import grouped_bars
 
     task = context.task(ARXIV)
     scores = page_scores(context, task) if task is not None else pd.DataFrame()

@@ -25,7 +25,6 @@ from traube.report.comparison import Candidate, candidates, first_of_each, main_
 from traube.report.costs import costs
 from traube.report.explorer.board import not_scored, number, rows
 from traube.report.explorer.differences import differences
-from traube.report.explorer.figures import figures
 from traube.report.explorer.history import history
 from traube.report.explorer.ranks import diagram
 from traube.report.explorer.views import SHOWN, views
@@ -77,7 +76,6 @@ def task_page(
             data["pairs"] = differences(bench.store, stored, protocols[shown].split_set, firsts) if firsts else []
     except TraubeError as error:  # its texts are not here, or damaged
         missing = str(error)
-    script, places = figures()
     done = own[own["status"] == "done"]
     heads = ["level", "protocol", "own_choice"]
     return render(
@@ -96,8 +94,6 @@ def task_page(
         most=SHOWN,
         changes=data["changes"],
         data=as_json(data),
-        script=Markup(script),  # bokeh's, of figures without texts  # noqa: S704
-        places={name: Markup(place) for name, place in places.items()},  # noqa: S704
     )
 
 
@@ -173,15 +169,15 @@ def _native(value: Any) -> Any:
 
 @cache
 def _parts() -> dict[str, Markup]:
-    """What every page holds: bokeh's script, itables' DataTables, and our own script and style."""
-    from bokeh.resources import Resources
+    """What every page holds: plotly's script, itables' DataTables, and our own script and style."""
+    from plotly.offline import get_plotlyjs
 
     bundle = resources.files("itables") / "html"
     tables = (bundle / "dt_bundle.js").read_text(encoding="utf-8")
     ours = resources.files("traube.report") / "templates"
     return {
         # files of packages, and our own
-        "bokeh": Markup("\n".join(Resources("inline", components=["bokeh"]).js_raw)),  # noqa: S704
+        "plotly": Markup(get_plotlyjs()),  # noqa: S704
         "tables": Markup(_as_global(tables)),  # noqa: S704
         "tables_style": Markup((bundle / "dt_bundle.css").read_text(encoding="utf-8")),  # noqa: S704
         "ours": Markup((ours / "explorer.js").read_text(encoding="utf-8")),  # noqa: S704

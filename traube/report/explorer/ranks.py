@@ -10,12 +10,17 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from numpy.typing import NDArray
 
-from traube.metrics.significance import Sample
-from traube.report.figures import svg
+from traube.metrics.significance import CONFIDENCE, Sample
+from traube.report.figures import LETTER, label, svg
 from traube.report.tables import corrected_p_values
 
 MOST = 20  # models of a diagram
+AXIS, ROW, STEP, SCALE = 30, 20, 9, 560  # pixels: of the axis, a model, a bar, and of the axis' length
+ORANGE = "#d55e00"  # stands out for colour-blind eyes too
+DOT = Markup('<circle cx="{}" cy="{}" r="3" fill="{}"/>')
+LINE = Markup('<polyline points="{}" fill="none" stroke="{}" stroke-width="{}"/>')
 
 
 def diagram(names: Sequence[str], samples: Sequence[Sample]) -> Markup:
@@ -32,21 +37,60 @@ def diagram(names: Sequence[str], samples: Sequence[Sample]) -> Markup:
     p = corrected_p_values(samples)
     if np.isnan(p).any():
         return Markup()
-    from matplotlib.figure import Figure
-    from scikit_posthocs import critical_difference_diagram
-
     ranks = mean_ranks(names, samples)
-    figure = Figure(figsize=(9, 1.1 + 0.16 * len(names)), layout="constrained")
-    critical_difference_diagram(
-        ranks,
-        pd.DataFrame(p, index=list(names), columns=list(names)),
-        ax=figure.subplots(),
-        color_palette=["black"] * len(names),
-        label_fmt_left="{label} [{rank:.2f}] ",
-        label_fmt_right=" [{rank:.2f}] {label}",
-        crossbar_props={"color": "#d55e00", "linewidth": 3},
-    )
-    return svg(figure)
+    order = np.argsort(ranks, kind="stable")
+    left = LETTER * (max(map(len, names)) + len(" [1.00] "))
+    ticks = np.arange(np.floor(ranks.min()), max(np.ceil(ranks.max()), np.floor(ranks.min()) + 1) + 1)
+    at, ticks_at = (left + SCALE * (of - ticks[0]) / (ticks[-1] - ticks[0]) for of in (ranks.to_numpy(), ticks))
+    bars, bottom = _bars(tied(p), at)
+    marks = [_line((left, AXIS), (left + SCALE, AXIS))]
+    for tick, x in zip(ticks, ticks_at, strict=True):
+        marks += [_line((x, AXIS - 6), (x, AXIS)), label(x, AXIS - 10, f"{tick:.0f}", "middle")]
+    half = (len(names) + 1) // 2
+    for side, models, anchor in ((left, order[:half], "end"), (left + SCALE, order[half:][::-1], "start")):
+        for row, i in enumerate(models):
+            y = bottom + ROW * row
+            marks.append(_line((side, y), (at[i], y), (at[i], AXIS)))
+            said = f"{names[i]} [{ranks.iloc[i]:.2f}]"
+            marks.append(label(side + (6 if anchor == "start" else -6), y + 4, said, anchor))
+    return svg(2 * left + SCALE, bottom + ROW * half, [*marks, *bars])
+
+
+def tied(p: NDArray[np.float64]) -> list[list[int]]:
+    """Return the largest sets of models of which no two differ significantly.
+
+    Parameters
+    ----------
+    p : ndarray of shape (n_models, n_models)
+        p-value of each pair.
+
+    Returns
+    -------
+    list of list of int
+        Every such set that is in no larger one; a model that differs from all others is in none.
+    """
+    sets = [frozenset[int]()]
+    for model in range(len(p)):
+        alike = {other for other in range(model) if p[model, other] >= 1 - CONFIDENCE}
+        found = {*sets, *(one & alike | {model} for one in sets)}
+        sets = [one for one in found if not any(one < other for other in found)]
+    return sorted(sorted(one) for one in sets if len(one) > 1)
+
+
+def _bars(sets: Sequence[Sequence[int]], at: NDArray[np.float64]) -> tuple[list[Markup], float]:
+    """Bars below the axis, a dot for each of their models; and where the names may begin."""
+    marks, ends = [], list[float]()  # of each row of bars
+    for places in sorted(sorted(at[one]) for one in map(list, sets)):
+        row = next((row for row, last in enumerate(ends) if last + 8 < places[0]), len(ends))
+        ends[row : row + 1] = [places[-1]]
+        y = AXIS + STEP * (row + 1)
+        marks += [_line(*((x, y) for x in places), colour=ORANGE, width=3)]
+        marks += [DOT.format(f"{x:.1f}", y, ORANGE) for x in places]
+    return marks, AXIS + STEP * (len(ends) + 1) + 8
+
+
+def _line(*points: tuple[float, float], colour: str = "black", width: int = 1) -> Markup:
+    return LINE.format(" ".join(f"{x:.1f},{y:.1f}" for x, y in points), colour, width)
 
 
 def mean_ranks(names: Sequence[str], samples: Sequence[Sample]) -> pd.Series:

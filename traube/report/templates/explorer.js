@@ -6,7 +6,9 @@ const NOISE = -1
 const GREY = "#999999"
 // Tol's muted scheme; with the marks, 45 groups that colour-blind eyes tell apart
 const COLOURS = ["#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#882255", "#44aa99", "#999933", "#aa4499"]
-const MARKS = ["circle", "square", "triangle", "diamond", "inverted_triangle"]
+const MARKS = ["circle", "square", "triangle-up", "diamond", "triangle-down"]
+const CROSS = "x-thin"
+const ORANGE = "#d55e00" // stands out for colour-blind eyes too
 const ALL = "all"
 const LISTED = 50 // texts of a list
 // two digits that say something, be it milliseconds or minutes
@@ -57,19 +59,16 @@ function drawBoard() {
 function drawCost() {
   const rows = chosenRows().filter(row => row.seconds !== null && row.score !== null)
   const models = unique(data.board.map(row => row.model))
-  const columns = rows.map(row => ({
-    seconds: Math.max(row.seconds, 1e-4),
-    score: row.score,
-    name: `${row.name} with ${row.method}`,
-    colour: COLOURS[models.indexOf(row.model) % COLOURS.length],
-    marker: MARKS[Math.floor(models.indexOf(row.model) / COLOURS.length) % MARKS.length],
-    alpha: row.front ? 1 : 0.35,
-  }))
-  put("cost", columns, ["seconds", "score", "name", "colour", "marker", "alpha"])
-  const front = columns.filter(row => row.alpha === 1).sort((a, b) => a.seconds - b.seconds)
-  put("front", front, ["seconds", "score"])
-  frame("cost-figure", columns.map(row => row.seconds), columns.map(row => row.score), true)
+  const groups = rows.map(row => models.indexOf(row.model))
+  const xs = rows.map(row => Math.max(row.seconds, 1e-4))
+  const ys = rows.map(row => row.score)
+  const front = rows.flatMap((row, i) => (row.front ? [i] : [])).sort((i, j) => xs[i] - xs[j])
+  const tips = rows.map((row, i) => tip(`${row.name} with ${row.method}`, `score ${shown(row.score)}`, `${shown(xs[i], 3)} seconds`))
   element("cost-figure").hidden = !rows.length
+  draw("cost-figure", 380, frame(xs, ys, true), [
+    { mode: "lines", x: front.map(i => xs[i]), y: front.map(i => ys[i]), line: { shape: "hv", color: ORANGE, width: 2 }, hoverinfo: "skip" },
+    points(xs, ys, tips, { size: 10, color: groups.map(colourOf), symbol: groups.map(markOf), opacity: rows.map(row => (row.front ? 1 : 0.35)) }),
+  ], { xaxis: { type: "log", title: "seconds for 1,000 texts, encoding and clustering" }, yaxis: { title: "score x100" } })
   element("cost-legend").replaceChildren(...legend(models, models.map((model, i) => i)))
   element("bargain").textContent = rows.length ? bargain(rows) : "The cost of these was not measured."
 }
@@ -86,22 +85,40 @@ function bargain(rows) {
   return `${tied.name} with ${tied.method} cannot be told from the best, ${best.name} with ${best.method}, and is ${words}.`
 }
 
-// -- figures: bokeh's sources, filled
+// -- figures
 
-let sources = {}
-const put = (name, rows, keys) => {
-  if (sources[name]) sources[name].data = Object.fromEntries(keys.map(key => [key, rows.map(row => row[key])]))
+const BUTTONS = ["zoomIn2d", "zoomOut2d", "resetScale2d"]
+const AXIS = { gridcolor: "#e8e8ee", linecolor: "#555", ticks: "outside", exponentformat: "none", separatethousands: true, zeroline: false }
+const WIDTH = 48 // characters of a tooltip's line
+const ALPHA = 0.8
+const NEAR = 8 // pixels: as far as that, the mouse is at a text
+
+// plotly takes what it shows for HTML, and wraps nothing
+const plain = text => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;")
+const wrapped = text => text.match(new RegExp(`.{1,${WIDTH}}(?:\\s|$)|.{1,${WIDTH}}`, "gsu")) ?? []
+const tip = (head, ...lines) => [...wrapped(head).map(line => `<b>${plain(line)}</b>`), ...lines.flatMap(wrapped).map(plain)].join("<br>")
+
+const points = (x, y, tips, marker, more = {}) => ({ mode: "markers", x, y, hovertext: tips, hoverinfo: "text", marker: { line: { width: 0 }, ...marker }, ...more })
+
+// draws a figure anew; `range` from `frame`
+function draw(id, height, range, traces, { xaxis = {}, yaxis = {}, ...layout }, buttons = [], config = {}) {
+  const axis = (own, range) => ({ ...AXIS, ...own, range, title: { text: own.title ?? "", font: { size: 12 }, standoff: 8 } })
+  return Plotly.newPlot(id, traces, {
+    height, xaxis: axis(xaxis, range.x), yaxis: axis(yaxis, range.y),
+    margin: { l: 55, r: 10, t: 30, b: 45 }, font: { size: 11, family: "system-ui, sans-serif" },
+    showlegend: false, hovermode: "closest", hoverlabel: { bgcolor: "white", bordercolor: "#555", align: "left", font: { size: 13, color: "#1c1c28" } },
+    dragmode: element(id).layout?.dragmode ?? "pan",
+    ...layout,
+  }, { responsive: true, displaylogo: false, displayModeBar: true, doubleClick: "reset", modeBarButtons: [["pan2d", ...buttons, ...BUTTONS]], ...config })
 }
 
-// ranges that hold these values with a margin; `cut` leaves out that share of them at both ends
-function frame(name, xs, ys, log = false, cut = 0) {
-  const model = sources.document?.get_model_by_name(name)
-  if (!model) return 0
+// ranges that hold these values with a margin, and how many values they do not hold; `cut` leaves out that
+// share of them at both ends
+function frame(xs, ys, log = false, cut = 0) {
   const [left, right] = limits(xs, log, cut)
   const [low, high] = limits(ys, false, cut)
-  model.x_range.setv({ start: left, end: right, reset_start: left, reset_end: right })
-  model.y_range.setv({ start: low, end: high, reset_start: low, reset_end: high })
-  return xs.filter((x, i) => x < left || x > right || ys[i] < low || ys[i] > high).length
+  const outside = xs.filter((x, i) => x < left || x > right || ys[i] < low || ys[i] > high).length
+  return { x: log ? [Math.log10(left), Math.log10(right)] : [left, right], y: [low, high], outside }
 }
 
 function limits(values, log, cut) {
@@ -116,8 +133,9 @@ function limits(values, log, cut) {
 
 // -- maps
 
+const SIDES = ["left", "right"]
 const colourOf = group => (group === NOISE || group === undefined ? GREY : COLOURS[group % COLOURS.length])
-const markOf = group => (group === NOISE || group === undefined ? "x" : MARKS[Math.floor(group / COLOURS.length) % MARKS.length])
+const markOf = group => (group === NOISE || group === undefined ? CROSS : MARKS[Math.floor(group / COLOURS.length) % MARKS.length])
 const view = () => data.views[Number(element("view").value) || 0]
 const seenBy = id => view()?.models[Number(element(id).value) || 0]
 const className = (on, i) => on.classes[i] ?? ""
@@ -140,37 +158,29 @@ const shade = (on, seen, cluster) => {
   return seen.match?.[cluster] ?? on.classes.length + Number(cluster)
 }
 
-function drawMaps() {
+let selected = [] // positions of texts
+
+function drawMap(side) {
   const on = view()
-  if (!on) return
-  const sides = ["left", "right"]
-  const columns = { text: on.texts, gold: on.texts.map((_, i) => className(on, on.gold[i])) }
-  for (const side of sides) {
-    const seen = seenBy(`${side}-model`)
-    const by = on.gold.length ? element(`${side}-colour`).value : "found"
-    if (!seen) continue
-    const groups = on.texts.map((_, i) => (by === "gold" ? on.gold[i] : shade(on, seen, seen.found[i])))
-    const noise = on.texts.map((_, i) => by === "found" && seen.found[i] === NOISE)
-    const none = seen.x.length === 0
-    columns[`x_${side}`] = none ? on.texts.map(() => NaN) : seen.x
-    columns[`y_${side}`] = none ? on.texts.map(() => NaN) : seen.y
-    columns[`colour_${side}`] = groups.map(colourOf)
-    columns[`marker_${side}`] = groups.map((group, i) => (noise[i] ? "x" : markOf(group)))
-    columns[`alpha_${side}`] = noise.map(is => (is ? 0.5 : 0.8))
-    const names = new Map(unique(seen.found).map(cluster => [cluster, clusterName(on, seen, cluster)]))
-    columns[`group_${side}`] = seen.found.map(cluster => names.get(cluster))
-    const found = seen.noise ? `, ${seen.noise.toLocaleString("en")} noise` : ""
-    const outside = frame(side, columns[`x_${side}`], columns[`y_${side}`], false, 0.02)
-    const far = outside ? `; ${texts(outside)} far outside, zoom out to see` : ""
-    element(`${side}-title`).textContent = `${seen.model}: ${by === "gold" ? "gold classes" : `found by ${seen.method}${found}`}; ${none ? `no map: ${seen.how}` : `placed by ${seen.how}${far}`}`
-  }
-  if (sources.points) {
-    sources.points.data = columns
-    sources.points.selected.indices = []
-  }
-  const thin = on.texts.length < on.size ? `${on.texts.length.toLocaleString("en")} of its ${on.size.toLocaleString("en")} texts are shown, each class by its share` : `${on.size.toLocaleString("en")} texts`
-  element("view-note").textContent = `The largest split of level ${on.level}, ${on.split}: ${thin}.`
-  element("legend").replaceChildren(...legend(on.classes, on.classes.map((name, i) => i)))
+  const seen = seenBy(`${side}-model`)
+  if (!seen) return
+  const by = on.gold.length ? element(`${side}-colour`).value : "found"
+  const groups = on.texts.map((_, i) => (by === "gold" ? on.gold[i] : shade(on, seen, seen.found[i])))
+  const noise = on.texts.map((_, i) => by === "found" && seen.found[i] === NOISE)
+  const names = new Map(unique(seen.found).map(cluster => [cluster, clusterName(on, seen, cluster)]))
+  const tips = on.texts.map((text, i) => tip([className(on, on.gold[i]), names.get(seen.found[i])].filter(Boolean).join(" · "), text))
+  const symbol = groups.map((group, i) => (noise[i] ? CROSS : markOf(group)))
+  const line = { color: GREY, width: symbol.map(name => (name === CROSS ? 1 : 0)) }
+  const marks = points(seen.x, seen.y, tips, { size: 7, color: groups.map(colourOf), symbol, line, opacity: ALPHA }, { unselected: { marker: { opacity: ALPHA } } })
+  const range = frame(seen.x, seen.y, false, 0.02)
+  draw(`${side}-map`, 440, range, [marks], {
+    xaxis: { visible: false }, yaxis: { visible: false }, margin: { l: 0, r: 0, t: 30, b: 0 }, hoverdistance: NEAR, clickanywhere: true,
+  }, ["select2d", "lasso2d"], { scrollZoom: true })
+  listenTo(element(`${side}-map`))
+  markSelected(side)
+  const found = seen.noise ? `, ${seen.noise.toLocaleString("en")} noise` : ""
+  const far = range.outside ? `; ${texts(range.outside)} far outside, zoom out to see` : ""
+  element(`${side}-title`).textContent = `${seen.model}: ${by === "gold" ? "gold classes" : `found by ${seen.method}${found}`}; ${seen.x.length ? `placed by ${seen.how}${far}` : `no map: ${seen.how}`}`
 }
 
 function legend(names, groups) {
@@ -182,8 +192,8 @@ function legend(names, groups) {
 }
 
 const SHAPES = {
-  circle: "M6 1a5 5 0 1 0 .01 0z", square: "M1 1h10v10h-10z", triangle: "M6 1l5 10h-10z",
-  diamond: "M6 0l5 6-5 6-5-6z", inverted_triangle: "M1 1h10l-5 10z",
+  circle: "M6 1a5 5 0 1 0 .01 0z", square: "M1 1h10v10h-10z", "triangle-up": "M6 1l5 10h-10z",
+  diamond: "M6 0l5 6-5 6-5-6z", "triangle-down": "M1 1h10l-5 10z",
 }
 
 function mark(group) {
@@ -207,12 +217,40 @@ function chooseView() {
   fill(element("right-model"), models, models.length > 1 ? "1" : "0")
   fill(element("confusion-model"), models, "0")
   fill(element("class"), [["", ALL], ...on.classes.map((name, i) => [String(i), name])])
-  drawMaps()
+  const thin = on.texts.length < on.size ? `${on.texts.length.toLocaleString("en")} of its ${on.size.toLocaleString("en")} texts are shown, each class by its share` : `${on.size.toLocaleString("en")} texts`
+  element("view-note").textContent = `The largest split of level ${on.level}, ${on.split}: ${thin}.`
+  element("legend").replaceChildren(...legend(on.classes, on.classes.map((name, i) => i)))
+  select([])
+  SIDES.forEach(drawMap)
   drawConfusion()
 }
 
-const select = indices => {
-  if (sources.points) sources.points.selected.indices = indices
+// selects texts in both maps, and lists them
+function select(indices) {
+  selected = indices
+  SIDES.forEach(markSelected)
+  list("selected", indices.length ? `${texts(indices.length)} selected` : "", indices)
+}
+
+// by a class of the marks: plotly's own way draws both maps anew, which takes most of a second for 3,000 texts
+function markSelected(side) {
+  const map = element(`${side}-map`)
+  const chosen = new Set(selected)
+  map.classList.toggle("selecting", chosen.size > 0)
+  map.querySelectorAll(".point").forEach((mark, i) => mark.classList.toggle("chosen", chosen.has(i)))
+}
+
+function listenTo(map) {
+  const take = event => {
+    if (event?.points.length || selected.length) select(event?.points.map(point => point.pointIndex) ?? [])
+  }
+  map.on("plotly_click", take)
+  map.on("plotly_deselect", take)
+  map.on("plotly_selected", event => {
+    if (!event?.range && !event?.lassoPoints) return // not the reader's doing
+    take(event)
+    Plotly.relayout(map, { selections: [] }) // the box or lasso goes
+  })
 }
 
 function list(id, title, indices) {
@@ -346,8 +384,17 @@ function drawPair() {
     .filter(row => level === ALL || row.level === level)
     .flatMap(row => row.splits.map(split => ({ ...split, level: row.level, colour: COLOURS[names.indexOf(row.level) % COLOURS.length] })))
     .map(row => ({ ...row, low: row.low ?? row.difference, high: row.high ?? row.difference }))
-  put("splits", splits, ["size", "difference", "low", "high", "split", "classes", "colour"])
-  frame("splits-figure", splits.flatMap(row => [row.size, row.size]), splits.flatMap(row => [Math.min(row.low, 0), Math.max(row.high, 0)]), true)
+  const sign = value => (value > 0 ? "+" : "") + shown(value)
+  const tips = splits.map(row => tip(row.split, `A − B ${sign(row.difference)} (${sign(row.low)} to ${sign(row.high)})`, `${row.size} texts, ${row.classes ?? "?"} classes`))
+  const range = frame(splits.flatMap(row => [row.size, row.size]), splits.flatMap(row => [Math.min(row.low, 0), Math.max(row.high, 0)]), true)
+  draw("splits-figure", 380, range, [
+    points(splits.map(row => row.size), splits.map(row => row.difference), tips, { size: 9, color: splits.map(row => row.colour) }, {
+      error_y: { symmetric: false, array: splits.map(row => row.high - row.difference), arrayminus: splits.map(row => row.difference - row.low), color: "grey", thickness: 1 },
+    }),
+  ], {
+    xaxis: { type: "log", title: "texts of the split" }, yaxis: { title: "A minus B, points" },
+    shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: 0, y1: 0, line: { dash: "dash", width: 1 }, layer: "below" }],
+  })
   element("pair-said").textContent = a === b ? "Choose two models." : rows.map(row => verdict(row, a, b)).join(" ")
 }
 
@@ -374,20 +421,23 @@ function drawHistory() {
     model: `${row.model}, protocol ${row.protocol}`,
     key: `${row.line}\n${row.protocol}`,
   }))
-  put("states", states, ["time", "score", "model", "weights", "data", "code", "method", "colour", "marker"])
+  const column = (of, key) => of.map(row => row[key])
+  const tips = states.map(row => tip(row.model, `score ${shown(row.score)}`, row.method, `weights ${row.weights}`, `data ${row.data}`, `code ${row.code}`))
   const drawn = lines.map(key => states.filter(row => row.key === key)).map(of => ({
-    times: of.map(row => row.time), scores: of.map(row => row.score), colour: of[0].colour,
+    mode: "lines", x: column(of, "time"), y: column(of, "score"), line: { color: of[0].colour, width: 1.5 }, hoverinfo: "skip",
   }))
-  frame("history-figure", states.map(row => row.time), states.map(row => row.score))
-  put("lines", drawn, ["times", "scores", "colour"])
+  draw("history-figure", 360, frame(column(states, "time"), column(states, "score")), [
+    ...drawn, points(column(states, "time"), column(states, "score"), tips, { size: 9, color: column(states, "colour"), symbol: column(states, "marker") }),
+  ], { xaxis: { type: "date", title: "scored" }, yaxis: { title: "score x100" } })
 }
 
-// -- everything, once bokeh has drawn its figures
+// -- everything
 
 function listen() {
   for (const id of ["level", "protocol", "model", "every"]) element(id).addEventListener("change", drawBoard)
   element("view").addEventListener("change", chooseView)
-  for (const id of ["left-model", "left-colour", "right-model", "right-colour"]) element(id).addEventListener("change", drawMaps)
+  for (const side of SIDES)
+    for (const what of ["model", "colour"]) element(`${side}-${what}`).addEventListener("change", () => drawMap(side))
   element("confusion-model").addEventListener("change", drawConfusion)
   element("class").addEventListener("change", event => {
     const wanted = event.target.value
@@ -400,10 +450,6 @@ function listen() {
     })
   for (const id of ["a", "b", "pair-level"]) element(id).addEventListener("change", drawPair)
   element("history-model").addEventListener("change", drawHistory)
-  sources.points.selected.change.connect(() => {
-    const indices = [...sources.points.selected.indices]
-    list("selected", indices.length ? `${texts(indices.length)} selected` : "", indices)
-  })
 }
 
 // a section that has nothing to show, and the link to it
@@ -413,14 +459,6 @@ function hide(id, kept) {
 }
 
 function start() {
-  const names = ["cost", "front", "points", "splits", "states", "lines"]
-  const document_ = Bokeh.documents.find(one => one.get_model_by_name("points"))
-  if (!document_) {
-    requestAnimationFrame(start)
-    return
-  }
-  sources = Object.fromEntries(names.map(name => [name, document_.get_model_by_name(name)]))
-  sources.document = document_
   listen()
   fill(element("view"), data.views.map((on, i) => [String(i), `${on.level}, ${on.split}`]))
   chooseView()

@@ -170,7 +170,8 @@ class Pydocs(Source):
         absent = [p for p in self.size.packages if importlib.util.find_spec(p) is None]
         if not absent:
             return None
-        return f"package {', '.join(absent)} is not installed: {install_hint('platform', 'setup')}"
+        extra = "papers" if self.size == SMALL else "platform"  # the others come with Traube
+        return f"package {', '.join(absent)} is not installed: {install_hint(extra, 'setup')}"
 
     def raw_version(self) -> str:
         versions = {p: version(DISTRIBUTIONS.get(p, p)) for p in self.size.packages}
