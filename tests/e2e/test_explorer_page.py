@@ -162,7 +162,9 @@ class Reader:
 
     def selects(self, holds: Callable[[list[int]], bool]) -> bool:
         """Whether the texts come to be selected of which something holds, in both maps."""
-        WebDriverWait(self.browser, PATIENCE).until(lambda _: all(holds(self.selected(side)) for side in ("left", "right")))
+        WebDriverWait(self.browser, PATIENCE).until(
+            lambda _: all(holds(self.selected(side)) for side in ("left", "right"))
+        )
         return self.selected("left") == self.selected("right")
 
     def tooltip(self) -> str:
