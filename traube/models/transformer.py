@@ -38,13 +38,13 @@ logger = logging.getLogger(__name__)
 FINGERPRINT = "2"
 # Raise when the same weights and settings would give other vectors: they are computed again, and
 # what follows from them.
-ENCODER_VERSION = "4"
+ENCODER_VERSION = "5"
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
 # Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is
 # given less when it runs out.
 GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA, of AMD, of Windows below Linux
 TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
-BATCHES_AT_ONCE = 8  # on a CPU, at most: more threads would wait for Python's lock
+BATCHES_AT_ONCE = 16  # on a CPU, at most: more threads would wait for Python's lock
 
 
 class Transformer:
@@ -292,14 +292,17 @@ def _batches_side_by_side(device: str) -> Iterator[tuple[Executor, int]]:
     """Threads of which each computes a batch, and their number: one on a GPU, and on a CPU one for each core.
 
     Cores that share a batch wait for each other at every layer: half of their time, and nearly all
-    of it beside other busy processes. The vectors are the same to the last bit.
+    of it beside other busy processes. And the last digits of a small batch would depend on their
+    number.
     """
     import torch
 
     threads = torch.get_num_threads()
-    number = min(threads, BATCHES_AT_ONCE) if device == "cpu" else 1
+    on_cpu = device == "cpu"
+    number = min(threads, BATCHES_AT_ONCE) if on_cpu else 1
     executor = ThreadPoolExecutor(number, "encoding")
-    torch.set_num_threads(threads // number)
+    if on_cpu:
+        torch.set_num_threads(1)
     try:
         yield executor, number
     finally:
