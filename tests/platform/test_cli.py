@@ -36,6 +36,13 @@ def traube(cards: Path) -> Traube:
     return call
 
 
+def test_a_run_for_which_nothing_is_available_fails(traube: Traube, cards: Path) -> None:
+    (cards / "words.csv").unlink()
+    refused = traube("run")
+    assert refused.exit_code == 1
+    assert "nothing can be computed" in f"{refused.output} {refused.exception}"
+
+
 def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     first = traube("run")
     assert first.exit_code == 0, first.output

@@ -129,6 +129,8 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
 
     pairs = plan_pairs(request, PairStore.of(store))
     print_unavailable(before.unavailable | pairs.unavailable)
+    if before.unavailable and not before.total and not before.unread and not pairs.unread and store.cells().empty:
+        raise TraubeError("nothing can be computed: the lines above say what is missing, and what mends it")
     current = tables_are_current(store)
     unlogged: Callable[[Request], dict[str, list[str]]] = platform.part("unlogged") or (lambda _: {})
     untold = {name: tasks for name, tasks in unlogged(request).items() if name not in before.unavailable}
