@@ -66,9 +66,15 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TRAUBE_HOME", str(folder))
     monkeypatch.setenv("TRAUBE_CHECKPOINTS", str(folder / "checkpoints"))
     monkeypatch.setenv("COLUMNS", "80")  # as a terminal
-    for variable in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
-        monkeypatch.delenv(variable, raising=False)
+    without_servers(monkeypatch)
     return folder
+
+
+def without_servers(patch: pytest.MonkeyPatch) -> None:
+    """Let a home have its own Dagster and MLflow. What a command sets meanwhile is gone afterwards."""
+    for variable in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
+        patch.setenv(variable, "")  # or a variable that is not set would not be unset again
+        patch.delenv(variable)
 
 
 @pytest.fixture(scope="session")

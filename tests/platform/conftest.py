@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from filelock import FileLock
 
+from tests.conftest import without_servers
 from traube.foundation import paths
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_benchmark(made)
         for name in ("HOME", "CHECKPOINTS", "CARDS", "PARAMS"):
             patch.setenv(f"TRAUBE_{name}", str(made / PLACES[name]))
+        without_servers(patch)
         patch.setattr(workers, "dismiss", lambda: None)
         connect(default_uri())
         with Launcher(SILENT) as launcher:
