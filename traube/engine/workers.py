@@ -155,8 +155,10 @@ def warm_up(reducers: Iterable[Part]) -> None:
     parts, executor, others = tuple(reducers), pool(), count() - 1
 
     def follow(first: Future[None]) -> None:
-        with suppress(RuntimeError):  # the workers were stopped meanwhile
-            for _ in range(others if not first.cancelled() else 0):
+        if first.cancelled() or first.exception():  # the workers were stopped meanwhile
+            return
+        with suppress(RuntimeError):  # or are now
+            for _ in range(others):
                 executor.submit(_try, parts)
 
     executor.submit(_try, parts).add_done_callback(follow)
