@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from traube.benchmark.plan import Cell
 from traube.methods import get_clusterer, get_reducer
-from traube.models import fingerprint_on, load_model, model_cards
+from traube.models import load_model, model_cards
 from traube.store import Store
 from traube.tasks.task import Split
 
@@ -42,19 +42,17 @@ def expected_seconds(store: Store, missing: Mapping[str, Mapping[str, Sequence[C
             if task not in splits:
                 splits[task] = list(store.task(card).test_splits(cells[0].split_set))
             pairs += 1
-            seconds += _encoding_seconds(store, task, model) + _clustering_seconds(splits[task], cells)
+            seconds += _encoding_seconds(store, model, cells[0]) + _clustering_seconds(splits[task], cells)
     fastest = min(timeit.repeat(SUM, number=1, repeat=5))
     return (seconds / cores + AROUND * pairs) * fastest / SUM_SECONDS
 
 
-def _encoding_seconds(store: Store, task: str, name: str) -> float:
-    """Seconds of a core for a task's texts, if they are not encoded yet."""
-    model, manifest = load_model(name), store.manifest(task)
-    if not model.encoder.weight_bytes or manifest is None:
+def _encoding_seconds(store: Store, name: str, cell: Cell) -> float:
+    """Seconds of a core for the texts of a cell's task, if they are not encoded yet."""
+    model = load_model(name)
+    if not model.encoder.weight_bytes or store.cost(cell.task, cell.fingerprint):
         return 0.0
-    if store.cost(task, fingerprint_on(model, manifest.corpus_version)):
-        return 0.0
-    tokens = (store.corpus(task)["text"].str.len() / CHARACTERS).clip(upper=model.card.max_length or TOKENS).sum()
+    tokens = (store.corpus(cell.task)["text"].str.len() / CHARACTERS).clip(upper=model.card.max_length or TOKENS).sum()
     return float(tokens) * model.encoder.weight_bytes * ENCODING * (1 if model.device == "cpu" else ON_GPU)
 
 
