@@ -175,6 +175,7 @@ class Bench:
             **os.environ,
             **dict.fromkeys(names, str(threads)),
             "OMP_WAIT_POLICY": "passive",  # as Traube sets it
+            "GOMP_SPINCOUNT": "10000",
             "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1",
         }

@@ -40,9 +40,12 @@ if TYPE_CHECKING:
     from traube.tasks import load_pairs, load_task
     from traube.tasks.task import make_task
 
-# Set before torch is imported anywhere: two torch threads that spin while they wait make everything
-# else on the machine, and torch itself, about twice as slow.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# Set before torch is imported anywhere: OpenMP threads that spin while they wait slow down everything else on
+# the machine, and torch itself. Threads that spin briefly (some 10 µs) and then sleep cost half the time of threads
+# that sleep at once; GNU OpenMP reads the second variable, other implementations only the first.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 __version__ = "0.1.0"
