@@ -86,3 +86,19 @@ class Mark:
 
     def __reduce__(self) -> tuple[object, tuple[str, str]]:
         return open, (str(self.path), "w")
+
+
+def peer(folder: Path, texts: list[str]) -> np.ndarray:
+    """What sentence-transformers makes of texts, in fp32, in one batch and by one thread as Traube does."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    network = SentenceTransformer(
+        str(folder), device="cpu", local_files_only=True, model_kwargs={"dtype": torch.float32}
+    )
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums over several have another order, on some processors
+    try:
+        return network.encode(texts, batch_size=len(texts))
+    finally:
+        torch.set_num_threads(threads)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from traube.tasks.task import make_task
 
 # Set before torch is imported anywhere: OpenMP threads that spin while they wait slow down everything else on
-# the machine, and torch itself. Threads that spin briefly (some 10 µs) and then sleep cost half the time of threads
+# the machine, and torch itself. Threads that spin briefly and then sleep take half the time of threads
 # that sleep at once; GNU OpenMP reads the second variable, other implementations only the first.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "passive"
