@@ -15,7 +15,7 @@ from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked
 from traube.models import Model, fingerprint_on
-from traube.models.base import Precision
+from traube.models.card import Precision
 from traube.store import Store
 from traube.tasks.task import Task
 

@@ -16,7 +16,7 @@ import pandas as pd
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.models import load_model
-from traube.models.base import Dense
+from traube.models.vectors import Dense
 from traube.tasks import get_source
 
 MOST = 3_000  # texts, drawn at random

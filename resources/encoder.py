@@ -5,7 +5,7 @@ from functools import lru_cache
 import dagster as dg
 
 from traube.models import Model, load_model
-from traube.models.base import Precision
+from traube.models.card import Precision
 
 
 class EncoderResource(dg.ConfigurableResource):

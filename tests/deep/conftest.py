@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.models.base import ModelCard
+from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 
 GROUPS = ("cat", "dog", "star")

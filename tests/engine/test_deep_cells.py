@@ -20,7 +20,7 @@ from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
 from traube.methods import parse_method
 from traube.models import EmbeddingCache, Vectors, load_model
-from traube.models.base import ModelCard
+from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.models.vectors import stored_matrix
 from traube.report.tables import leaderboard

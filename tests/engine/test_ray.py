@@ -33,7 +33,7 @@ from traube.engine.schedule import Failure, Job, run
 from traube.foundation.errors import DoesNotFit, TraubeError
 from traube.methods import parse_method
 from traube.models import EmbeddingCache, Vectors, load_model
-from traube.models.base import ModelCard
+from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.models.vectors import save_matrix
 from traube.store import Store

@@ -16,7 +16,7 @@ from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
 from traube.metrics.pairs import page_auc
 from traube.models import load_model, model_of
-from traube.models.base import ModelCard
+from traube.models.card import ModelCard
 from traube.models.catalogue import catalogue
 from traube.models.similarities import Divergence, Jaccard, JensenShannon, QuerySpace
 from traube.tasks.task import Task, TaskCard, index_texts, make_split

@@ -21,7 +21,6 @@ from traube.foundation import paths
 from traube.foundation.errors import DoesNotFit, TraubeError
 from traube.methods import cluster_by_distance
 from traube.models import checkpoints
-from traube.models.base import Dense
 from traube.models.similarity import (
     SENTENCES,
     Similarity,
@@ -31,6 +30,7 @@ from traube.models.similarity import (
     make_network,
     page_similarities,
 )
+from traube.models.vectors import Dense
 
 D = 6  # numbers of a vector
 QUERIES = ("text", "passages")

@@ -18,7 +18,7 @@ from traube.engine.score import score
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.models import EmbeddingCache, load_model
-from traube.models.base import ModelCard
+from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.papers import Context
 from traube.papers.cob import PAPER, figures, tables

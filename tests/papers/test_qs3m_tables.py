@@ -19,7 +19,7 @@ from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.methods import cluster
 from traube.models import Model, load_model
-from traube.models.base import ModelCard, Precision
+from traube.models.card import ModelCard, Precision
 from traube.models.checkpoints import trained_on
 from traube.models.transformer import Transformer
 from traube.papers import Context

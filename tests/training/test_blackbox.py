@@ -18,7 +18,7 @@ from tests.training.test_training import words_task
 from traube.foundation.errors import TraubeError
 from traube.metrics.clustering import purity
 from traube.models import load_model
-from traube.models.base import ModelCard
+from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task
 from traube.training import Trainer

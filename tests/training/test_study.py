@@ -9,7 +9,7 @@ from tests.training.killing import kill, run_until_killed
 from tests.training.test_blackbox import RECIPE
 from tests.training.test_training import words_task
 from traube.foundation.errors import TraubeError
-from traube.models.base import ModelCard
+from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.report.studies import history, importances, trials_table
 from traube.training import Entry

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from tests.training.killing import kill, run_until_killed
 from traube.foundation.errors import TraubeError
 from traube.models import load_model
-from traube.models.base import ModelCard
+from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 from traube.training import Entry, Trainer

@@ -11,7 +11,7 @@ from traube.foundation import paths
 from traube.foundation.config import Strict, parse, read_yaml
 from traube.foundation.errors import TraubeError, unknown
 from traube.methods import CLUSTERERS, REDUCERS, Method, get_clusterer, grid, parse_method
-from traube.models.base import Precision
+from traube.models.card import Precision
 from traube.tasks import own_tasks
 from traube.tasks.task import MetricName
 

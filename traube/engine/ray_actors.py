@@ -25,7 +25,7 @@ from traube.engine.units import Trained, Training, sent_whole
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import atomic
 from traube.models import Transformer
-from traube.models.base import Dense
+from traube.models.vectors import Dense
 
 RETRIES = 3  # of what is lost because a node or a process died
 LISTENS = 1.0  # seconds between two looks at a training

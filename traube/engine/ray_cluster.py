@@ -29,7 +29,7 @@ from traube.engine.units import Trained, Training
 from traube.foundation.errors import TraubeError
 from traube.foundation.extras import install_hint
 from traube.models import Encoder, Model, Transformer, Vectors
-from traube.models.base import Dense
+from traube.models.vectors import Dense
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from traube.foundation.errors import DoesNotFit, TraubeError, Unsupported, reaso
 from traube.foundation.measure import measured
 from traube.methods import Part
 from traube.models import Similarity, Vectors
-from traube.models.base import Dense
+from traube.models.vectors import Dense
 from traube.store import Cost
 
 Labels = NDArray[np.int64]

@@ -25,7 +25,8 @@ from traube.foundation import paths
 from traube.foundation.collector import collect_less
 from traube.foundation.errors import TraubeError, reason, unknown
 from traube.methods import Part
-from traube.models.base import Dense, Encoder, Model
+from traube.models.base import Encoder, Model
+from traube.models.vectors import Dense
 
 if TYPE_CHECKING:
     from traube.engine.ray_cluster import RayPool

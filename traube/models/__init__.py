@@ -11,8 +11,9 @@ from traube.foundation.config import parse, read_yaml
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.versions import installed
 from traube.models import checkpoints
-from traube.models.base import Encoder, Model, ModelCard, Precision, cache_key, fingerprint_on
+from traube.models.base import Encoder, Model, cache_key, fingerprint_on
 from traube.models.cache import EmbeddingCache
+from traube.models.card import ModelCard, Precision
 from traube.models.catalogue import catalogue
 from traube.models.hashed import Hashed
 from traube.models.lexical import BagOfWords, Lda, Lsa, TfIdf, Tokens

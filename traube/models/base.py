@@ -1,68 +1,16 @@
 """What a model is: whatever turns texts into vectors."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
 from scipy.sparse import csr_matrix
 
-from traube.foundation.config import PathName, Strict
 from traube.foundation.files import digest
-
-if TYPE_CHECKING:
-    from traube.models.similarity import Similarity
-
-Dense = NDArray[np.float32]
-Precision = Literal["fp32", "bf16", "auto"]
-Progress = Callable[[int], None]
-# The kinds of models whose vectors a similarity can compare.
-COMPARED = {
-    "jaccard": ("tokens",),
-    "jensen_shannon": ("lda",),
-    "divergence": ("lda",),
-    "query_space": ("packaged", "transformer"),
-}
-
-
-class ModelCard(Strict):
-    """A model's entry in the catalogue, or a card of one's own in `cards/`."""
-
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
-    kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise"] = (
-        "transformer"
-    )
-    description: str = ""
-    # lexical models
-    features: int | None = Field(
-        None, ge=1, description="vocabulary size; the most frequent terms are kept. Of hashed: the number of buckets"
-    )
-    dimensions: int = Field(128, ge=1, description="number of components of lsa and hashed, of topics of lda")
-    # packaged models
-    package: str | None = None
-    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors; checked at load")
-    # transformers
-    model: PathName | None = Field(None, description="Hugging Face id, or a local folder")
-    revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")
-    prompt: str | None = Field(None, description="put in front of every text; by default the model's own")
-    max_length: int | None = Field(None, ge=4, description="longest input in tokens")
-    pooling: Literal["mean", "cls", "max", "lasttoken", "weightedmean"] | None = Field(
-        None,
-        description="for encoders that come without pooling; by default the mean, or the last token of a causal model",
-    )
-    precision: Precision = "fp32"
-    # what compares the vectors of a split, where that is not up to a method
-    similarity: Literal["jaccard", "jensen_shannon", "divergence", "query_space"] | None = None
-    share: float = Field(0.75, gt=0, le=1, description="query_space: of the passages, those nearest to the query")
-    directions: int = Field(5, ge=1, description="query_space: dimensions of their span that are kept, at most")
-
-    @model_validator(mode="after")
-    def _can_be_compared(self) -> Self:
-        kinds = COMPARED.get(self.similarity or "", (self.kind,))
-        if self.kind not in kinds:
-            raise ValueError(f"{self.similarity} compares vectors of {' or '.join(kinds)}, not of {self.kind}")
-        return self
+from traube.models.card import ModelCard
+from traube.models.similarity import Similarity
+from traube.models.vectors import Dense
 
 
 class Model(Protocol):
@@ -94,7 +42,7 @@ class Model(Protocol):
     def encoder(self) -> "Model": ...
 
     @property
-    def similarity(self) -> "Similarity | None": ...
+    def similarity(self) -> Similarity | None: ...
 
     @property
     def device(self) -> str: ...

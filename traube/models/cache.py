@@ -21,7 +21,7 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.files import explained, locked
 from traube.foundation.seals import read_sealed_json, write_sealed_json
 from traube.models import shared_vectors
-from traube.models.base import Dense
+from traube.models.vectors import Dense
 
 RECORD = np.dtype([("text", "V16"), ("checksum", "<u4")])
 ROWS_AT_ONCE = 8_192

@@ -20,7 +20,7 @@ from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.files import below, digest, locked, read_json, write_json
 from traube.foundation.inputs import is_folder, parse_json, read_bytes, regular
 from traube.models import shared_checkpoints
-from traube.models.base import ModelCard, Precision
+from traube.models.card import ModelCard, Precision
 from traube.models.catalogue import catalogue
 from traube.models.similarity import CONFIG, FOLDER, WEIGHTS, check_similarity
 from traube.models.tensors import check_tensors

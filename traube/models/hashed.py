@@ -15,8 +15,8 @@ from scipy.sparse import csr_matrix
 
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
-from traube.models.base import Dense
 from traube.models.lexical import SEED, OfWords
+from traube.models.vectors import Dense
 
 BUCKETS = 2**18
 OF_A_WORD = 8  # dimensions of a word's vector that are not 0; drawn with replacement, so now and then fewer

@@ -13,8 +13,9 @@ from scipy.sparse import csr_matrix, issparse
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import digest
 from traube.foundation.versions import versions
-from traube.models.base import Dense, ModelCard
+from traube.models.card import ModelCard
 from traube.models.similarity import Similarity
+from traube.models.vectors import Dense
 
 SEED = 42
 LIBRARIES = ("scikit-learn", "scipy", "numpy")

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.foundation.files import digest
-from traube.models.base import Dense, Encoder, Model, ModelCard
+from traube.models.base import Encoder, Model
+from traube.models.card import ModelCard
 from traube.models.similarities import Untrained
 from traube.models.similarity import SENTENCES, SIMILARITY_VERSION, TrainedSimilarity
 from traube.models.transformer import Transformer
+from traube.models.vectors import Dense
 
 TEXTS_AT_ONCE = 256
 _END_OF_SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"'”’»)\]]))\s+")  # perhaps with a quotation's end

@@ -14,7 +14,7 @@ import numpy as np
 
 from traube.foundation import paths
 from traube.foundation.files import digest, write_json
-from traube.models.base import Dense
+from traube.models.vectors import Dense
 
 logger = logging.getLogger(__name__)
 

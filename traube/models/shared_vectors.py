@@ -8,23 +8,34 @@ is kept in its folder: rows of no block are handed over, blocks without rows are
 import io
 from collections.abc import Collection
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traube.foundation import paths, settings, share
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked, read_json, write_json
-
-if TYPE_CHECKING:
-    from traube.models.cache import Shelf
+from traube.models.vectors import Dense
 
 FOLDER, TAKEN = "embeddings", "shared.json"
 MOST = 20_000  # rows of a block
 Ranges = dict[str, tuple[int, int]]  # the rows of each block, the first and the one after the last
 
 
-def exchange(shelf: "Shelf") -> None:
+class Shelf(Protocol):
+    """The cached vectors of one model; `traube.models.cache` says what they are."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    def read(self) -> tuple[NDArray[np.void], Dense | None]: ...
+
+    def add(self, records: NDArray[np.void], vectors: Dense) -> tuple[int, int]: ...
+
+
+def exchange(shelf: Shelf) -> None:
     """Take what others have encoded, and hand over what they have not got. Nothing where nothing is
     shared.
 
@@ -38,7 +49,7 @@ def exchange(shelf: "Shelf") -> None:
         exchange_with(shared, shelf)
 
 
-def exchange_with(shared: share.Share, shelf: "Shelf") -> None:
+def exchange_with(shared: share.Share, shelf: Shelf) -> None:
     """The same with one share."""
     folder = f"{FOLDER}/{shelf.folder.name}"
     names = {name.rpartition("/")[2] for name in shared.remote.versions(folder)}
@@ -71,14 +82,14 @@ def check(shared: share.Share, fingerprint: str) -> None:
         _read(shared, name)
 
 
-def _taken(shelf: "Shelf", names: Collection[str]) -> Ranges:
+def _taken(shelf: Shelf, names: Collection[str]) -> Ranges:
     """The blocks of a share whose rows are here; one whose rows were lost since is taken again."""
     rows = len(shelf.read()[0])
     kept = read_json(shelf.folder / TAKEN)
     return {name: (first, last) for name, (first, last) in kept.items() if last <= rows and name in names}
 
 
-def _untold(shelf: "Shelf", taken: Ranges) -> list[tuple[int, int]]:
+def _untold(shelf: Shelf, taken: Ranges) -> list[tuple[int, int]]:
     """Ranges of rows that are in no block."""
     ranges, at = [], 0
     end = len(shelf.read()[0])
@@ -88,7 +99,7 @@ def _untold(shelf: "Shelf", taken: Ranges) -> list[tuple[int, int]]:
     return ranges
 
 
-def _block(shelf: "Shelf", first: int, last: int) -> bytes:
+def _block(shelf: Shelf, first: int, last: int) -> bytes:
     records, vectors = shelf.read()
     assert vectors is not None
     rows = np.empty(last - first, dtype=[*records.dtype.descr, ("vector", "<f4", (vectors.shape[1],))])
@@ -99,7 +110,7 @@ def _block(shelf: "Shelf", first: int, last: int) -> bytes:
     return file.getvalue()
 
 
-def _take(shelf: "Shelf", shared: share.Share, name: str) -> tuple[int, int]:
+def _take(shelf: Shelf, shared: share.Share, name: str) -> tuple[int, int]:
     """Put a block's texts that are not here yet on the shelf."""
     rows = np.load(io.BytesIO(_read(shared, name)), allow_pickle=False)
     records = shelf.read()[0]

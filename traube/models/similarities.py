@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from traube.foundation.files import digest
-from traube.models.base import Dense, ModelCard
+from traube.models.card import ModelCard
 from traube.models.similarity import Query, Similarity
+from traube.models.vectors import Dense
 
 ROUNDING = 1e-6  # of the largest singular value: what is smaller is no direction
 

@@ -21,7 +21,8 @@ from traube.foundation.errors import DoesNotFit, TraubeError
 from traube.foundation.files import digest
 from traube.foundation.hashes import remembered_sha256
 from traube.foundation.inputs import parse_json, read_bytes, regular
-from traube.models.base import Dense, ModelCard, Precision
+from traube.models.card import ModelCard, Precision
+from traube.models.vectors import Dense
 from traube.models.weights import Stamp, stamp
 
 # Raise when the same weights would compare otherwise: what follows from them is computed again.

@@ -23,9 +23,10 @@ from traube.foundation.files import digest
 from traube.foundation.hashes import remembered_sha256
 from traube.foundation.versions import versions
 from traube.models.attention import use_products, use_torchs
-from traube.models.base import Dense, ModelCard
+from traube.models.card import ModelCard
 from traube.models.precision import resolve_precision
 from traube.models.tensors import check_tensors, quiet
+from traube.models.vectors import Dense
 from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
 from traube.models.weights import Stamp, check_folder, download, is_folder, locate, stamps
 

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from traube.foundation import share
 from traube.foundation.seals import blamed, check_once, damaged, sealed
-from traube.models.base import Dense
 
+Dense = NDArray[np.float32]
 # The row of a text that has no vector.
 ABSENT = -1
 State = tuple[int, int, int]

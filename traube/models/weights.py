@@ -13,7 +13,7 @@ from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import file_sha256, write_json
 from traube.foundation.inputs import named, parse_json
 from traube.models.allowed import DOWNLOADED, NOT_DOWNLOADED
-from traube.models.base import ModelCard
+from traube.models.card import ModelCard
 from traube.models.vetting import contents, layout
 
 FILTER = {"allow_patterns": list(DOWNLOADED), "ignore_patterns": list(NOT_DOWNLOADED)}  # of huggingface_hub

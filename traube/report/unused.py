@@ -32,7 +32,7 @@ from traube.foundation.files import digest
 from traube.foundation.files import remove as remove_file
 from traube.methods import Method
 from traube.models import Model, cache_key, fingerprint_on, load_model, model_cards
-from traube.models.base import Precision
+from traube.models.card import Precision
 from traube.report.regressions import remembered_cells
 from traube.store import REDUCTIONS, Store
 from traube.store.pairs import PairStore

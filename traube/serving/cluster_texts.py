@@ -16,7 +16,8 @@ from traube.foundation.errors import TraubeError, Unsupported
 from traube.methods import Method, parse_method
 from traube.methods.apply import Matrix
 from traube.models import Model, Similarity, load_model
-from traube.models.base import Dense, Precision
+from traube.models.card import Precision
+from traube.models.vectors import Dense
 from traube.serving.describe import distances, keywords, mean_distances, typical
 from traube.serving.strays import strays, strays_by_distance
 

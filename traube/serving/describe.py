@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube.models.base import Dense
+from traube.models.vectors import Dense
 from traube.serving.terms import Terms, terms_of
 
 WIDESPREAD = 0.5  # of its greatest share in a cluster: from there on another cluster has a term as well

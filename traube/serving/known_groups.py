@@ -11,7 +11,7 @@ from traube.foundation.errors import TraubeError
 from traube.methods.apply import Matrix
 from traube.methods.new_points import centres, nearest_on_average
 from traube.models import load_model
-from traube.models.base import Precision
+from traube.models.card import Precision
 from traube.serving.cluster_texts import Clusters, check_query, encoded, filled
 from traube.serving.describe import keywords, typical
 from traube.serving.served import Served

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube.methods.new_points import centres
-from traube.models.base import Dense
+from traube.models.vectors import Dense
 
 Matrix: TypeAlias = Dense | sparse.csr_matrix
 Labels: TypeAlias = NDArray[np.int64]

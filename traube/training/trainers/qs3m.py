@@ -21,7 +21,7 @@ from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_text
-from traube.models.base import Dense, Encoder
+from traube.models.base import Encoder
 from traube.models.pairwise import Sentences
 from traube.models.similarity import (
     CONFIG,
@@ -35,6 +35,7 @@ from traube.models.similarity import (
     page_similarities,
 )
 from traube.models.transformer import Transformer
+from traube.models.vectors import Dense
 from traube.models.weights import files
 from traube.tasks.pairs import Pairs, all_pairs, balanced_pairs
 from traube.tasks.sections import SEPARATOR

@@ -1,0 +1,55 @@
+"""What says which model is meant: an entry in the catalogue, or a card of one's own."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from traube.foundation.config import PathName, Strict
+
+Precision = Literal["fp32", "bf16", "auto"]
+# The kinds of models whose vectors a similarity can compare.
+COMPARED = {
+    "jaccard": ("tokens",),
+    "jensen_shannon": ("lda",),
+    "divergence": ("lda",),
+    "query_space": ("packaged", "transformer"),
+}
+
+
+class ModelCard(Strict):
+    """A model's entry in the catalogue, or a card of one's own in `cards/`."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise"] = (
+        "transformer"
+    )
+    description: str = ""
+    # lexical models
+    features: int | None = Field(
+        None, ge=1, description="vocabulary size; the most frequent terms are kept. Of hashed: the number of buckets"
+    )
+    dimensions: int = Field(128, ge=1, description="number of components of lsa and hashed, of topics of lda")
+    # packaged models
+    package: str | None = None
+    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors; checked at load")
+    # transformers
+    model: PathName | None = Field(None, description="Hugging Face id, or a local folder")
+    revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")
+    prompt: str | None = Field(None, description="put in front of every text; by default the model's own")
+    max_length: int | None = Field(None, ge=4, description="longest input in tokens")
+    pooling: Literal["mean", "cls", "max", "lasttoken", "weightedmean"] | None = Field(
+        None,
+        description="for encoders that come without pooling; by default the mean, or the last token of a causal model",
+    )
+    precision: Precision = "fp32"
+    # what compares the vectors of a split, where that is not up to a method
+    similarity: Literal["jaccard", "jensen_shannon", "divergence", "query_space"] | None = None
+    share: float = Field(0.75, gt=0, le=1, description="query_space: of the passages, those nearest to the query")
+    directions: int = Field(5, ge=1, description="query_space: dimensions of their span that are kept, at most")
+
+    @model_validator(mode="after")
+    def _can_be_compared(self) -> Self:
+        kinds = COMPARED.get(self.similarity or "", (self.kind,))
+        if self.kind not in kinds:
+            raise ValueError(f"{self.similarity} compares vectors of {' or '.join(kinds)}, not of {self.kind}")
+        return self
