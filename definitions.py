@@ -15,7 +15,7 @@ from assets.jobs import all_jobs  # noqa: E402
 from resources import all_resources  # noqa: E402
 from sensors import Job, all_schedules, all_sensors, sensor_jobs  # noqa: E402
 from traube.foundation import paths  # noqa: E402
-from traube.foundation.files import make_private  # noqa: E402
+from traube.foundation.disk import make_private  # noqa: E402
 from traube.foundation.identity import refuse_later  # noqa: E402
 from traube.tasks import pair_sources, sources  # noqa: E402
 

@@ -20,7 +20,7 @@ from traube.benchmark.record import Recorder
 from traube.engine.progress import Progress
 from traube.engine.stages import cluster_missing
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.report.markdown import markdown
 from traube.report.trainings import last_epochs
 from traube.store import Store

@@ -5,7 +5,7 @@ import dagster as dg
 from assets.common import NIGHTLY, REBUILD, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
-from traube.foundation.files import frame_digest
+from traube.foundation.hashing import frame_digest
 from traube.report.publish import publish_leaderboard
 from traube.report.tables import CSV
 

@@ -17,7 +17,7 @@ from traube.engine.pair_scores import ALL
 from traube.engine.progress import Progress
 from traube.engine.stages import encode_pairs, read_pairs
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest, frame_digest
+from traube.foundation.hashing import digest, frame_digest
 from traube.quality import Table, refuse_kept
 from traube.report.markdown import markdown
 from traube.store.pairs import PAIRS_VERSION, PairStore

@@ -13,7 +13,7 @@ from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from traube.engine.progress import Progress
 from traube.foundation import paths
-from traube.foundation.files import frame_digest
+from traube.foundation.hashing import frame_digest
 from traube.papers import Context, Figure, Table, papers
 from traube.papers.files import write_figure, write_table
 from traube.report.markdown import markdown

@@ -13,7 +13,7 @@ from resources.tracking import TrackingResource
 from traube.engine.progress import Progress
 from traube.engine.stages import failed_cells, score_clustered
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.metrics import SCORING_VERSION
 from traube.report.markdown import markdown
 from traube.report.tables import summary

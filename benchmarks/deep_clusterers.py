@@ -18,7 +18,7 @@ from traube.augment import Published
 from traube.deep import DEEP
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.foundation.progress import Progress
 from traube.methods import cluster
 from traube.metrics.clustering import acc, nmi_arithmetic

@@ -31,7 +31,7 @@ import pandas as pd
 import psutil
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import file_sha256
+from traube.foundation.hashing import file_sha256
 from traube.store import Store
 
 PROJECT = Path(__file__).resolve().parents[1]

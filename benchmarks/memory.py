@@ -29,7 +29,7 @@ from traube.engine import workers
 from traube.engine.cluster import cluster
 from traube.engine.score import score
 from traube.engine.workbench import Workbench
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.methods import parse_method
 from traube.models import EmbeddingCache, load_model
 from traube.store import Store

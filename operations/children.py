@@ -14,8 +14,9 @@ import psutil
 from filelock import FileLock, Timeout
 
 from traube.foundation import paths
+from traube.foundation.disk import read_json
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import read_json, write_json
+from traube.foundation.files import write_json
 
 SECONDS_TO_STOP = 1.0
 

@@ -15,9 +15,10 @@ import typer
 from traube.cli.options import Json
 from traube.cli.printing import print_json, print_table
 from traube.foundation import paths
+from traube.foundation.disk import OTHERS
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import OTHERS, explain_system_error
 from traube.foundation.identity import about
+from traube.foundation.system_errors import explain_system_error
 
 app = typer.Typer()
 OLDEST_POSTGRES = 12

@@ -27,7 +27,7 @@ from traube.cli.launcher import prepare_home
 from traube.cli.printing import failed_check
 from traube.engine.progress import Progress
 from traube.foundation import paths, settings, stopping
-from traube.foundation.files import explained
+from traube.foundation.system_errors import explained
 
 OURS = re.compile(r"^traube\.[\w.]+: ")
 NO_COPIES = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}

@@ -21,9 +21,10 @@ import dagster as dg
 
 from traube.foundation import paths, settings
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import explained, locked, write_text
+from traube.foundation.files import locked, write_text
 from traube.foundation.identity import VERSION, about
 from traube.foundation.machines import connect, held_by_name
+from traube.foundation.system_errors import explained
 
 EXPERIMENT = "traube"
 SETTINGS = "dagster.yaml"

@@ -17,7 +17,7 @@ import dagster as dg
 
 from resources.tracking import connect, default_uri
 from traube.foundation.errors import TraubeError, Unknown, unknown
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.models.checkpoints import pin
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from resources.databases import EXPERIMENT, make_mlflow, make_shared_mlflow, mlf
 from resources.unlogged import mark
 from traube.foundation import paths, settings
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.foundation.inert import csv_text
 from traube.report.pages import SERVED
 from traube.tasks.scored_pairs import PairCard

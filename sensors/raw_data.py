@@ -12,7 +12,7 @@ from traube.benchmark.params import load_params
 from traube.benchmark.plan import unread
 from traube.engine.pair_cells import unread_pairs
 from traube.foundation import paths
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.store import Store
 from traube.store.pairs import PairStore
 from traube.tasks import get_pair_source, get_source

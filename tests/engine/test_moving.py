@@ -10,8 +10,8 @@ import pytest
 
 from traube.engine.moving import copy_home
 from traube.foundation.errors import TraubeError
+from traube.foundation.files import write_parquet
 from traube.foundation.remote import remote_at
-from traube.foundation.seals import write_parquet
 from traube.models import EmbeddingCache
 
 Become = Callable[[str], Path]

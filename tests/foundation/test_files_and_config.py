@@ -21,20 +21,11 @@ from pydantic import Field
 
 from tests.inputs.yaml_faults import FAULTS
 from traube.foundation.config import Strict, parse, read_yaml
+from traube.foundation.disk import below, check_outputs, make_private
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import (
-    atomic,
-    below,
-    check_outputs,
-    digest,
-    explain_system_error,
-    frame_digest,
-    locked,
-    make_private,
-    write_json,
-    write_text,
-)
-from traube.foundation.seals import write_parquet
+from traube.foundation.files import atomic, locked, write_json, write_parquet, write_text
+from traube.foundation.hashing import digest, frame_digest
+from traube.foundation.system_errors import explain_system_error
 
 # atomic files
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from traube.foundation import inputs
 from traube.foundation.config import PathName, Strict, parse, read_yaml
+from traube.foundation.disk import read_json
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import read_json
 from traube.foundation.inputs import named, opened, parse_json, read_bytes
 from traube.foundation.measure import measured
 

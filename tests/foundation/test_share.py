@@ -16,9 +16,10 @@ from tests.waiting import PATIENCE, wait_for
 from traube.engine.moving import copy_home
 from traube.foundation import files, machines, remote, settings, share
 from traube.foundation.errors import TraubeError
+from traube.foundation.files import write_parquet, write_sealed_json
 from traube.foundation.identity import VERSION
 from traube.foundation.remote import remote_at
-from traube.foundation.seals import read_parquet, write_parquet, write_sealed_json
+from traube.foundation.seals import read_parquet
 from traube.store import Store
 
 Become = Callable[[str], Path]

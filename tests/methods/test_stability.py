@@ -13,8 +13,8 @@ from sklearn.metrics import adjusted_rand_score
 from traube.foundation.errors import TraubeError
 from traube.methods import choose_stable_k, cluster, parse_method
 from traube.methods.estimators import stable_kmeans
-from traube.methods.estimators.spherical import best_of, spherical, spread_out, unit
 from traube.methods.estimators.stable_kmeans import StableKMeans, fuzzy_graph, nearest
+from traube.methods.spherical import best_of, spherical, spread_out, unit
 from traube.methods.stability import _rand, cluster_stability
 
 Blobs = tuple[NDArray[np.float32], NDArray[np.int64]]

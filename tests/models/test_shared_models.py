@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from traube.foundation import settings, share
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.models import EmbeddingCache, checkpoints, shared_checkpoints
 from traube.models.cache import Shelf
 

@@ -13,7 +13,7 @@ from traube.benchmark.plan import Request, plan
 from traube.cli.launcher import Launcher
 from traube.engine.progress import SILENT
 from traube.foundation import paths
-from traube.foundation.files import read_json
+from traube.foundation.disk import read_json
 from traube.quality import process, validate
 from traube.report.tables import CSV, tables_are_current
 from traube.store import Store

@@ -19,7 +19,7 @@ from traube.benchmark.record import record
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
-from traube.foundation.seals import write_parquet
+from traube.foundation.files import write_parquet
 from traube.metrics.significance import Sample
 from traube.models import load_model
 from traube.report.comparison import candidates, first_of_each

@@ -12,7 +12,7 @@ from scipy import sparse
 from traube import methods
 from traube.foundation.errors import TraubeError
 from traube.methods import parse_method
-from traube.methods.estimators.reducers import among_neighbours
+from traube.methods.new_points import among_neighbours
 from traube.models import load_model
 from traube.serving import served as serving
 from traube.serving.describe import keywords

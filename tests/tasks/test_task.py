@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.seals import write_parquet
+from traube.foundation.files import write_parquet
 from traube.tasks.task import (
     CORPUS_COLUMNS,
     SPLIT_COLUMNS,

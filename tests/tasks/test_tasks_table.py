@@ -11,7 +11,7 @@ import pytest
 
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.files import frame_digest
+from traube.foundation.hashing import frame_digest
 from traube.tasks import get_source, load_task
 from traube.tasks.readers.table import read_texts
 from traube.tasks.task import Task, index_texts, text_id

@@ -14,7 +14,7 @@ import pandas as pd
 from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Params, Protocol
 from traube.foundation.errors import TraubeError, Unknown
-from traube.foundation.files import digest, frame_digest
+from traube.foundation.hashing import digest, frame_digest
 from traube.methods import Method
 from traube.metrics import SCORING_VERSION
 from traube.models import Model, checkpoints, fingerprint_on

@@ -112,7 +112,8 @@ def cluster(
 
     traube cluster new.csv --champion TASK
     """
-    from traube.foundation.files import check_outputs, write_text
+    from traube.foundation.disk import check_outputs
+    from traube.foundation.files import write_text
     from traube.foundation.inert import csv_text
     from traube.serving.result_table import result_table
     from traube.tasks.readers.table import read_any_rows, texts_of

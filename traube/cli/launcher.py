@@ -28,9 +28,10 @@ from traube.engine.stages import (
 from traube.engine.workbench import Workbench
 from traube.foundation import paths, settings, stopping
 from traube.foundation.errors import TraubeError, reason
-from traube.foundation.files import explain_system_error, explained, locked
+from traube.foundation.files import locked
 from traube.foundation.identity import about
 from traube.foundation.share import of_home
+from traube.foundation.system_errors import explain_system_error, explained
 from traube.models import Model, Precision, load_model
 from traube.papers import Context, papers
 from traube.papers.files import write_figure, write_table

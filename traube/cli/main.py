@@ -31,9 +31,10 @@ from traube.cli import (
 from traube.cli.printing import err, escape, out
 from traube.foundation import paths, stopping
 from traube.foundation.collector import collect_less
+from traube.foundation.disk import make_private
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import explain_system_error, in_words, make_private, refuse_little_memory
 from traube.foundation.identity import refuse_later
+from traube.foundation.system_errors import explain_system_error, in_words, refuse_little_memory
 
 
 class _Group(TyperGroup):

@@ -24,7 +24,7 @@ from traube.deep.encoding import Base
 from traube.deep.work import Work
 from traube.foundation.config import Strict
 from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.foundation.progress import SILENT, Progress
 from traube.foundation.versions import versions
 

@@ -27,7 +27,7 @@ from traube.engine.progress import SILENT, Progress
 from traube.engine.schedule import Failure, Job, run
 from traube.engine.units import Clustered, Reduced
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.methods import Method, Part
 from traube.models import Model, Similarity, Vectors
 from traube.models.similarity import bytes_of_distances

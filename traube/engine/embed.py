@@ -19,7 +19,7 @@ from traube.engine import workers
 from traube.engine.progress import SILENT, Progress
 from traube.foundation import share
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.foundation.measure import measured
 from traube.models import EmbeddingCache, Encoder, Model, Vectors, cache_key
 from traube.models.cache import Shelf

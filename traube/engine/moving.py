@@ -11,8 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from traube.foundation import share
+from traube.foundation.disk import below
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import below, digest, file_sha256
+from traube.foundation.hashing import digest, file_sha256
 from traube.foundation.remote import Remote, remote_at
 from traube.models import EmbeddingCache, checkpoints, shared_checkpoints, shared_vectors
 

@@ -12,7 +12,7 @@ from traube.benchmark.record import library_versions
 from traube.engine.pair_scores import COMPARISONS, Comparison, asks_for_query, score_pairs, similarities
 from traube.engine.progress import SILENT, Progress
 from traube.engine.workbench import Workbench
-from traube.foundation.files import frame_digest
+from traube.foundation.hashing import frame_digest
 from traube.foundation.versions import versions
 from traube.models import Model, fingerprint_on
 from traube.store.pairs import PairCell, PairStore

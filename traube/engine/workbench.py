@@ -14,7 +14,8 @@ from typing import Self
 from traube.benchmark.plan import not_read
 from traube.engine.embed import embed, embed_task
 from traube.engine.progress import SILENT, Progress
-from traube.foundation.files import digest, make_private
+from traube.foundation.disk import make_private
+from traube.foundation.hashing import digest
 from traube.models import EmbeddingCache, Model, Vectors, fingerprint_on
 from traube.store import Manifest, Store
 from traube.tasks.task import Task, text_id

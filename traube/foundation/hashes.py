@@ -15,7 +15,8 @@ from pathlib import Path
 
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import append_line, file_sha256
+from traube.foundation.files import append_line
+from traube.foundation.hashing import file_sha256
 from traube.foundation.inputs import read_bytes
 
 SHA256 = re.compile("[0-9a-f]{64}")

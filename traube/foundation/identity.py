@@ -3,12 +3,14 @@
 A home of before has no such file. It is read as it is, and gets one when it is next prepared.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from traube.foundation.disk import read_json, replacing
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import explained, read_json, write_json
+from traube.foundation.system_errors import explained
 
 ABOUT = "home.json"
 VERSION = 1  # raise when a home of before has to be changed to be read
@@ -35,7 +37,13 @@ def _begin(home: Path) -> None:
         home.mkdir(parents=True, exist_ok=True)
         with FileLock(home / f"{ABOUT}.lock"):
             if not (home / ABOUT).exists():
-                write_json(home / ABOUT, {"home": uuid4().hex, "version": VERSION})
+                write_about(home, {"home": uuid4().hex, "version": VERSION})
+
+
+def write_about(home: Path, said: dict[str, Any]) -> None:
+    """Have a home say of itself what is given."""
+    with replacing(home / ABOUT) as temporary:
+        temporary.write_text(json.dumps(said, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def refuse_later(home: Path) -> None:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -276,6 +275,8 @@ class S3(Remote):
     def _note_clock(self, answer: dict[str, Any]) -> None:
         said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
         if said:
+            from email.utils import parsedate_to_datetime
+
             self.skew = time.time() - parsedate_to_datetime(said).timestamp()
 
     def _in_words(self, error: Exception, name: str) -> Exception:

@@ -9,14 +9,14 @@ Files of homes from before have no seal, and are read as they are.
 import json
 import os
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import atomic, digest, write_text
+from traube.foundation.hashing import digest
 
 if TYPE_CHECKING:  # it takes a third of a second to import
     import pandas as pd
@@ -49,19 +49,21 @@ def blamed(path: Path) -> Iterator[None]:
         raise damaged(path, reason) from None
 
 
-@contextmanager
-def sealed(path: Path) -> Iterator[Path]:
-    """As `atomic`; what was written under the temporary name is sealed before it becomes `path`."""
-    with atomic(path) as temporary:
-        yield temporary
-        with temporary.open("r+b") as file:
-            size = os.fstat(file.fileno()).st_size
-            at = size - _after(file, path, size)
-            seal = _seal(_checksum(file, [(0, size)]))
-            file.seek(at)
-            rest = file.read()
-            file.seek(at)
-            file.write(seal + rest)
+def seal(file: Path, kind: str) -> None:
+    """Seal a file that was just written.
+
+    Parameters
+    ----------
+    kind : the ending of the name that it will have, such as `.parquet`
+    """
+    with file.open("r+b") as opened:
+        size = os.fstat(opened.fileno()).st_size
+        at = size - _after(opened, kind, size)
+        mark = _seal(_checksum(opened, [(0, size)]))
+        opened.seek(at)
+        rest = opened.read()
+        opened.seek(at)
+        opened.write(mark + rest)
 
 
 def check(path: Path) -> bool:
@@ -76,7 +78,7 @@ def check(path: Path) -> bool:
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        at = size - _after(file, path, size) - _SIZE
+        at = size - _after(file, path.suffix, size) - _SIZE
         if at < 0:
             return False
         file.seek(at)
@@ -99,9 +101,9 @@ def _check_once(path: Path, _state: tuple[int, int, int]) -> bool:
     return check(path)
 
 
-def _after(file: BinaryIO, path: Path, size: int) -> int:
+def _after(file: BinaryIO, kind: str, size: int) -> int:
     """How many bytes follow the seal."""
-    if path.suffix != ".parquet" or size < 8:
+    if kind != ".parquet" or size < 8:
         return 0
     file.seek(size - 8)
     return 8 + int.from_bytes(file.read(4), "little")
@@ -118,12 +120,6 @@ def _checksum(file: BinaryIO, ranges: list[tuple[int, int]]) -> int:
         for position in range(start, end, _BLOCK):
             found = zlib.crc32(file.read(min(_BLOCK, end - position)), found)
     return found
-
-
-def write_parquet(path: Path, frame: "pd.DataFrame") -> None:
-    """Write a table, sealed."""
-    with sealed(path) as temporary:
-        frame.to_parquet(temporary, index=False, write_page_checksum=True)
 
 
 def read_parquet(path: Path) -> "pd.DataFrame":
@@ -170,12 +166,6 @@ def _read(path: Path) -> "pa.Table":
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(path, page_checksum_verification=True).read()
-
-
-def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON object with its seal."""
-    plain = json.loads(json.dumps(value, default=str))
-    write_text(path, json.dumps({**plain, KEY: digest(plain)}, indent=1, sort_keys=True) + "\n")
 
 
 def read_sealed_json(path: Path, known: Collection[str]) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from traube.foundation import paths
+from traube.foundation.disk import replacing
 from traube.foundation.errors import TraubeError
 
 SHARE, DATABASE, PASSWORD_FILE = "TRAUBE_SHARE", "TRAUBE_DATABASE", "TRAUBE_DATABASE_PASSWORD_FILE"
@@ -109,8 +110,6 @@ def write_env(file: Path, values: Mapping[str, str | None]) -> None:
     """Write some lines of a file, or take them out where there is no value. All others stay as they
     are, and so does who may read the file; a new one is for its owner alone.
     """
-    from traube.foundation.files import atomic
-
     file, left, kept = file.resolve(), dict(values), []  # of a link, what it leads to
     before = file.read_bytes() if file.is_file() else None
     for line in (before or b"").decode("utf-8", "surrogateescape").splitlines(keepends=True):
@@ -123,7 +122,7 @@ def write_env(file: Path, values: Mapping[str, str | None]) -> None:
     after = "".join(new + kept).encode("utf-8", "surrogateescape")
     if after == (before or b""):
         return
-    with atomic(file) as temporary:
+    with replacing(file) as temporary:
         temporary.chmod(0o600 if before is None else stat.S_IMODE(file.stat().st_mode))
         temporary.write_bytes(after)
 

@@ -28,13 +28,15 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from traube.foundation import paths, settings
+from traube.foundation.disk import below
 from traube.foundation.errors import TraubeError
-from traube.foundation.identity import ABOUT, about, readable
+from traube.foundation.hashing import digest
+from traube.foundation.identity import ABOUT, about, readable, write_about
+from traube.foundation.remote import SKEW, Remote, remote_at
+from traube.foundation.seals import is_intact
 
-if TYPE_CHECKING:  # they take a tenth of a second to import, and most homes are not shared
+if TYPE_CHECKING:  # most homes are not shared
     import sqlite3
-
-    from traube.foundation.remote import Remote
 
 STORE = "store"
 GONE = "gone"  # notices of what was removed: gone/NAME/VERSION.ID
@@ -69,7 +71,7 @@ class Share:
     """
 
     home: Path
-    remote: "Remote"
+    remote: Remote
     theirs: dict[str, str] = field(default_factory=dict)
     notices: dict[str, set[str]] = field(default_factory=dict)
     _looked: float = -SECONDS
@@ -78,8 +80,6 @@ class Share:
 
     @property
     def ledger(self) -> "Ledger":
-        from traube.foundation.files import digest
-
         return Ledger(self.home / f"share-{digest(self.remote.url)}.db")
 
     def send(self, name: str) -> None:
@@ -94,8 +94,6 @@ class Share:
 
     def drop(self, name: str) -> None:
         """Remove what was removed here; what is fetched when it is asked for stays with the others."""
-        from traube.foundation.files import digest
-
         if name.startswith(LATE):
             return
         version = self.ledger.version(name) or self.theirs.get(name)
@@ -125,8 +123,6 @@ class Share:
         TraubeError
             If the share cannot be reached or was emptied, or this machine's clock is wrong.
         """
-        from traube.foundation.remote import SKEW
-
         with self._lock:
             # listing takes a while: what other processes of this home write meanwhile is left to them
             known, here = self.ledger.known(), self._here()
@@ -154,8 +150,6 @@ class Share:
             self._compared, self._looked = True, time.monotonic()
 
     def _here(self) -> dict[str, Stamp]:
-        from traube.foundation.files import below
-
         cut = len(str(self.home)) + 1
         files = ((entry.path[cut:].replace(os.sep, "/"), entry) for entry in below(self.home / STORE))
         found = {name: _stamp_or_none(entry) for name, entry in files if is_shared(name) and entry.is_file()}
@@ -165,8 +159,6 @@ class Share:
         """What others have removed since the last look; here it is removed too, unless it was written
         anew.
         """
-        from traube.foundation.files import digest
-
         # listed after the files: a notice is written before its file goes
         listed = {notice: _told_by(notice) for notice in self.remote.versions(GONE)}
         self.notices = {}
@@ -199,8 +191,6 @@ class Share:
             self.ledger.note_all(notes)
 
     def _copy(self, name: str, before: Stamp | None) -> tuple[str, str, Stamp] | None:
-        from traube.foundation.seals import is_intact
-
         path, version = self.home / name, self.theirs[name]
         new = path.with_name(f".{path.name}.{uuid4().hex}{path.suffix}")
         new.parent.mkdir(parents=True, exist_ok=True)
@@ -221,8 +211,6 @@ class Share:
 
     def _send(self, names: Iterable[str], here: Mapping[str, Stamp]) -> None:
         from concurrent.futures import ThreadPoolExecutor
-
-        from traube.foundation.seals import is_intact
 
         for group in _records_last(names):
             as_found = [name for name in group if _stamp_or_none(self.home / name) == here[name]]
@@ -323,7 +311,7 @@ class Ledger:
 # which home it is
 
 
-def identify(home: Path, remote: "Remote") -> None:
+def identify(home: Path, remote: Remote) -> None:
     """Make sure that a share is this home's. An empty share becomes it; a home in which nothing is
     computed yet becomes the share's.
 
@@ -332,8 +320,6 @@ def identify(home: Path, remote: "Remote") -> None:
     TraubeError
         If it is another home's.
     """
-    from traube.foundation.files import write_json
-
     theirs = about_share(remote)
     if theirs is None and (home / ABOUT).exists() and _has_copies(home, remote):
         raise TraubeError(
@@ -347,7 +333,7 @@ def identify(home: Path, remote: "Remote") -> None:
             remote.write(ABOUT, mine)
         theirs = about_share(remote) or {}
     if not _is_used(home):
-        write_json(home / ABOUT, theirs)
+        write_about(home, theirs)
     mine_id = about(home)["home"]
     if mine_id != theirs["home"]:
         raise TraubeError(
@@ -356,7 +342,7 @@ def identify(home: Path, remote: "Remote") -> None:
         )
 
 
-def about_share(remote: "Remote") -> dict[str, Any] | None:
+def about_share(remote: Remote) -> dict[str, Any] | None:
     """What a share says of the home that it is of; None if it says nothing."""
     try:
         said = json.loads(remote.read(ABOUT))
@@ -367,7 +353,7 @@ def about_share(remote: "Remote") -> dict[str, Any] | None:
     return readable(said if isinstance(said, dict) else {}, remote.url)
 
 
-def _has_copies(home: Path, remote: "Remote") -> bool:
+def _has_copies(home: Path, remote: Remote) -> bool:
     ledger = Share(home, remote).ledger
     return ledger.path.exists() and bool(ledger.known())
 
@@ -389,8 +375,6 @@ def of_home() -> Share | None:
 
 @lru_cache(maxsize=8)
 def _open(home: Path, url: str) -> Share:
-    from traube.foundation.remote import remote_at
-
     remote = remote_at(url)
     home.mkdir(parents=True, exist_ok=True)
     identify(home, remote)

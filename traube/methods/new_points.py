@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+NEIGHBOURS = 15  # as in UMAP
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 Clusters: TypeAlias = NDArray[np.int64]
 # Makes the part's estimator, not fitted, with its parameters and seed, and more that are given.
@@ -39,9 +40,25 @@ def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) ->
 
     That is UMAP's own first guess.
     """
-    from traube.methods.estimators.reducers import among_neighbours
-
     return among_neighbours(new, vectors, points)
+
+
+def among_neighbours(new: Matrix, old: Matrix, places: Matrix) -> NDArray[np.float32]:
+    """Places of new vectors [n, d], float32 [n, m]: the mean of their nearest neighbours'
+    places, weighted by cosine.
+
+    Parameters
+    ----------
+    old, places : vectors [k, d] and their places [k, m]
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, old.shape[0]), metric="cosine", algorithm="brute").fit(old)
+    distances, rows = index.kneighbors(new)
+    weights = np.maximum(1 - distances, 1e-6)
+    weights[distances < 1e-6] = 1e6  # one of the texts themselves stays where it is
+    weights /= weights.sum(axis=1, keepdims=True)
+    return np.einsum("nk,nkm->nm", weights, np.asarray(places)[rows]).astype(np.float32)
 
 
 # clusters

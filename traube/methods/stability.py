@@ -110,7 +110,7 @@ def looked_at(X: Any, rows: NDArray[np.int64], seed: int) -> Array:
     from sklearn.decomposition import TruncatedSVD
     from sklearn.preprocessing import normalize
 
-    from traube.methods.estimators.spherical import unit
+    from traube.methods.spherical import unit
 
     points = normalize(X[rows])
     if min(points.shape) > COMPONENTS:
@@ -154,7 +154,7 @@ def _gap(points: Array, k: int, random: np.random.Generator) -> float:
     """The margin that all but one in twenty of the points have, of the mean one: the difference of
     their cosines to the nearest two centres.
     """
-    from traube.methods.estimators.spherical import best_of, unit
+    from traube.methods.spherical import best_of, unit
 
     labels = best_of(points, k, STARTS, ITERATIONS, random)
     centres = unit(np.stack([points[labels == c].sum(axis=0) for c in np.unique(labels)]))
@@ -191,7 +191,7 @@ def _null(points: Array, ks: Sequence[int], random: np.random.Generator) -> NDAr
 
 def _cloud(points: Array, random: np.random.Generator) -> Array:
     """As many unit vectors from a Gaussian with the points' mean and covariance."""
-    from traube.methods.estimators.spherical import unit
+    from traube.methods.spherical import unit
 
     mean = points.mean(axis=0, dtype=np.float64)
     _, scales, directions = np.linalg.svd(points - mean, full_matrices=False)
@@ -217,7 +217,7 @@ def _sampled(
     """For each number of clusters, those of so many samples; int64 [n], -1 for what is not in the
     sample.
     """
-    from traube.methods.estimators.spherical import best_of_each
+    from traube.methods.spherical import best_of_each
 
     n = len(points)
     found: list[list[Labels]] = [[] for _ in ks]

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import explained, locked
-from traube.foundation.seals import read_sealed_json, write_sealed_json
+from traube.foundation.files import locked, write_sealed_json
+from traube.foundation.seals import read_sealed_json
+from traube.foundation.system_errors import explained
 from traube.models import shared_vectors
 from traube.models.vectors import Dense
 

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from traube.foundation import paths, settings
+from traube.foundation.disk import below, read_json
 from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.files import below, digest, locked, read_json, write_json
+from traube.foundation.files import locked, write_json
+from traube.foundation.hashing import digest
 from traube.foundation.inputs import is_folder, parse_json, read_bytes, regular
 from traube.models import shared_checkpoints
 from traube.models.card import ModelCard, Precision

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.foundation.versions import versions
 from traube.models.card import ModelCard
 from traube.models.similarity import Similarity

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traube.foundation.disk import read_json
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import file_sha256, read_json
+from traube.foundation.hashing import file_sha256
 from traube.foundation.inputs import is_file, read_bytes
 from traube.models.language import load_language_model
 from traube.models.transformer import best_device

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from traube.foundation import paths
-from traube.foundation.files import digest, write_json
+from traube.foundation.files import write_json
+from traube.foundation.hashing import digest
 from traube.models.vectors import Dense
 
 logger = logging.getLogger(__name__)

@@ -20,8 +20,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from traube.foundation import machines, paths, settings, share
+from traube.foundation.disk import read_json
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest, file_sha256, locked, read_json, write_json
+from traube.foundation.files import locked, write_json
+from traube.foundation.hashing import digest, file_sha256
 
 FOLDER = "checkpoints"
 SECONDS = 30.0  # between two looks at what others have

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.foundation import paths, settings, share
+from traube.foundation.disk import read_json
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import locked, read_json, write_json
+from traube.foundation.files import locked, write_json
 from traube.models.vectors import Dense
 
 FOLDER, TAKEN = "embeddings", "shared.json"

@@ -18,8 +18,8 @@ from scipy import sparse
 
 from traube.foundation.config import Strict, parse
 from traube.foundation.errors import DoesNotFit, TraubeError
-from traube.foundation.files import digest
 from traube.foundation.hashes import remembered_sha256
+from traube.foundation.hashing import digest
 from traube.foundation.inputs import parse_json, read_bytes, regular
 from traube.models.card import ModelCard, Precision
 from traube.models.vectors import Dense

@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from traube.foundation.disk import read_json
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import read_json
 from traube.models import allowed
 from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
 from traube.models.weights import Stamp, stamps

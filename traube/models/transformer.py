@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.files import digest
 from traube.foundation.hashes import remembered_sha256
+from traube.foundation.hashing import digest
 from traube.foundation.versions import versions
 from traube.models.attention import use_products, use_torchs
 from traube.models.card import ModelCard

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube.foundation import share
-from traube.foundation.seals import blamed, check_once, damaged, sealed
+from traube.foundation.files import sealed
+from traube.foundation.seals import blamed, check_once, damaged
 
 Dense = NDArray[np.float32]
 # The row of a text that has no vector.

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from traube.foundation import inputs, paths
 from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.files import file_sha256, write_json
+from traube.foundation.files import write_json
+from traube.foundation.hashing import file_sha256
 from traube.foundation.inputs import named, parse_json
 from traube.models.allowed import DOWNLOADED, NOT_DOWNLOADED
 from traube.models.card import ModelCard

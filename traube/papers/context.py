@@ -14,7 +14,7 @@ from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Request, unavailable
 from traube.engine.progress import SILENT, Progress
 from traube.engine.workbench import Workbench
-from traube.foundation.files import read_json
+from traube.foundation.disk import read_json
 from traube.models import Model, Precision, Vectors
 from traube.store import Store
 from traube.tasks.task import Task

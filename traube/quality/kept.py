@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.seals import read_sealed_json, write_sealed_json
+from traube.foundation.files import write_sealed_json
+from traube.foundation.seals import read_sealed_json
 from traube.quality.findings import Finding
 from traube.quality.rules import CHECKS, Table, blocks
 from traube.tasks.task import TaskCard

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from traube.benchmark.current import current_cells, without_sweeps
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import locked, write_json
+from traube.foundation.files import locked, write_json, write_parquet
 from traube.foundation.inputs import parse_json, read_bytes
-from traube.foundation.seals import Damaged, read_parquet, write_parquet
+from traube.foundation.seals import Damaged, read_parquet
 from traube.methods import parse_method
 from traube.models import model_cards
 from traube.store import Store

@@ -11,7 +11,8 @@ import pandas as pd
 from traube.benchmark.params import Protocol
 from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest, file_sha256, locked, write_text
+from traube.foundation.files import locked, write_text
+from traube.foundation.hashing import digest, file_sha256
 from traube.foundation.seals import read_parquet
 from traube.foundation.versions import installed
 from traube.report.regressions import kept_changes

@@ -13,9 +13,9 @@ import pandas as pd
 from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Request, unavailable
-from traube.foundation.files import locked, write_json, write_text
+from traube.foundation.files import locked, write_json, write_parquet, write_text
 from traube.foundation.inert import csv_text
-from traube.foundation.seals import read_parquet, write_parquet
+from traube.foundation.seals import read_parquet
 from traube.report.pages import write_index
 from traube.report.regressions import CHANGES, has_snapshot, kept_changes, present, regressions, snapshot, today
 from traube.report.tables import CSV, MADE_OF, NAME, REBUILT, leaderboard, made_now, state

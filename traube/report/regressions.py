@@ -13,7 +13,8 @@ import pandas as pd
 from traube.benchmark.current import current_cells, without_sweeps
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
-from traube.foundation.seals import is_sound, read_parquet, write_parquet
+from traube.foundation.files import write_parquet
+from traube.foundation.seals import is_sound, read_parquet
 from traube.metrics.significance import Sample, difference, holm
 from traube.report.samples import samples_of
 from traube.report.tables import WITHOUT_LABELS, first_choice

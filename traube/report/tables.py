@@ -12,7 +12,8 @@ from traube.benchmark.current import current_cells, without_sweeps
 from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Protocol
 from traube.foundation import paths
-from traube.foundation.files import digest, file_sha256, read_json
+from traube.foundation.disk import read_json
+from traube.foundation.hashing import digest, file_sha256
 from traube.metrics.significance import CONFIDENCE, Sample, best, holm, intervals, p_values
 from traube.models.checkpoints import trained_on
 from traube.report.found import COLUMNS as FOUND

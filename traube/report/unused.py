@@ -28,8 +28,8 @@ from traube.engine.pair_cells import pair_cells
 from traube.engine.workbench import Workbench
 from traube.foundation import paths, share
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
 from traube.foundation.files import remove as remove_file
+from traube.foundation.hashing import digest
 from traube.methods import Method
 from traube.models import Model, cache_key, fingerprint_on, load_model, model_cards
 from traube.models.card import Precision

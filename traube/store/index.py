@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
-from traube.foundation.seals import check_once, damaged, sealed
+from traube.foundation.files import sealed
+from traube.foundation.hashing import digest
+from traube.foundation.seals import check_once, damaged
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

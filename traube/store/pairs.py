@@ -18,8 +18,9 @@ from typing import Any
 import pandas as pd
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest, remove
-from traube.foundation.seals import is_sound, read_sealed_json, write_parquet, write_sealed_json
+from traube.foundation.files import remove, write_parquet, write_sealed_json
+from traube.foundation.hashing import digest
+from traube.foundation.seals import is_sound, read_sealed_json
 from traube.store.store import Store
 from traube.tasks.scored_pairs import PAIR_COLUMNS, PairCard, PairTask
 from traube.tasks.task import CORPUS_COLUMNS, read_table

@@ -35,8 +35,9 @@ import pyarrow.dataset as ds
 
 from traube.foundation import share
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import frame_digest, remove
-from traube.foundation.seals import is_sound, read_sealed_json, sealed, write_parquet, write_sealed_json
+from traube.foundation.files import remove, sealed, write_parquet, write_sealed_json
+from traube.foundation.hashing import frame_digest
+from traube.foundation.seals import is_sound, read_sealed_json
 from traube.store.cells import CELL_COLUMNS, Cells, read_cell, read_cells, table_of
 from traube.store.index import Index
 from traube.store.scores import SCORE_COLUMNS, SCORES, read_scores

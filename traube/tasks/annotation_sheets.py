@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.foundation.inert import csv_text
 from traube.tasks.best_worst import ITEM, PER_ITEM, Tuple, design, least_met
 from traube.tasks.reading import Rows, as_text, read_rows

@@ -23,7 +23,7 @@ from pydantic import AfterValidator, Field
 
 from traube.foundation.config import Strict
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest, frame_digest
+from traube.foundation.hashing import digest, frame_digest
 from traube.tasks.source import Raw
 from traube.tasks.task import PARTS, TaskCard, text_id
 

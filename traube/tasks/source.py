@@ -7,8 +7,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import pandas as pd
 
 from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.files import digest, file_sha256
 from traube.foundation.hashes import stated_sha256
+from traube.foundation.hashing import digest, file_sha256
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 # The line of each key of a card, for errors.

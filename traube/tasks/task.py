@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from traube.foundation.config import Strict
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest, frame_digest
+from traube.foundation.hashing import digest, frame_digest
 from traube.foundation.seals import read_parquet
 from traube.metrics import GROUPS, full_name
 

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
 from traube.tasks.task import Task
 from traube.training.examples import Examples

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from traube.engine.progress import Progress
+from traube.foundation.disk import read_json
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import read_json, write_json
+from traube.foundation.files import write_json
 from traube.training.examples import Examples
 from traube.training.recipe import Recipe
 

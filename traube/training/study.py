@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from traube.engine.progress import SILENT, Progress
 from traube.foundation.errors import TraubeError
 from traube.foundation.extras import install_hint
-from traube.foundation.files import digest, locked
+from traube.foundation.files import locked
+from traube.foundation.hashing import digest
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task
 from traube.training import Entry, Trainer, searched_trainers

@@ -18,8 +18,10 @@ from pydantic import ValidationError
 
 from traube.benchmark.params import Protocol
 from traube.engine.progress import SILENT, Progress
+from traube.foundation.disk import read_json
 from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.files import digest, locked, read_json, write_json
+from traube.foundation.files import locked, write_json
+from traube.foundation.hashing import digest
 from traube.foundation.versions import versions
 from traube.models.transformer import Transformer
 from traube.tasks.source import Source

@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from traube.methods.estimators.compiled import keep_machine_code
+from traube.methods.new_points import among_neighbours
 
 Array: TypeAlias = NDArray[np.float32]
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
@@ -211,24 +212,3 @@ def _neighbours(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Arra
     with config_context(working_memory=256):
         distances, indices = NearestNeighbors(n_neighbors=k, metric=metric, algorithm="brute").fit(X).kneighbors(X)
     return indices, np.maximum(distances, 0).astype(np.float32)
-
-
-NEIGHBOURS = 15  # as in UMAP
-
-
-def among_neighbours(new: Matrix, old: Matrix, places: Matrix) -> Array:
-    """Places of new vectors [n, d], float32 [n, m]: the mean of their nearest neighbours'
-    places, weighted by cosine.
-
-    Parameters
-    ----------
-    old, places : vectors [k, d] and their places [k, m]
-    """
-    from sklearn.neighbors import NearestNeighbors
-
-    index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, old.shape[0]), metric="cosine", algorithm="brute").fit(old)
-    distances, rows = index.kneighbors(new)
-    weights = np.maximum(1 - distances, 1e-6)
-    weights[distances < 1e-6] = 1e6  # one of the texts themselves stays where it is
-    weights /= weights.sum(axis=1, keepdims=True)
-    return np.einsum("nk,nkm->nm", weights, np.asarray(places)[rows]).astype(np.float32)

@@ -10,7 +10,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import validate_data
 
 from traube.methods.estimators.reducers import FLOATS
-from traube.methods.estimators.spherical import best_of, unit
+from traube.methods.spherical import best_of, unit
 from traube.methods.stability import COMPONENTS, choose_stable_k, cluster_stability
 
 Array: TypeAlias = NDArray[np.float32]

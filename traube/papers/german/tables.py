@@ -8,7 +8,7 @@ from functools import partial
 import pandas as pd
 
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.metrics.spread import MEASURES, spread
 from traube.papers.context import Context
 from traube.papers.published import one_a_row, printed, with_errata

@@ -14,8 +14,9 @@ import pandas as pd
 
 from traube.engine.queries import SEPARATOR, query_first
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
-from traube.foundation.seals import read_parquet, write_parquet
+from traube.foundation.files import write_parquet
+from traube.foundation.hashing import digest
+from traube.foundation.seals import read_parquet
 from traube.foundation.versions import versions
 from traube.methods import cluster_by_distance
 from traube.metrics.clustering import ari

@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 
 from traube.foundation.config import PathName, parse
 from traube.foundation.errors import TraubeError
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.foundation.inputs import is_file, is_folder, named
 from traube.tasks.reading import read_any_text
 from traube.tasks.sections import Level, Page, Passage, draw, records

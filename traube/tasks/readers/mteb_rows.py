@@ -23,7 +23,8 @@ from pydantic import Field, model_validator
 from traube.foundation import paths
 from traube.foundation.config import PathName, parse
 from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.files import digest, locked, write_json
+from traube.foundation.files import locked, write_json
+from traube.foundation.hashing import digest
 from traube.foundation.inputs import is_file, named, parse_json, read_bytes
 from traube.tasks.reading import as_text, format_of, read_rows
 from traube.tasks.source import KeyLines, Source

@@ -31,7 +31,7 @@ from pydantic import Field, field_validator, model_validator
 
 from traube.foundation.config import PathName, parse, read_yaml
 from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.foundation.inputs import is_file, named, parse_json
 from traube.foundation.paths import raw
 from traube.tasks.reading import Rows, as_text, plain_or_gzipped, read_rows

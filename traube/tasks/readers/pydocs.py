@@ -28,7 +28,7 @@ from pydantic import Field
 
 from traube.foundation.config import parse
 from traube.foundation.extras import install_hint
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.tasks.source import KeyLines, Source
 from traube.tasks.splitting import everything, generator, random_fractions, shuffled
 from traube.tasks.task import Declared, TaskCard

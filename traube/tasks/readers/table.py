@@ -19,7 +19,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from traube.foundation.config import PathName, parse
 from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.files import digest
+from traube.foundation.hashing import digest
 from traube.foundation.inputs import is_file, named, regular
 from traube.tasks.reading import Rows, as_text, format_of, lines, read_rows
 from traube.tasks.source import KeyLines, Source
