@@ -564,7 +564,7 @@ def test_a_place_may_be_said_in_several_ways(bucket: str, tmp_path: Path, monkey
 
 def test_a_clock_that_is_wrong_is_told_in_a_line(on_s3: str, machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:
     machine("first")
-    monkeypatch.setattr(remote, "SKEW", -1.0)  # no two clocks agree that well
+    monkeypatch.setattr(share, "SKEW", -1.0)  # no two clocks agree that well
     with pytest.raises(TraubeError, match=r"this machine's clock is .* its server's; set it"):
         look()
 
