@@ -34,7 +34,8 @@ ENCODED = ["-m", "lsa", "-m", "minilm"]
 GRIDS: dict[str, list[str]] = {
     "demo": ["run"],
     "german": ["run", "-t", "tenkgnad_p2p", "-p", "mteb-v1", *LEXICAL],
-    "cob": ["run", "-t", "car_test200_coarse", "-t", "car_test200_fine", "-t", "newsgroups", "-p", "cob", *ENCODED],
+    "cob": ["run", "-t", "car_test200_coarse", "-t", "car_test200_fine", "-p", "cob", *ENCODED],
+    "newsgroups": ["run", "-t", "newsgroups", "-p", "cob", "-m", "lsa"],
     "qs3m": ["run", "-t", "car_test200_flat", "-p", "cob", *ENCODED, "-m", "jaccard", "-m", "minilm_query_space"],
     "short": ["run", "-t", "searchsnippets", "-t", "tweet", "-p", "short-text", *LEXICAL, "-m", "minilm"],
     "own": ["run", "-t", "tweet", "-p", "own", *ENCODED],
