@@ -30,6 +30,7 @@ from traube.tasks.task import TaskCard
 KEY = "traube.key"
 # What identifies a run; the same six are its tag.
 IDENTITY = ("task", "model", "protocol", "data_version", "fingerprint", "code_version")
+MOST_RUNS = 50_000  # that MLflow gives at once
 PAIR_IDENTITY = ("task", "model", "data_version", "fingerprint", "code_version")
 
 
@@ -101,8 +102,7 @@ class TrackingResource(dg.ConfigurableResource):
         }
         best = table[table["best"].astype(bool)]
         name = f"{card.name} x {first['model']}{', own choice' if own_choice else ''}"
-        parent = _run(client, experiment, digest(key), name, tags)
-        with _open(client, parent):
+        with _run(client, experiment, digest(key), name, tags) as parent:
             params = {**identity, "family": card.family, "language": card.language, "licence": card.licence}
             metrics = {
                 f"best/{row.level}": row.mean
@@ -112,16 +112,12 @@ class TrackingResource(dg.ConfigurableResource):
             _log(client, parent, params, metrics)
             _log_dataset(client, parent, card, identity["data_version"])
         values = done.merge(scores, on="cell_id")
+        children = _runs(client, experiment, f"tags.mlflow.parentRunId = '{parent.info.run_id}'")
         for (reducer, clusterer), rows in values.groupby(["reducer", "clusterer"], sort=False):
             method = f"{reducer}/{clusterer}"
-            child = _run(
-                client,
-                experiment,
-                digest([key, method, rows.iloc[0]["params"]]),
-                method,
-                {**tags, "mlflow.parentRunId": parent},
-            )
-            with _open(client, child):
+            child_key = digest([key, method, rows.iloc[0]["params"]])
+            child_tags = {**tags, "mlflow.parentRunId": parent.info.run_id}
+            with _run(client, experiment, child_key, method, child_tags, children) as child:
                 means = rows.groupby(["level", "metric"])["value"].mean()
                 metrics = {
                     f"{level}/{metric}": float(value) for (level, metric), value in means.items() if pd.notna(value)
@@ -135,7 +131,7 @@ class TrackingResource(dg.ConfigurableResource):
                 }
                 _log(client, child, params, metrics)
         mark(partition, card.name).unlink(missing_ok=True)
-        return {"mlflow": dg.MetadataValue.url(_url(experiment, parent))}
+        return {"mlflow": dg.MetadataValue.url(_url(experiment, parent.info.run_id))}
 
     def log_pairs(
         self, card: PairCard, records: Sequence[Mapping[str, Any]], run_id: str, asset: str, partition: str
@@ -161,13 +157,13 @@ class TrackingResource(dg.ConfigurableResource):
             "dagster.asset_key": asset,
             "dagster.partition": partition,
         }
-        run = _run(client, experiment, digest(["pairs", identity]), f"{card.name} x {first['model']}", tags)
-        with _open(client, run):
+        name = f"{card.name} x {first['model']}"
+        with _run(client, experiment, digest(["pairs", identity]), name, tags) as run:
             about = {"family": card.family, "language": card.language, "licence": card.licence}
             _log(client, run, {**identity, **about}, dict(_pair_metrics(records)))
             _log_dataset(client, run, card, identity["data_version"])
         mark(partition, card.name).unlink(missing_ok=True)
-        return {"mlflow": dg.MetadataValue.url(_url(experiment, run))}
+        return {"mlflow": dg.MetadataValue.url(_url(experiment, run.info.run_id))}
 
     def log_curve(
         self, name: str, curve: Sequence[Mapping[str, float | None]], run_id: str
@@ -185,13 +181,10 @@ class TrackingResource(dg.ConfigurableResource):
         from mlflow.entities import Metric
 
         client, experiment = self.client()
-        run = _run(
-            client, experiment, digest(["curve", name, list(map(dict, curve))]), name, {"dagster.run_id": run_id}
-        )
-        now = int(time.time() * 1000)
-        with _open(client, run):
+        now, key = int(time.time() * 1000), digest(["curve", name, list(map(dict, curve))])
+        with _run(client, experiment, key, name, {"dagster.run_id": run_id}) as run:
             client.log_batch(
-                run,
+                run.info.run_id,
                 metrics=[
                     Metric(metric, float(value), now, int(entry["step"] or 0))
                     for entry in curve
@@ -199,7 +192,7 @@ class TrackingResource(dg.ConfigurableResource):
                     if metric != "step" and value is not None
                 ],
             )
-        return {"mlflow": dg.MetadataValue.url(_url(experiment, run))}
+        return {"mlflow": dg.MetadataValue.url(_url(experiment, run.info.run_id))}
 
     def log_study(
         self, name: str, best: Mapping[str, float], trials: pd.DataFrame, pages: Mapping[str, str], run_id: str
@@ -211,18 +204,18 @@ class TrackingResource(dg.ConfigurableResource):
         Metadata for Dagster: the link to the MLflow run.
         """
         client, experiment = self.client()
-        run = _run(client, experiment, digest(["study", name, len(trials)]), name, {"dagster.run_id": run_id})
-        with _open(client, run):
+        key = digest(["study", name, len(trials)])
+        with _run(client, experiment, key, name, {"dagster.run_id": run_id}) as run:
             _log(
                 client,
                 run,
                 {k: str(v) for k, v in best.items() if k != "value"},
                 {"best": best["value"]} if best else {},
             )
-            client.log_text(run, csv_text(trials), "trials.csv")
+            client.log_text(run.info.run_id, csv_text(trials), "trials.csv")
             for file, page in pages.items():
-                client.log_text(run, page, file)
-        return {"mlflow": dg.MetadataValue.url(_url(experiment, run))}
+                client.log_text(run.info.run_id, page, file)
+        return {"mlflow": dg.MetadataValue.url(_url(experiment, run.info.run_id))}
 
 
 def _url(experiment: str, run: str) -> str:
@@ -290,38 +283,53 @@ def of_this_version(uri: str) -> Iterator[None]:
         ) from None
 
 
-def _run(client: Any, experiment: str, key: str, name: str, tags: dict[str, str]) -> str:
-    """The run with that key, new or found again."""
-    runs = client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
-    if not runs:
-        return str(client.create_run(experiment, run_name=name, tags={KEY: key, **tags}).info.run_id)
-    run = str(runs[0].info.run_id)
-    for tag, value in tags.items():
-        client.set_tag(run, tag, value)
-    return run
+def _runs(client: Any, experiment: str, condition: str) -> dict[str, Any]:
+    """Return the runs that meet a condition, by their key."""
+    runs = client.search_runs([experiment], condition, max_results=MOST_RUNS)
+    return {run.data.tags[KEY]: run for run in runs if KEY in run.data.tags}
 
 
 @contextmanager
-def _open(client: Any, run: str) -> Iterator[None]:
-    client.update_run(run, status="RUNNING")
+def _run(
+    client: Any,
+    experiment: str,
+    key: str,
+    name: str,
+    tags: Mapping[str, str],
+    known: Mapping[str, Any] | None = None,
+) -> Iterator[Any]:
+    """Open the run with a key, new or found again; it is finished, or failed, when the block ends.
+
+    Parameters
+    ----------
+    known : Mapping[str, mlflow.entities.Run], optional
+        Runs by key, if they were looked up before.
+    """
+    found = _runs(client, experiment, f"tags.`{KEY}` = '{key}'") if known is None else known
+    run = found.get(key)
+    if run is None:
+        run = client.create_run(experiment, run_name=name, tags={KEY: key, **tags})
+    else:
+        client.update_run(run.info.run_id, status="RUNNING")
+        for tag, value in tags.items():
+            client.set_tag(run.info.run_id, tag, value)
     try:
-        yield
+        yield run
     except BaseException:
-        client.set_terminated(run, status="FAILED")
+        client.set_terminated(run.info.run_id, status="FAILED")
         raise
-    client.set_terminated(run, status="FINISHED")
+    client.set_terminated(run.info.run_id, status="FINISHED")
 
 
-def _log(client: Any, run: str, params: dict[str, Any], metrics: dict[str, float]) -> None:
-    """All at once; parameters that the run has already are left (MLflow refuses to change them)."""
+def _log(client: Any, run: Any, params: dict[str, Any], metrics: dict[str, float]) -> None:
+    """Log all at once, but for parameters that the run has already (MLflow refuses to change them)."""
     from mlflow.entities import Metric, Param
 
-    known = client.get_run(run).data.params
     now = int(time.time() * 1000)
     client.log_batch(
-        run,
+        run.info.run_id,
         metrics=[Metric(_metric_name(name), float(value), now, 0) for name, value in metrics.items()],
-        params=[Param(name, str(value)[:500]) for name, value in params.items() if name not in known],
+        params=[Param(name, str(value)[:500]) for name, value in params.items() if name not in run.data.params],
     )
 
 
@@ -341,12 +349,12 @@ def _pair_metrics(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, f
                     yield f"{kind}/{compared}{of}", row[kind]
 
 
-def _log_dataset(client: Any, run: str, card: TaskCard | PairCard, version: str) -> None:
+def _log_dataset(client: Any, run: Any, card: TaskCard | PairCard, version: str) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     source = card.source or card.name
     dataset = Dataset(name=card.name, digest=version, source_type="traube", source=json.dumps({"uri": source}))
-    client.log_inputs(run, [DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])])
+    client.log_inputs(run.info.run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])])
 
 
 def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
