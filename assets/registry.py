@@ -20,7 +20,7 @@ from traube.store import Store
 from traube.tasks.task import Task
 
 if TYPE_CHECKING:
-    from traube.report.comparison import Candidate, Verdict
+    from traube.comparison.candidates import Candidate, Verdict
 
 
 @dg.asset(
@@ -37,7 +37,7 @@ def registry(
     encoder: EncoderResource,
     models: RegistryResource,
 ) -> dg.MaterializeResult:
-    from traube.report.comparison import candidates, judge, main_metric
+    from traube.comparison.candidates import candidates, judge, main_metric
 
     store, request = storage.store, benchmark.request()
     with locked(store.table("registry")):

@@ -25,7 +25,7 @@ from scipy import stats
 
 from traube.benchmark.params import Promotion
 from traube.foundation import paths
-from traube.metrics.significance import Sample, best, difference
+from traube.comparison.jackknife import Sample, best, difference
 
 Values = NDArray[np.float64]
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -370,7 +370,7 @@ def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
     from traube.benchmark.plan import Cell
     from traube.benchmark.record import record
     from traube.methods import parse_method
-    from traube.report.comparison import Candidate, judge
+    from traube.comparison.candidates import Candidate, judge
     from traube.store import Store
     from traube.tasks.task import Task, TaskCard
 

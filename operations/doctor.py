@@ -241,7 +241,7 @@ def _device() -> Iterator[Finding]:
 
 
 def _store() -> Iterator[Finding]:
-    from traube.report.regressions import damaged_snapshots
+    from traube.comparison.regressions import damaged_snapshots
     from traube.store import Store
 
     store = Store(paths.home() / "store")

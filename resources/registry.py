@@ -21,7 +21,7 @@ from traube.foundation.hashing import digest
 from traube.models.checkpoints import pin
 
 if TYPE_CHECKING:
-    from traube.report.comparison import Candidate, Verdict
+    from traube.comparison.candidates import Candidate, Verdict
     from traube.serving.served import Served
 
 CHAMPION, CHALLENGER = "champion", "challenger"

@@ -20,9 +20,9 @@ from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_parquet
-from traube.metrics.significance import Sample
+from traube.comparison.jackknife import Sample
 from traube.models import load_model
-from traube.report.comparison import candidates, first_of_each
+from traube.comparison.candidates import candidates, first_of_each
 from traube.report.explorer.board import on_front
 from traube.report.explorer.differences import differences
 from traube.report.explorer.history import history
@@ -30,7 +30,7 @@ from traube.report.explorer.page import as_json
 from traube.report.explorer.ranks import diagram, mean_ranks, tied
 from traube.report.explorer.views import NOISE, confusion, thinned
 from traube.report.pages import make_page
-from traube.report.regressions import CHANGES
+from traube.comparison.regressions import CHANGES
 from traube.report.tables import NAME, leaderboard
 from traube.tasks.task import Task
 

@@ -17,7 +17,7 @@ from traube.engine.score import score
 from traube.engine.workbench import Workbench
 from traube.foundation import paths, settings, share
 from traube.models import cache_key, load_model
-from traube.report.regressions import present, snapshot
+from traube.comparison.regressions import present, snapshot
 from traube.report.tables import leaderboard
 from traube.report.unused import ABANDONED, Unused, remove, unused
 from traube.tasks import get_source

@@ -9,7 +9,7 @@ from traube.cli.options import Json, ProtocolName, Tasks
 from traube.cli.printing import err, escape, out, print_json
 
 if TYPE_CHECKING:
-    from traube.report.comparison import Comparison
+    from traube.comparison.candidates import Comparison
 
 app = typer.Typer()
 
@@ -41,7 +41,7 @@ def compare(
     from traube.benchmark.params import load_params
     from traube.foundation import paths
     from traube.metrics import full_name
-    from traube.report.comparison import compare_on
+    from traube.comparison.candidates import compare_on
     from traube.store import Store
 
     params = load_params()

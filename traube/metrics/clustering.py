@@ -131,7 +131,7 @@ def replicates(
     """Every metric under every noise policy, `GROUPS` times: each time without one group of items.
 
     The clusters stay as they are. How much the values differ says how far a score depends on which
-    texts there are (`traube.metrics.significance`).
+    texts there are (`traube.comparison.jackknife`).
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ from traube.metrics.measures import MEASURES
 NOISE_POLICIES = ("noise_as_cluster", "noise_dropped", "noise_as_singletons")
 METRICS = tuple(MEASURES)
 # Texts are put into this many groups by their ids: the groups of the jackknife
-# (`traube.metrics.significance`).
+# (`traube.comparison.jackknife`).
 GROUPS = 20
 SILHOUETTE = "silhouette"  # of clusterings without gold labels
 FULL_NAMES = tuple(f"{metric}/{policy}" for metric in METRICS for policy in NOISE_POLICIES)

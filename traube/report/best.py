@@ -12,8 +12,8 @@ import pandas as pd
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
-from traube.metrics.significance import CONFIDENCE, Sample, Test, difference, intervals
-from traube.report.comparison import Candidate, candidates, main_metric, sample
+from traube.comparison.jackknife import CONFIDENCE, Sample, Test, difference, intervals
+from traube.comparison.candidates import Candidate, candidates, main_metric, sample
 from traube.report.costs import costs
 from traube.report.tables import best_method, corrected_p_values
 from traube.store import Store

@@ -1,7 +1,7 @@
 """Other people's leaderboards, with the places that their scores allow.
 
 A published result has at best a score for each split and no replicates, so the test of
-`traube.metrics.significance` cannot be made. What can be: a paired t-test over splits, Holm-corrected
+`traube.comparison.jackknife` cannot be made. What can be: a paired t-test over splits, Holm-corrected
 over all pairs of a table. It takes splits as independent. Where they share texts, and the texts are
 here, the variance is widened as if all that splits differ by came from their texts:
 
@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from traube.metrics.significance import CONFIDENCE, holm
+from traube.comparison.jackknife import CONFIDENCE, holm
 from traube.report.tables import place_ranges
 from traube.store import Store
 from traube.tasks.task import Split

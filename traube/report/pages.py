@@ -15,7 +15,7 @@ from traube.foundation.files import locked, write_text
 from traube.foundation.hashing import digest, file_sha256
 from traube.foundation.seals import read_parquet
 from traube.foundation.versions import installed
-from traube.report.regressions import kept_changes
+from traube.comparison.regressions import kept_changes
 from traube.report.tables import NAME
 
 FOLDER, INDEX = "report", "index.html"  # below a home

@@ -17,7 +17,7 @@ from traube.foundation.files import locked, write_json, write_parquet, write_tex
 from traube.foundation.inert import csv_text
 from traube.foundation.seals import read_parquet
 from traube.report.pages import write_index
-from traube.report.regressions import CHANGES, has_snapshot, kept_changes, present, regressions, snapshot, today
+from traube.comparison.regressions import CHANGES, has_snapshot, kept_changes, present, regressions, snapshot, today
 from traube.report.tables import CSV, MADE_OF, NAME, REBUILT, leaderboard, made_now, state
 from traube.store import Store, one_look
 
@@ -56,7 +56,7 @@ def publish_regressions(
 
     Returns
     -------
-    since, changes : see `traube.report.regressions.regressions`
+    since, changes : see `traube.comparison.regressions.regressions`
     """
     date = night or today(timezone)
     with locked(store.table(CHANGES)):

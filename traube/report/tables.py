@@ -14,11 +14,11 @@ from traube.benchmark.params import Protocol
 from traube.foundation import paths
 from traube.foundation.disk import read_json
 from traube.foundation.hashing import digest, file_sha256
-from traube.metrics.significance import CONFIDENCE, Sample, best, holm, intervals, p_values
+from traube.comparison.jackknife import CONFIDENCE, Sample, best, holm, intervals, p_values
 from traube.models.checkpoints import trained_on
 from traube.report.found import COLUMNS as FOUND
 from traube.report.found import found_k
-from traube.report.samples import samples_of
+from traube.comparison.samples import samples_of
 from traube.store import Store
 from traube.tasks.task import TaskCard
 
@@ -48,7 +48,7 @@ def summary(
 
     `mean` is the unweighted mean over splits of the mean over seeds, `sd` the population standard
     deviation over splits, as in the German benchmark (A.3), or over seeds where there is one split.
-    `low` and `high` are the 95 % interval of the mean (`traube.metrics.significance`).
+    `low` and `high` are the 95 % interval of the mean (`traube.comparison.jackknife`).
 
     Ranks are those of each model's best method. `rank_low` to `rank_high` are the places that the
     data allow: one place for each model that is significantly better or worse (paired tests,

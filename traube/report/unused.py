@@ -33,7 +33,7 @@ from traube.foundation.hashing import digest
 from traube.methods import Method
 from traube.models import Model, cache_key, fingerprint_on, load_model, model_cards
 from traube.models.card import Precision
-from traube.report.regressions import remembered_cells
+from traube.comparison.regressions import remembered_cells
 from traube.store import REDUCTIONS, Store
 from traube.store.pairs import PairStore
 

@@ -30,7 +30,7 @@ from traube.methods import Method, get_clusterer, get_reducer
 from traube.methods.new_points import centres, nearest_on_average
 from traube.models import Model, ModelCard, Similarity, Vectors, model_of
 from traube.models.vectors import stored_matrix
-from traube.report.comparison import Candidate
+from traube.comparison.candidates import Candidate
 from traube.serving.describe import keywords
 from traube.store import Store
 from traube.tasks.task import Task

@@ -18,7 +18,7 @@ SCORES = pa.schema(
     {
         **dict.fromkeys(("cell_id", "split", "level", "metric"), pa.string()),
         "value": pa.float64(),
-        "replicates": pa.list_(pa.float32()),  # the value without each group of texts (`traube.metrics.significance`)
+        "replicates": pa.list_(pa.float32()),  # the value without each group of texts (`traube.comparison.jackknife`)
     }
 )
 SUFFIX = ".scores.parquet"

@@ -15,7 +15,7 @@ import pandas as pd
 
 from traube.foundation.errors import TraubeError
 from traube.foundation.paths import raw
-from traube.metrics.significance import Sample, difference
+from traube.comparison.jackknife import Sample, difference
 from traube.papers.context import Context
 from traube.papers.published import one_a_row, printed
 from traube.papers.sizes import split_sizes
@@ -190,7 +190,7 @@ def results(table: str, context: Context) -> pd.DataFrame:
     -------
     DataFrame task, method, n, base, recipe (digest of one that is not the paper's; a row each),
     metric, measured, sd (over seeds, population), seeds, difference, p (two-sided, of the mean over
-    seeds against Triplet of the same base; see `traube.metrics.significance`; it is about these
+    seeds against Triplet of the same base; see `traube.comparison.jackknife`; it is about these
     checkpoints: what other trainings would give is not in it), verdict
     """
     measured = pd.concat([_measured(context, name) for name in TASKS[table]], ignore_index=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from traube.foundation.errors import TraubeError
-from traube.metrics.significance import CONFIDENCE, Sample, Test, difference
-from traube.report.comparison import Candidate
+from traube.comparison.jackknife import CONFIDENCE, Sample, Test, difference
+from traube.comparison.candidates import Candidate
 from traube.report.explorer.board import number
 from traube.report.tables import corrected_p_values
 from traube.store import Store

@@ -21,7 +21,7 @@ from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
 from traube.foundation.versions import installed
 from traube.report.best import best_on
-from traube.report.comparison import Candidate, candidates, first_of_each, main_metric, sample
+from traube.comparison.candidates import Candidate, candidates, first_of_each, main_metric, sample
 from traube.report.costs import costs
 from traube.report.explorer.board import not_scored, number, rows
 from traube.report.explorer.differences import differences
@@ -50,7 +50,7 @@ def task_page(
     Parameters
     ----------
     table : from `traube.report.tables.leaderboard`; rows of other tasks are left aside
-    changes : from `traube.report.regressions`, with a column `since`
+    changes : from `traube.comparison.regressions`, with a column `since`
     made_of : noted in the page
     """
     own = table[table["task"].isin((task, ""))]

@@ -12,7 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from traube.metrics.significance import CONFIDENCE, Sample
+from traube.comparison.jackknife import CONFIDENCE, Sample
 from traube.report.figures import LETTER, label, svg
 from traube.report.tables import corrected_p_values
 

@@ -16,7 +16,7 @@ from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
 from traube.foundation.seals import Damaged
 from traube.models.vectors import stored_matrix
-from traube.report.comparison import Candidate
+from traube.comparison.candidates import Candidate
 from traube.tasks.task import Split, Task
 
 SHOWN = 3000  # texts of a map; more of them take a phone's browser seconds, and hide each other

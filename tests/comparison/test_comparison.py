@@ -14,8 +14,8 @@ from traube.benchmark.plan import Cell
 from traube.benchmark.record import record
 from traube.foundation.errors import TraubeError
 from traube.methods import parse_method
-from traube.metrics.significance import Test
-from traube.report.comparison import Candidate, Comparison, Verdict, candidates, compare, corrected, find, judge
+from traube.comparison.jackknife import Test
+from traube.comparison.candidates import Candidate, Comparison, Verdict, candidates, compare, corrected, find, judge
 from traube.store import Store
 from traube.tasks.task import Task, TaskCard, text_id
 

@@ -12,7 +12,7 @@ from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell
 from traube.benchmark.record import record
 from traube.methods import parse_method
-from traube.report.regressions import damaged_snapshots, present, regressions, snapshot
+from traube.comparison.regressions import damaged_snapshots, present, regressions, snapshot
 from traube.store import Store
 from traube.tasks.task import TaskCard, text_id
 

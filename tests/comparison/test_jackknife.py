@@ -16,7 +16,7 @@ from scipy import stats
 from traube.foundation.errors import TraubeError
 from traube.metrics import GROUPS
 from traube.metrics.clustering import replicates, v_measure
-from traube.metrics.significance import ONE_SEED, RESPONSE, Sample, best, difference, holm, interval, p_values
+from traube.comparison.jackknife import ONE_SEED, RESPONSE, Sample, best, difference, holm, interval, p_values
 
 P_VALUES = arrays(np.float64, st.integers(1, 20), elements=st.floats(0, 1))
 METRIC = "v_measure/noise_as_cluster"

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traube.metrics import GROUPS
-from traube.metrics.significance import Array, Sample
+from traube.comparison.jackknife import Array, Sample
 
 Codes = NDArray[np.int64]
 Shape = tuple[int, int]  # cells, splits

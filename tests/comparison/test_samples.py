@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from traube.metrics import GROUPS
-from traube.metrics.significance import Sample, difference, interval, intervals, p_values
-from traube.report.samples import samples_of
+from traube.comparison.jackknife import Sample, difference, interval, intervals, p_values
+from traube.comparison.samples import samples_of
 from traube.report.tables import summary
 
 METRIC = "v_measure/noise_as_cluster"

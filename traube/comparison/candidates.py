@@ -15,7 +15,7 @@ import pandas as pd
 from traube.benchmark.current import cells_of_any_weights, current_cells
 from traube.benchmark.params import Promotion, Protocol
 from traube.foundation.errors import TraubeError, unknown
-from traube.metrics.significance import Sample, Test, difference, holm
+from traube.comparison.jackknife import Sample, Test, difference, holm
 from traube.models import CORPUS_BOUND, model_cards
 from traube.store import Store
 from traube.tasks import get_source
@@ -229,7 +229,7 @@ def _task_with_candidates(
 
 def compare(store: Store, task: Task, a: Candidate, b: Candidate) -> Comparison:
     """Test the difference of two candidates of one task, on what is stored
-    (`traube.metrics.significance`).
+    (`traube.comparison.jackknife`).
 
     With one split and one seed of a method that draws random numbers, the interval holds what the
     texts explain only: the comparison says so, and does not decide.

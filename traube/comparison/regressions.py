@@ -15,8 +15,8 @@ from traube.benchmark.params import Protocol
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_parquet
 from traube.foundation.seals import is_sound, read_parquet
-from traube.metrics.significance import Sample, difference, holm
-from traube.report.samples import samples_of
+from traube.comparison.jackknife import Sample, difference, holm
+from traube.comparison.samples import samples_of
 from traube.report.tables import WITHOUT_LABELS, first_choice
 from traube.store import Store
 

@@ -1,0 +1,1 @@
+"""Verdicts: intervals, tests, ranks with ties, promotions and regressions, and nothing else."""
