@@ -20,7 +20,8 @@ from traube.store import Store
 from traube.tasks.task import Task
 
 if TYPE_CHECKING:
-    from traube.comparison.candidates import Candidate, Verdict
+    from traube.comparison.candidates import Candidate
+    from traube.comparison.promotion import Decision
 
 
 @dg.asset(
@@ -37,41 +38,38 @@ def registry(
     encoder: EncoderResource,
     models: RegistryResource,
 ) -> dg.MaterializeResult:
-    from traube.comparison.candidates import candidates, judge, main_metric
+    from traube.comparison.candidates import candidates, main_metric
+    from traube.comparison.promotion import judge
 
     store, request = storage.store, benchmark.request()
     with locked(store.table("registry")):
         tasks = _tasks(store, list(request.tasks))
         options = {
             name: candidates(
-                store,
-                name,
-                request.protocol_name,
-                request.protocol,
-                main_metric(task.card, request.protocol.main_metric),
+                store, name, request.protocol_name, request.protocol, main_metric(task.card, request.protocol)
             )
             for name, task in tasks.items()
         }
         precision, split_set = request.protocol.precision, request.protocol.split_set
         challengers, champions, newcomers = _sides(models, encoder, precision, storage.workbench, options)
-        verdicts = judge(store, tasks, options, challengers, champions, load_params().promotion, newcomers)
+        families = {name: task.card.family for name, task in tasks.items()}
+        decisions = judge(store, families, options, challengers, champions, load_params().promotion, newcomers)
         notes = []
         for name, task in tasks.items():
             try:  # a model that is gone keeps only its own task from being served
                 if champion := champions.get(name):
                     _renew(champion, task, encoder.model(champion.model, precision), storage, models, split_set)
-                for verdict in (v for v in verdicts if v.task == name):
-                    _apply(
-                        verdict, task, encoder.model(verdict.challenger.model, precision), storage, models, split_set
-                    )
+                for decision in (d for d in decisions if d.task == name):
+                    model = encoder.model(decision.challenger.model, precision)
+                    _apply(decision, task, model, storage, models, split_set)
             except TraubeError as error:
                 context.log.warning(f"{name}: {error}")
                 notes.append(f"{name}: {error}")
-    table = verdict_table(verdicts)
+    table = decision_table(decisions)
     return dg.MaterializeResult(
         metadata={
             "verdicts": dg.MetadataValue.md(table.to_markdown(index=False)),
-            "promoted": sum(v.decision in ("first", "promote") for v in verdicts),
+            "promoted": sum(d.outcome in ("first", "promote") for d in decisions),
             **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
         }
     )
@@ -143,12 +141,12 @@ def _renew(
 
 
 def _apply(
-    verdict: "Verdict", task: Task, model: Model, storage: StorageResource, models: RegistryResource, split_set: str
+    decision: "Decision", task: Task, model: Model, storage: StorageResource, models: RegistryResource, split_set: str
 ) -> None:
     """Register the challenger, and move the aliases as was decided."""
-    version = _register(verdict.challenger, task, model, storage, models, split_set)
-    models.explain(task.name, version, verdict)
-    if verdict.decision in ("first", "promote"):
+    version = _register(decision.challenger, task, model, storage, models, split_set)
+    models.explain(task.name, version, decision)
+    if decision.outcome in ("first", "promote"):
         models.promote(task.name, version)
     else:
         models.challenge(task.name, version)
@@ -163,18 +161,18 @@ def _register(
     return models.register(candidate, lambda: serving.freeze(store, task, candidate, model, vectors, split_set))
 
 
-def verdict_table(verdicts: list["Verdict"]) -> pd.DataFrame:
+def decision_table(decisions: list["Decision"]) -> pd.DataFrame:
     """One row a task, for people."""
     return pd.DataFrame(
         [
             {
-                "task": v.task,
-                "decision": v.decision,
-                "challenger": f"{v.challenger.name}: {100 * v.challenger.mean:.2f}",
-                "champion": f"{v.champion.name}: {100 * v.champion.mean:.2f}" if v.champion else "",
-                "reason": v.reason,
+                "task": d.task,
+                "decision": d.outcome,
+                "challenger": f"{d.challenger.name}: {100 * d.challenger.mean:.2f}",
+                "champion": f"{d.champion.name}: {100 * d.champion.mean:.2f}" if d.champion else "",
+                "reason": d.reason,
             }
-            for v in verdicts
+            for d in decisions
         ],
         columns=["task", "decision", "challenger", "champion", "reason"],
     )

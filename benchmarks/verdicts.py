@@ -24,8 +24,8 @@ from rich.progress import track
 from scipy import stats
 
 from traube.benchmark.params import Promotion
-from traube.foundation import paths
 from traube.comparison.jackknife import Sample, best, difference
+from traube.foundation import paths
 
 Values = NDArray[np.float64]
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -369,8 +369,8 @@ def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
     """The registry's decision, from a store."""
     from traube.benchmark.plan import Cell
     from traube.benchmark.record import record
-    from traube.methods import parse_method
     from traube.comparison.candidates import Candidate, judge
+    from traube.methods import parse_method
     from traube.store import Store
     from traube.tasks.task import Task, TaskCard
 

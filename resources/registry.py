@@ -6,9 +6,11 @@ version of the task's data; its tags say which, with what score, and why it was 
 """
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,8 @@ from traube.foundation.hashing import digest
 from traube.models.checkpoints import pin
 
 if TYPE_CHECKING:
-    from traube.comparison.candidates import Candidate, Verdict
+    from traube.comparison.candidates import Candidate
+    from traube.comparison.promotion import Decision
     from traube.serving.served import Served
 
 CHAMPION, CHALLENGER = "champion", "challenger"
@@ -124,20 +127,23 @@ class RegistryResource(dg.ConfigurableResource):
             at = mlflow.artifacts.download_artifacts(f"models:/{registered_name(task)}/{version}", dst_path=folder)
             return serving.load(Path(at) / "artifacts" / "served")
 
-    def explain(self, task: str, version: str, verdict: "Verdict") -> None:
+    def explain(self, task: str, version: str, decision: "Decision") -> None:
         """Write down on a version what was decided of it, and why."""
-        tags = {"decision": verdict.decision, "reason": verdict.reason}
-        tags |= dict.fromkeys(("against", "difference", "interval", "p", "p_holm", "effect", "test"), "")
-        if verdict.comparison and verdict.comparison.test:
-            test = verdict.comparison.test
+        tags = {"decision": decision.outcome, "reason": decision.reason}
+        tags |= dict.fromkeys(
+            ("against", "difference", "interval", "p", "comparisons", "effect", "test", "verdict"), ""
+        )
+        if (verdict := decision.verdict) and math.isfinite(verdict.error):
             tags |= {
-                "against": verdict.comparison.b.name,
-                "difference": f"{test.difference:+.6f}",
-                "interval": f"{test.low:+.6f} to {test.high:+.6f}",
-                "p": f"{test.p:.3g}",
-                "p_holm": f"{verdict.comparison.corrected:.3g}",
-                "effect": f"{test.effect:.3f}",
-                "test": test.name,
+                "against": verdict.b,
+                "difference": f"{verdict.difference:+.6f}",
+                "interval": f"{verdict.low:+.6f} to {verdict.high:+.6f}",
+                "p": f"{verdict.p:.3g}",
+                "comparisons": str(verdict.comparisons),
+                "effect": f"{verdict.effect:.3f}",
+                "test": verdict.test,
+                "verdict": verdict.id,
+                "verdict_date": datetime.now(UTC).date().isoformat(),
             }
         self.tag(task, version, tags)
 

@@ -12,15 +12,18 @@ from tests.made import with_replicates
 from traube.benchmark.params import Promotion, Protocol
 from traube.benchmark.plan import Cell
 from traube.benchmark.record import record
+from traube.comparison.candidates import Candidate, candidates, find
+from traube.comparison.promotion import Decision, Why, judge
+from traube.comparison.standings import compare_on, standing
+from traube.comparison.verdict import Undecided
 from traube.foundation.errors import TraubeError
 from traube.methods import parse_method
-from traube.comparison.jackknife import Test
-from traube.comparison.candidates import Candidate, Comparison, Verdict, candidates, compare, corrected, find, judge
 from traube.store import Store
 from traube.tasks.task import Task, TaskCard, text_id
 
 METRIC = "v_measure/noise_as_cluster"
 PAPER = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2, 3))
+BOTH = PAPER.model_copy(update={"clusterers": ("kmeans", "dbstream")})
 Score = Callable[..., None]
 
 
@@ -57,12 +60,19 @@ def score(store: Store, tasks: Mapping[str, Task]) -> Score:
     """Stores a model's V-measure, near a mean, on each split of a task; and clusters that are right that often."""
 
     def add(
-        task: str, model: str, mean: float, seed: int = 1, spread: float = 0.01, texts: float = 0.0, draw: int = 0
+        task: str,
+        model: str,
+        mean: float,
+        seed: int = 1,
+        spread: float = 0.01,
+        texts: float = 0.0,
+        draw: int = 0,
+        method: str = "none/kmeans",
     ) -> None:
         manifest = store.manifest(task)
         assert manifest is not None
         cell = Cell(
-            *(task, tasks[task].card.family, model, model, parse_method("none/kmeans"), seed, "paper", "default"),
+            *(task, tasks[task].card.family, model, model, parse_method(method), seed, "paper", "default"),
             manifest.data_version,
         )
         rng = np.random.default_rng([seed, draw, len(model), ord(model[0])])
@@ -89,12 +99,16 @@ def found_in(store: Store, tasks: Mapping[str, Task]) -> dict[str, list[Candidat
     return {name: candidates(store, name, "paper", PAPER, METRIC) for name in tasks}
 
 
-def verdicts(store: Store, tasks: Mapping[str, Task], rules: Promotion = Promotion()) -> dict[str, Verdict]:  # noqa: B008
+def families(tasks: Mapping[str, Task]) -> dict[str, str]:
+    return {name: task.card.family for name, task in tasks.items()}
+
+
+def verdicts(store: Store, tasks: Mapping[str, Task], rules: Promotion = Promotion()) -> dict[str, Decision]:  # noqa: B008
     """The model `new` against the champion `old`, wherever both are scored."""
     found = found_in(store, tasks)
     new = {t: c for t, cs in found.items() for c in cs if c.model == "new"}
     old = {t: c for t, cs in found.items() for c in cs if c.model == "old"}
-    return {v.task: v for v in judge(store, tasks, found, new, old, rules)}
+    return {d.task: d for d in judge(store, families(tasks), found, new, old, rules)}
 
 
 def test_a_clear_gain_is_promoted_and_a_tie_is_not(store: Store, tasks: dict[str, Task], score: Score) -> None:
@@ -103,23 +117,23 @@ def test_a_clear_gain_is_promoted_and_a_tie_is_not(store: Store, tasks: dict[str
     score("one", "new", 0.6, spread=0.002)
     score("two", "new", 0.501, spread=0.002)
     found = verdicts(store, tasks)
-    assert found["one"].decision == "promote"
-    assert found["two"].decision == "keep"
+    assert found["one"].outcome == "promote"
+    assert found["two"].outcome == "keep"
     assert "p = " in found["one"].reason
 
 
 def test_without_a_champion_the_first_becomes_it(store: Store, tasks: dict[str, Task], score: Score) -> None:
     score("one", "new", 0.6)
-    assert verdicts(store, tasks)["one"].decision == "first"
+    assert verdicts(store, tasks)["one"].outcome == "first"
 
 
 def test_a_significant_gain_below_the_minimum_is_kept_out(store: Store, tasks: dict[str, Task], score: Score) -> None:
     score("one", "old", 0.500, spread=0.0001)
     score("one", "new", 0.502, spread=0.0001)
     verdict = verdicts(store, tasks)["one"]
-    assert verdict.decision == "keep"
+    assert verdict.outcome == "keep"
     assert "less than 0.5 points better" in verdict.reason
-    assert verdicts(store, tasks, Promotion(minimum_effect=0.001))["one"].decision == "promote"
+    assert verdicts(store, tasks, Promotion(minimum_effect=0.001))["one"].outcome == "promote"
 
 
 def test_a_loss_on_another_task_of_the_family_forbids_promotion(
@@ -130,7 +144,7 @@ def test_a_loss_on_another_task_of_the_family_forbids_promotion(
     score("one", "new", 0.6)
     score("two", "new", 0.3)
     verdict = verdicts(store, tasks)["one"]
-    assert verdict.decision == "keep"
+    assert verdict.outcome == "keep"
     assert "on two it loses" in verdict.reason
 
 
@@ -141,7 +155,7 @@ def test_a_gain_waits_until_the_familys_other_tasks_are_scored(
         score(task, "old", 0.5)
     score("one", "new", 0.6)
     verdict = verdicts(store, tasks)["one"]
-    assert verdict.decision == "hold"
+    assert verdict.outcome == "hold"
     assert "no score on two yet" in verdict.reason
 
 
@@ -150,8 +164,8 @@ def test_a_champion_without_a_score_on_the_present_data_is_not_passed_over(
 ) -> None:
     score("one", "new", 0.6)
     found = found_in(store, tasks)
-    (verdict,) = judge(store, tasks, found, {"one": found["one"][0]}, {"one": None}, Promotion())
-    assert verdict.decision == "hold"
+    (verdict,) = judge(store, families(tasks), found, {"one": found["one"][0]}, {"one": None}, Promotion())
+    assert verdict.outcome == "hold"
 
 
 def test_a_loss_that_cannot_be_ruled_out_holds_a_promotion(store: Store, tasks: dict[str, Task], score: Score) -> None:
@@ -161,9 +175,9 @@ def test_a_loss_that_cannot_be_ruled_out_holds_a_promotion(store: Store, tasks: 
     score("one", "new", 0.6)
     score("two", "new", 0.46, spread=0.1)
     verdict = verdicts(store, tasks)["one"]
-    assert verdict.decision == "hold"
+    assert verdict.outcome == "hold"
     assert "on two a loss of more than 1 point cannot be ruled out" in verdict.reason
-    assert verdicts(store, tasks, Promotion(margin=0.2))["one"].decision == "promote"
+    assert verdicts(store, tasks, Promotion(margin=0.2))["one"].outcome == "promote"
 
 
 def test_the_family_guard_stops_true_losses_and_lets_equal_models_pass(
@@ -177,7 +191,7 @@ def test_the_family_guard_stops_true_losses_and_lets_equal_models_pass(
         score("one", "new", 0.6, spread=0.006, draw=draw)
         for loss in promoted:
             score("two", "new", 0.5 + loss, spread=0.006, draw=draw)
-            promoted[loss] += verdicts(store, tasks)["one"].decision == "promote"
+            promoted[loss] += verdicts(store, tasks)["one"].outcome == "promote"
     assert promoted[-0.02] <= 3
     assert promoted[0.0] >= 0.75 * trials
 
@@ -187,26 +201,39 @@ def test_one_split_needs_two_seeds_to_decide(store: Store, tasks: dict[str, Task
         score("single", "old", 0.6, seed, texts=0.005)
         score("single", "new", 0.9, seed, texts=0.005)
         verdict = verdicts(store, tasks)["single"]
-        assert verdict.comparison is not None and verdict.comparison.test is not None
-        assert verdict.comparison.test.low < 0.3 < verdict.comparison.test.high
+        assert verdict.verdict is not None
+        assert verdict.verdict.low < 0.3 < verdict.verdict.high
         if seed == 1:
-            assert verdict.decision == "hold"
+            assert verdict.outcome == "hold"
             assert "one split and one seed" in verdict.reason
-            assert verdict.comparison.verdict().startswith("undecided: one split and one seed")
-    assert verdict.decision == "promote"
-    assert "jackknife over texts" in verdict.reason
+            assert verdict.verdict.undecided is Undecided.ONE_SEED and verdict.why is Why.UNDECIDED
+    assert verdict.outcome == "promote"
 
 
-def test_p_values_are_corrected_over_the_tasks(store: Store, tasks: dict[str, Task], score: Score) -> None:
+def test_all_newcomers_that_challenge_are_one_family(store: Store, tasks: dict[str, Task], score: Score) -> None:
     for task in ("one", "two"):
         score(task, "old", 0.5)
         score(task, "new", 0.51)
-    found = found_in(store, tasks)
-    pairs = [compare(store, tasks[t], *found[t]) for t in ("one", "two")]
-    for before, after in zip(pairs, corrected(pairs), strict=True):
-        assert before.test is not None
-        assert after.corrected >= before.test.p
-    assert min(c.corrected for c in corrected(pairs)) == pytest.approx(2 * min(c.corrected for c in pairs))
+    found = [decision.verdict for decision in verdicts(store, tasks).values()]
+    assert [verdict and verdict.comparisons for verdict in found] == [2, 2]
+
+
+def test_a_comparison_is_that_of_the_table_or_of_what_was_named_beforehand(
+    store: Store, tasks: dict[str, Task], score: Score
+) -> None:
+    for task in ("one", "two"):
+        for model, mean in (("bow", 0.5), ("tfidf", 0.52), ("lsa", 0.51)):
+            score(task, model, mean)
+    (of_table, _), left_out = compare_on(store, ["one", "two", "one"], "paper", PAPER, "tfidf", "lsa")
+    assert left_out == {}
+    table = standing(store, found_in(store, tasks)["one"]).ranking
+    assert of_table.verdict == table.verdict("tfidf", "lsa") and of_table.verdict.comparisons == 3
+    (planned, _), _ = compare_on(store, ["one", "two"], "paper", PAPER, "tfidf:none/kmeans", "lsa")
+    assert planned.verdict.comparisons == 2
+    assert planned.verdict.error == pytest.approx(of_table.verdict.error)
+    ((same,), left_out) = compare_on(store, ["one", "single"], "paper", PAPER, "lsa", "lsa")
+    assert same.verdict.undecided is Undecided.SAME
+    assert "nothing is scored under protocol 'paper' yet" in left_out["single"]
 
 
 def test_a_candidate_is_found_by_model_or_by_model_and_method(
@@ -227,9 +254,10 @@ def test_the_best_of_many_newcomers_pays_for_the_choice(store: Store, tasks: dic
     found = found_in(store, tasks)
     new, old = found["one"]
     one, many = (
-        judge(store, tasks, found, {"one": new}, {"one": old}, Promotion(), newcomers={"one": n})[0] for n in (1, 1000)
+        judge(store, families(tasks), found, {"one": new}, {"one": old}, Promotion(), newcomers={"one": n})[0]
+        for n in (1, 1000)
     )
-    assert (one.decision, many.decision) == ("promote", "keep")
+    assert (one.outcome, many.outcome) == ("promote", "keep")
 
 
 def test_stale_weights_do_not_vouch_for_new_ones(store: Store, tasks: dict[str, Task], score: Score) -> None:
@@ -242,14 +270,18 @@ def test_stale_weights_do_not_vouch_for_new_ones(store: Store, tasks: dict[str, 
         replace(c, fingerprint="before") for c in candidates(store, "two", "paper", PAPER, METRIC) if c.model == "new"
     ]
     new, old = found["one"]
-    verdict = judge(store, tasks, {**found, "two": [*stale, *found["two"]]}, {"one": new}, {"one": old}, Promotion())[0]
-    assert verdict.decision == "hold"
+    verdict = judge(
+        store, families(tasks), {**found, "two": [*stale, *found["two"]]}, {"one": new}, {"one": old}, Promotion()
+    )[0]
+    assert verdict.outcome == "hold"
     assert "no score on two yet" in verdict.reason
 
 
-def test_of_two_methods_of_one_model_the_better_one_is_named() -> None:
+def test_of_two_methods_of_one_model_the_better_one_is_named(
+    store: Store, tasks: dict[str, Task], score: Score
+) -> None:
     """The answer once named the model, which both have."""
-    one = Candidate("one", "paper", METRIC, "m", "f", "none/kmeans", "d", ("c",), 0.6)
-    test = Test("t", 0.1, 0.05, 0.15, 0.001, 3.0, 9, 0.02, 8)
-    for other, said in ((replace(one, method="none/dbstream"), "none/kmeans"), (replace(one, model="n"), "m")):
-        assert Comparison(one, other, test, corrected=0.01).verdict() == f"{said} is better"
+    score("one", "old", 0.5)
+    score("one", "old", 0.7, draw=1, method="none/dbstream")
+    ((found,), _) = compare_on(store, ["one"], "paper", BOTH, "old:none/kmeans", "old:none/dbstream")
+    assert found.verdict.answer == "old with none/dbstream is better"

@@ -10,15 +10,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from traube.foundation.errors import TraubeError
+from traube.comparison.jackknife import RESPONSE, Sample, best, interval
+from traube.comparison.ranking import rank
+from traube.comparison.verdict import Undecided, Verdict, compare
 from traube.metrics import GROUPS
 from traube.metrics.clustering import replicates, v_measure
-from traube.comparison.jackknife import ONE_SEED, RESPONSE, Sample, best, difference, holm, interval, p_values
 
-P_VALUES = arrays(np.float64, st.integers(1, 20), elements=st.floats(0, 1))
 METRIC = "v_measure/noise_as_cluster"
 
 
@@ -28,6 +27,10 @@ def sample(scores: Sequence[float], left_out: np.ndarray | None = None, noise: f
     if left_out is not None:
         values[:, 1:] += left_out
     return Sample(tuple(f"s{i}" for i in range(len(values))), values, noise, df)
+
+
+def difference(one: Sample, other: Sample) -> Verdict:
+    return compare("one", one, "other", other)
 
 
 def zero(n: int) -> Sample:
@@ -69,28 +72,41 @@ def test_of_one_split_the_texts_and_the_seeds_are_counted() -> None:
     left_out = np.random.default_rng(0).normal(0, 0.01, GROUPS)
     a, b = sample([0.5], left_out[None], noise=0.0001), sample([0.4], noise=0.0002)
     assert difference(a, b).error ** 2 == pytest.approx(RESPONSE * jackknife(left_out) + 0.0003)
-    assert not difference(a, b).note
+    assert difference(a, b).undecided is None
 
 
 def test_one_split_and_one_seed_have_an_interval_that_says_what_it_lacks() -> None:
     varied = np.arange(GROUPS)[None] / 1000
     a, b = sample([0.5], varied, noise=np.nan), sample([0.4], -varied, noise=np.nan)
-    assert difference(a, b).note == ONE_SEED
+    assert difference(a, b).undecided is Undecided.ONE_SEED and difference(a, b).better == ""
     assert not a.complete
     low, high = interval(a)
     assert low < 0.5 < high
 
 
-def test_every_pair_at_once_is_each_pair_by_itself() -> None:
+@pytest.mark.parametrize("alike", [True, False])
+def test_every_pair_of_a_table_is_each_pair_by_itself_in_a_family_of_all(alike: bool) -> None:
+    """Also where a model lacks a score, or was scored on other splits: then each pair has its own common splits."""
     rng = np.random.default_rng(0)
-    for n in (1, 2, 12):
+    for n in (1, 3, 12):
         samples = [sample(rng.random(n), rng.normal(0, 0.02, (n, GROUPS)), noise=0.001 * (i + 1)) for i in range(5)]
         samples.append(best(samples[:3]))
-        table = p_values(samples)
-        for i in range(6):
-            for j in range(6):
-                expected = difference(samples[i], samples[j]).p if i != j else 1.0
-                assert table[i, j] == pytest.approx(expected, abs=1e-9)
+        if not alike:
+            samples[0].values[0, 5] = np.nan
+            samples.append(sample(rng.random(n + 2), rng.normal(0, 0.02, (n + 2, GROUPS))))
+        names = [f"m{i}" for i in range(len(samples))]
+        ranking = rank(names, samples, "a table")
+        for i, a in enumerate(names):
+            for j, b in enumerate(names):
+                if i == j:
+                    continue
+                alone = compare(a, samples[i], b, samples[j], about="a table", comparisons=ranking.comparisons)
+                found = ranking.verdict(a, b)
+                for name in ("difference", "error", "df", "p", "low", "high", "effect"):
+                    assert getattr(found, name) == pytest.approx(getattr(alone, name), rel=1e-6, abs=1e-9, nan_ok=True)
+                assert (found.splits, found.undecided, found.better) == (alone.splits, alone.undecided, alone.better)
+                assert (found.a, found.b, found.about, found.comparisons) == (a, b, "a table", alone.comparisons)
+                assert ranking.p[i, j] == pytest.approx(1.0 if alone.undecided else alone.p, abs=1e-9)
 
 
 def test_equal_scores_are_no_difference() -> None:
@@ -99,16 +115,15 @@ def test_equal_scores_are_no_difference() -> None:
 
 def test_only_common_splits_are_compared() -> None:
     a, b = sample([0.5, 0.7, 0.9]), sample([0.4, 0.5])
-    assert difference(a, b).n == 2
+    assert difference(a, b).splits == 2
     assert difference(a, b).difference == pytest.approx(0.15)
-    with pytest.raises(TraubeError, match="no split in common whose scores are defined"):
-        difference(a, Sample(("other",), zero(1).values, 0.0, 1.0))
+    other = difference(a, Sample(("other",), zero(1).values, 0.0, 1.0))
+    assert other.undecided is Undecided.NO_COMMON_SPLIT and np.isnan(other.difference) and other.evidence == ""
 
 
 def test_splits_whose_scores_are_not_defined_are_left_out() -> None:
-    assert difference(sample([0.5, np.nan, 0.7]), zero(3)).n == 2
-    with pytest.raises(TraubeError, match="no split in common whose scores are defined"):
-        difference(sample([np.nan]), zero(1))
+    assert difference(sample([0.5, np.nan, 0.7]), zero(3)).splits == 2
+    assert difference(sample([np.nan]), zero(1)).undecided is Undecided.NO_COMMON_SPLIT
     assert np.isnan(interval(sample([0.5, np.nan]))).all()
 
 
@@ -116,14 +131,14 @@ def test_where_nothing_varies_nothing_is_claimed() -> None:
     """A handful of texts, all right, whichever are left out: that is no certainty."""
     for one, other in ((1.0, 0.0), (0.1, 0.3)):
         assert np.isnan(interval(sample([one]))).all()
-        with pytest.raises(TraubeError, match="too few texts"):
-            difference(sample([one]), sample([other]))
-        assert p_values([sample([one]), sample([other])]) == pytest.approx(np.ones((2, 2)))
+        found = difference(sample([one]), sample([other]))
+        assert found.undecided is Undecided.TOO_FEW_TEXTS and np.isnan(found.p) and found.better == ""
+        assert found.evidence == f"{100 * (one - other):+.2f} points"
 
 
 def test_one_split_of_many_is_not_enough() -> None:
-    with pytest.raises(TraubeError, match="1 scored split in common; two are needed"):
-        difference(sample([0.5, np.nan, 0.7]), sample([0.4, 0.5, np.nan]))
+    found = difference(sample([0.5, np.nan, 0.7]), sample([0.4, 0.5, np.nan]))
+    assert found.undecided is Undecided.ONE_COMMON_SPLIT
 
 
 # samples
@@ -231,23 +246,3 @@ def test_on_one_split_equal_models_are_seldom_called_different_where_classes_are
         found += difference(sides[0], sides[2]).p < 0.05
     assert rejected / trials < 0.05 + 2.33 * np.sqrt(0.05 * 0.95 / trials)
     assert found / trials > 0.8
-
-
-# corrections
-
-
-@given(P_VALUES)
-def test_holm_only_raises_and_never_beyond_bonferroni(p: np.ndarray) -> None:
-    assert (holm(p) >= p).all()
-    assert (holm(p) <= np.minimum(p * len(p), 1) + 1e-12).all()
-
-
-@given(P_VALUES, st.randoms())
-def test_holm_does_not_depend_on_the_order(p: np.ndarray, random) -> None:
-    order = list(range(len(p)))
-    random.shuffle(order)
-    assert holm(p[order]) == pytest.approx(holm(p)[order])
-
-
-def test_holm_of_a_textbook_example() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])

@@ -11,8 +11,8 @@ from tests.made import with_replicates
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell
 from traube.benchmark.record import record
-from traube.methods import parse_method
 from traube.comparison.regressions import damaged_snapshots, present, regressions, snapshot
+from traube.methods import parse_method
 from traube.store import Store
 from traube.tasks.task import TaskCard, text_id
 

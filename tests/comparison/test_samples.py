@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from traube.metrics import GROUPS
-from traube.comparison.jackknife import Sample, difference, interval, intervals, p_values
+from traube.comparison.jackknife import Sample, interval, intervals
 from traube.comparison.samples import samples_of
+from traube.metrics import GROUPS
 from traube.report.tables import summary
 
 METRIC = "v_measure/noise_as_cluster"
@@ -83,13 +83,3 @@ def test_intervals_at_once_are_those_of_each_sample() -> None:
     alone = np.array([interval(sample) for sample in samples])
     assert np.array_equal(intervals(samples), alone, equal_nan=True)
     assert np.isfinite(alone).any(axis=0).all() and np.isnan(alone).any()
-
-
-def test_tests_at_once_are_those_of_each_pair() -> None:
-    rng = np.random.default_rng(0)
-    samples = [Sample(("a", "b", "c"), rng.normal(0.5, 0.1, (3, 1 + GROUPS)), 1e-4, 2.0) for _ in range(6)]
-    p = p_values(samples)
-    assert np.array_equal(p, p.T) and (np.diag(p) == 1).all()
-    for i in range(6):
-        for j in range(i):
-            assert p[i, j] == pytest.approx(difference(samples[i], samples[j]).p, rel=1e-9)

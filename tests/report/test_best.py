@@ -52,7 +52,7 @@ def scored(store: Store, task: Task, scores: dict[str, float], noise: float, see
 def test_a_clear_lead_is_said_to_be_one(store: Store, task: Task) -> None:
     found = scored(store, task, {"bow": 0.4, "tfidf": 0.7, "lsa": 0.5}, noise=0.005)
     assert found.answer.startswith("tfidf with none/kmeans groups mine best: v-measure 7")
-    assert "above lsa with none/kmeans (95 % interval" in found.answer
+    assert "ahead of lsa with none/kmeans by +" in found.answer and "3 comparisons" in found.answer
     assert found.ties == [] and found.advice == ""
     assert found.command == "traube cluster FILE --model tfidf --method none/kmeans"
 
@@ -61,8 +61,8 @@ def test_what_cannot_be_told_apart_is_not_and_the_texts_that_would_show_it_are_c
     store: Store, task: Task
 ) -> None:
     found = scored(store, task, {"bow": 0.1, "tfidf": 0.505, "lsa": 0.5}, noise=0.01)
-    assert "comes first on mine" in found.answer and "cannot be told from lsa" in found.answer
-    lead = next(rival.test for rival in found.rivals if rival.candidate.model == "lsa")
+    assert "comes first on mine" in found.answer and "is not significantly different from lsa" in found.answer
+    lead = next(rival.verdict for rival in found.rivals if rival.candidate.model == "lsa")
     needed = int(found.advice.split("some ")[1].split(" ")[0].replace(",", ""))
     assert needed > found.texts == 48
     assert needed == pytest.approx(48 * (2.8 * lead.error / lead.difference) ** 2, abs=100)
@@ -87,7 +87,7 @@ def test_a_lead_of_nothing_is_none_in_practice(store: Store, task: Task) -> None
 def test_a_lead_that_is_open_is_no_tie_to_save_on(store: Store, task: Task) -> None:
     """Where nothing tells a model from the winner because scores vary much, it is not "as good"."""
     found = scored(store, task, {"tfidf": 0.5, "lsa": 0.501, "bow": 0.42}, noise=0.05)
-    leads = {rival.candidate.model: rival.test.difference for rival in found.ties if rival.test}
+    leads = {rival.candidate.model: rival.verdict.difference for rival in found.ties}
     dearer = {rival.candidate.name: 1.0 for rival in found.rivals} | {found.winner.name: 20.0}
     for model, lead in leads.items():
         said = replace(found, seconds={**dearer, f"{model} with none/kmeans": 0.5}).bargain

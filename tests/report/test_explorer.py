@@ -16,21 +16,23 @@ from tests.made import with_replicates
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
 from traube.benchmark.record import record
+from traube.comparison.candidates import candidates
+from traube.comparison.jackknife import Sample
+from traube.comparison.ranking import rank, tied
+from traube.comparison.regressions import CHANGES
+from traube.comparison.standings import standing
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_parquet
-from traube.comparison.jackknife import Sample
 from traube.models import load_model
-from traube.comparison.candidates import candidates, first_of_each
 from traube.report.explorer.board import on_front
 from traube.report.explorer.differences import differences
 from traube.report.explorer.history import history
 from traube.report.explorer.page import as_json
-from traube.report.explorer.ranks import diagram, mean_ranks, tied
+from traube.report.explorer.ranks import diagram, mean_ranks
 from traube.report.explorer.views import NOISE, confusion, thinned
 from traube.report.pages import make_page
-from traube.comparison.regressions import CHANGES
 from traube.report.tables import NAME, leaderboard
 from traube.tasks.task import Task
 
@@ -128,13 +130,17 @@ def test_a_bar_is_a_largest_set_of_models_of_which_no_two_differ(rows: list[list
 
 
 def test_the_diagram_joins_who_cannot_be_told_apart_and_nobody_else() -> None:
+    def drawn(names: list[str], *scores: tuple[float, ...]) -> str:
+        found = samples(*scores)
+        return diagram(rank(names, found), found)
+
     up, down = (0.81, 0.79, 0.80, 0.82), (0.79, 0.81, 0.82, 0.80)
-    tied = diagram(["a", "b"], samples(up, down))
-    apart = diagram(["a", "b"], samples(up, (0.12, 0.08, 0.10, 0.11)))
+    tied = drawn(["a", "b"], up, down)
+    apart = drawn(["a", "b"], up, (0.12, 0.08, 0.10, 0.11))
     assert "#d55e00" in tied and "#d55e00" not in apart and "<script" not in tied
-    assert "<b>" not in diagram(["<b>a", "b"], samples(up, down))
-    assert diagram(["alone"], samples(up)) == ""
-    assert diagram(["a", "b"], samples(up, up[:2])) == ""  # other splits: nothing to compare
+    assert "<b>" not in drawn(["<b>a", "b"], up, down)
+    assert drawn(["alone"], up) == ""
+    assert drawn(["a", "b"], up, up[:2]) == ""  # other splits: ranks over splits do not compare
 
 
 def test_whatever_a_text_holds_stays_inside_the_pages_data() -> None:
@@ -165,9 +171,14 @@ def score(bench: Workbench, task: Task, model: str, scores: dict[str, float]) ->
 def test_each_split_says_who_is_better_on_it_and_the_other_side_says_the_opposite(
     bench: Workbench, tiny_task: Task
 ) -> None:
-    firsts = first_of_each(candidates(bench.store, "tiny", "own", OWN, METRIC))
-    found = {row["level"]: row for row in differences(bench.store, tiny_task, "default", firsts)}
-    back = {row["level"]: row for row in differences(bench.store, tiny_task, "default", firsts[::-1])}
+    splits, options = (
+        list(tiny_task.test_splits()),
+        {level: candidates(bench.store, "tiny", "own", OWN, METRIC, level=level) for level in ("coarse", "fine")},
+    )
+    standings = {level: standing(bench.store, found) for level, found in options.items()}
+    turned = {level: standing(bench.store, found[::-1]) for level, found in options.items()}
+    found = {row["level"]: row for row in differences(standings, splits, most=8)}
+    back = {row["level"]: row for row in differences(turned, splits, most=8)}
     row, other = found["coarse"], back["coarse"]
     assert (row["a"], row["b"]) == ("tfidf", "bow")
     assert [(s["split"], s["size"], s["classes"], s["difference"]) for s in row["splits"]] == [
@@ -175,7 +186,7 @@ def test_each_split_says_who_is_better_on_it_and_the_other_side_says_the_opposit
         ("late", 36, 3, -10.0),
     ]
     assert row["difference"] == 5.0 == -other["difference"] and row["low"] == -other["high"]
-    assert row["better"] == "" and row["p"] > 0.05  # two splits, of different minds
+    assert row["better"] == "" and row["p"] > 0.05 and row["comparisons"] == 1  # two splits, of different minds
     assert found["fine"]["splits"][0]["classes"] == 6
 
 

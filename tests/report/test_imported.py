@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
 from traube.report.exchange import IMPORTED_COLUMNS
-from traube.report.imported import corrected, overlap, rankings, write_page
+from traube.report.imported import overlap, rank_by_splits, rankings, write_page
 from traube.report.tables import places
 from traube.store import Store
 from traube.tasks.task import Task
@@ -71,9 +71,9 @@ def test_splits_that_share_texts_are_allowed_for_where_the_texts_are_here(tmp_pa
 @given(st.integers(0, 1000), st.floats(0, 0.9))
 def test_the_test_is_the_paired_t_test_and_common_texts_make_it_careful(seed: int, shared: float) -> None:
     a, b = np.random.default_rng(seed).normal(size=(2, 6))
-    plain = corrected(np.stack([a, b]))[0, 1]
+    plain = rank_by_splits(["a", "b"], np.stack([a, b])).p[0, 1]
     assert plain == pytest.approx(ttest_rel(a, b).pvalue)
-    assert corrected(np.stack([a, b]), shared)[0, 1] >= plain - 1e-12
+    assert rank_by_splits(["a", "b"], np.stack([a, b]), shared).p[0, 1] >= plain - 1e-12
 
 
 def test_equal_models_on_overlapping_splits_seldom_differ_if_the_overlap_is_known_and_often_if_not() -> None:
@@ -82,7 +82,7 @@ def test_equal_models_on_overlapping_splits_seldom_differ_if_the_overlap_is_know
     for _ in range(400):
         d = np.sqrt(shared) * rng.normal() + np.sqrt(1 - shared) * rng.normal(size=n)
         pair = np.stack([d, np.zeros(n)])
-        false += [corrected(pair, shared)[0, 1] < 0.05, corrected(pair)[0, 1] < 0.05]
+        false += [rank_by_splits(["a", "b"], pair, r).p[0, 1] < 0.05 for r in (shared, 0.0)]
     assert false[0] / 400 < 0.08 and false[1] / 400 > 0.3
 
 

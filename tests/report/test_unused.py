@@ -12,12 +12,12 @@ from filelock import FileLock
 from traube.benchmark.params import Params, Protocol
 from traube.benchmark.plan import Cell, Request, missing_cells, plan
 from traube.benchmark.record import Recorder
+from traube.comparison.regressions import present, snapshot
 from traube.engine.cluster import cluster
 from traube.engine.score import score
 from traube.engine.workbench import Workbench
 from traube.foundation import paths, settings, share
 from traube.models import cache_key, load_model
-from traube.comparison.regressions import present, snapshot
 from traube.report.tables import leaderboard
 from traube.report.unused import ABANDONED, Unused, remove, unused
 from traube.tasks import get_source

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from traube.benchmark.changes import Change, Kind
 from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Point, Protocol
 from traube.benchmark.plan import CLUSTERING_VERSION
@@ -139,25 +140,23 @@ def is_current(cell: Mapping[str, Any]) -> bool:
     return cell["code_version"] == CLUSTERING_VERSION and not version_changes(cell)
 
 
-def version_changes(cell: Mapping[str, Any]) -> list[str]:
-    """Which of the parts and libraries that computed a cell are others now, in words; none
-    where all are the same.
-    """
+def version_changes(cell: Mapping[str, Any]) -> list[Change]:
+    """Return the parts and libraries that computed a cell and are others now."""
     if not cell["numerics"]:
-        return ["a version of Traube that did not note which libraries did the numbers"]
+        return [Change(Kind.NUMERICS, "a version of Traube that did not note which libraries did the numbers")]
     try:
         parts = {"reducer": get_reducer(cell["reducer"]), "clusterer": get_clusterer(cell["clusterer"])}
     except TraubeError as error:  # a part that is no longer registered
-        return [str(error)]
+        return [Change(Kind.NUMERICS, str(error))]
     model = cell["numerics"]["model"]
     now = {"model": {name: present_version(name) for name in model}, **{s: part.numerics for s, part in parts.items()}}
-    changes: dict[str, None] = {}
+    changes: dict[Change, None] = {}
     for stage, present in now.items():
         then = cell["numerics"][stage]
         for name in sorted({*then, *present}):
             if then.get(name) != present.get(name):
                 what = f"{stage} {cell.get(stage, '')}".strip() if name in ("version", "class") else name
-                changes[f"{what} {then.get(name)} -> {present.get(name)}"] = None
+                changes[Change(Kind.NUMERICS, what, then.get(name) or "none", present.get(name) or "none")] = None
     return list(changes)
 
 

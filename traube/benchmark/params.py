@@ -121,7 +121,7 @@ class Nightly(Strict):
 class Promotion(Strict):
     """When a challenger becomes champion."""
 
-    level: float = Field(0.05, gt=0, lt=1, description="of the two-sided test, Holm-corrected over tasks")
+    level: float = Field(0.05, gt=0, lt=1, description="of the two-sided test, for all newcomers together")
     minimum_effect: float = Field(0.005, ge=0, le=1, description="smallest gain in the task's main metric")
     margin: float = Field(0.01, ge=0, le=1, description="loss on another task of the family that must be ruled out")
 

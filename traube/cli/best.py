@@ -45,6 +45,7 @@ def best(
                 "low": found.low,
                 "high": found.high,
                 "ties": [rival.candidate.model for rival in found.ties],
+                "verdicts": [rival.verdict.record() for rival in found.rivals],
                 "answer": found.answer,
                 "advice": found.advice,
                 "bargain": found.bargain,

@@ -1,6 +1,5 @@
 """`traube compare`: is one model really better than another?"""
 
-import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +8,7 @@ from traube.cli.options import Json, ProtocolName, Tasks
 from traube.cli.printing import err, escape, out, print_json
 
 if TYPE_CHECKING:
-    from traube.comparison.candidates import Comparison
+    from traube.comparison.standings import Comparison
 
 app = typer.Typer()
 
@@ -32,16 +31,17 @@ def compare(
 ) -> None:
     """Test whether model A is better than model B.
 
-    One paired test per task, Holm-corrected over the tasks. Without a method,
-    each model's best one on the task is used. The test takes into account
+    Without a method, each model's best one on the task is used: the verdict is
+    that of the task's leaderboard, whose pairs of models are compared together.
+    With methods, the tasks are compared together. The test takes into account
     that splits share texts. On a task with a single split, the test needs two
     seeds or more: in the protocol (`seeds` in params.yaml), or from
     `traube run --seed` for both models, and --own-choice here.
     """
     from traube.benchmark.params import load_params
+    from traube.comparison.standings import compare_on
     from traube.foundation import paths
     from traube.metrics import full_name
-    from traube.comparison.candidates import compare_on
     from traube.store import Store
 
     params = load_params()
@@ -52,40 +52,38 @@ def compare(
     )
     for task_name, reason in left_out.items():
         err.print(f"[yellow]left out:[/] {escape(task_name)}: {escape(reason)}")
-    level = params.promotion.level
     if as_json:
-        print_json([_comparison_row(c, level) for c in comparisons])
+        print_json([_row(comparison) for comparison in comparisons])
         return
     for comparison in comparisons:
-        _print_comparison(comparison, level)
-    over = f", Holm-corrected over {len(comparisons)} tasks" if len(comparisons) > 1 else ""
-    out.print(f"[dim]scores x100; p two-sided{over}; level {level:g}; protocol {name}[/]")
+        _print_comparison(comparison)
+    out.print(f"[dim]scores x100; p two-sided, corrected for the number of comparisons; protocol {name}[/]")
 
 
-def _comparison_row(comparison: "Comparison", level: float) -> dict[str, Any]:
-    from dataclasses import asdict
-
+def _row(comparison: "Comparison") -> dict[str, Any]:
     sides = {
         side: {"model": c.model, "method": c.method, "fingerprint": c.fingerprint, "mean": c.mean, "cells": c.cells}
         for side, c in (("a", comparison.a), ("b", comparison.b))
     }
-    test = asdict(comparison.test) if comparison.test else None
-    if test:  # JSON knows no infinity
-        test = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in test.items()}
-    decided = test and not comparison.reason
-    verdict = {"verdict": comparison.verdict(level), "p_holm": comparison.corrected if decided else None}
-    return {"task": comparison.a.task, "metric": comparison.a.metric, **verdict, "test": test, **sides}
+    return {
+        "task": comparison.a.task,
+        "metric": comparison.a.metric,
+        "verdict": comparison.verdict.record(),
+        **sides,
+    }
 
 
-def _print_comparison(comparison: "Comparison", level: float) -> None:
-    c, test = comparison, comparison.test
-    out.print(f"[bold]{c.a.task}[/], {c.a.metric}: [bold]{escape(c.verdict(level))}[/]")
-    width = max(len(c.a.name), len(c.b.name))
-    for side, candidate in (("A", c.a), ("B", c.b)):
+def _print_comparison(comparison: "Comparison") -> None:
+    from traube.comparison.promotion import more_seeds
+    from traube.comparison.verdict import Undecided
+
+    a, b, verdict = comparison.a, comparison.b, comparison.verdict
+    out.print(f"[bold]{a.task}[/], {a.metric}: [bold]{escape(verdict.answer)}[/]")
+    width = max(len(a.name), len(b.name))
+    for side, candidate in (("A", a), ("B", b)):
         out.print(f"  {side}      {candidate.name:<{width}}  {100 * candidate.mean:6.2f}", highlight=False)
-    if test is not None:
-        interval = f"95 % interval {100 * test.low:+.2f} to {100 * test.high:+.2f}"
-        effect = f", effect {test.effect:.2f}" if math.isfinite(test.effect) else ""
-        decided = f", p = {c.corrected:.3g}{effect}" if not c.reason else " by the texts alone"
-        out.print(f"  A - B  {100 * test.difference:+.2f}, {interval}{decided}")
-        out.print(f"         [dim]{test.name}, n = {test.n}[/]")
+    if verdict.evidence:
+        out.print(f"  A - B  {verdict.evidence}", highlight=False)
+        out.print(f"         [dim]{verdict.test}, {verdict.splits} splits[/]")
+    if verdict.undecided is Undecided.ONE_SEED:
+        out.print(f"  [dim]{more_seeds(a.protocol)}[/]")

@@ -102,7 +102,8 @@ def run(
 
 def _print_best(request: "Request", store: "Store", refused: Collection[str]) -> None:
     """Say which model groups the texts of each task best, where that can be said: not of data that checks refused."""
-    from traube.report.best import Unlabelled, best_on
+    from traube.comparison.standings import Unlabelled
+    from traube.report.best import best_on
 
     for name in [name for name in request.tasks if name not in refused][:ANSWERED]:
         try:
@@ -334,7 +335,7 @@ def reproduce(
         cache = EmbeddingCache(paths.home() / "embeddings")
         reproduction = again(Store(paths.home() / "store"), cache, load_params().protocols, cell, progress)
     for change in reproduction.changed:
-        out.print(f"changed since then: {escape(change)}")
+        out.print(f"changed since then: {escape(str(change))}")
     clusters = "the clusters are the same" if reproduction.clusters_equal else "the clusters differ"
     scores = f"{len(reproduction.scores)} scores differ by at most {reproduction.difference:.2g}"
     verdict = "[green]equal[/]" if reproduction.equal else "[red]not equal[/]"

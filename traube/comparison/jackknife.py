@@ -1,5 +1,4 @@
-"""Is one model really better than another? Intervals, paired tests, and corrections for many of
-them.
+"""How much a score, or the difference of two, would vary with other texts and other runs.
 
 A score has two kinds of luck in it: which texts there are, and what a clusterer makes of them.
 Splits that are drawn from one corpus share texts, so the first kind is shared between splits; the
@@ -29,10 +28,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes half a second to import
+from numpy.typing import NDArray
+from scipy.special import stdtrit  # Student's t; scipy.stats takes half a second to import
 
-from traube.foundation.errors import TraubeError
 from traube.metrics.names import GROUPS
 
 Array: TypeAlias = NDArray[np.float64]
@@ -42,7 +40,6 @@ CONFIDENCE = 0.95
 RESPONSE = 2.0
 # Replicates are kept in single precision: a standard error below this is none.
 NOTHING = 1e-7
-ONE_SEED = "one split and one seed: what another seed would give is not known, and not included"
 
 
 @dataclass(frozen=True)
@@ -96,6 +93,11 @@ class Sample:
         """Whether what the clusterer's luck does is known."""
         return len(self.values) > 1 or bool(np.isfinite(self.noise))
 
+    @property
+    def sound(self) -> frozenset[str]:
+        """The splits whose score and replicates exist."""
+        return frozenset(name for name, row in zip(self.splits, self.values, strict=True) if np.isfinite(row).all())
+
     def on(self, splits: Iterable[str]) -> "Sample":
         """The same on some of its splits."""
         row = {key: i for i, key in enumerate(self.splits)}
@@ -120,38 +122,23 @@ def best(samples: Sequence[Sample]) -> Sample:
 
 
 @dataclass(frozen=True)
-class Test:
-    """What a paired test found.
+class Difference:
+    """The difference of two samples on the same splits, or of every pair of several.
 
     Attributes
     ----------
-    name : the test
-    difference : mean difference, in the metric's unit
-    low, high : 95 % confidence interval of it
-    p : two-sided
-    effect : Cohen's d_z, the mean difference over the standard deviation of the splits'
-        differences; of one split, over the error
-    n : number of splits
-    error, df : standard error and degrees of freedom
-    note : what the test could not include; then p is too small to decide by
+    mean : float, or ndarray of shape (n_samples, n_samples)
+        Mean difference over the splits, in the metric's unit.
+    error, df : float or ndarray
+        Its standard error and degrees of freedom.
+    deviation : float or ndarray
+        Standard deviation of the splits' differences; of one split, the error.
     """
 
-    __test__ = False  # not one of pytest's
-
-    name: str
-    difference: float
-    low: float
-    high: float
-    p: float
-    effect: float
-    n: int
-    error: float
-    df: float
-    note: str = ""
-
-    def at_least(self, level: float) -> float:
-        """The bound that the true difference is above, but for a chance of `level`."""
-        return self.difference - float(stdtrit(self.df, 1 - level)) * self.error
+    mean: Any
+    error: Any
+    df: Any
+    deviation: Any
 
 
 def interval(sample: Sample) -> tuple[float, float]:
@@ -178,52 +165,15 @@ def intervals(samples: Sequence[Sample]) -> Array:
     return bounds
 
 
-def difference(a: Sample, b: Sample) -> Test:
-    """Paired test of a - b on the splits that both have, and whose scores and replicates exist.
-
-    Raises
-    ------
-    TraubeError
-        If there is no such split, or the scores differ and nothing says how much they vary.
-    """
-    sound = [
-        {name for name, row in zip(side.splits, side.values, strict=True) if np.isfinite(row).all()} for side in (a, b)
-    ]
-    common = [name for name in a.splits if name in sound[0] & sound[1]]
-    if not common:
-        raise TraubeError("they have no split in common whose scores are defined, whichever texts are left out")
-    if len(common) == 1 < max(len(a.splits), len(b.splits)):
-        raise TraubeError("they have 1 scored split in common; two are needed")
-    one, other = a.on(common), b.on(common)
-    values = one.values - other.values
-    spread = _Spread.of(values, one.replicates - other.replicates)
-    noise, noise_df = _sum(one, other)
-    error, df = _error(spread, noise, noise_df)
-    d, n = float(spread.mean), len(common)
-    if error == 0 and d != 0:
-        raise TraubeError(
-            "too few texts: the scores are the same whichever are left out, so how much they vary is not known"
-        )
-    margin = float(stdtrit(df, (1 + CONFIDENCE) / 2) * error)
-    deviation = float(np.sqrt(spread.between)) if n > 1 else float(error)
-    return Test(
-        name="paired jackknife over texts",
-        difference=d,
-        low=d - margin,
-        high=d + margin,
-        p=float(_p(np.asarray(d), error, df)),
-        effect=d / deviation if deviation > 0 else float("nan"),
-        n=n,
-        error=float(error),
-        df=float(df),
-        note=ONE_SEED if n == 1 and not np.isfinite(noise) else "",
-    )
+def difference(a: Sample, b: Sample) -> Difference:
+    """Return the difference a - b of two samples on the same splits, whose scores all exist."""
+    spread = _Spread.of(a.values - b.values, a.replicates - b.replicates)
+    error, df = _error(spread, *_sum(a, b))
+    return Difference(float(spread.mean), float(error), float(df), _deviation(spread, error))
 
 
-def p_values(samples: Sequence[Sample]) -> Array:
-    """Two-sided p of every pair of samples on the same splits, float64 [m, m]; those of
-    `difference`, all at once.
-    """
+def differences(samples: Sequence[Sample]) -> Difference:
+    """Return the difference of every pair of samples on the same splits, whose scores all exist."""
     values, replicates = (np.stack([getattr(sample, name) for sample in samples]) for name in ("values", "replicates"))
     spread = _Spread.of_pairs(values, replicates)
     noise = np.array([sample.noise for sample in samples])
@@ -232,9 +182,11 @@ def p_values(samples: Sequence[Sample]) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         df = np.where(together > 0, together**2 / (squares[:, None] + squares[None, :]), 1.0)
     error, df = _error(spread, together, df)
-    p, pairs = np.ones(df.shape), np.triu_indices(len(samples), k=1)
-    p[pairs] = _p(spread.mean[pairs], error[pairs], df[pairs])
-    return np.minimum(p, p.T)
+    return Difference(spread.mean, error, df, _deviation(spread, error))
+
+
+def _deviation(spread: "_Spread", error: Any) -> Any:
+    return np.sqrt(spread.between) if spread.n > 1 else error
 
 
 @dataclass(frozen=True)
@@ -336,26 +288,8 @@ def _squared(x: Any) -> Any:
     return np.array([v**2 for v in x.tolist()]) if np.ndim(x) == 1 else x**2
 
 
-def _p(difference: Any, error: Any, df: Any) -> Any:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        p = 2 * stdtr(df, -abs(difference) / error)
-    return np.where(error == 0, 1.0, p)  # nothing varies: equal, or too little to say
-
-
 def _sum(a: Sample, b: Sample) -> tuple[float, float]:
     """Variance of the difference of two means over seeds, and its degrees of freedom (Welch)."""
     noise = a.noise + b.noise
     squares = a.noise**2 / a.noise_df + b.noise**2 / b.noise_df
     return noise, noise**2 / squares if squares > 0 else 1.0
-
-
-def holm(p: ArrayLike) -> Array:
-    """p-values [n] corrected step by step (Holm 1979): holds the family-wise level, and is never
-    stricter than Bonferroni.
-    """
-    values = np.asarray(p, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
-    corrected = np.empty_like(values)
-    corrected[order] = np.minimum(stepped, 1.0)
-    return corrected

@@ -1,7 +1,8 @@
 """What changed since the previous night, whether it is significant, and the likely cause."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -10,30 +11,30 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
+from traube.benchmark.changes import Change, Kind, in_words
 from traube.benchmark.current import current_cells, without_sweeps
 from traube.benchmark.params import Protocol
-from traube.foundation.errors import TraubeError
+from traube.comparison.candidates import WITHOUT_LABELS, main_metric
+from traube.comparison.jackknife import Sample
+from traube.comparison.samples import samples_of
+from traube.comparison.verdict import Verdict, compare
 from traube.foundation.files import write_parquet
 from traube.foundation.seals import is_sound, read_parquet
-from traube.comparison.jackknife import Sample, difference, holm
-from traube.comparison.samples import samples_of
-from traube.report.tables import WITHOUT_LABELS, first_choice
 from traube.store import Store
 
 Key = tuple[Any, ...]
 KEYS = ["task", "protocol", "model", "method"]
 CAUSES = {
-    "data_version": "data",
-    "fingerprint": "model weights or settings",
-    "code_version": "clustering code",
-    "scoring_version": "scoring code",
-    "params": "method parameters",
-    "clusters": "the card's number of clusters",
-    "library_versions": "libraries",
-    "numerics": "what computes the cell",
+    "data_version": Kind.DATA,
+    "fingerprint": Kind.MODEL,
+    "code_version": Kind.CLUSTERING_CODE,
+    "scoring_version": Kind.SCORING_CODE,
+    "params": Kind.PARAMETERS,
+    "clusters": Kind.CLUSTERS,
+    "library_versions": Kind.LIBRARY,
+    "numerics": Kind.NUMERICS,
 }
 COLUMNS = (*KEYS, "metric", "before", "after", "difference", "p", "verdict", "cause")
-LEVEL = 0.05
 CHANGES = "regressions.parquet"  # what the last publication found
 OWN_CHOICE = ", own choice"  # how earlier versions marked the protocol of cells that are left out now
 
@@ -83,8 +84,8 @@ def regressions(
     -------
     since : the date compared with; empty if there is none
     changes : DataFrame with COLUMNS, one row for each task, protocol, model and method
-        that is new, gone or made of other cells; p is Holm-corrected over them, nan where
-        there is nothing to pair
+        that is new, gone or made of other cells. Those that can be tested are the family of
+        comparisons; p is nan for the others
     """
     earlier = next((path for path in _latest(store) if path.stem < today), None)
     if earlier is None:
@@ -95,11 +96,22 @@ def regressions(
     changed = [key for key in differing if key in before or key in after]
     old = _scored(store, protocols, before)
     new = _scored(store, protocols, {key: after[key] for key in changed if key in after})
+    causes = {key: _causes(before[key], after[key]) for key in changed if key in old and key in new}
+    verdicts = {
+        key: compare("today", new[key][1], earlier.stem, old[key][1])
+        for key, found in causes.items()
+        if all(cause.kind is not Kind.DATA for cause in found)  # of other texts there is nothing to pair
+    }
+    tested = sum(not verdict.undecided for verdict in verdicts.values())
     rows = [
-        {**dict(zip(KEYS, key, strict=True)), **_change(old.get(key), new.get(key), before.get(key), after.get(key))}
+        {
+            **dict(zip(KEYS, key, strict=True)),
+            **_scores_of(old.get(key), new.get(key)),
+            **_judged(causes.get(key), verdicts.get(key), tested, is_new=key not in before),
+        }
         for key in changed
     ]
-    return earlier.stem, _judged(pd.DataFrame(rows, columns=[*COLUMNS]))
+    return earlier.stem, pd.DataFrame(rows, columns=[*COLUMNS]).astype({"p": float})
 
 
 def kept_changes(store: Store) -> pd.DataFrame:
@@ -153,7 +165,7 @@ def _scored(
     if not groups:
         return {}
     cells = pd.concat([rows.assign(group=i) for i, rows in enumerate(groups.values())], ignore_index=True)
-    chosen = [first_choice(store.card(key[0]), protocols.get(key[1])) for key in groups]
+    chosen = [main_metric(store.card(key[0]), protocols.get(key[1])) for key in groups]
     scores = store.scores(cells.assign(status="done"), {*chosen, WITHOUT_LABELS}, replicates=True)
     scores = scores.merge(cells[["cell_id", "group"]], on="cell_id")
     is_first = scores["metric"] == scores["group"].map(dict(enumerate(chosen)))
@@ -165,65 +177,55 @@ def _scored(
     return {key: (metrics[i], group_rows[i].sample) for i, key in enumerate(groups)}
 
 
-def _change(
-    was: tuple[str, Sample] | None, now: tuple[str, Sample] | None, old: pd.DataFrame | None, new: pd.DataFrame | None
-) -> dict[str, Any]:
-    """What a row says of scores before and now, made of cells `old` and `new`; None
-    where there are none.
+def _scores_of(was: tuple[str, Sample] | None, now: tuple[str, Sample] | None) -> dict[str, Any]:
+    """A group's metric, and its mean before and now."""
+    row: dict[str, Any] = {"metric": (now or was or ("", None))[0]}
+    row |= {name: side[1].mean for name, side in (("before", was), ("after", now)) if side}
+    return {**row, "difference": row["after"] - row["before"]} if was and now else row
+
+
+def _judged(causes: Sequence[Change] | None, verdict: Verdict | None, tested: int, is_new: bool) -> dict[str, Any]:
+    """What a row says of a change.
+
+    Parameters
+    ----------
+    causes : sequence of Change, optional
+        The likely ones; None where there is nothing to compare.
+    verdict : Verdict, optional
+        On the scores now against those before.
+    tested : int
+        How many changes are tested, all together.
+    is_new : bool
+        Whether there was nothing before.
     """
-    if was is None or now is None or old is None or new is None:
-        metric, sample = was or now or ("", None)
-        mean = sample.mean if sample else float("nan")
-        return {
-            "metric": metric,
-            "after" if old is None else "before": mean,
-            "verdict": "new" if old is None else "gone",
-            "cause": "",
-        }
-    cause = "; ".join(_differing(old, new)) or "seeds"
-    row = {"metric": now[0], "before": was[1].mean, "after": now[1].mean, "cause": cause}
-    row |= {"difference": now[1].mean - was[1].mean}
-    if "data" in cause.split("; "):
-        return row  # other texts: nothing to pair
-    try:
-        test = difference(now[1], was[1])
-    except TraubeError:  # a score that is not defined
-        return row
-    return row if test.note else {**row, "p": test.p}
+    if causes is None:
+        return {"verdict": "new" if is_new else "gone", "cause": ""}
+    cause = {"cause": in_words(causes) or Kind.SEEDS.value}
+    if verdict is None:
+        return {**cause, "verdict": "changed; not comparable"}
+    if verdict.undecided:
+        return {**cause, "verdict": "changed; not tested"}
+    found = replace(verdict, comparisons=tested)
+    return {**cause, "p": found.p, "verdict": {"a": "better", "b": "worse", "": "no significant change"}[found.better]}
 
 
-def _differing(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    """The likely causes, in words; of libraries, which."""
-    causes: list[str] = []
-    for column, name in CAUSES.items():
+def _causes(old: pd.DataFrame, new: pd.DataFrame) -> list[Change]:
+    """The likely causes of a change of scores; of libraries, which."""
+    causes: list[Change] = []
+    for column, kind in CAUSES.items():
         if column not in old:  # a night of an earlier version
             continue
         before, after = ({None if pd.isna(v) else v for v in side[column]} for side in (old, new))
         if before == after:
             continue
-        if column == "numerics" and any(cause.startswith("libraries") for cause in causes):
-            continue  # that says it already
-        if column != "library_versions":
-            causes.append(name)
-            continue
-        a, b = (json.loads(sorted(map(str, side))[-1]) for side in (before, after))
-        changed = [f"{k} {a[k]} -> {b[k]}" for k in sorted(a.keys() & b.keys()) if a[k] != b[k]]
-        if changed:  # a library that only one of them names is not known to be another
-            causes.append(f"libraries: {', '.join(changed)}")
+        if kind is Kind.LIBRARY:
+            a, b = (json.loads(sorted(map(str, side))[-1]) for side in (before, after))
+            # a library that only one of them names is not known to be another
+            causes += [
+                Change(kind, name, a[name], b[name]) for name in sorted(a.keys() & b.keys()) if a[name] != b[name]
+            ]
+        elif kind is not Kind.NUMERICS or all(
+            cause.kind is not Kind.LIBRARY for cause in causes
+        ):  # which say it already
+            causes.append(Change(kind, column))
     return causes
-
-
-def _judged(changes: pd.DataFrame) -> pd.DataFrame:
-    changes = changes.astype({"p": float, "verdict": object})
-    tested = changes["p"].notna()
-    changes.loc[tested, "p"] = holm(changes.loc[tested, "p"].to_numpy())
-    for i, row in changes.iterrows():
-        if pd.notna(row["verdict"]):
-            continue
-        significant = pd.notna(row["p"]) and row["p"] < LEVEL
-        better = "better" if row["difference"] > 0 else "worse"
-        untested = "changed; not comparable" if "data" in str(row["cause"]).split("; ") else "changed; not tested"
-        changes.loc[i, "verdict"] = (
-            better if significant else ("no significant change" if pd.notna(row["p"]) else untested)
-        )
-    return changes

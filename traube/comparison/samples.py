@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.metrics import GROUPS
 from traube.comparison.jackknife import Array, Sample
+from traube.metrics import GROUPS
 
 Codes = NDArray[np.int64]
 Shape = tuple[int, int]  # cells, splits

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from traube.benchmark.changes import Change, Kind
 from traube.benchmark.current import current_cells, version_changes
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import CLUSTERING_VERSION
@@ -13,7 +14,7 @@ from traube.foundation.errors import TraubeError, unknown
 from traube.metrics import SCORING_VERSION
 from traube.models import fingerprint_on, load_model
 from traube.report.found import found_k, in_words
-from traube.report.tables import main_metric
+from traube.report.tables import metric_of
 from traube.store import Store
 from traube.tasks import get_source
 
@@ -54,55 +55,59 @@ def explanations(
     for record in records:
         record["seed"] = None if record["seed"] is None else int(record["seed"])
         own = values[values["cell_id"] == record["cell_id"]]
-        metric = main_metric(card, protocols.get(record["protocol"]), own["metric"])
+        metric = metric_of(card, protocols.get(record["protocol"]), own["metric"])
         means = own[own["metric"] == metric].groupby("level")["value"].mean()
         record["scores"] = {f"{level} {metric}": float(mean) for level, mean in means.items() if pd.notna(mean)}
         own_k = found[found["cell_id"] == record["cell_id"]].itertuples()
         record |= {f"{of.level} clusters found": in_words(of.found_k, of.true_k, of.k_error) for of in own_k}
-        record["changed_since"] = [*changed_since(store, protocols, record), *_of_raw_data(store, task)]
+        changes = [*changed_since(store, protocols, record), *_of_raw_data(store, task)]
+        record["changed_since"] = [str(change) for change in changes]
     return records
 
 
-def changed_since(store: Store, protocols: Mapping[str, Protocol], record: Mapping[str, Any]) -> list[str]:
-    """What is not as it was when a cell was computed, in words."""
+def changed_since(store: Store, protocols: Mapping[str, Protocol], record: Mapping[str, Any]) -> list[Change]:
+    """Return what is not as it was when a cell was computed."""
     manifest, protocol = store.manifest(record["task"]), protocols.get(record["protocol"])
     changes = []
     if manifest is None:
-        changes.append("the task's data is not there")
+        changes.append(Change(Kind.DATA, "the task's data is not there"))
     elif manifest.data_version != record["data_version"]:
-        changes.append(f"data version {record['data_version']} -> {manifest.data_version}")
+        changes.append(Change(Kind.DATA, "data version", record["data_version"], manifest.data_version))
     try:
         precision = protocol.precision if protocol else None
         model = load_model(record["model"], precision=precision)
         present = fingerprint_on(model, manifest.corpus_version) if manifest else record["fingerprint"]
         if present != record["fingerprint"]:
-            changes.append(f"model fingerprint {record['fingerprint']} -> {present}")
+            changes.append(Change(Kind.MODEL, "model fingerprint", record["fingerprint"], present))
     except TraubeError as error:
-        changes.append(f"the model cannot be had: {error}")
+        changes.append(Change(Kind.MODEL, f"the model cannot be had: {error}"))
     if protocol is None:
-        changes.append(f"protocol {record['protocol']} is no longer in params.yaml")
+        changes.append(Change(Kind.PROTOCOL, f"protocol {record['protocol']} is no longer in params.yaml"))
     elif protocol.method(f"{record['reducer']}/{record['clusterer']}").params() != record["params"]:
-        changes.append("the method's parameters in params.yaml")
-    for what, then, now in (
-        ("clustering code version", record["code_version"], CLUSTERING_VERSION),
-        ("scoring code version", record["scoring_version"], SCORING_VERSION),
-    ):
-        if then != now:
-            changes.append(f"{what} {then} -> {now}")
+        changes.append(Change(Kind.PARAMETERS, "the method's parameters in params.yaml"))
     card = store.card(record["task"])
     clusters = None if pd.isna(record["clusters"]) else int(record["clusters"])
-    if card and clusters != card.clusters:
-        changes.append(f"the card's number of clusters {clusters} -> {card.clusters}")
-    by = version_changes(record)
-    if by:
-        changes.append(f"computed by other versions: {', '.join(by)}")
-    versions = library_versions()
-    then = record["library_versions"]
-    changes += [f"{name} {then[name]} -> {versions.get(name)}" for name in then if then[name] != versions.get(name)]
-    return changes
+    for kind, what, then, now in (
+        (Kind.CLUSTERING_CODE, "clustering code version", record["code_version"], CLUSTERING_VERSION),
+        (Kind.SCORING_CODE, "scoring code version", record["scoring_version"], SCORING_VERSION),
+        (Kind.CLUSTERS, "the card's number of clusters", clusters, card.clusters if card else clusters),
+    ):
+        if then != now:
+            changes.append(Change(kind, what, then, now))
+    if by := version_changes(record):
+        changes.append(Change(Kind.NUMERICS, f"computed by other versions: {', '.join(map(str, by))}"))
+    versions, then = library_versions(), record["library_versions"]
+    return [
+        *changes,
+        *(
+            Change(Kind.LIBRARY, name, then[name], versions.get(name))
+            for name in then
+            if then[name] != versions.get(name)
+        ),
+    ]
 
 
-def _of_raw_data(store: Store, task: str) -> list[str]:
+def _of_raw_data(store: Store, task: str) -> list[Change]:
     """What is new below the data that was read."""
     manifest = store.manifest(task)
     if manifest is None:
@@ -111,8 +116,8 @@ def _of_raw_data(store: Store, task: str) -> list[str]:
         source = get_source(task)
         missing = source.missing()
         if missing:
-            return [f"the raw data is gone: {missing}"]
+            return [Change(Kind.RAW_DATA, f"the raw data is gone: {missing}")]
         same = source.raw_version() == manifest.raw_version
-        return [] if same else ["the raw data or its card, which has not been read again"]
+        return [] if same else [Change(Kind.RAW_DATA, "the raw data or its card, which has not been read again")]
     except TraubeError as error:
-        return [f"the task cannot be had: {error}"]
+        return [Change(Kind.RAW_DATA, f"the task cannot be had: {error}")]

@@ -1,8 +1,8 @@
 """Other people's leaderboards, with the places that their scores allow.
 
 A published result has at best a score for each split and no replicates, so the test of
-`traube.comparison.jackknife` cannot be made. What can be: a paired t-test over splits, Holm-corrected
-over all pairs of a table. It takes splits as independent. Where they share texts, and the texts are
+`traube.comparison.jackknife` cannot be made. What can be: a paired t-test over splits; all pairs of a
+table are its family of comparisons. It takes splits as independent. Where they share texts, and the texts are
 here, the variance is widened as if all that splits differ by came from their texts:
 
     Var(mean d) = s^2 / n * (1 + (n - 1) r) / (1 - r)
@@ -19,10 +19,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
-from traube.comparison.jackknife import CONFIDENCE, holm
-from traube.report.tables import place_ranges
+from traube.comparison.jackknife import Difference
+from traube.comparison.ranking import Ranking
 from traube.store import Store
 from traube.tasks.task import Split
 
@@ -36,7 +35,7 @@ PAGE = "imported.html"
 
 
 @dataclass(frozen=True)
-class Ranking:
+class Imported:
     """A table of imported results.
 
     Attributes
@@ -64,7 +63,7 @@ class Ranking:
         best = "1 model" if self.first == 1 else f"{self.first} models"
         return (
             f"{self.ties[0]} of {self.ties[1]} neighbours cannot be told apart, and {best} may be the best (paired "
-            f"t-tests over {self.splits} splits, Holm-corrected)."
+            f"t-tests over {self.splits} splits, corrected for all pairs)."
         )
 
     @property
@@ -77,27 +76,26 @@ class Ranking:
         return f"Two splits share {100 * self.shared:.0f} % of their texts on average; the tests allow for it."
 
 
-def rankings(store: Store, imported: pd.DataFrame) -> list[Ranking]:
+def rankings(store: Store, imported: pd.DataFrame) -> list[Imported]:
     """A ranking for each task of imported results (`traube.report.exchange.imported_results`)."""
     return [_ranking(store, str(task), rows) for task, rows in imported.groupby("task")]
 
 
-def _ranking(store: Store, task: str, rows: pd.DataFrame) -> Ranking:
+def _ranking(store: Store, task: str, rows: pd.DataFrame) -> Imported:
     rows = rows.sort_values("mean", ascending=False, ignore_index=True)
     counts = rows["splits"].map(len).to_numpy()
     alike = _alike(rows, counts)
     table = rows.assign(rank_low=np.nan, rank_high=np.nan, why=np.where(counts == 0, NO_SPLITS, "other splits or data"))
     if alike.sum() < 2:
-        return Ranking(task, table, 0, (0, 0), 0, None)
+        return Imported(task, table, 0, (0, 0), 0, None)
     values = np.array(rows.loc[alike, "splits"].tolist(), dtype=np.float64)
     shared = _shared(store, task, values.shape[1])
-    p = corrected(values, shared or 0.0)
-    means = rows.loc[alike, "mean"].to_numpy(np.float64)
-    table.loc[alike, ["rank_low", "rank_high"]] = place_ranges(means, p)
+    ranking = rank_by_splits(rows.loc[alike, "model"].tolist(), values, shared or 0.0)
+    table.loc[alike, ["rank_low", "rank_high"]] = ranking.ranks
     table.loc[alike, "why"] = ""
-    tied = np.diag(p, 1) >= 1 - CONFIDENCE
+    tied = np.diag(ranking.p, 1) >= ranking.level
     first = int((table["rank_low"] == 1).sum())
-    return Ranking(task, table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
+    return Imported(task, table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
 
 
 def _alike(rows: pd.DataFrame, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -109,28 +107,29 @@ def _alike(rows: pd.DataFrame, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
     return (keys == given.value_counts().index[0]).to_numpy()
 
 
-def corrected(values: NDArray[np.float64], shared: float = 0.0) -> NDArray[np.float64]:
-    """Two-sided p of paired t-tests of all pairs, [m, m], Holm-corrected over them; 1 on the diagonal,
-    and where the scores of two are the same but for a constant: nothing says how much that varies.
+def rank_by_splits(names: list[str], values: NDArray[np.float64], shared: float = 0.0) -> Ranking:
+    """Rank models by paired t-tests over splits.
+
+    Where the scores of two are the same but for a constant, nothing says how much that varies, and
+    nothing is decided.
 
     Parameters
     ----------
-    values : float64 [m, n], scores of m models on n splits
-    shared : the correlation of splits, from 0 to below 1
+    values : ndarray of shape (n_models, n_splits)
+        Scores.
+    shared : float, default=0.0
+        Correlation of splits, from 0 to below 1.
     """
     m, n = values.shape
     centred = values - values.mean(axis=1, keepdims=True)
     covariance = centred @ centred.T / (n - 1)
     own = np.diag(covariance)
-    between = np.clip(own[:, None] + own[None, :] - 2 * covariance, 0, None)
+    between = own[:, None] + own[None, :] - 2 * covariance
+    between = np.where(between > 1e-18, between, 0.0)
     error = np.sqrt(between / n * (1 + (n - 1) * shared) / (1 - shared))
     means = values.mean(axis=1)
-    difference = np.abs(means[:, None] - means[None, :])
-    varies = between > 1e-18
-    t = np.divide(difference, error, out=np.zeros_like(error), where=varies)
-    pairs, p = np.triu_indices(m, 1), np.ones((m, m))
-    p[pairs] = holm(2 * stdtr(n - 1, -t[pairs]))
-    return np.minimum(p, p.T)
+    found = Difference(means[:, None] - means[None, :], error, np.full((m, m), n - 1.0), np.sqrt(between))
+    return Ranking(tuple(names), found, np.full((m, m), n), np.full((m, m), None, dtype=object))
 
 
 def _shared(store: Store, task: str, splits: int) -> float | None:
@@ -154,7 +153,7 @@ def overlap(splits: list[Split]) -> float:
     return min(float(np.mean(shares)), 0.99)
 
 
-def write_page(rankings: list[Ranking], folder: Path) -> Path:
+def write_page(rankings: list[Imported], folder: Path) -> Path:
     """A page of all rankings, as one file that needs no network."""
     from traube.foundation.files import write_text
     from traube.report.explorer.board import number

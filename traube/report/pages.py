@@ -9,13 +9,13 @@ from pathlib import Path
 import pandas as pd
 
 from traube.benchmark.params import Protocol
+from traube.comparison.regressions import kept_changes
 from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked, write_text
 from traube.foundation.hashing import digest, file_sha256
 from traube.foundation.seals import read_parquet
 from traube.foundation.versions import installed
-from traube.comparison.regressions import kept_changes
 from traube.report.tables import NAME
 
 FOLDER, INDEX = "report", "index.html"  # below a home

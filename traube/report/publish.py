@@ -13,11 +13,11 @@ import pandas as pd
 from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Request, unavailable
+from traube.comparison.regressions import CHANGES, has_snapshot, kept_changes, present, regressions, snapshot, today
 from traube.foundation.files import locked, write_json, write_parquet, write_text
 from traube.foundation.inert import csv_text
 from traube.foundation.seals import read_parquet
 from traube.report.pages import write_index
-from traube.comparison.regressions import CHANGES, has_snapshot, kept_changes, present, regressions, snapshot, today
 from traube.report.tables import CSV, MADE_OF, NAME, REBUILT, leaderboard, made_now, state
 from traube.store import Store, one_look
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from traube.benchmark.changes import Change, Kind
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell
 from traube.engine.cluster import cluster
@@ -24,11 +25,8 @@ from traube.store import Store
 ROUNDING = 1e-9  # of a score: sums in another order
 PARITY = 1e-5  # of a vector, as 1 - cosine
 
-# Changes since then (`changed_since`) that begin so leave nothing that could be computed again.
-GONE = (
-    *("data version", "model fingerprint", "the model", "the task"),
-    *("clustering code", "computed by", "the card's"),
-)
+# Changes that leave nothing that could be computed again.
+GONE = (Kind.DATA, Kind.MODEL, Kind.CLUSTERING_CODE, Kind.NUMERICS, Kind.CLUSTERS)
 
 
 @dataclass(frozen=True)
@@ -40,14 +38,14 @@ class Reproduction:
     scores : DataFrame split, level, metric, stored, again
     clusters_equal : whether every item is in the same cluster
     vectors : largest 1 - cosine of a text's vector, encoded again, to the one that was clustered
-    changed : what is not as it was then, in words (libraries, say)
+    changed : what is not as it was then (libraries, say)
     """
 
     cell_id: str
     scores: pd.DataFrame
     clusters_equal: bool
     vectors: float
-    changed: list[str]
+    changed: list[Change]
 
     @property
     def difference(self) -> float:
@@ -81,7 +79,7 @@ def reproduce(
     matching = _scored_cell(store, cell_id)
     record = matching.iloc[0].to_dict()
     changed = changed_since(store, protocols, record)
-    gone = [change for change in changed if change.startswith(GONE)]
+    gone = [str(change) for change in changed if change.kind in GONE]
     if gone:
         raise TraubeError(f"cell {record['cell_id']} cannot be computed again: {'; '.join(gone)}")
     protocol = protocols.get(record["protocol"])

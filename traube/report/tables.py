@@ -5,20 +5,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from traube.benchmark.current import current_cells, without_sweeps
 from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Protocol
+from traube.comparison.candidates import DEFAULT_METRIC, WITHOUT_LABELS, main_metric
+from traube.comparison.jackknife import Sample, intervals
+from traube.comparison.ranking import rank
+from traube.comparison.samples import samples_of
+from traube.comparison.standings import best_method
 from traube.foundation import paths
 from traube.foundation.disk import read_json
 from traube.foundation.hashing import digest, file_sha256
-from traube.comparison.jackknife import CONFIDENCE, Sample, best, holm, intervals, p_values
 from traube.models.checkpoints import trained_on
 from traube.report.found import COLUMNS as FOUND
 from traube.report.found import found_k
-from traube.comparison.samples import samples_of
 from traube.store import Store
 from traube.tasks.task import TaskCard
 
@@ -29,12 +31,10 @@ COLUMNS = (
     *FOUND,
 )
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
-WITHOUT_LABELS = "silhouette"
 MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS)
 DEFAULTS = {"own_choice": False, "precision": ""}  # of cells that do not say it
 ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no place is decided by it"
 OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no places"
-DEFAULT_METRIC = TaskCard.model_fields["main_metric"].default
 
 
 def summary(
@@ -50,12 +50,11 @@ def summary(
     deviation over splits, as in the German benchmark (A.3), or over seeds where there is one split.
     `low` and `high` are the 95 % interval of the mean (`traube.comparison.jackknife`).
 
-    Ranks are those of each model's best method. `rank_low` to `rank_high` are the places that the
-    data allow: one place for each model that is significantly better or worse (paired tests,
-    Holm-corrected over the table's pairs). Models whose places overlap are ties. The best method is
-    chosen anew in each replicate of the interval and of the tests, so that its choice is part of
-    them. With one split and one seed, the interval holds what the texts explain only, and no place
-    is decided by it. Silhouettes have no places: each model's is of its own vectors. `note` says so.
+    Ranks are those of each model's best method (`traube.comparison.ranking`), `rank_low` to
+    `rank_high`: models whose ranks overlap are tied. The best method is chosen anew in each
+    replicate of the interval and of the tests, so that its choice is part of them. With one split
+    and one seed, the interval holds what the texts explain only, and no rank is decided by it.
+    Silhouettes have no ranks: each model's is of its own vectors. `note` says so.
 
     Parameters
     ----------
@@ -113,11 +112,11 @@ def _scored(
     levels, names = pd.factorize(rows["level"])
     row_keys = rows["head"].to_numpy() * len(names) + levels
     wanted = [
-        metric or first_choice(cards.get(t), protocols.get(p))
+        metric or main_metric(cards.get(t), protocols.get(p))
         for t, p in zip(heads["task"], heads["protocol"], strict=True)
     ]
     is_wanted = (rows["metric"] == rows["head"].map(dict(enumerate(wanted)))).to_numpy()
-    if not metric:  # as `main_metric`
+    if not metric:  # as `metric_of`
         without = (rows["metric"] == WITHOUT_LABELS).to_numpy() & ~np.isin(row_keys, row_keys[is_wanted])
         is_wanted = is_wanted | without
     rows = rows[is_wanted]
@@ -153,57 +152,14 @@ def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -
     chosen = [best_method(own) for own in by_model.values()]
     table.loc[first, ["low", "high"]] = intervals(chosen)
     # each model's silhouette is of its own vectors, in its own space: that does not compare
-    if WITHOUT_LABELS in set(group["metric"]):
-        return
-    if len(first) > 1 and len({sample.splits for sample in chosen}) == 1:
-        table.loc[first, ["rank_low", "rank_high"]] = _places(chosen)
+    if WITHOUT_LABELS not in set(group["metric"]):
+        table.loc[first, ["rank_low", "rank_high"]] = rank(list(by_model), chosen).ranks
 
 
-def best_method(samples: Sequence[Sample]) -> Sample:
-    """A model's best method, the choice being made in each replicate; those scored on other
-    splits are left out of it.
-    """
-    return best([sample for sample in samples if sample.splits == samples[0].splits])
-
-
-def main_metric(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Series) -> str:
-    """The protocol's main metric, or the card's, or the silhouette where there are no labels."""
-    wanted = first_choice(card, protocol)
+def metric_of(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Series) -> str:
+    """Return the main metric of a task, or the silhouette where there are no labels."""
+    wanted = main_metric(card, protocol)
     return wanted if (metrics == wanted).any() else WITHOUT_LABELS
-
-
-def first_choice(card: TaskCard | None, protocol: Protocol | None) -> str:
-    """The metric by which a task is ranked where it has labels."""
-    return (protocol and protocol.main_metric) or (card.main_metric if card else DEFAULT_METRIC)
-
-
-def _places(samples: Sequence[Sample]) -> NDArray[np.float64]:
-    """First and last place, [models, 2]; nan where they cannot be compared."""
-    return place_ranges(np.array([sample.mean for sample in samples]), corrected_p_values(samples))
-
-
-def place_ranges(means: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The first and last place that each model may have, [n, 2]: one place for each that is
-    significantly better or worse; nan if a p-value [n, n] is.
-    """
-    n = len(means)
-    if np.isnan(p).any():
-        return np.full((n, 2), np.nan)
-    decided, higher = p < 1 - CONFIDENCE, means[:, None] > means[None, :]
-    return np.column_stack([1 + (decided & ~higher).sum(axis=1), n - (decided & higher).sum(axis=1)]).astype(np.float64)
-
-
-def corrected_p_values(samples: Sequence[Sample]) -> NDArray[np.float64]:
-    """Two-sided p of every pair of samples on the same splits, Holm-corrected over the pairs, [n, n]: 1
-    on the diagonal and where a pair is undecided (as `compare`), nan where scores are missing.
-    """
-    n, pairs = len(samples), np.triu_indices(len(samples), k=1)
-    if not all(np.isfinite(sample.values).all() for sample in samples):
-        return np.full((n, n), np.nan)
-    complete = np.array([sample.complete for sample in samples])
-    p, corrected = np.where(complete[:, None] & complete[None, :], p_values(samples), 1.0), np.ones((n, n))
-    corrected[pairs] = holm(p[pairs])
-    return np.minimum(corrected, corrected.T)
 
 
 def _with_found_k(

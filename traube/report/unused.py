@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Params
 from traube.benchmark.plan import Cell, Request, plan, wanted_models
+from traube.comparison.regressions import remembered_cells
 from traube.engine.cluster import reduction_path
 from traube.engine.pair_cells import pair_cells
 from traube.engine.workbench import Workbench
@@ -33,7 +34,6 @@ from traube.foundation.hashing import digest
 from traube.methods import Method
 from traube.models import Model, cache_key, fingerprint_on, load_model, model_cards
 from traube.models.card import Precision
-from traube.comparison.regressions import remembered_cells
 from traube.store import REDUCTIONS, Store
 from traube.store.pairs import PairStore
 

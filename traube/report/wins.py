@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from traube.benchmark.current import current_cells
 from traube.benchmark.params import Protocol
-from traube.report.tables import main_metric
+from traube.report.tables import metric_of
 from traube.store import Store
 
 MODELS = 30
@@ -32,7 +32,7 @@ def split_scores(store: Store, protocols: Mapping[str, Protocol], tasks: list[st
     for (task, name), rows in cells.groupby(["task", "protocol"]):
         card, protocol = store.card(str(task)), protocols.get(str(name))
         scores = store.scores(rows).merge(rows[["cell_id", "task", "protocol", "method", "model"]])
-        scores = scores[scores["metric"] == main_metric(card, protocol, scores["metric"])]
+        scores = scores[scores["metric"] == metric_of(card, protocol, scores["metric"])]
         keys = ["task", "protocol", "method", "model", "split", "level"]
         values = scores.groupby(keys)["value"].mean().reset_index()
         if card is not None and store.manifest(card.name):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube import methods
+from traube.comparison.candidates import Candidate
 from traube.engine.cluster import reduction_path
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import atomic, write_json
@@ -30,7 +31,6 @@ from traube.methods import Method, get_clusterer, get_reducer
 from traube.methods.new_points import centres, nearest_on_average
 from traube.models import Model, ModelCard, Similarity, Vectors, model_of
 from traube.models.vectors import stored_matrix
-from traube.comparison.candidates import Candidate
 from traube.serving.describe import keywords
 from traube.store import Store
 from traube.tasks.task import Task

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
+from traube.comparison.jackknife import Sample
+from traube.comparison.verdict import Undecided, Verdict, compare
 from traube.foundation.paths import raw
-from traube.comparison.jackknife import Sample, difference
 from traube.papers.context import Context
 from traube.papers.published import one_a_row, printed
 from traube.papers.sizes import split_sizes
@@ -33,7 +33,6 @@ TASKS = {
     "table_6": ("trec_car_coarse", "car_test200_coarse"),
     "table_7": ("trec_car_fine", "car_test200_fine"),
 }
-LEVEL = 0.05
 REFERENCE = "triplet"
 # of a checkpoint's name: trainer, task, base model, passages of a training split, digest of a
 # recipe that is not the paper's, seed
@@ -189,9 +188,9 @@ def results(table: str, context: Context) -> pd.DataFrame:
     Returns
     -------
     DataFrame task, method, n, base, recipe (digest of one that is not the paper's; a row each),
-    metric, measured, sd (over seeds, population), seeds, difference, p (two-sided, of the mean over
-    seeds against Triplet of the same base; see `traube.comparison.jackknife`; it is about these
-    checkpoints: what other trainings would give is not in it), verdict
+    metric, measured, sd (over seeds, population), seeds, difference, p (of the mean over seeds
+    against Triplet of the same base, in a family of all rows of the task by the metric; it is about
+    these checkpoints: what other trainings would give is not in it), verdict
     """
     measured = pd.concat([_measured(context, name) for name in TASKS[table]], ignore_index=True)
     order = measured["metric"].map({metric: i for i, metric in enumerate(METRICS)})
@@ -215,28 +214,31 @@ def _measured(context: Context, name: str) -> pd.DataFrame:
     rows = []
     for key, group in groups:
         seeds = group.groupby("cell_id")["value"].mean()
-        test = _against_triplet(samples, key)
-        rows.append((name, *key, seeds.mean(), deviation(seeds), len(seeds), *test))
+        verdict = _against_triplet(samples, key)
+        judged = (0.0, np.nan, "*") if verdict is None else (verdict.difference, verdict.p, _mark(verdict))
+        rows.append((name, *key, seeds.mean(), deviation(seeds), len(seeds), *judged))
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
-def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, ...]) -> tuple[float, float, str]:
+def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, ...]) -> Verdict | None:
+    """The verdict on a row against the triplet model that it stands beside; None for that model itself."""
     base, metric = key[2], key[4]
     # the paper's reference is the triplet model of the smallest n; its own recipe comes before
     # others
-    rivals = [k for k in samples if (k[0], k[4]) == (REFERENCE, metric)]
+    same = [k for k in samples if k[4] == metric]
+    rivals = [k for k in same if k[0] == REFERENCE]
     rivals = [k for k in rivals if k[2] == base] or rivals
     if not rivals:
-        return np.nan, np.nan, ""
+        return Verdict(str(key[0]), REFERENCE, undecided=Undecided.NO_COMMON_SPLIT)
     rival = min(rivals, key=lambda k: (pd.notna(k[1]), k[1] if pd.notna(k[1]) else 0, pd.notna(k[3]), str(k[3])))
     if key is rival:
-        return 0.0, np.nan, "*"
-    try:
-        test = difference(samples[key], samples[rival])
-    except TraubeError:  # no split on which both are defined
-        return np.nan, np.nan, ""
-    verdict = ("higher" if test.difference > 0 else "lower") if test.p < LEVEL else ""
-    return test.difference, test.p, verdict
+        return None
+    return compare(str(key[0]), samples[key], REFERENCE, samples[rival], comparisons=len(same) - 1)
+
+
+def _mark(verdict: Verdict) -> str:
+    """How a row ends in a table beside its reference."""
+    return {"a": "higher", "b": "lower", "": ""}[verdict.better]
 
 
 def _of_store(context: Context, name: str) -> pd.DataFrame:

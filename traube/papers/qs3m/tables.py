@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from traube.comparison.verdict import compare_paired
 from traube.papers.context import Context
 from traube.papers.published import one_a_row, printed
 from traube.papers.qs3m.pages import METRICS, REFERENCE, page_scores, split_sets
@@ -16,7 +17,6 @@ LEVELS = ("flat", "hier")
 WIKIPEDIA = tuple(f"{name}_{level}" for name in CAR.values() for level in LEVELS)
 ARXIV = "arxiv_subjects"
 TASKS = (*WIKIPEDIA, ARXIV)
-LEVEL = 0.05
 TESTED = ["difference", "p", "verdict", "pages"]
 
 published = partial(printed, __package__)
@@ -75,8 +75,8 @@ def results(context: Context) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame method, task, metric, base, recipe, measured, difference, p (paired t-test over pages,
-    two-sided, with Bonferroni's correction over the ways that are tested), verdict, pages
+    DataFrame method, task, metric, base, recipe, measured, difference, p (paired t-test over pages; the
+    ways that are tested are the family), verdict, pages
     """
     tables = [_tested(name, _scores(context, name)) for name in WIKIPEDIA]
     return pd.concat(tables, ignore_index=True)
@@ -121,8 +121,6 @@ def _against_reference(grid: pd.DataFrame, way: tuple[str, str, str]) -> tuple[f
     """Difference, p, verdict and pages of a way against Euclidean distances of its encoder, or of the
     first one.
     """
-    from scipy.stats import ttest_rel
-
     references = [other for other in grid if other[0] == REFERENCE]
     reference = next((other for other in references if other[1] == way[1] or not way[1]), None)
     if reference is None:  # the encoder is gone
@@ -130,13 +128,9 @@ def _against_reference(grid: pd.DataFrame, way: tuple[str, str, str]) -> tuple[f
     if way == reference:
         return 0.0, np.nan, "*", len(grid[[way]].dropna())
     pages = grid[[way, reference]].dropna()
-    differences = pages[way] - pages[reference]
-    difference, tests = float(differences.mean()), len(grid.columns) - len(references)
-    if np.allclose(differences, difference):  # nothing varies, so nothing can be tested
-        return difference, np.nan, "", len(pages)
-    p = min(1.0, float(ttest_rel(pages[way], pages[reference]).pvalue) * tests)
-    verdict = ("higher" if difference > 0 else "lower") if p < LEVEL else ""
-    return difference, p, verdict, len(pages)
+    tests = len(grid.columns) - len(references)
+    verdict = compare_paired(way[0], pages[way], REFERENCE, pages[reference], comparisons=tests)
+    return verdict.difference, verdict.p, {"a": "higher", "b": "lower", "": ""}[verdict.better], len(pages)
 
 
 def subjects(context: Context) -> pd.DataFrame:

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube.report.tables import WITHOUT_LABELS, places, shown_interval, shown_name
+from traube.comparison.candidates import WITHOUT_LABELS
+from traube.report.tables import places, shown_interval, shown_name
 
 OWN_CHOICE = ", own choice"
 

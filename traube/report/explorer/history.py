@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 
 from traube.benchmark.params import Protocol
+from traube.comparison.candidates import main_metric
 from traube.models.checkpoints import trained_on
 from traube.report.explorer.board import number
-from traube.report.tables import first_choice
 from traube.store import Store
 
 STATE = ["protocol", "model", "fingerprint", "data_version", "code_version"]
@@ -27,7 +27,7 @@ def history(store: Store, protocols: Mapping[str, Protocol], task: str) -> list[
         return []
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     card = store.card(task)
-    wanted = {name: first_choice(card, protocols.get(name)) for name in cells["protocol"].unique()}
+    wanted = {name: main_metric(card, protocols.get(name)) for name in cells["protocol"].unique()}
     scores = store.scores(cells, set(wanted.values())).merge(cells[["cell_id", "method", "created", *STATE]])
     scores = scores[scores["metric"] == scores["protocol"].map(wanted)]
     means = scores.groupby([*STATE, "method"], dropna=False).agg(mean=("value", "mean"), created=("created", "max"))

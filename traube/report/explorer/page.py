@@ -17,11 +17,12 @@ from markupsafe import Markup
 from traube.benchmark.current import current_cells
 from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Protocol
+from traube.comparison.candidates import WITHOUT_LABELS, Candidate, candidates, first_of_each, main_metric
+from traube.comparison.standings import standing
 from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
 from traube.foundation.versions import installed
 from traube.report.best import best_on
-from traube.comparison.candidates import Candidate, candidates, first_of_each, main_metric, sample
 from traube.report.costs import costs
 from traube.report.explorer.board import not_scored, number, rows
 from traube.report.explorer.differences import differences
@@ -30,7 +31,6 @@ from traube.report.explorer.ranks import diagram
 from traube.report.explorer.views import SHOWN, views
 from traube.report.figures import SHOWN as HEATMAP_SHOWN
 from traube.report.figures import heatmap
-from traube.report.tables import WITHOUT_LABELS, best_method
 from traube.tasks.task import Task
 
 TEMPLATES = Environment(loader=PackageLoader("traube.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -73,7 +73,7 @@ def task_page(
         data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
         if stored.labelled:  # silhouettes, each of a model's own space, do not compare
             compared = options
-            data["pairs"] = differences(bench.store, stored, protocols[shown].split_set, firsts) if firsts else []
+            data["pairs"] = _pairs(bench, protocols, stored, shown, cells[~cells["own_choice"]]) if shown else []
     except TraubeError as error:  # its texts are not here, or damaged
         missing = str(error)
     done = own[own["status"] == "done"]
@@ -117,7 +117,7 @@ def _options(
     found = {}
     for name in sorted(set(cells["protocol"]) & set(protocols)):
         protocol = protocols[name]
-        metric = main_metric(task.card, protocol.main_metric) if task.labelled else WITHOUT_LABELS
+        metric = main_metric(task.card, protocol) if task.labelled else WITHOUT_LABELS
         if own := candidates(bench.store, task.name, name, protocol, metric, cells):
             found[name] = own
     return found
@@ -137,12 +137,22 @@ def _answers(
 
 def _diagrams(bench: Workbench, options: Mapping[str, list[Candidate]]) -> list[tuple[str, Markup]]:
     """A critical-difference diagram for each protocol that compares models."""
-    made = []
-    for name, own in options.items():
-        of_model = {first.model: [c for c in own if c.model == first.model] for first in first_of_each(own)}
-        samples = [best_method([sample(bench.store, c) for c in each]) for each in of_model.values()]
-        made.append((name, diagram(list(of_model), samples)))
+    standings = {name: standing(bench.store, own) for name, own in options.items()}
+    made = [(name, diagram(found.ranking, found.samples)) for name, found in standings.items()]
     return [(name, drawn) for name, drawn in made if drawn]
+
+
+def _pairs(
+    bench: Workbench, protocols: Mapping[str, Protocol], task: Task, name: str, cells: pd.DataFrame
+) -> list[dict[str, Any]]:
+    """How pairs of models compare at each level, under a protocol."""
+    protocol, splits = protocols[name], list(task.test_splits(protocols[name].split_set))
+    metric = main_metric(task.card, protocol)
+    standings = {}
+    for level in dict.fromkeys(split.level for split in splits):
+        if options := candidates(bench.store, task.name, name, protocol, metric, cells, level):
+            standings[level] = standing(bench.store, options)
+    return differences(standings, splits, MODELS)
 
 
 def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:

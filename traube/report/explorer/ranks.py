@@ -12,9 +12,9 @@ import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from traube.comparison.jackknife import CONFIDENCE, Sample
+from traube.comparison.jackknife import Sample
+from traube.comparison.ranking import Ranking, tied
 from traube.report.figures import LETTER, label, svg
-from traube.report.tables import corrected_p_values
 
 MOST = 20  # models of a diagram
 AXIS, ROW, STEP, SCALE = 30, 20, 9, 560  # pixels: of the axis, a model, a bar, and of the axis' length
@@ -23,19 +23,16 @@ DOT = Markup('<circle cx="{}" cy="{}" r="3" fill="{}"/>')
 LINE = Markup('<polyline points="{}" fill="none" stroke="{}" stroke-width="{}"/>')
 
 
-def diagram(names: Sequence[str], samples: Sequence[Sample]) -> Markup:
-    """The diagram as SVG; nothing where models were not scored on the same splits, or one is alone.
+def diagram(ranking: Ranking, samples: Sequence[Sample]) -> Markup:
+    """Draw the diagram as SVG; nothing where models were not scored on the same splits, or one is alone.
 
     Parameters
     ----------
-    names : of models
-    samples : of each, the best first
+    samples : sequence of Sample
+        The scores of the ranking's models.
     """
-    names, samples = names[:MOST], samples[:MOST]
+    names, samples, p = ranking.names[:MOST], samples[:MOST], ranking.p[:MOST, :MOST]
     if len(samples) < 2 or len({sample.splits for sample in samples}) > 1:
-        return Markup()
-    p = corrected_p_values(samples)
-    if np.isnan(p).any():
         return Markup()
     ranks = mean_ranks(names, samples)
     order = np.argsort(ranks, kind="stable")
@@ -54,27 +51,6 @@ def diagram(names: Sequence[str], samples: Sequence[Sample]) -> Markup:
             said = f"{names[i]} [{ranks.iloc[i]:.2f}]"
             marks.append(label(side + (6 if anchor == "start" else -6), y + 4, said, anchor))
     return svg(2 * left + SCALE, bottom + ROW * half, [*marks, *bars])
-
-
-def tied(p: NDArray[np.float64]) -> list[list[int]]:
-    """Return the largest sets of models of which no two differ significantly.
-
-    Parameters
-    ----------
-    p : ndarray of shape (n_models, n_models)
-        p-value of each pair.
-
-    Returns
-    -------
-    list of list of int
-        Every such set that is in no larger one; a model that differs from all others is in none.
-    """
-    sets = [frozenset[int]()]
-    for model in range(len(p)):
-        alike = {other for other in range(model) if p[model, other] >= 1 - CONFIDENCE}
-        found = {*sets, *(one & alike | {model} for one in sets)}
-        sets = [one for one in found if not any(one < other for other in found)]
-    return sorted(sorted(one) for one in sets if len(one) > 1)
 
 
 def _bars(sets: Sequence[Sequence[int]], at: NDArray[np.float64]) -> tuple[list[Markup], float]:

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Protocol
+from traube.comparison.candidates import Candidate
 from traube.engine.cluster import reduction_path
 from traube.engine.workbench import Workbench
 from traube.foundation.errors import TraubeError
 from traube.foundation.seals import Damaged
 from traube.models.vectors import stored_matrix
-from traube.comparison.candidates import Candidate
 from traube.tasks.task import Split, Task
 
 SHOWN = 3000  # texts of a map; more of them take a phone's browser seconds, and hide each other

@@ -345,7 +345,7 @@ const pairTable = table(
     column("B better on", row => String(row.bWins), row => row.bWins, "dt-right"),
     column("mean A − B", row => shown(row.difference), row => row.difference, "dt-right"),
     column("95 % interval", row => (row.low === null ? "–" : `${shown(row.low)} to ${shown(row.high)}`)),
-    column("p (Holm)", row => (row.p === null ? "–" : row.p < 0.001 ? "< .001" : row.p.toFixed(3)), row => row.p, "dt-right"),
+    column("p", row => (row.p === null ? "–" : row.p < 0.001 ? "< .001" : row.p.toFixed(3)), row => row.p, "dt-right"),
     column("median size where A / B is better", row => row.sizes),
     column("median classes where A / B is better", row => row.classes),
   ],
@@ -403,7 +403,8 @@ function verdict(row, a, b) {
   const lead = row.difference >= 0 ? a : b
   if (row.difference === 0) return `Level ${row.level}: both score the same.`
   const words = `${lead} leads by ${Math.abs(row.difference).toFixed(2)} points (95 % interval of A − B: ${shown(row.low)} to ${shown(row.high)})`
-  const sure = row.p === null ? `undecided${row.note ? `: ${row.note}` : ""}` : row.p < 0.05 ? "significant" : "a tie"
+  const tested = `p = ${row.p === null ? "?" : row.p < 0.001 ? "< .001" : row.p.toFixed(3)}, ${row.comparisons} comparison${row.comparisons === 1 ? "" : "s"}`
+  const sure = row.note ? `undecided: ${row.note}` : row.better ? `significant (${tested})` : `not significantly different (${tested})`
   return `Level ${row.level}: ${words}, ${sure}.`
 }
 

@@ -1,0 +1,51 @@
+"""What is not as it was when a cell was computed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Kind(Enum):
+    """What can change, as people call it."""
+
+    DATA = "data"
+    MODEL = "model weights or settings"
+    CLUSTERING_CODE = "clustering code"
+    SCORING_CODE = "scoring code"
+    PARAMETERS = "method parameters"
+    PROTOCOL = "protocol"
+    CLUSTERS = "the card's number of clusters"
+    LIBRARY = "libraries"
+    NUMERICS = "what computes the cell"
+    RAW_DATA = "raw data"
+    SEEDS = "seeds"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change, from `before` to `after`.
+
+    Attributes
+    ----------
+    what : str
+        Which of the kind, such as the library's name; or the change in words, where `before` and
+        `after` say nothing to people.
+    """
+
+    kind: Kind
+    what: str
+    before: Any = None
+    after: Any = None
+
+    def __str__(self) -> str:
+        changed = self.before is not None or self.after is not None
+        return f"{self.what} {self.before} -> {self.after}" if changed else self.what
+
+
+def in_words(changes: Iterable[Change]) -> str:
+    """Return the kinds of changes, and of libraries which, in a line."""
+    found = list(changes)
+    libraries = ", ".join(str(change) for change in found if change.kind is Kind.LIBRARY)
+    kinds = dict.fromkeys(change.kind for change in found)
+    return "; ".join(f"{kind.value}: {libraries}" if kind is Kind.LIBRARY else kind.value for kind in kinds)

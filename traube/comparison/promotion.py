@@ -1,0 +1,205 @@
+"""Whether a challenger becomes the champion of its task, and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import Literal
+
+from traube.benchmark.params import Promotion
+from traube.comparison.candidates import Candidate
+from traube.comparison.standings import compare_candidates
+from traube.comparison.verdict import Verdict
+from traube.store import Store
+
+Outcome = Literal["first", "promote", "keep", "hold"]
+
+
+class Why(Enum):
+    """Why a challenger is promoted or not."""
+
+    NO_CHAMPION = auto()
+    BETTER = auto()
+    TOO_LITTLE = auto()
+    NOT_SIGNIFICANT = auto()
+    WORSE_ELSEWHERE = auto()
+    UNDECIDED = auto()
+    CHAMPION_UNSCORED = auto()
+    UNSCORED_ELSEWHERE = auto()
+    LOSS_NOT_RULED_OUT = auto()
+
+
+OUTCOMES: dict[Why, Outcome] = {
+    Why.NO_CHAMPION: "first",
+    Why.BETTER: "promote",
+    Why.TOO_LITTLE: "keep",
+    Why.NOT_SIGNIFICANT: "keep",
+    Why.WORSE_ELSEWHERE: "keep",
+    Why.UNDECIDED: "hold",
+    Why.CHAMPION_UNSCORED: "hold",
+    Why.UNSCORED_ELSEWHERE: "hold",
+    Why.LOSS_NOT_RULED_OUT: "hold",
+}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of a task's challenger, and why.
+
+    Attributes
+    ----------
+    verdict : Verdict, optional
+        On the challenger (a) against the champion (b).
+    elsewhere : tuple of (str, Verdict or None), optional
+        The task of the family that speaks against a promotion, with the verdict there.
+    """
+
+    task: str
+    why: Why
+    rules: Promotion
+    challenger: Candidate
+    champion: Candidate | None = None
+    verdict: Verdict | None = None
+    elsewhere: tuple[str, Verdict | None] | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """`first` (there was no champion), `promote`, `keep` (the champion stays) or `hold` (not decided yet)."""
+        return OUTCOMES[self.why]
+
+    @property
+    def reason(self) -> str:
+        """Why, in a sentence."""
+        if self.why is Why.NO_CHAMPION:
+            return "there was no champion"
+        if self.why is Why.CHAMPION_UNSCORED or self.verdict is None:
+            return "the champion has no score on the present data: evaluate it, or `traube promote` another one"
+        if self.why is Why.UNDECIDED:
+            return f"{self.verdict.answer}; {more_seeds(self.challenger.protocol)}"
+        if self.why is Why.TOO_LITTLE:
+            return f"{self.verdict.evidence}: less than {100 * self.rules.minimum_effect:g} points better"
+        if self.why is Why.NOT_SIGNIFICANT:
+            return f"{self.verdict.evidence}: not significant at {self.rules.level:g}"
+        return f"{self.verdict.evidence}{self._objection}"
+
+    @property
+    def _objection(self) -> str:
+        if self.elsewhere is None:
+            return ""
+        task, verdict = self.elsewhere
+        if verdict is None:
+            return f"; but it has no score on {task} yet"
+        if self.why is Why.WORSE_ELSEWHERE:
+            return f"; but on {task} it loses {-100 * verdict.difference:.2f} points (p = {verdict.p:.2g})"
+        margin = 100 * self.rules.margin
+        loss = f"; but on {task} a loss of more than {margin:g} point{'' if margin == 1 else 's'} cannot be ruled out"
+        if verdict.undecided:
+            return f"{loss}: {verdict.undecided.value}"
+        bound = verdict.at_least(self.rules.level)
+        return f"{loss}: {100 * verdict.difference:+.2f} points, at least {100 * bound:+.2f}; more seeds or splits would tell"
+
+
+def more_seeds(protocol: str) -> str:
+    """Say what decides where one seed does not."""
+    return f"give protocol '{protocol}' more seeds in params.yaml, such as [42, 1, 2], and run again"
+
+
+def judge(
+    store: Store,
+    families: Mapping[str, str],
+    options: Mapping[str, Sequence[Candidate]],
+    challengers: Mapping[str, Candidate],
+    champions: Mapping[str, Candidate | None],
+    rules: Promotion,
+    newcomers: Mapping[str, int] = MappingProxyType({}),
+) -> list[Decision]:
+    """Decide which challengers become champions.
+
+    A challenger is promoted if it is better than the champion by a paired test, by at least
+    `minimum_effect`, and is shown not to be worse by more than `margin` on every other task of the
+    family: there, the one-sided lower bound of the difference (at `level`) must stand above minus
+    the margin. Where it does not, because the data say too little, the challenger is held.
+
+    The challenger is the best of several newcomers, chosen on the splits it is tested on. So the
+    family of comparisons are the newcomers of all tasks that have a champion to beat.
+
+    Parameters
+    ----------
+    families : mapping of str to str
+        The family of each task of the benchmark.
+    options : mapping of str to sequence of Candidate
+        All candidates by task.
+    challengers : mapping of str to Candidate
+        The best newcomer by task.
+    champions : mapping of str to Candidate or None
+        By task; None where the champion has no score on the task's present data.
+    newcomers : mapping of str to int, optional
+        By task, among how many the challenger is the best; by default, itself alone.
+    """
+    beaten = {task: champion for task, champion in champions.items() if champion and task in challengers}
+    comparisons = sum(newcomers.get(task, 1) for task in beaten)
+    decisions = []
+    for task, challenger in sorted(challengers.items()):
+        if task not in champions:
+            decisions.append(Decision(task, Why.NO_CHAMPION, rules, challenger))
+        elif task not in beaten:
+            decisions.append(Decision(task, Why.CHAMPION_UNSCORED, rules, challenger))
+        else:
+            verdict = compare_candidates(store, challenger, beaten[task], comparisons, rules.level)
+            others = [name for name, family in families.items() if family == families[task] and name != task]
+            elsewhere = {name: options[name] for name in others}
+            why, objection = _judged(store, challenger, beaten[task], verdict, elsewhere, rules)
+            decisions.append(Decision(task, why, rules, challenger, beaten[task], verdict, objection))
+    return decisions
+
+
+def _judged(
+    store: Store,
+    challenger: Candidate,
+    champion: Candidate,
+    verdict: Verdict,
+    elsewhere: Mapping[str, Sequence[Candidate]],
+    rules: Promotion,
+) -> tuple[Why, tuple[str, Verdict | None] | None]:
+    if verdict.undecided:
+        return Why.UNDECIDED, None
+    if verdict.difference < rules.minimum_effect:
+        return Why.TOO_LITTLE, None
+    if verdict.better != "a":
+        return Why.NOT_SIGNIFICANT, None
+    objections = list(_objections(store, challenger, champion, elsewhere, rules))
+    for why in (Why.WORSE_ELSEWHERE, Why.UNSCORED_ELSEWHERE, Why.LOSS_NOT_RULED_OUT):  # a proven loss weighs most
+        for found, task, on_task in objections:
+            if found is why:
+                return why, (task, on_task)
+    return Why.BETTER, None
+
+
+def _objections(
+    store: Store,
+    challenger: Candidate,
+    champion: Candidate,
+    elsewhere: Mapping[str, Sequence[Candidate]],
+    rules: Promotion,
+) -> Iterator[tuple[Why, str, Verdict | None]]:
+    """Yield the tasks on which it is not shown that the challenger is no worse than the champion."""
+    for task, options in elsewhere.items():
+        new, old = (next((c for c in options if _same(c, side)), None) for side in (challenger, champion))
+        if old is None:
+            continue  # where the champion has no score, there is none to lose
+        if new is None:
+            yield Why.UNSCORED_ELSEWHERE, task, None
+            continue
+        verdict = compare_candidates(store, new, old, level=rules.level)
+        if verdict.undecided:
+            yield Why.LOSS_NOT_RULED_OUT, task, verdict
+        elif verdict.at_least(rules.level) <= -rules.margin:
+            yield Why.WORSE_ELSEWHERE if verdict.high < -rules.margin else Why.LOSS_NOT_RULED_OUT, task, verdict
+
+
+def _same(a: Candidate, b: Candidate) -> bool:
+    """Whether two candidates are the same model and method on two tasks; the fingerprint of a corpus-bound
+    model differs between tasks.
+    """
+    same = a.fingerprint == b.fingerprint or (a.corpus_bound and b.corpus_bound)
+    return same and (a.model, a.method) == (b.model, b.method)

@@ -1,0 +1,139 @@
+"""Ranks with ties: the models of a table, and the verdict on every pair of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from traube.comparison.jackknife import Array, Difference, Sample, differences
+from traube.comparison.verdict import LEVEL, Undecided, Verdict, compare, verdict_of
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The models of a table. Their pairs are one family of comparisons.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The models.
+    found : Difference
+        Of every pair, row minus column, [n_models, n_models]; nan where two have nothing in common.
+    splits : ndarray of shape (n_models, n_models)
+        Number of splits on which two are compared.
+    undecided : ndarray of shape (n_models, n_models)
+        Why the numbers of a pair decide nothing (`Undecided`), or None.
+    about : str
+        What is compared: task, level, metric and protocol.
+    level : float
+        As in `Verdict`.
+    """
+
+    names: tuple[str, ...]
+    found: Difference
+    splits: NDArray[np.int64]
+    undecided: NDArray[np.object_]
+    about: str = ""
+    level: float = LEVEL
+
+    @property
+    def comparisons(self) -> int:
+        """Number of pairs."""
+        return max(1, len(self.names) * (len(self.names) - 1) // 2)
+
+    @cached_property
+    def p(self) -> Array:
+        """The p-value of every pair, as in `Verdict`; 1 on the diagonal and where nothing is decided."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            p = self.comparisons * 2 * stdtr(self.found.df, -np.abs(self.found.mean) / self.found.error)
+        decided = (self.found.error > 0) & (self.undecided == None)  # noqa: E711
+        return np.where(decided, np.minimum(p, 1.0), 1.0)
+
+    @property
+    def ranks(self) -> Array:
+        """First and last rank that each model may have, [n_models, 2]: one for each that is
+        significantly better or worse. Models whose ranks overlap are tied. nan for a model that has
+        nothing in common with any other.
+        """
+        n = len(self.names)
+        significant, higher = self.p < self.level, self.found.mean > 0
+        better, worse = (significant & higher).sum(axis=1), (significant & ~higher).sum(axis=1)
+        ranks = np.column_stack([1 + worse, n - better]).astype(np.float64)
+        compared = np.isfinite(self.found.mean) & ~np.eye(n, dtype=bool)
+        ranks[~compared.any(axis=1)] = np.nan
+        return ranks
+
+    def verdict(self, a: str, b: str) -> Verdict:
+        """Return the verdict on two of the models."""
+        i, j = self.names.index(a), self.names.index(b)
+        found = Difference(*(getattr(self.found, name)[i, j] for name in ("mean", "error", "df", "deviation")))
+        family: dict[str, Any] = {"about": self.about, "comparisons": self.comparisons, "level": self.level}
+        return verdict_of(a, b, found, int(self.splits[i, j]), self.undecided[i, j], **family)
+
+
+def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "", level: float = LEVEL) -> Ranking:
+    """Compare every pair of models.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The models, the best first.
+    samples : sequence of Sample
+        The scores of each.
+    about, level
+        As in `Ranking`.
+    """
+    n = len(names)
+    alike = len({sample.splits for sample in samples}) == 1
+    if alike and all(np.isfinite(sample.values).all() for sample in samples):
+        found = differences(samples)
+        complete = np.array([sample.complete for sample in samples])
+        undecided = np.full((n, n), None, dtype=object)
+        undecided[~(complete[:, None] & complete[None, :])] = Undecided.ONE_SEED
+        undecided[(found.error == 0) & (found.mean != 0)] = Undecided.TOO_FEW_TEXTS
+        return Ranking(tuple(names), found, np.full((n, n), len(samples[0].values)), undecided, about, level)
+    return _of_pairs(names, samples, about, level)
+
+
+def _of_pairs(names: Sequence[str], samples: Sequence[Sample], about: str, level: float) -> Ranking:
+    """Compare each pair by itself, on the splits that it has in common."""
+    n = len(names)
+    mean, error, df, deviation = (np.full((n, n), np.nan) for _ in range(4))
+    splits, undecided = np.zeros((n, n), dtype=np.int64), np.full((n, n), None, dtype=object)
+    for i in range(n):
+        for j in range(i):
+            one = compare(names[i], samples[i], names[j], samples[j])
+            mean[i, j], mean[j, i] = one.difference, -one.difference
+            error[i, j] = error[j, i] = one.error
+            df[i, j] = df[j, i] = one.df
+            deviation[i, j] = deviation[j, i] = one.deviation
+            splits[i, j] = splits[j, i] = one.splits
+            undecided[i, j] = undecided[j, i] = one.undecided
+    return Ranking(tuple(names), Difference(mean, error, df, deviation), splits, undecided, about, level)
+
+
+def tied(p: Array, level: float = LEVEL) -> list[list[int]]:
+    """Return the largest sets of models of which no two differ significantly.
+
+    Parameters
+    ----------
+    p : ndarray of shape (n_models, n_models)
+        p-value of each pair.
+    level : float
+        Below which two differ.
+
+    Returns
+    -------
+    list of list of int
+        Every such set that is in no larger one; a model that differs from all others is in none.
+    """
+    sets = [frozenset[int]()]
+    for model in range(len(p)):
+        similar = {other for other in range(model) if p[model, other] >= level}
+        found = {*sets, *(one & similar | {model} for one in sets)}
+        sets = [one for one in found if not any(one < other for other in found)]
+    return sorted(sorted(one) for one in sets if len(one) > 1)

@@ -1,0 +1,206 @@
+"""How models stand on a task: the best method of each, with intervals, ranks and verdicts.
+
+One object for the leaderboard of a single task, `traube best`, `traube compare` and a task's report.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from traube.benchmark.current import current_cells
+from traube.benchmark.params import Protocol
+from traube.comparison.candidates import Candidate, candidates, find, first_of_each, main_metric, sample
+from traube.comparison.jackknife import Array, Sample, best, intervals
+from traube.comparison.ranking import Ranking, rank
+from traube.comparison.verdict import LEVEL, Undecided, Verdict, compare
+from traube.foundation.errors import TraubeError, unknown
+from traube.models import model_cards
+from traube.store import Store
+from traube.tasks import get_source
+from traube.tasks.task import Task
+
+
+class Unlabelled(TraubeError):
+    """A task without labels, on which nothing is best."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How models stand on a task, over its splits and levels.
+
+    Attributes
+    ----------
+    models : tuple of Candidate
+        The best method of each model, the best model first.
+    samples : tuple of Sample
+        The scores of each model, its method being chosen anew in each replicate.
+    intervals : ndarray of shape (n_models, 2)
+        Interval of each model's score, the choice of the method included.
+    ranking : Ranking
+        The verdict on every pair of models, named by their models' names.
+    """
+
+    models: tuple[Candidate, ...]
+    samples: tuple[Sample, ...]
+    intervals: Array
+    ranking: Ranking
+
+
+def best_method(samples: Sequence[Sample]) -> Sample:
+    """Return a model's best method, the choice being made in each replicate; methods that are scored
+    on other splits are left out of it.
+    """
+    return best([sample for sample in samples if sample.splits == samples[0].splits])
+
+
+def standing(store: Store, options: Sequence[Candidate]) -> Standing:
+    """Compare the models among some candidates, the best first, of one task, protocol, metric and level."""
+    of_model: dict[str, list[Sample]] = {}
+    for candidate in options:
+        of_model.setdefault(candidate.model, []).append(sample(store, candidate))
+    firsts, samples = tuple(first_of_each(options)), tuple(best_method(own) for own in of_model.values())
+    ranking = rank(list(of_model), samples, firsts[0].about)
+    return Standing(firsts, samples, intervals(samples), ranking)
+
+
+def options_on(
+    store: Store,
+    task_name: str,
+    name: str,
+    protocol: Protocol,
+    metric: str | None = None,
+    own_choice: bool = False,
+) -> tuple[Task, list[Candidate]]:
+    """Return a stored task and what is scored of its present data under a protocol, the best first.
+
+    Parameters
+    ----------
+    name : str
+        The protocol's.
+    metric : str, optional
+        Instead of the main one.
+    own_choice : bool, default=False
+        Whether methods and seeds count that were asked for beside the protocol's own.
+
+    Raises
+    ------
+    TraubeError
+        If there is no such task, or nothing is scored of its present data.
+    Unlabelled
+        If the task has no labels to score by.
+    """
+    card = store.card(task_name)
+    if card is None or store.manifest(task_name) is None:
+        get_source(task_name)  # which names near ones, if there is no such task
+        if not store.cells(task_name).empty:
+            raise TraubeError(
+                f"{task_name}: its data cannot be used as it is now: `traube run -t {task_name}` says why; what is "
+                "scored of its earlier data is in the leaderboard"
+            )
+        raise TraubeError(f"{task_name}: nothing is scored yet: `traube run -t {task_name}`")
+    task = store.task(card)
+    if not task.labelled:
+        raise Unlabelled(
+            f"{task_name} has no labels, so nothing says which model is best; `traube cluster` groups its texts"
+        )
+    cells = current_cells(store, {name: protocol}, [task_name], own_choice=own_choice)
+    options = candidates(store, task_name, name, protocol, metric or main_metric(card, protocol), cells)
+    if not options:
+        raise TraubeError(
+            f"{task_name}: nothing is scored under protocol '{name}' yet: `traube run -t {task_name} -p {name}`"
+        )
+    return task, options
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two candidates of a task, and the verdict on them."""
+
+    a: Candidate
+    b: Candidate
+    verdict: Verdict
+
+
+def compare_on(
+    store: Store,
+    tasks: Sequence[str],
+    name: str,
+    protocol: Protocol,
+    a: str,
+    b: str,
+    metric: str | None = None,
+    own_choice: bool = False,
+) -> tuple[list[Comparison], dict[str, str]]:
+    """Compare two models on several tasks, as a person names them.
+
+    Parameters
+    ----------
+    name : str
+        The protocol's.
+    a, b : str
+        `model`, its best method on each task: then the verdict is that of the task's table, whose
+        pairs of models are the family. Or `model:reducer/clusterer`: then what is compared was
+        chosen beforehand, and the tasks are the family.
+    metric, own_choice
+        As in `options_on`.
+
+    Returns
+    -------
+    comparisons : list of Comparison
+    left_out : dict of str to str
+        Why tasks cannot be compared on.
+
+    Raises
+    ------
+    TraubeError
+        If no task can be compared on; the message says why.
+    """
+    _check_models(store, a, b)
+    found: list[tuple[Candidate, Candidate, list[Candidate]]] = []
+    left_out = {}
+    for task_name in dict.fromkeys(tasks):  # a name may be given twice
+        try:
+            _, options = options_on(store, task_name, name, protocol, metric, own_choice)
+            found.append((find(options, a), find(options, b), options))
+        except TraubeError as error:
+            left_out[task_name] = str(error)
+    if not found:
+        raise TraubeError("nothing to compare: " + "; ".join(left_out.values()))
+    by_method = ":" in a + b
+    return [
+        Comparison(one, other, _verdict(store, one, other, len(found) if by_method else None, options))
+        for one, other, options in found
+    ], left_out
+
+
+def _verdict(
+    store: Store, a: Candidate, b: Candidate, comparisons: int | None, options: Sequence[Candidate]
+) -> Verdict:
+    """The verdict on two candidates: of a family of so many comparisons, or of the task's table."""
+    if a.cells == b.cells:
+        return Verdict(a.name, b.name, a.about, undecided=Undecided.SAME)
+    if comparisons is None and a.model != b.model:
+        return standing(store, options).ranking.verdict(a.model, b.model)
+    return compare_candidates(store, a, b, comparisons or 1)
+
+
+def compare_candidates(store: Store, a: Candidate, b: Candidate, comparisons: int = 1, level: float = LEVEL) -> Verdict:
+    """Compare two candidates of one task that were chosen beforehand.
+
+    Parameters
+    ----------
+    comparisons, level
+        As in `Verdict`.
+    """
+    one, other = sample(store, a), sample(store, b)
+    return compare(a.name, one, b.name, other, about=a.about, comparisons=comparisons, level=level)
+
+
+def _check_models(store: Store, *sides: str) -> None:
+    """Refuse a model that neither exists nor has ever been scored: it is misspelt."""
+    known = {*model_cards(), *pd.unique(store.cells()["model"])}
+    for side in sides:
+        name = side.partition(":")[0]
+        if name not in known:
+            raise unknown("model", name, known)

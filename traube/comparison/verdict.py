@@ -1,0 +1,227 @@
+"""The verdict on two sides: is one better than the other, by how much, and how sure is that?
+
+Every surface quotes this object. A verdict belongs to a family of comparisons that are read
+together: the pairs of models of a table, say, or the newcomers that challenge champions. Level and
+interval hold for the whole family, by Bonferroni's rule for both: with m comparisons,
+
+    p = min(1, m p_1),        low, high = difference -/+ t(1 - level / 2m, df) error
+
+so that the interval leaves out 0 exactly where p is below the level. docs/statistics.md lists the
+families.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes half a second to import
+
+from traube.comparison.jackknife import CONFIDENCE, Difference, Sample, difference
+from traube.foundation.hashing import digest
+
+LEVEL = 1 - CONFIDENCE
+
+
+class Undecided(Enum):
+    """Why nothing is decided between two sides."""
+
+    SAME = "they are the same"
+    NO_COMMON_SPLIT = "they have no split in common whose scores are defined, whichever texts are left out"
+    ONE_COMMON_SPLIT = "they have 1 scored split in common; two are needed"
+    TOO_FEW_TEXTS = "too few texts: the scores are the same whichever are left out, so how much they vary is not known"
+    ONE_SEED = "one split and one seed: what another seed would give is not known, and not included"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on side `a` against side `b`.
+
+    Attributes
+    ----------
+    a, b : str
+        The sides, as people call them.
+    about : str
+        What is compared: task, level, metric and protocol.
+    difference : float
+        Mean score of a minus that of b, in the metric's unit; nan if they have nothing in common.
+    error, df : float
+        Its standard error and degrees of freedom.
+    deviation : float
+        Standard deviation of the splits' differences; of one split, the error.
+    splits : int
+        Number of splits that are compared.
+    comparisons : int
+        Size of the family: for so many comparisons level and interval hold together.
+    level : float
+        Chance that any comparison of the family is significant where none should be.
+    undecided : Undecided, optional
+        Why the numbers decide nothing.
+    test : str
+        What was computed.
+    """
+
+    a: str
+    b: str
+    about: str = ""
+    difference: float = math.nan
+    error: float = math.nan
+    df: float = math.nan
+    deviation: float = math.nan
+    splits: int = 0
+    comparisons: int = 1
+    level: float = LEVEL
+    undecided: Undecided | None = None
+    test: str = "paired jackknife over texts"
+
+    @property
+    def p(self) -> float:
+        """Two-sided p-value, times the number of comparisons; nan if nothing can be tested."""
+        if math.isnan(self.error):
+            return math.nan
+        if self.error == 0:  # nothing varies: equal, or too little to say
+            return 1.0
+        return min(1.0, self.comparisons * 2 * float(stdtr(self.df, -abs(self.difference) / self.error)))
+
+    @property
+    def low(self) -> float:
+        """Lower end of the family's interval of the difference."""
+        return self.difference - self._margin
+
+    @property
+    def high(self) -> float:
+        """Upper end of the family's interval of the difference."""
+        return self.difference + self._margin
+
+    @property
+    def _margin(self) -> float:
+        return float(stdtrit(self.df, 1 - self.level / (2 * self.comparisons))) * self.error
+
+    @property
+    def better(self) -> Literal["a", "b", ""]:
+        """The side that is significantly better; empty if neither is."""
+        if self.undecided or not self.p < self.level:
+            return ""
+        return "a" if self.difference > 0 else "b"
+
+    @property
+    def effect(self) -> float:
+        """Cohen's d_z, the difference over the standard deviation of the splits' differences."""
+        return self.difference / self.deviation if self.deviation > 0 else math.nan
+
+    @property
+    def id(self) -> str:
+        """Content hash: equal verdicts have equal ids."""
+        values = {**asdict(self), "undecided": self.undecided and self.undecided.name}
+        return digest({name: f"{v:.9g}" if isinstance(v, float) else v for name, v in values.items()})[:12]
+
+    @property
+    def answer(self) -> str:
+        """Who is better, if anybody, in a few words."""
+        if self.undecided:
+            return f"undecided: {self.undecided.value}"
+        return f"{getattr(self, self.better)} is better" if self.better else "not significantly different"
+
+    @property
+    def evidence(self) -> str:
+        """Difference, interval and p-value of scores x100; empty if there are none."""
+        if math.isnan(self.difference):
+            return ""
+        points = f"{100 * self.difference:+.2f} points"
+        if math.isnan(self.error):
+            return points
+        interval = f"{100 * (1 - self.level):g} % interval {100 * self.low:+.2f} to {100 * self.high:+.2f}"
+        p = "by the texts alone" if self.undecided else f"p = {self.p:.2g}"
+        number = f"{self.comparisons} comparison{'' if self.comparisons == 1 else 's'}"
+        return f"{points} ({interval}, {p}, {number})"
+
+    def at_least(self, level: float) -> float:
+        """Return the bound that the true difference is above, but for a chance of `level`."""
+        return self.difference - float(stdtrit(self.df, 1 - level)) * self.error
+
+    def record(self) -> dict[str, Any]:
+        """Return all of it as JSON takes it: None for a number that does not exist."""
+        names = (
+            *("id", "a", "b", "about", "answer", "better", "difference", "low", "high", "p", "comparisons", "level"),
+            *("effect", "splits", "error", "df", "test"),
+        )
+        values = {name: getattr(self, name) for name in names}
+        values = {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in values.items()}
+        return {**values, "undecided": self.undecided and self.undecided.name.lower()}
+
+
+def compare(
+    a: str, one: Sample, b: str, other: Sample, *, about: str = "", comparisons: int = 1, level: float = LEVEL
+) -> Verdict:
+    """Compare two samples on the splits that both have, and whose scores and replicates exist.
+
+    Parameters
+    ----------
+    a, b : str
+        The sides, as people call them.
+    one, other : Sample
+        Their scores.
+    about, comparisons, level
+        As in `Verdict`.
+
+    Returns
+    -------
+    Verdict
+        With a single split and a single seed of a method that draws random numbers, the interval
+        holds what the texts explain only, and nothing is decided.
+    """
+    shared = one.sound & other.sound
+    common = [name for name in one.splits if name in shared]
+    family: dict[str, Any] = {"about": about, "comparisons": comparisons, "level": level}
+    if not common:
+        return Verdict(a, b, **family, undecided=Undecided.NO_COMMON_SPLIT)
+    if len(common) == 1 < max(len(one.splits), len(other.splits)):
+        return Verdict(a, b, **family, undecided=Undecided.ONE_COMMON_SPLIT)
+    one, other = one.on(common), other.on(common)
+    found = difference(one, other)
+    undecided = None if one.complete and other.complete else Undecided.ONE_SEED
+    if found.error == 0 and found.mean != 0:
+        undecided = Undecided.TOO_FEW_TEXTS
+    return verdict_of(a, b, found, len(common), undecided, **family)
+
+
+def compare_paired(
+    a: str, one: ArrayLike, b: str, other: ArrayLike, *, about: str = "", comparisons: int = 1
+) -> Verdict:
+    """Compare two sides by a paired t-test over units that share no texts, such as pages.
+
+    Parameters
+    ----------
+    one, other : array-like of shape (n_units,)
+        Scores of the sides on the same units.
+    about, comparisons
+        As in `Verdict`.
+    """
+    d = np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64)
+    n, mean = len(d), float(d.mean()) if len(d) else math.nan
+    family: dict[str, Any] = {"about": about, "comparisons": comparisons, "test": "paired t-test"}
+    if n < 2 or np.allclose(d, mean):
+        undecided = Undecided.TOO_FEW_TEXTS if n else Undecided.NO_COMMON_SPLIT
+        return Verdict(a, b, difference=mean, splits=n, undecided=undecided, **family)
+    deviation = float(d.std(ddof=1))
+    found = Difference(mean, deviation / math.sqrt(n), n - 1.0, deviation)
+    return verdict_of(a, b, found, n, None, **family)
+
+
+def verdict_of(a: str, b: str, found: Difference, splits: int, undecided: Undecided | None, **family: Any) -> Verdict:
+    """Return the verdict that a difference of two samples makes."""
+    if undecided is Undecided.TOO_FEW_TEXTS:  # an error of 0 is none
+        return Verdict(a, b, difference=float(found.mean), splits=splits, undecided=undecided, **family)
+    return Verdict(
+        a,
+        b,
+        difference=float(found.mean),
+        error=float(found.error),
+        df=float(found.df),
+        deviation=float(found.deviation),
+        splits=splits,
+        undecided=undecided,
+        **family,
+    )
