@@ -13,7 +13,9 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +26,9 @@ from rich.progress import track
 from scipy import stats
 
 from traube.benchmark.params import Promotion
-from traube.comparison.jackknife import Sample, best, difference
+from traube.comparison.jackknife import Sample, best
+from traube.comparison.ranking import rank
+from traube.comparison.verdict import compare
 from traube.foundation import paths
 
 Values = NDArray[np.float64]
@@ -51,7 +55,8 @@ def main() -> None:
     for kind in ("first", "trial"):
         simulate(kind, arguments.trials, pool, arguments.workers)
     numbers = range(arguments.trials)
-    for rows in (first_table(numbers, pool), table(numbers, pool), choice_table(numbers, pool), gate(numbers, pool)):
+    tables = (first_table, table, choice_table, families, gate)
+    for rows in (made(numbers, pool) for made in tables):
         print(pd.DataFrame(rows).to_markdown(index=False, floatfmt=".3f"), "\n")
 
 
@@ -227,8 +232,8 @@ def sample(scores: Values) -> Sample:
 
 def verdict(a: Values, b: Values) -> float:
     """p of the test that stands; 1 where it says that it cannot decide."""
-    test = difference(sample(a), sample(b))
-    return 1.0 if test.note else test.p
+    found = compare("a", sample(a), "b", sample(b))
+    return 1.0 if found.undecided else found.p
 
 
 def plain(a: Values, b: Values) -> float:
@@ -325,9 +330,49 @@ def choice_table(numbers: range, pool: Path) -> Iterator[dict[str, object]]:
         p: tuple[list[float], list[float]] = [], []
         for scores in values:
             champion, equal, better = (best([sample(scores[m][[s]]) for s in range(SEEDS)]) for m in (0, 1, 4))
-            p[0].append(difference(equal, champion).p)
-            p[1].append(difference(better, champion).p)
+            p[0].append(compare("a", equal, "b", champion).p)
+            p[1].append(compare("a", better, "b", champion).p)
         yield {"splits": layout, "effects": effects, "level": share(p[0]), "power at about 5": share(p[1])}
+
+
+def holm(p: Values) -> Values:
+    """p-values corrected step by step (Holm 1979), the rule that stood before: it has no intervals to go with it."""
+    order = np.argsort(p)
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(stepped, 1.0)
+    return corrected
+
+
+def families(numbers: range, pool: Path, seeds: int = 3) -> Iterator[dict[str, object]]:
+    """A table of five models, whose ten pairs are one family: in how many tables is any pair of five equal models called
+    different; and in how many is the model that is about 5 points better told from both that are equal?
+    """
+    best, equal = 4, (0, 1)
+    for name, values in track(load("trial", numbers, pool).items(), "families", transient=True):
+        layout, _, effects = name.partition("|")
+        scores = values[:, :, :seeds]
+        points = (scores[..., 0] - scores[:, :1, ..., 0]).mean(axis=(0, 2, 3))
+        shifted = scores - points[None, :, None, None, None]
+        false, found = Counter[str](), Counter[str]()
+        for models in shifted:
+            false.update(rule for rule, p in by_rule(models).items() if min(p.values()) < LEVEL)
+        for models in scores:
+            leads = [(i, best) for i in equal]
+            found.update(rule for rule, p in by_rule(models).items() if max(p[pair] for pair in leads) < LEVEL)
+        row: dict[str, object] = {"splits": layout, "effects": effects}
+        row |= {f"level: {rule}": false[rule] / len(numbers) for rule in ("this", "holm", "none")}
+        yield row | {f"power: {rule}": found[rule] / len(numbers) for rule in ("this", "holm")}
+
+
+def by_rule(models: Values) -> dict[str, dict[tuple[int, int], float]]:
+    """p of every pair of models by the rule that stands, by Holm's, and without any."""
+    names = [str(m) for m in range(len(models))]
+    ranking = rank(names, [sample(model) for model in models])
+    verdicts = {(i, j): ranking.verdict(names[i], names[j]) for i, j in combinations(range(len(models)), 2)}
+    alone = {pair: replace(verdict, comparisons=1).p for pair, verdict in verdicts.items()}
+    stepped = dict(zip(alone, holm(np.array(list(alone.values()))).tolist(), strict=True))
+    return {"this": {pair: verdict.p for pair, verdict in verdicts.items()}, "holm": stepped, "none": alone}
 
 
 # the gate: a family of two tasks of 28 overlapping splits
@@ -369,13 +414,12 @@ def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
     """The registry's decision, from a store."""
     from traube.benchmark.plan import Cell
     from traube.benchmark.record import record
-    from traube.comparison.candidates import Candidate, judge
+    from traube.comparison.candidates import Candidate
+    from traube.comparison.promotion import judge
     from traube.methods import parse_method
     from traube.store import Store
-    from traube.tasks.task import Task, TaskCard
 
-    labelled = pd.DataFrame({"label": ["a"]})
-    tasks = {name: Task(TaskCard(name=name, family="f"), pd.DataFrame(), labelled) for name in ("here", "elsewhere")}
+    tasks = dict.fromkeys(("here", "elsewhere"), "f")
     found: dict[str, list[Candidate]] = {name: [] for name in tasks}
     with TemporaryDirectory(prefix="verdicts-") as folder:
         store = Store(Path(folder))
@@ -394,8 +438,8 @@ def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
                 mean = float(values[..., 0].mean())
                 found[task].append(Candidate(task, "p", METRIC, model, model, "none/kmeans", "d", ids, mean))
         challenger, champion = found["here"]
-        (verdict,) = judge(store, tasks, found, {"here": challenger}, {"here": champion}, rules)
-    return verdict.decision
+        (decision,) = judge(store, tasks, found, {"here": challenger}, {"here": champion}, rules)
+    return decision.outcome
 
 
 def promoted_before(scores: list[tuple[Values, ...]], shapes: list[Values], rules: Promotion) -> bool:
