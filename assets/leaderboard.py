@@ -1,10 +1,13 @@
 """`leaderboard`: every score that stands, rebuilt whole from the store."""
 
+from functools import partial
+
 import dagster as dg
 
-from assets.common import NIGHTLY, REBUILD, asset_key
+from assets.common import NIGHTLY, REBUILD, asset_key, told
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
+from resources.tracking import TrackingResource
 from traube.foundation.hashing import frame_digest
 from traube.report.publish import publish_leaderboard
 from traube.report.tables import CSV
@@ -20,12 +23,16 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
         automation_condition=REBUILD,
         description="Each model's score by task, level and method, with its interval; and what could not be scored, and why.",
     )
-    def board(storage: StorageResource, benchmark: BenchmarkResource) -> dg.MaterializeResult:
+    def board(
+        context: dg.AssetExecutionContext,
+        storage: StorageResource,
+        benchmark: BenchmarkResource,
+        tracking: TrackingResource,
+    ) -> dg.MaterializeResult:
         store = storage.store
         table = publish_leaderboard(store, benchmark.request(), benchmark.protocols())
-        best = table[table["best"].astype(bool)][
-            ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]
-        ]
+        shown = ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]
+        best = table[table["best"].astype(bool)][[*shown, "rank_low", "rank_high", "p", "comparisons", "verdict"]]
         counts = table["status"].value_counts()
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(table.drop(columns="created"))),
@@ -34,6 +41,7 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
                 "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
                 "path": dg.MetadataValue.path(store.table(CSV)),
                 **{status: int(n) for status, n in counts.items()},
+                **told(context, partial(tracking.log_ranks, table)),
             },
         )
 

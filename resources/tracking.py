@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
 from traube.foundation.inert import csv_text
 from traube.report.pages import SERVED
+from traube.report.tables import places
 from traube.tasks.scored_pairs import PairCard
 from traube.tasks.task import TaskCard
 
@@ -92,7 +94,7 @@ class TrackingResource(dg.ConfigurableResource):
         identity = {name: str(first[name]) for name in IDENTITY}
         key: Any = [identity, "own choice", sorted(done["cell_id"])] if own_choice else identity
         tags = {
-            **({"traube.own_choice": "true"} if own_choice else {}),
+            "traube.kind": "own choice" if own_choice else "task",
             **{f"traube.{name}": value for name, value in identity.items()},
             "dagster.run_id": run_id,
             "dagster.asset_key": asset,
@@ -116,7 +118,7 @@ class TrackingResource(dg.ConfigurableResource):
         for (reducer, clusterer), rows in values.groupby(["reducer", "clusterer"], sort=False):
             method = f"{reducer}/{clusterer}"
             child_key = digest([key, method, rows.iloc[0]["params"]])
-            child_tags = {**tags, "mlflow.parentRunId": parent.info.run_id}
+            child_tags = {**tags, "traube.kind": "method", "mlflow.parentRunId": parent.info.run_id}
             with _run(client, experiment, child_key, method, child_tags, children) as child:
                 means = rows.groupby(["level", "metric"])["value"].mean()
                 metrics = {
@@ -132,6 +134,31 @@ class TrackingResource(dg.ConfigurableResource):
                 _log(client, child, params, metrics)
         mark(partition, card.name).unlink(missing_ok=True)
         return {"mlflow": dg.MetadataValue.url(_url(experiment, parent.info.run_id))}
+
+    def log_ranks(self, leaderboard: pd.DataFrame) -> dict[str, dg.MetadataValue]:
+        """Tag each model's run of a task with its rank at each level, and with the verdict on the first
+        model against it: the leaderboard's.
+
+        Parameters
+        ----------
+        leaderboard : DataFrame
+            From `traube.report.tables.leaderboard`.
+        """
+        from mlflow.entities import RunTag
+
+        client, experiment = self.client()
+        names = [name for name in IDENTITY if name in leaderboard]
+        ranked = leaderboard[leaderboard["best"].astype(bool) & ~leaderboard["own_choice"].astype(bool)]
+        rows = dict(iter(ranked.groupby(names)))
+        date = datetime.now(UTC).date().isoformat()
+        for run in _runs(client, experiment, "tags.`traube.kind` = 'task'").values():
+            known = run.data.tags
+            own = rows.get(tuple(known.get(f"traube.{name}", "") for name in names))
+            tags = _verdict_tags(own) if own is not None else {}
+            if any(known.get(name) != value for name, value in tags.items()):
+                tags["traube.verdict_date"] = date
+                client.log_batch(run.info.run_id, tags=[RunTag(*tag) for tag in tags.items()])
+        return {}
 
     def log_pairs(
         self, card: PairCard, records: Sequence[Mapping[str, Any]], run_id: str, asset: str, partition: str
@@ -336,6 +363,17 @@ def _log(client: Any, run: Any, params: dict[str, Any], metrics: dict[str, float
 def _metric_name(name: str) -> str:
     """The name as MLflow takes it: other characters than its own become underscores."""
     return re.sub(r"[^\w\-. :/]", "_", name)
+
+
+def _verdict_tags(rows: pd.DataFrame) -> dict[str, str]:
+    """A model's rank on a task, and the verdict on the first model against it, by level."""
+    tags = {}
+    for row in rows.itertuples(index=False):
+        tags[f"traube.rank/{row.level}"] = places(row)
+        if row.verdict:
+            tags[f"traube.p/{row.level}"] = f"{row.p:.3g} ({row.comparisons:.0f} comparisons)"
+            tags[f"traube.verdict/{row.level}"] = row.verdict
+    return tags
 
 
 def _pair_metrics(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:

@@ -64,7 +64,12 @@ class Candidate:
     @property
     def about(self) -> str:
         """What a comparison of candidates of the task is about."""
-        return ", ".join(filter(None, [self.task, self.level, self.metric, f"protocol {self.protocol}"]))
+        return about(self.task, self.level, self.metric, self.protocol)
+
+
+def about(task: str, level: str, metric: str, protocol: str) -> str:
+    """Say what is compared; the level is empty where it is all of them."""
+    return ", ".join(filter(None, [task, level, metric, f"protocol {protocol}"]))
 
 
 def main_metric(card: TaskCard | None, protocol: Protocol | None) -> str:
@@ -99,7 +104,10 @@ def candidates(
         cells = cells_of_any_weights(store, {name: protocol}, [task])
         cells = cells[~cells["own_choice"]]
     cells = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
-    means = _means(_at(store.scores(cells, [metric]), level))
+    scores = store.scores(cells, [metric])
+    levels = scores["level"].unique()
+    level = str(levels[0]) if len(levels) == 1 else level
+    means = _means(_at(scores, level))
     cells = cells[cells["cell_id"].isin([cell for cell, mean in means.items() if pd.notna(mean)])]
     rows = zip(
         cells["model"], cells["fingerprint"], cells["reducer"] + "/" + cells["clusterer"], cells["cell_id"], strict=True

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from traube.benchmark.current import current_cells, without_sweeps
 from traube.benchmark.lookup import Lookup
 from traube.benchmark.params import Protocol
-from traube.comparison.candidates import DEFAULT_METRIC, WITHOUT_LABELS, main_metric
+from traube.comparison.candidates import DEFAULT_METRIC, WITHOUT_LABELS, about, main_metric
 from traube.comparison.jackknife import Sample, intervals
 from traube.comparison.ranking import rank
 from traube.comparison.samples import samples_of
@@ -26,7 +26,7 @@ from traube.tasks.task import TaskCard
 
 COLUMNS = (
     *("task", "family", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "sd", "low", "high"),
-    *("splits", "seeds", "best", "rank_low", "rank_high", "seen", "missing", "note"),
+    *("splits", "seeds", "best", "rank_low", "rank_high", "p", "comparisons", "verdict", "seen", "missing", "note"),
     *("status", "reason", "fingerprint", "precision", "data_version", "created"),
     *FOUND,
 )
@@ -51,7 +51,8 @@ def summary(
     `low` and `high` are the 95 % interval of the mean (`traube.comparison.jackknife`).
 
     Ranks are those of each model's best method (`traube.comparison.ranking`), `rank_low` to
-    `rank_high`: models whose ranks overlap are tied. The best method is chosen anew in each
+    `rank_high`: models whose ranks overlap are tied. `p`, `comparisons` and `verdict` (its id) are of
+    the verdict on the first model against this one. The best method is chosen anew in each
     replicate of the interval and of the tests, so that its choice is part of them. With one split
     and one seed, the interval holds what the texts explain only, and no rank is decided by it.
     Silhouettes have no ranks: each model's is of its own vectors. `note` says so.
@@ -78,7 +79,7 @@ def summary(
     others = cells[cells["status"] != "done"].drop_duplicates([*KEYS, "status"])
     others = others[[*KEYS, "precision", "status", "reason", "created"]].assign(level="", metric="")
     table = pd.concat([table, others], ignore_index=True) if len(others) else table
-    table = table.reindex(columns=[*COLUMNS, "sample"]).assign(best=False, seen=False, missing=0)
+    table = table.reindex(columns=[*COLUMNS, "sample"]).assign(best=False, verdict="", seen=False, missing=0)
     ascending = {
         "task": True,
         "level": True,
@@ -153,7 +154,12 @@ def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -
     table.loc[first, ["low", "high"]] = intervals(chosen)
     # each model's silhouette is of its own vectors, in its own space: that does not compare
     if WITHOUT_LABELS not in set(group["metric"]):
-        table.loc[first, ["rank_low", "rank_high"]] = rank(list(by_model), chosen).ranks
+        head = table.loc[first[0]]
+        ranking = rank(list(by_model), chosen, about(head["task"], head["level"], head["metric"], head["protocol"]))
+        table.loc[first, ["rank_low", "rank_high"]] = ranking.ranks
+        for row, model in zip(first[1:], ranking.names[1:], strict=True):
+            verdict = ranking.verdict(ranking.names[0], model)
+            table.loc[row, ["p", "comparisons", "verdict"]] = verdict.p, verdict.comparisons, verdict.id
 
 
 def metric_of(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Series) -> str:

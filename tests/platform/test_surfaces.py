@@ -1,0 +1,105 @@
+"""One truth: after a run, every surface shows the same numbers, ranks and verdicts."""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from operations.launch import Launcher
+from resources.registry import RegistryResource
+from resources.tracking import connect, default_uri
+from traube.benchmark.params import load_params
+from traube.benchmark.plan import Request
+from traube.cli.main import app
+from traube.engine.workbench import Workbench
+from traube.foundation import paths
+from traube.report.pages import make_page
+from traube.store import Store
+
+MODELS = ("bow", "tfidf", "lsa")
+
+
+def answer(*command: str) -> Any:
+    """What a command says in JSON."""
+    done = CliRunner().invoke(app, [*command, "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def rows(launcher: Launcher, request_for: Callable[..., Request], store: Store) -> dict[str, dict[str, Any]]:
+    """The leaderboard's row of each model, with three models scored and published."""
+    for model in MODELS[1:]:
+        assert launcher.evaluate(model, ["words"], request_for(["words"], [model])) == []
+    assert launcher.publish() == []
+    table = pd.read_parquet(store.table("leaderboard.parquet"))
+    return {row["model"]: row for row in table[table["best"].astype(bool)].to_dict("records")}
+
+
+@pytest.mark.begin_with("evaluated")
+def test_all_surfaces_quote_the_same_numbers_and_verdicts(
+    launcher: Launcher, rows: dict[str, dict[str, Any]], store: Store
+) -> None:
+    first = next(iter(rows))
+    assert set(rows) == set(MODELS)
+    verdicts = {model: row["verdict"] for model, row in rows.items() if model != first}
+    assert len(set(verdicts.values())) == 2 and all(row["comparisons"] == 3 for m, row in rows.items() if m != first)
+
+    # the terminal
+    best = answer("best", "words")
+    assert (best["model"], best["score"]) == (first, pytest.approx(rows[first]["mean"]))
+    assert {of["b"]: of["id"] for of in best["verdicts"]} == verdicts
+    for model in verdicts:
+        (compared,) = answer("compare", first, model, "-t", "words")
+        assert compared["verdict"]["id"] == verdicts[model]
+        p = compared["verdict"]["p"]
+        assert math.isnan(rows[model]["p"]) if p is None else p == pytest.approx(rows[model]["p"])
+        assert compared["b"]["mean"] == pytest.approx(rows[model]["mean"])
+    shown = {row["model"]: row for row in answer("leaderboard") if row["best"]}
+    assert {model: row["verdict"] for model, row in shown.items() if model != first} == verdicts
+
+    # the task's page
+    bench = Workbench.at(paths.home())
+    page = make_page(bench, load_params().protocols, "words", paths.home()).read_text()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
+    board = {row["model"]: row for row in data["board"] if row["best"]}
+    for model, row in rows.items():
+        assert board[model]["score"] == pytest.approx(100 * row["mean"], abs=0.005)
+    pairs = {(pair["a"], pair["b"]): pair for pair in data["pairs"]}
+    for model in verdicts:
+        assert pairs[first, model]["comparisons"] == 3
+        if not math.isnan(rows[model]["p"]):
+            assert pairs[first, model]["p"] == pytest.approx(rows[model]["p"], abs=1e-4)
+
+    # MLflow
+    client, experiment = connect(default_uri())
+    runs = client.search_runs([experiment], "tags.`traube.kind` = 'task'")
+    assert {run.data.tags["traube.model"] for run in runs} == set(MODELS)
+    for run in runs:
+        model, tags = run.data.tags["traube.model"], run.data.tags
+        assert run.data.metrics["best/topic"] == pytest.approx(rows[model]["mean"])
+        low, high = (f"{rows[model][name]:.0f}" for name in ("rank_low", "rank_high"))
+        assert tags["traube.rank/topic"] == (low if low == high else f"{low}-{high}")
+        assert tags.get("traube.verdict/topic", "") == ("" if model == first else verdicts[model])
+        assert model == first or re.fullmatch(r"\d{4}-\d\d-\d\d", tags["traube.verdict_date"])
+
+    # Dagster
+    board_event = launcher.instance.get_latest_materialization_event(dg.AssetKey("leaderboard"))
+    assert board_event is not None and board_event.asset_materialization is not None
+    assert all(id_ in str(board_event.asset_materialization.metadata["best"].value) for id_ in verdicts.values())
+    events = launcher.instance.fetch_materializations(dg.AssetKey(["words", "scores"]), limit=10).records
+    scored = {event.partition_key: event.asset_materialization for event in events}
+    for model, row in rows.items():
+        made = scored[model]
+        assert made is not None and made.metadata["best_topic"].value == pytest.approx(row["mean"])
+
+    # the registry
+    champion = RegistryResource().held("words", "champion")
+    assert champion is not None
+    assert float(champion["score"]) == pytest.approx(rows[champion["model"]]["mean"], abs=1e-6)
