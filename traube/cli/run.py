@@ -3,6 +3,7 @@ again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -197,7 +198,10 @@ def _evaluate(
     """
     from traube.benchmark.expected import slow_cells
     from traube.benchmark.plan import plan
+    from traube.engine import workers
     from traube.engine.pair_cells import plan_pairs, unread_pairs
+    from traube.models import load_model
+    from traube.models.transformer import import_libraries
     from traube.store.pairs import PairStore
 
     errors, pair_store = [], PairStore.of(store)
@@ -216,7 +220,14 @@ def _evaluate(
         out.print(f"{_how_much(todo)}: {_how_long(todo, store)}")
     touched = set(unread)
     first = _shortest(todo.missing, store)
-    for name, counts in _in_turn(todo.missing, first):
+    for position, (name, counts) in enumerate(_in_turn(todo.missing, first)):
+        if (
+            position == 1
+            and workers.engine() == "local"
+            and any(load_model(model).weight_bytes for model in todo.missing)
+        ):
+            # the workers are busy with the first model, and this process has imported all else that it needs
+            Thread(target=import_libraries, daemon=True).start()
         touched.update(counts)
         out.print(f"Evaluating {name}: {counted(sum(counts.values()), 'cell')} on {', '.join(counts)}")
         errors += launcher.evaluate(name, list(counts), request)

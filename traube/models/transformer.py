@@ -322,6 +322,11 @@ def best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
+def import_libraries() -> None:
+    """Import what encodes, for seconds, before it is needed."""
+    import sentence_transformers  # noqa: F401
+
+
 def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     import torch
     from sentence_transformers import SentenceTransformer
