@@ -43,7 +43,7 @@ def train(
     from traube.foundation import paths
     from traube.tasks import get_source
 
-    chosen = trainer_for(trainer, task).with_changes(_values(recipe))
+    chosen = trainer_for(trainer, task).with_values(**_values(recipe))
     _on_task(
         task, model, verbose, lambda launcher, name: launcher.train(trainer, name, model, _values(recipe), unlabelled)
     )
@@ -100,7 +100,7 @@ def tune(
     from traube.training.study import known, open_study, study_file
 
     chosen = trainer_for(trainer, task, searched=True)
-    chosen.with_changes(_values(recipe))  # a misspelt value is an error at once
+    chosen.with_values(**_values(recipe))  # a misspelt value is an error at once
     _on_task(task, model, verbose, lambda launcher, name: launcher.tune(trainer, name, model, trials, _values(recipe)))
     state = known(open_study(study_file(paths.home() / "studies", trainer, task, model, _values(recipe)), trainer))
     best = {name: value for name, value in state.best.items() if name != "value"}

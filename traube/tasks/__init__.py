@@ -8,15 +8,14 @@ is computed of a task does not.
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, TypeVar
 
 from traube.foundation.cards import read_each, task_files
 from traube.foundation.config import read_yaml
 from traube.foundation.errors import TraubeError, Unknown, unknown
+from traube.foundation.plugins import modules_of
 from traube.tasks.scored_pairs import PairSource, PairTask
 from traube.tasks.source import Source
 from traube.tasks.task import Task
@@ -122,7 +121,7 @@ def _readers() -> tuple[ModuleType, ...]:
     """The modules of `traube.tasks.readers`, found by themselves."""
     from traube.tasks import readers
 
-    return tuple(import_module(f"{readers.__name__}.{module.name}") for module in iter_modules(readers.__path__))
+    return tuple(modules_of(readers))
 
 
 def _built_in() -> dict[str, Source]:

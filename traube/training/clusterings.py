@@ -18,8 +18,8 @@ from traube.foundation.hashing import digest
 from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
 from traube.tasks.task import Task
 from traube.training.examples import Examples
+from traube.training.loop import TrainingRecipe
 from traube.training.measure import Blocks, Snapshot, mean_score
-from traube.training.recipe import Recipe
 from traube.training.trainer import Trainer
 
 # As COB validates: average linkage on Euclidean distances, the true number of clusters (D.3, D.6).
@@ -28,7 +28,7 @@ ARI = "ari/noise_as_cluster"
 HEAD = 256
 
 
-class ClusteringRecipe(Recipe):
+class ClusteringRecipe(TrainingRecipe):
     """How to train on gold clusterings."""
 
     head: Literal["tanh", "none"] = Field(

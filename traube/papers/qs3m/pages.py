@@ -63,7 +63,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedWay:
     """The checkpoints of one recipe, by the split set that each was trained on.
 
     Attributes
@@ -78,7 +78,7 @@ class Trained:
     checkpoints: dict[str, list[str]]
 
 
-def trained(context: Context, task: Task) -> list[Trained]:
+def trained(context: Context, task: Task) -> list[TrainedWay]:
     """The similarities that were trained on a task, by recipe."""
     groups: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for name, record in context.trainings(TRAINER):
@@ -88,7 +88,7 @@ def trained(context: Context, task: Task) -> list[Trained]:
         key = _method(config), str(record["base"]), _recipe(name)
         of_set = groups.setdefault(key, {}).setdefault(str(config.get("split_set", "default")), [])
         of_set.append(f"{name.removesuffix('-last')}-best")
-    return [Trained(*key, checkpoints) for key, checkpoints in sorted(groups.items())]
+    return [TrainedWay(*key, checkpoints) for key, checkpoints in sorted(groups.items())]
 
 
 def _method(config: dict[str, Any]) -> str:
@@ -130,7 +130,9 @@ def page_scores(context: Context, task: Task) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True).groupby(keys, sort=False, as_index=False)[list(METRICS)].mean()
 
 
-def _ways(context: Context, task: Task, splits: Sequence[Split], every: Sequence[Trained], fold: str) -> Iterator[Way]:
+def _ways(
+    context: Context, task: Task, splits: Sequence[Split], every: Sequence[TrainedWay], fold: str
+) -> Iterator[Way]:
     """The ways of comparing that there are: baselines are measured where something is trained."""
     for base in dict.fromkeys(t.base for t in every):
         try:

@@ -41,7 +41,7 @@ from traube.tasks.pairs import Pairs, all_pairs, balanced_pairs
 from traube.tasks.sections import SEPARATOR
 from traube.tasks.task import Split, Task
 from traube.training.examples import Examples
-from traube.training.recipe import Recipe
+from traube.training.loop import TrainingRecipe
 from traube.training.trainer import Trainer
 
 Rows: TypeAlias = NDArray[np.int64]
@@ -66,7 +66,7 @@ PAPER: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Qs3mRecipe(Recipe):
+class Qs3mRecipe(TrainingRecipe):
     """How to train a similarity. The paper's way is `PAPER`: other values for some of these."""
 
     network: Literal["qs3m", "qss", "attention"] = Field(
@@ -155,22 +155,22 @@ class Qs3m(Trainer[Qs3mRecipe]):
         wanted = {*seen["text_id"], *(seen["query_id"].dropna() if self.recipe.query == "text" else ())}
         return task.corpus.loc[task.corpus["text_id"].isin(wanted), "text"].tolist()
 
-    def network(self, base: Transformer) -> "Trained":
+    def network(self, base: Transformer) -> "Comparer":
         encoder = base.card.model_copy(update={"max_length": self.recipe.max_length or base.card.max_length})
-        return Trained(Transformer(encoder, base.device), self.recipe)
+        return Comparer(Transformer(encoder, base.device), self.recipe)
 
-    def examples(self, network: "Trained", task: Task, texts: Sequence[str]) -> "PagePairs":
+    def examples(self, network: "Comparer", task: Task, texts: Sequence[str]) -> "PagePairs":
         pages = Pages(network.vectors(texts), texts, network.dimensions, self.recipe.query)
         return PagePairs(pages, pages.of(task, "train", self.recipe.split_set), self.recipe)
 
-    def learner(self, network: "Trained", examples: "PagePairs") -> Any:
+    def learner(self, network: "Comparer", examples: "PagePairs") -> Any:
         return _learner(network.module, examples.pages, self.recipe, network.encoder.device)
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
         begun = TrainedSimilarity.at(paths.checkpoints() / self.recipe.start).fingerprint if self.recipe.start else None
         return {**super()._identity(task, base, texts), **({"start_fingerprint": begun} if begun else {})}
 
-    def measure(self, task: Task, base: Transformer, network: "Trained", learner: Any, step: int) -> float:
+    def measure(self, task: Task, base: Transformer, network: "Comparer", learner: Any, step: int) -> float:
         """AUC over all pairs of a validation page, mean over pages."""
         from traube.metrics.pairs import page_auc
 
@@ -222,8 +222,8 @@ class Pages:
         return row[: self.dimensions]
 
 
-class Trained:
-    """What is trained: an encoder, which stays as it is, and the network that compares.
+class Comparer:
+    """An encoder, which stays as it is, and the network that compares, which is trained.
 
     Parameters
     ----------
