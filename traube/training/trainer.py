@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
+import pandas as pd
+
 from traube.benchmark.params import Protocol
 from traube.engine.progress import SILENT, Progress
 from traube.foundation.disk import read_json
@@ -36,6 +38,7 @@ WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(
 
 R = TypeVar("R", bound=TrainingRecipe)
 LearnsFrom = Literal["texts", "splits", "pairs"]
+LEARNT = ("train", "validation")  # parts of splits whose labels are learnt from
 Ranges = Mapping[str, tuple[float, float] | list[int]]
 
 
@@ -137,6 +140,26 @@ class Trainer(ByRecipe[R]):
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
         """What is trained on: all the task's texts and more."""
         return list(dict.fromkeys([*task.texts, *extra]))
+
+    def labelled_rows(self, task: Task, extra: Sequence[str], split_set: str = "default") -> pd.DataFrame:
+        """Return the rows of the train and validation splits, for a trainer that learns from labels.
+
+        Raises
+        ------
+        TraubeError
+            If there are no splits of both parts, some have no labels, or more texts are given: there
+            is nothing to learn from them.
+        """
+        if extra:
+            raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
+        where = f"{task.name}: split set '{split_set}'"
+        rows = task.splits[task.splits["part"].isin(LEARNT) & (task.splits["split_set"] == split_set)]
+        for part in LEARNT:
+            if not (rows["part"] == part).any():
+                raise TraubeError(f"{where}: there are no {part} splits, which {self.name} needs")
+        if rows["label"].isna().any():
+            raise TraubeError(f"{where}: there are splits without labels, from which {self.name} cannot learn")
+        return rows
 
     def parts(self, task: Task) -> list[str]:
         """Of which parts of the task the training sees texts."""

@@ -42,10 +42,9 @@ from traube.tasks.sections import SEPARATOR
 from traube.tasks.task import Split, Task
 from traube.training.examples import Examples
 from traube.training.loop import TrainingRecipe
-from traube.training.trainer import Trainer
+from traube.training.trainer import LEARNT, Trainer
 
 Rows: TypeAlias = NDArray[np.int64]
-LEARNT = ("train", "validation")  # parts
 
 
 class Batch(TypedDict):
@@ -126,11 +125,11 @@ class Qs3m(Trainer[Qs3mRecipe]):
         if self.recipe.split_set == "default":
             return list(LEARNT)
         usual = task.splits[task.splits["split_set"] == "default"]
-        return sorted(usual.loc[usual["text_id"].isin(self._seen(task)["text_id"]), "part"].unique())
-
-    def _seen(self, task: Task) -> pd.DataFrame:
-        """The rows that are learnt from."""
-        return task.splits[task.splits["part"].isin(LEARNT) & (task.splits["split_set"] == self.recipe.split_set)]
+        return sorted(
+            usual.loc[
+                usual["text_id"].isin(self.labelled_rows(task, (), self.recipe.split_set)["text_id"]), "part"
+            ].unique()
+        )
 
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
         """The texts of the train and validation splits, and their queries where these are asked for.
@@ -138,21 +137,18 @@ class Qs3m(Trainer[Qs3mRecipe]):
         Raises
         ------
         TraubeError
-            If the task has no labelled splits of both parts, they have no queries and the recipe
-            asks for them, or more texts are given: there is nothing to learn from them.
+            As `labelled_rows`; or if there are no queries and the recipe asks for them.
         """
-        if extra:
-            raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
-        where = f"{task.name}: split set '{self.recipe.split_set}'"
-        seen = self._seen(task)
-        for part in LEARNT:
-            if not (seen["part"] == part).any():
-                raise TraubeError(f"{where}: there are no {part} splits, which {self.name} needs")
-        if seen["label"].isna().any():
-            raise TraubeError(f"{where}: there are splits without labels, from which {self.name} cannot learn")
-        if self.recipe.query == "text" and seen["query_id"].isna().any():
-            raise TraubeError(f"{where}: there are splits without a query; set query=passages or query=none")
-        wanted = {*seen["text_id"], *(seen["query_id"].dropna() if self.recipe.query == "text" else ())}
+        seen = self.labelled_rows(task, extra, self.recipe.split_set)
+        if self.recipe.query != "text":
+            wanted = seen["text_id"]
+        elif seen["query_id"].isna().any():
+            raise TraubeError(
+                f"{task.name}: split set '{self.recipe.split_set}': there are splits without a query; "
+                "set query=passages or query=none"
+            )
+        else:
+            wanted = pd.concat([seen["text_id"], seen["query_id"]])
         return task.corpus.loc[task.corpus["text_id"].isin(wanted), "text"].tolist()
 
     def network(self, base: Transformer) -> "Comparer":
@@ -332,13 +328,7 @@ def _pairs(split: Split, recipe: Qs3mRecipe) -> Pairs:
     separator = SEPARATOR if split.level == "hier" else None
     if recipe.pairs == "balanced":
         return balanced_pairs(split, seed=recipe.seed, separator=separator)
-    blocks = list(all_pairs(split, separator=separator))
-    empty = np.empty(0, dtype=np.int64)
-    return Pairs(
-        np.concatenate([empty, *(block.first for block in blocks)]),
-        np.concatenate([empty, *(block.second for block in blocks)]),
-        np.concatenate([empty.astype(bool), *(block.same for block in blocks)]),
-    )
+    return all_pairs(split, separator=separator)
 
 
 def _learner(module: Any, pages: Pages, recipe: Qs3mRecipe, device: str) -> Any:
