@@ -146,7 +146,7 @@ def test_other_tables_and_figures(trained: Context) -> None:
     sizes = made("table_2", trained).set_index(["data", "column"])["measured"]
     assert sizes["20NG test", "C"] == 2
     assert sizes["20NG train", "C"] == 3  # validation is taken from it
-    printed = tables.published_grid("table3", "task")
+    printed = tables.published.grid("table3", "task")
     own = tables.searched({"newsgroups": {"lam": 70.0, "r": 2.0}})
     lams = beside(printed, own, "no study here").set_index(["task", "column"])
     assert lams.loc[("newsgroups", "lam"), ["published", "measured"]].tolist() == [90.0, 70.0]

@@ -19,7 +19,6 @@ from traube.papers.german.tables import (
     methods,
     p2p_against_s2s,
     published,
-    published_grid,
 )
 from traube.papers.plots import curves
 from traube.papers.spec import beside, for_people
@@ -101,7 +100,7 @@ def test_table_3_follows_from_the_authors_results_but_for_one_cell() -> None:
 
 def test_measured_stands_beside_published_and_never_in_its_place(measured: pd.DataFrame) -> None:
     own = kmeans(measured, {"reddit_s2s": "no credentials", "gbert_large": "not on this machine"})
-    table = beside(published_grid("table_2", "model", "task"), own, "not measured here")
+    table = beside(published.grid("table2", "model", "task"), own, "not measured here")
     cell = table.set_index(["model", "task"]).loc
     assert cell[("gbert_base", "blurbs_s2s")][["published", "measured"]].tolist() == [11.27, 10.0]
     assert pd.isna(cell[("bow", "blurbs_s2s")]["published"])
@@ -113,7 +112,7 @@ def test_measured_stands_beside_published_and_never_in_its_place(measured: pd.Da
 
 
 def test_a_mean_of_models_names_them_and_what_is_printed_wrong_is_said(measured: pd.DataFrame) -> None:
-    table = beside(published_grid("table_3", "method", "task"), methods(measured, {}), "not measured here")
+    table = beside(published.grid("table3", "method", "task"), methods(measured, {}), "not measured here")
     cell = table.set_index(["method", "task"]).loc
     assert cell[("umap/minibatch_kmeans", "blurbs_s2s")]["measured"] == 6.0
     assert "mean of bow, gbert_base" in cell[("umap/minibatch_kmeans", "blurbs_s2s")]["note"]

@@ -30,6 +30,7 @@ TRAINER = "qs3m"
 REFERENCE = "SBERT euclid"
 METRICS = ("auc_balanced", "auc_all", "ari")
 LEXICAL = {"jaccard": "Jaccard", "lda": "Topic model", "lda_inverted": "Topic model, inverted"}
+QUERIES = {"text": "Title", "passages": "Passages", "none": "no-query"}
 NETWORKS = {"qs3m": "QS3M", "qss": "QSS", "attention": "attn-QS3M"}
 # of all passages of a page, the space is the same for every query: what the query adds is the
 # difference of the two
@@ -85,21 +86,12 @@ def trained(context: Context, task: Task) -> list[TrainedWay]:
         config = record.get("config", {})
         if record.get("task") != task.name or record.get("data_version") != task.data_version:
             continue
-        key = _method(config), str(record["base"]), _recipe(name)
+        _, mark, digest_and_seed = name.partition(".x")  # of a recipe that is not the trainer's own
+        method = f"{NETWORKS[config['network']]}-{QUERIES[config['query']]}"
+        key = method, str(record["base"]), digest_and_seed[:6] if mark else ""
         of_set = groups.setdefault(key, {}).setdefault(str(config.get("split_set", "default")), [])
         of_set.append(f"{name.removesuffix('-last')}-best")
     return [TrainedWay(*key, checkpoints) for key, checkpoints in sorted(groups.items())]
-
-
-def _method(config: dict[str, Any]) -> str:
-    queries = {"text": "Title", "passages": "Passages", "none": "no-query"}
-    return f"{NETWORKS[config['network']]}-{queries[config['query']]}"
-
-
-def _recipe(checkpoint: str) -> str:
-    """The digest in a checkpoint's name of a recipe that is not the trainer's own."""
-    _, mark, rest = checkpoint.partition(".x")
-    return rest[:6] if mark else ""
 
 
 def split_sets(task: Task) -> list[str]:
