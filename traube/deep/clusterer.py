@@ -36,6 +36,7 @@ Rows: TypeAlias = NDArray[np.int64]
 Points: TypeAlias = NDArray[np.float32]
 Entry: TypeAlias = dict[str, float]
 
+SHOWN = ("acc", "nmi", "loss")  # what fits beside a progress bar
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "scikit-learn", "numpy")
 
 
@@ -207,7 +208,7 @@ class DeepClusterer(ByRecipe[R]):
         with _seeded(seed, -1, base.device):
             fit = self.begin(views, k, base, seed)
         kept = Work(work, self._identity(views, k, base, seed), base.device, self.seconds_between_saves)
-        self.history = kept.restore(fit.modules, fit.optimizer, fit.memory)
+        self.history = kept.restore(fit)
         self._train(fit, kept, seed, base.device, progress, _Gold.of(labels))
         self._fit = fit
         return fit.labels()
@@ -275,8 +276,9 @@ class DeepClusterer(ByRecipe[R]):
                     seen.add(rows, self._descend(fit, epoch, rows))
                     progress.done("steps", 1)
             self.history.append({"epoch": float(epoch + 1), **seen.entry()})
-            progress.said(_in_words(self.history[-1]))
-            kept.save(fit.modules, fit.optimizer, fit.memory, self.history, epoch + 1 == epochs)
+            shown = [f"{name} {self.history[-1][name]:.3g}" for name in SHOWN if name in self.history[-1]]
+            progress.said(f"epoch {epoch + 1}: {', '.join(shown)}")
+            kept.save(fit, self.history, epoch + 1 == epochs)
 
     def _descend(self, fit: Fit, epoch: int, rows: Rows) -> Step:
         fit.modules.train()
@@ -383,11 +385,6 @@ class _Seen:
         entry["changed"] = 1.0 if before is None else float(np.mean(np.asarray(before) != self.predicted))
         self.fit.memory["predicted"] = self.predicted.tolist()
         return entry | (self.gold.of_clusters(self.predicted) if self.gold else {})
-
-
-def _in_words(entry: Entry) -> str:
-    shown = ("acc", "nmi", "loss")  # what fits beside a progress bar
-    return f"epoch {entry['epoch']:.0f}: " + ", ".join(f"{name} {entry[name]:.3g}" for name in shown if name in entry)
 
 
 def collapsed(labels: Labels) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from traube.foundation.cards import read_each, task_files
 from traube.foundation.config import read_yaml
@@ -134,11 +134,6 @@ def _built_in_pairs() -> dict[str, PairSource]:
     return {source.name: source for module in readers for source in module.pair_sources()}
 
 
-def _card_readers() -> dict[str, Any]:
-    """By the key that a card has, what reads its data."""
-    return {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
-
-
 def _read_cards() -> tuple[dict[str, Source | PairSource], dict[Path, TraubeError]]:
     """The sources of the cards, and the errors of those that are broken."""
     taken = {*_built_in(), *_built_in_pairs()}
@@ -160,7 +155,7 @@ def _read_card(path: Path, taken: set[str]) -> Source | PairSource:
     if (name := value.get("name", path.stem)) != path.stem:
         line = key_lines.get(("name",), 1)
         raise TraubeError(f"{path}: line {line}: name: '{name}' is not the name of the card; leave it out")
-    readers = _card_readers()
+    readers = {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
     for key, reader in readers.items():
         if key in value:
             made: Source | PairSource = reader.from_card(path, value, key_lines)

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
 from traube.foundation.paths import raw
-from traube.tasks.reading import as_text, plain_or_gzipped, read_rows
+from traube.tasks.reading import as_score, plain_or_gzipped, read_rows
 from traube.tasks.scored_pairs import PairCard, PairSource
 
-COLUMNS = ("uuid", "sentence1", "sentence2", "similarity_score")
+COLUMNS = ("sentence1", "sentence2", "similarity_score")
 SITE = "https://github.com/t-systems-on-site-services-gmbh/NLU-Evaluation-Data-de-en"
 
 
@@ -25,24 +24,9 @@ class NluSimilarityDe(PairSource):
 
     def read(self) -> pd.DataFrame:
         rows = read_rows(self.files()[0])
-        absent = [name for name in COLUMNS if name not in rows.columns]
-        if absent:
-            raise TraubeError(f"{rows.path}: column {', '.join(absent)} is missing")
-        texts = {
-            name: [
-                as_text(value, place, name) or "" for value, place in zip(rows.columns[name], rows.places, strict=True)
-            ]
-            for name in COLUMNS
-        }
-        scores = [_number(value, place) for value, place in zip(texts["similarity_score"], rows.places, strict=True)]
-        return pd.DataFrame({"text_a": texts["sentence1"], "text_b": texts["sentence2"], "score": scores})
-
-
-def _number(text: str, place: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise TraubeError(f"{place}: '{text[:30]}' is no score") from None
+        first, second, score = ([text or "" for text in rows.texts(name)] for name in COLUMNS)
+        scores = [as_score(value, place) for value, place in zip(score, rows.places, strict=True)]
+        return pd.DataFrame({"text_a": first, "text_b": second, "score": scores})
 
 
 def pair_sources() -> list[PairSource]:

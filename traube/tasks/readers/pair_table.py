@@ -30,10 +30,10 @@ import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 from traube.foundation.config import PathName, parse, read_yaml
-from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError
 from traube.foundation.inputs import parse_json
 from traube.foundation.paths import raw
-from traube.tasks.reading import Rows, as_text, plain_or_gzipped, read_rows
+from traube.tasks.reading import Rows, as_score, as_text, plain_or_gzipped, read_rows
 from traube.tasks.scored_pairs import PairCard, PairSource
 from traube.tasks.source import KeyLines, OfCard
 
@@ -100,7 +100,7 @@ class PairTable(OfCard[PairTableCard], PairSource):
         else:
             records["text_a"] = self._column(rows, "text_a", str(self.asked.text_a))
         scores = zip(self._column(rows, "score", self.asked.score), rows.places, strict=True)
-        records["score"] = [_number(value, place) for value, place in scores]
+        records["score"] = [as_score(value, place) for value, place in scores]
         for key in ("part", "dialogue"):
             if (name := getattr(self.asked, key)) is not None:
                 records[key] = self._column(rows, key, name)
@@ -109,7 +109,7 @@ class PairTable(OfCard[PairTableCard], PairSource):
         return pd.DataFrame(records)
 
     def _of_turns(self, rows: Rows) -> dict[str, list[str]]:
-        columns = [self._values(rows, "turns", name) for name in self.asked.turns]
+        columns = [rows.column(name, self.place("turns")) for name in self.asked.turns]
         dialogues = [
             [turn for value in values for turn in _turns(value, place)]
             for values, place in zip(zip(*columns, strict=True), rows.places, strict=True)
@@ -124,16 +124,8 @@ class PairTable(OfCard[PairTableCard], PairSource):
             N_TURNS: [str(len(turns)) for turns in dialogues],
         }
 
-    def _values(self, rows: Rows, key: str, column: str) -> list[Any]:
-        if column not in rows.columns:
-            there = ", ".join(rows.columns)
-            problem = unknown("column", column, rows.columns)
-            raise TraubeError(f"{self.place(key)}: {problem} (columns of {rows.path.name}: {there})")
-        return rows.columns[column]
-
     def _column(self, rows: Rows, key: str, column: str) -> list[str]:
-        values = zip(self._values(rows, key, column), rows.places, strict=True)
-        return [(as_text(value, place, column) or "").strip() for value, place in values]
+        return [(text or "").strip() for text in rows.texts(column, self.place(key))]
 
 
 def _turns(value: Any, place: str) -> list[str]:
@@ -143,13 +135,6 @@ def _turns(value: Any, place: str) -> list[str]:
             value = parse_json(value)
     parts = value if isinstance(value, list) else (as_text(value, place, "turns") or "").splitlines()
     return [turn for part in parts if (turn := (as_text(part, place, "turns") or "").strip())]
-
-
-def _number(text: str, place: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise TraubeError(f"{place}: '{text[:30]}' is no score") from None
 
 
 class Giccs(PairSource):

@@ -20,7 +20,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from traube.foundation.config import PathName
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.inputs import regular
-from traube.tasks.reading import Rows, as_text, format_of, lines, read_rows
+from traube.tasks.reading import Rows, format_of, lines, read_rows
 from traube.tasks.source import KeyLines, OfCard, Source
 from traube.tasks.task import PARTS, Part, TaskCard, make_split, names_texts
 
@@ -103,9 +103,7 @@ class Table(OfCard[TableCard], Source):
             yield make_split(group, split, level, label=f"level:{level}", part=part)
 
     def _values(self, rows: Rows, key: str, column: str | None = None) -> list[str | None]:
-        column = column or getattr(self.asked, key)
-        values = _column(rows, column, self.place(key))
-        return [as_text(value, place, column) for value, place in zip(values, rows.places, strict=True)]
+        return rows.texts(column or getattr(self.asked, key), self.place(key))
 
     def _labels(self, rows: Rows, column: str) -> list[str | None]:
         values = self._values(rows, "labels", column)
@@ -141,19 +139,9 @@ def texts_of(rows: Rows, column: str = "text", option: str = "--text") -> list[s
     column = "text" if format_of(rows.path) == "txt" else column
     if column not in rows.columns:
         raise TraubeError(f"{rows.path}: {unknown('column', column, rows.columns)} (name it with {option} COLUMN)")
-    texts = [
-        as_text(value, place, column) or "" for value, place in zip(rows.columns[column], rows.places, strict=True)
-    ]
-    if not texts:
+    if not len(rows):
         raise TraubeError(f"{rows.path}: there are no rows")
-    return texts
-
-
-def _column(rows: Rows, name: str, where: str) -> list[Any]:
-    if name not in rows.columns:
-        there = ", ".join(rows.columns)
-        raise TraubeError(f"{where}: {unknown('column', name, rows.columns)} (columns of {rows.path.name}: {there})")
-    return rows.columns[name]
+    return [text or "" for text in rows.texts(column)]
 
 
 def _required(
