@@ -60,9 +60,9 @@ def train(
     from traube.tasks import get_source
 
     chosen, values = _trainer_for(trainer, task), _values(recipe)
-    asked = chosen.with_values(**values)
+    trained = chosen.with_values(**values)
     on_tasks([task], model, verbose, lambda launcher: launcher.train(trainer, task, model, values, unlabelled))
-    left = asked.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).unlabelled()))
+    left = trained.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).unlabelled()))
     out.print(
         f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
     )

@@ -38,7 +38,7 @@ class Published:
         if not files(self.package).joinpath("published", "errata.csv").is_file():
             return table
         errata = self("errata")
-        wrong = errata[errata["table"].str.replace("_", "") == name]
+        wrong = errata[errata["table"].str.replace("_", "") == name.replace("_", "")]
         notes = {(e.row, e.column): f"printed wrong: {e.right:g} is right ({e.why})" for e in wrong.itertuples()}
         return table.assign(note=[notes.get(key, "") for key in zip(table[row], table[column], strict=True)])
 

@@ -139,16 +139,16 @@ class OfCard(Raw[Any], Generic[K]):
         The card's key that names the file.
     path : Path
         Of the card.
-    asked : Strict
+    settings : Strict
         The card.
     """
 
     form: ClassVar[Any]
     key: ClassVar[str]
 
-    def __init__(self, path: Path, asked: K, key_lines: KeyLines | None = None) -> None:
-        super().__init__(asked.plain())  # type: ignore[attr-defined]
-        self.path, self.asked, self._key_lines = path, asked, key_lines or {}
+    def __init__(self, path: Path, settings: K, key_lines: KeyLines | None = None) -> None:
+        super().__init__(settings.plain())  # type: ignore[attr-defined]
+        self.path, self.settings, self._key_lines = path, settings, key_lines or {}
 
     @classmethod
     def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> Self:
@@ -162,14 +162,14 @@ class OfCard(Raw[Any], Generic[K]):
         return cls(path, parse(cls.form, {**value, "name": path.stem}, path, key_lines), key_lines)
 
     def files(self) -> list[Path]:
-        return [named(self.path.parent, getattr(self.asked, self.key))]
+        return [named(self.path.parent, getattr(self.settings, self.key))]
 
     def missing(self) -> str | None:
         file = self.files()[0]
         return None if is_file(file) else f"{self.place(self.key)}: {file} is not there"
 
     def raw_version(self) -> str:
-        return digest([super().raw_version(), self.asked.model_dump()])
+        return digest([super().raw_version(), self.settings.model_dump()])
 
     def place(self, key: str) -> str:
         """Return where a key stands, for errors."""

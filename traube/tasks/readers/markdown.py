@@ -63,13 +63,13 @@ class Markdown(OfCard[MarkdownCard], Source):
     form = MarkdownCard
     key = "markdown"
 
-    def __init__(self, path: Path, asked: MarkdownCard, key_lines: KeyLines | None = None) -> None:
-        super().__init__(path, asked, key_lines)
-        self.has_training_splits = asked.train > 0 and asked.validation > 0
+    def __init__(self, path: Path, settings: MarkdownCard, key_lines: KeyLines | None = None) -> None:
+        super().__init__(path, settings, key_lines)
+        self.has_training_splits = settings.train > 0 and settings.validation > 0
 
     @property
     def folder(self) -> Path:
-        return named(self.path.parent, self.asked.markdown)
+        return named(self.path.parent, self.settings.markdown)
 
     def files(self) -> list[Path]:
         found = (path for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES and is_file(path))
@@ -95,22 +95,22 @@ class Markdown(OfCard[MarkdownCard], Source):
         """
         files = self.files()
         pages = (page_of(path, self._name(path)) for path in files)
-        found = records(pages, self.asked.sections, self.folder)
+        found = records(pages, self.settings.sections, self.folder)
         if found.empty:
             raise TraubeError(f"{self.folder}: none of its {len(files)} pages has passages in two sections")
         return found.assign(part=found["page"].map(self._part))
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        return draw(records, self.asked.sections)
+        return draw(records, self.settings.sections)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
     def _part(self, page: str) -> Part:
         drawn = generator(page).random()
-        if drawn < self.asked.train:
+        if drawn < self.settings.train:
             return "train"
-        return "validation" if drawn < self.asked.train + self.asked.validation else "test"
+        return "validation" if drawn < self.settings.train + self.settings.validation else "test"
 
 
 def page_of(path: Path, name: str) -> Page:

@@ -67,16 +67,16 @@ class MtebRows(OfCard[RowsCard], Source):
         Unavailable
             If the data set has not been downloaded yet.
         """
-        if self.asked.rows:
+        if self.settings.rows:
             return super().files()
-        folder = _from_cache(self.asked)
+        folder = _from_cache(self.settings)
         if folder is None:
             raise Unavailable(
-                f"{self.asked.dataset} is not on this machine; `traube run --task {self.name}` downloads it"
+                f"{self.settings.dataset} is not on this machine; `traube run --task {self.name}` downloads it"
             )
-        files = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.asked.part))
+        files = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.settings.part))
         if not files:
-            raise Unavailable(f"{self.asked.dataset} has no file {self.asked.part}*.jsonl, .jsonl.gz or .parquet")
+            raise Unavailable(f"{self.settings.dataset} has no file {self.settings.part}*.jsonl, .jsonl.gz or .parquet")
         return files
 
     def missing(self) -> str | None:
@@ -94,14 +94,14 @@ class MtebRows(OfCard[RowsCard], Source):
         Unavailable
             If the hub cannot be reached or does not have it.
         """
-        if not self.asked.dataset or _from_cache(self.asked):
+        if not self.settings.dataset or _from_cache(self.settings):
             return
         try:
-            _from_hub(self.asked)
+            _from_hub(self.settings)
         except (OSError, ValueError) as error:
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise Unavailable(
-                f"{self.asked.dataset} cannot be downloaded from the Hugging Face hub ({first})"
+                f"{self.settings.dataset} cannot be downloaded from the Hugging Face hub ({first})"
             ) from None
 
     def read(self) -> pd.DataFrame:

@@ -91,25 +91,25 @@ class PairTable(OfCard[PairTableCard], PairSource):
             If the file cannot be read, has no rows, lacks a column or has a score that is no
             number.
         """
-        rows = read_rows(self.files()[0], self.asked.separator)
+        rows = read_rows(self.files()[0], self.settings.separator)
         if not len(rows):
             raise TraubeError(f"{rows.path}: there are no rows")
-        records: dict[str, list[Any]] = {"text_b": self._column(rows, "text_b", self.asked.text_b)}
-        if self.asked.turns:
+        records: dict[str, list[Any]] = {"text_b": self._column(rows, "text_b", self.settings.text_b)}
+        if self.settings.turns:
             records |= self._of_turns(rows)
         else:
-            records["text_a"] = self._column(rows, "text_a", str(self.asked.text_a))
-        scores = zip(self._column(rows, "score", self.asked.score), rows.places, strict=True)
+            records["text_a"] = self._column(rows, "text_a", str(self.settings.text_a))
+        scores = zip(self._column(rows, "score", self.settings.score), rows.places, strict=True)
         records["score"] = [as_score(value, place) for value, place in scores]
         for key in ("part", "dialogue"):
-            if (name := getattr(self.asked, key)) is not None:
+            if (name := getattr(self.settings, key)) is not None:
                 records[key] = self._column(rows, key, name)
-        for name in self.asked.groups:
-            records[name] = self._column(rows, "groups", self.asked.group_columns.get(name, name))
+        for name in self.settings.groups:
+            records[name] = self._column(rows, "groups", self.settings.group_columns.get(name, name))
         return pd.DataFrame(records)
 
     def _of_turns(self, rows: Rows) -> dict[str, list[str]]:
-        columns = [rows.column(name, self.place("turns")) for name in self.asked.turns]
+        columns = [rows.column(name, self.place("turns")) for name in self.settings.turns]
         dialogues = [
             [turn for value in values for turn in _turns(value, place)]
             for values, place in zip(zip(*columns, strict=True), rows.places, strict=True)

@@ -146,11 +146,11 @@ class Pydocs(OfCard[PydocsCard], Source):
 
     @property
     def kind(self) -> Kind:
-        return self.asked.pydocs
+        return self.settings.pydocs
 
     @property
     def size(self) -> Size:
-        return SIZES[self.asked.size]
+        return SIZES[self.settings.size]
 
     @property
     def offline(self) -> bool:

@@ -62,9 +62,9 @@ class Table(OfCard[TableCard], Source):
     form = TableCard
     key = "file"
 
-    def __init__(self, path: Path, asked: TableCard, key_lines: KeyLines | None = None) -> None:
-        super().__init__(path, asked, key_lines)
-        self.has_training_splits = asked.part is not None and bool(asked.labels)
+    def __init__(self, path: Path, settings: TableCard, key_lines: KeyLines | None = None) -> None:
+        super().__init__(path, settings, key_lines)
+        self.has_training_splits = settings.part is not None and bool(settings.labels)
 
     def read(self) -> pd.DataFrame:
         """Text, and a column `level:<name>` per level: a user's column may have any
@@ -76,18 +76,18 @@ class Table(OfCard[TableCard], Source):
             If the file cannot be read, has no rows, lacks a column or has a value
             that cannot be used.
         """
-        rows = read_rows(self.files()[0], self.asked.separator)
+        rows = read_rows(self.files()[0], self.settings.separator)
         if not len(rows):
             raise TraubeError(f"{rows.path}: there are no rows")
         columns: dict[str, list[str | None]] = {"text": [text or "" for text in self._values(rows, "text")]}
-        for level in self.asked.labels:
+        for level in self.settings.labels:
             columns[f"level:{level}"] = self._labels(rows, level)
-        if self.asked.split:
-            columns["split"] = _required(rows, self.asked.split, self._values(rows, "split"))
-        if self.asked.query:
+        if self.settings.split:
+            columns["split"] = _required(rows, self.settings.split, self._values(rows, "split"))
+        if self.settings.query:
             columns["query"] = self._values(rows, "query")
-        if self.asked.part:
-            columns["part"] = _required(rows, self.asked.part, self._values(rows, "part"), PARTS)
+        if self.settings.part:
+            columns["part"] = _required(rows, self.settings.part, self._values(rows, "part"), PARTS)
         return pd.DataFrame({name: pd.array(values, dtype="str") for name, values in columns.items()})
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -97,17 +97,17 @@ class Table(OfCard[TableCard], Source):
 
     def _levels(self, split: str, group: pd.DataFrame) -> Iterator[pd.DataFrame]:
         part: Part | pd.Series = group.get("part", "test")
-        if not self.asked.labels:
+        if not self.settings.labels:
             yield make_split(group, split, "none", part=part)
-        for level in self.asked.labels:
+        for level in self.settings.labels:
             yield make_split(group, split, level, label=f"level:{level}", part=part)
 
     def _values(self, rows: Rows, key: str, column: str | None = None) -> list[str | None]:
-        return rows.texts(column or getattr(self.asked, key), self.place(key))
+        return rows.texts(column or getattr(self.settings, key), self.place(key))
 
     def _labels(self, rows: Rows, column: str) -> list[str | None]:
         values = self._values(rows, "labels", column)
-        if not self.asked.split and names_texts(values):
+        if not self.settings.split and names_texts(values):
             raise TraubeError(
                 f"{self.place('labels')}: column '{column}' has {len(set(values)):,} different values in "
                 f"{len(values):,} rows: they name texts, not groups; name the column of groups"
