@@ -59,7 +59,7 @@ def _trained(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinition
     ) -> dg.MaterializeResult:
         try:
             base = _base(encoder, config.model)
-            left = trainer.with_changes(config.recipe).fit(
+            left = trainer.with_values(**config.recipe).fit(
                 storage.workbench.task(source.name),
                 base,
                 paths.checkpoints(),

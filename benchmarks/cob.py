@@ -55,7 +55,7 @@ def main() -> int:
 
 def step_seconds(task_name: str, model_name: str, max_length: int) -> float:
     """A whole step: encoder forward and backward, COB's part between them, and the optimiser's."""
-    trainer = Cob.with_changes({"max_length": max_length})
+    trainer = Cob.with_values(max_length=max_length)
     task, base = load_task(task_name), load_model(model_name)
     network = trainer.network(base)  # type: ignore[arg-type]
     examples = trainer.examples(network, task, trainer.texts(task, ()))

@@ -404,7 +404,7 @@ def training(day: Day) -> Iterator[Unit]:
 
 def trained(day: Day, name: str, task_name: str, changes: Row) -> Row:
     """A training by the paper's recipe, but for some values. What is stopped goes on."""
-    trainer, task, base = TRAINERS[name].with_changes(changes), load_task(task_name), day.encoder("minilm")
+    trainer, task, base = TRAINERS[name].with_values(**changes), load_task(task_name), day.encoder("minilm")
     forget_peak(day)
     left = trainer.fit(task, base, day.folder / "checkpoints", progress=day.progress())
     last = left.curve[-1]
@@ -437,7 +437,7 @@ def cob(day: Day) -> Iterator[Unit]:
         changes: Row = {"epochs": 0.02, "max_length": 16} if day.tiny else {}
         row = trained(day, "cob", "newsgroups", changes)
         task, base = load_task("newsgroups"), day.encoder("minilm")
-        left = TRAINERS["cob"].with_changes(changes).left("newsgroups", base.name, day.folder / "checkpoints")
+        left = TRAINERS["cob"].with_values(**changes).left("newsgroups", base.name, day.folder / "checkpoints")
         cards = {"before": base.card, "best": ModelCard(name="best", model=str(left.best))}
         for when, card in cards.items():
             day.check()

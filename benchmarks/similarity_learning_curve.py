@@ -58,7 +58,7 @@ def main() -> None:
 def _measured(task: Task, model: Transformer, fold: str, articles: int) -> list[float]:
     """AUC and ARI of a similarity that learnt from so many articles, and of the Euclidean distance."""
     with TemporaryDirectory() as folder:
-        left = Qs3m.with_changes({"split_set": fold}).fit(_with_fewer(task, fold, articles), model, Path(folder))
+        left = Qs3m.with_values(split_set=fold).fit(_with_fewer(task, fold, articles), model, Path(folder))
         scores = _scores(task, model, fold, TrainedSimilarity.at(left.best))
     return [float(mean) for mean in np.nanmean(scores, axis=0)]
 

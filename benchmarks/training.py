@@ -69,7 +69,7 @@ def ours(trainer: str, task: str, model: str, steps: int) -> Times:
     kind = TRAINERS[trainer]
     source, base, times = load_task(task), load_model(model), Times()
     size = kind.defaults.batch * kind.defaults.accumulate
-    recipe = kind.with_changes({"epochs": steps * size / len(source.texts), "evaluate_every": 10**6})
+    recipe = kind.with_values(epochs=steps * size / len(source.texts), evaluate_every=10**6)
     progress = Progress(done=lambda stage, amount: times.append(time.process_time()) if stage == "steps" else None)
     with TemporaryDirectory() as folder:
         recipe.fit(source, base, Path(folder), progress=progress)

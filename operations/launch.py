@@ -139,21 +139,18 @@ class Launcher:
 
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
         """Train a model on a task. Returns the errors, one line each."""
-        key = dg.AssetKey(["checkpoints", trainer, task])
         asked = {"model": model, "recipe": recipe, "unlabelled": unlabelled}
-        return self._execute("train", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
+        return self._execute_one("train", ["checkpoints", trainer, task], asked)
 
     def tune(self, trainer: str, task: str, model: str, trials: int, recipe: dict[str, str]) -> list[str]:
         """Search for a trainer's recipe on a task. Returns the errors, one line each."""
-        key = dg.AssetKey(["studies", trainer, task])
         asked = {"model": model, "trials": trials, "recipe": recipe}
-        return self._execute("tune", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
+        return self._execute_one("tune", ["studies", trainer, task], asked)
 
     def sweep(self, name: str, tasks: Sequence[str], model: str, seeds: Sequence[int]) -> list[str]:
         """Compute the points of a sweep. Returns the errors, one line each."""
-        key = dg.AssetKey(["sweeps", name])
         asked = {"tasks": list(tasks), "model": model, "seeds": list(seeds)}
-        return self._execute("sweep", [key], {"ops": {key.to_python_identifier(): {"config": asked}}})
+        return self._execute_one("sweep", ["sweeps", name], asked)
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
         """Rebuild leaderboard and report, and the registry and the papers' tables. Returns the
@@ -173,6 +170,10 @@ class Launcher:
         made_of = {key: graph.get(key).metadata.get(OF_TASKS) for key in keys}
         made_of[registry.key] = load_params().tasks
         return self._execute("publish", [key for key, of in made_of.items() if of is None or set(of) & set(tasks)])
+
+    def _execute_one(self, job: str, path: list[str], config: dict[str, Any]) -> list[str]:
+        key = dg.AssetKey(path)
+        return self._execute(job, [key], {"ops": {key.to_python_identifier(): {"config": config}}})
 
     def _execute(
         self, name: str, selection: list[dg.AssetKey] | None, config: dict[str, Any] | None = None, **options: Any

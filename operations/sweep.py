@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
+from operations.train import on_tasks
 from traube.cli.options import Seeds, Verbose
-from traube.cli.printing import bars, counted, fail_on, out
-from traube.cli.run import fetch
+from traube.cli.printing import counted, out
 
 app = typer.Typer()
 
@@ -27,23 +27,15 @@ def sweep(
     stopped. Points are no part of the leaderboard; figures of papers show
     them.
     """
-    from operations.launch import Launcher
     from traube.benchmark.params import Point, load_params
-    from traube.benchmark.plan import unread
     from traube.foundation import paths
-    from traube.foundation.errors import TraubeError, unknown
-    from traube.store import Store
+    from traube.foundation.errors import unknown
 
     params = load_params()
     if name not in params.sweeps:
         raise unknown("sweep", name, params.sweeps)
-    fetch(task, [model])
-    new, unavailable = unread(task, Store(paths.home() / "store"))
-    for absent, reason in unavailable.items():
-        raise TraubeError(f"{absent} is unavailable: {reason}")
-    with bars(hidden=verbose) as (progress, _), Launcher(progress, verbose) as launcher:
-        errors = launcher.datasets(new) if new else []
-        errors = errors or launcher.sweep(name, task, model, seed or []) or launcher.publish(task)
-    fail_on(errors)
+    on_tasks(
+        task, model, verbose, lambda launcher: launcher.sweep(name, task, model, seed or []) or launcher.publish(task)
+    )
     points = sum(isinstance(protocol, Point) and protocol.sweep == name for protocol in params.protocols.values())
     out.print(f"{name}: {counted(points, 'point')} on {', '.join(task)}; figures are in {paths.home() / 'papers'}")

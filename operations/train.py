@@ -1,27 +1,43 @@
-"""`traube train` and `traube tune`."""
+"""`traube train`, `traube trainers` and `traube tune`."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from traube.cli.options import Json, Verbose
 from traube.cli.printing import bars, escape, fail_on, out, print_json, print_table
 from traube.cli.run import fetch
-from traube.cli.trainers import TrainCommand, TuneCommand, recipe_rows, trainer_for, trainer_named, trainer_rows
-from traube.foundation.errors import TraubeError
+from traube.foundation.errors import TraubeError, unknown
 
 if TYPE_CHECKING:
     from operations.launch import Launcher
+    from traube.training import Trainer
 
 app = typer.Typer()
 
+TrainerName = Annotated[str, typer.Argument(show_default=False)]
+TaskName = Annotated[str, typer.Argument(help="The task to train on.", show_default=False)]
+BaseName = Annotated[str, typer.Option("--model", "-m", help="The model to start from.")]
 
-@app.command(cls=TrainCommand)
+
+class OfTrainers(TyperCommand):
+    """A command whose help names the trainers. They take a second to import, so that is done for
+    this help alone.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        argument: Any = next(parameter for parameter in self.params if parameter.name == "trainer")
+        argument.help = _searched_in_words() if self.name == "tune" else _trainers_in_words()
+        super().format_help(ctx, formatter)
+
+
+@app.command(cls=OfTrainers)
 def train(
-    trainer: Annotated[str, typer.Argument(show_default=False)],
-    task: Annotated[str, typer.Argument(help="The task to train on.", show_default=False)],
-    model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
+    trainer: TrainerName,
+    task: TaskName,
+    model: BaseName = "minilm",
     recipe: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,11 +59,10 @@ def train(
     from traube.foundation import paths
     from traube.tasks import get_source
 
-    chosen = trainer_for(trainer, task).with_changes(_values(recipe))
-    _on_task(
-        task, model, verbose, lambda launcher, name: launcher.train(trainer, name, model, _values(recipe), unlabelled)
-    )
-    left = chosen.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).unlabelled()))
+    chosen, values = _trainer_for(trainer, task), _values(recipe)
+    trained = chosen.with_values(**values)
+    on_tasks([task], model, verbose, lambda launcher: launcher.train(trainer, task, model, values, unlabelled))
+    left = trained.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).unlabelled()))
     out.print(
         f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
     )
@@ -68,18 +83,32 @@ def trainers(
     """
     from traube.training import TRAINERS
 
-    rows = trainer_rows() if trainer is None else recipe_rows(trainer_named(trainer, TRAINERS))
+    if trainer is None:
+        rows = [
+            {"trainer": name, "learns from": t.learns_from, "tune": "yes" if t.searched else "", "section": t.section}
+            for name, t in TRAINERS.items()
+        ]
+    else:
+        defaults = _known(trainer, list(TRAINERS), "trainer").defaults
+        rows = [
+            {
+                "value": name,
+                "default": "" if getattr(defaults, name) is None else str(getattr(defaults, name)),
+                "what": field.description or "",
+            }
+            for name, field in type(defaults).model_fields.items()
+        ]
     if as_json:
         print_json(rows)
     else:
         print_table(rows, fold={"what": 40, "section": 30}, optional=["section"])
 
 
-@app.command(cls=TuneCommand)
+@app.command(cls=OfTrainers)
 def tune(
-    trainer: Annotated[str, typer.Argument(show_default=False)],
-    task: Annotated[str, typer.Argument(help="The task to train on.", show_default=False)],
-    model: Annotated[str, typer.Option("--model", "-m", help="The model to start from.")] = "minilm",
+    trainer: TrainerName,
+    task: TaskName,
+    model: BaseName = "minilm",
     trials: Annotated[
         int,
         typer.Option(min=1, help="The number of finished trials that the study is to reach, counting earlier ones."),
@@ -99,13 +128,57 @@ def tune(
     from traube.foundation import paths
     from traube.training.study import known, open_study, study_file
 
-    chosen = trainer_for(trainer, task, searched=True)
-    chosen.with_changes(_values(recipe))  # a misspelt value is an error at once
-    _on_task(task, model, verbose, lambda launcher, name: launcher.tune(trainer, name, model, trials, _values(recipe)))
-    state = known(open_study(study_file(paths.home() / "studies", trainer, task, model, _values(recipe)), trainer))
+    chosen, values = _trainer_for(trainer, task, searched=True), _values(recipe)
+    chosen.with_values(**values)  # a misspelt value is an error at once
+    on_tasks([task], model, verbose, lambda launcher: launcher.tune(trainer, task, model, trials, values))
+    state = known(open_study(study_file(paths.home() / "studies", trainer, task, model, values), trainer))
     best = {name: value for name, value in state.best.items() if name != "value"}
     options = " ".join(f"--set {name}={value:.4g}" for name, value in best.items())
     out.print(f"{state.trials} trials; {chosen.watched} {state.best.get('value', float('nan')):.4f} with {options}")
+
+
+def _trainers_in_words() -> str:
+    from traube.training import TRAINERS
+
+    words = {"texts": "Without labels", "splits": "On gold clusterings", "pairs": "On pairs of texts"}
+    names = {kind: [name for name, t in TRAINERS.items() if t.learns_from == kind] for kind in words}
+    return " ".join(f"{words[kind]}: {', '.join(of_kind)}." for kind, of_kind in names.items() if of_kind)
+
+
+def _searched_in_words() -> str:
+    from traube.training import searched_trainers
+
+    return f"A trainer with values to search: {', '.join(searched_trainers())}."
+
+
+def _known(name: str, known: Sequence[str], kind: str) -> "type[Trainer[Any]]":
+    from traube.training import TRAINERS
+
+    if name not in known:
+        raise unknown(kind, name, known)
+    return TRAINERS[name]
+
+
+def _trainer_for(name: str, task: str, searched: bool = False) -> "type[Trainer[Any]]":
+    """Return the trainer of that name.
+
+    Raises
+    ------
+    TraubeError
+        If there is none, if it has no study and one is asked for, or if it cannot learn from the
+        task.
+    """
+    from traube.tasks import get_source
+    from traube.training import TRAINERS, searched_trainers
+
+    chosen = (
+        _known(name, searched_trainers(), "trainer with a study")
+        if searched
+        else _known(name, list(TRAINERS), "trainer")
+    )
+    if reason := chosen.unsuited(get_source(task)):
+        raise TraubeError(reason)
+    return chosen
 
 
 def _values(recipe: list[str] | None) -> dict[str, str]:
@@ -116,19 +189,17 @@ def _values(recipe: list[str] | None) -> dict[str, str]:
     return {name: value for name, _, value in values}
 
 
-def _on_task(task: str, model: str, verbose: bool, work: Callable[["Launcher", str], list[str]]) -> None:
-    """Do some work on a task, which is read first if it was not, and a model."""
+def on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launcher"], list[str]]) -> None:
+    """Do some work on a model and tasks, which are read first if they were not."""
     from operations.launch import Launcher
     from traube.benchmark.plan import unread
     from traube.foundation import paths
     from traube.store import Store
-    from traube.tasks import get_source
 
-    name = get_source(task).name
-    fetch([name], [model])
-    new, unavailable = unread([name], Store(paths.home() / "store"))
-    if unavailable:
-        raise TraubeError(f"{name} is unavailable: {unavailable[name]}")
+    fetch(tasks, [model])
+    new, unavailable = unread(tasks, Store(paths.home() / "store"))
+    for name, reason in unavailable.items():
+        raise TraubeError(f"{name} is unavailable: {reason}")
     with bars(hidden=verbose) as (progress, _), Launcher(progress, verbose) as launcher:
-        errors = (launcher.datasets(new) if new else []) or work(launcher, name)
+        errors = (launcher.datasets(new) if new else []) or work(launcher)
     fail_on(errors)

@@ -4,13 +4,14 @@ A module offers any of three functions: `jobs()`, jobs that are of no use but to
 `sensors(jobs)` and `schedules(jobs)`, given every job by its name.
 """
 
+import sys
 from collections.abc import Mapping
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
+
+from traube.foundation.plugins import modules_of
 
 Job = AssetJob | dg.JobDefinition
 Jobs = Mapping[str, Job]
@@ -37,5 +38,5 @@ def all_schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
 
 
 def _offered(name: str, *given: Any) -> list[Any]:
-    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    modules = modules_of(sys.modules[__name__])
     return [one for module in modules if hasattr(module, name) for one in getattr(module, name)(*given)]

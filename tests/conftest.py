@@ -100,6 +100,15 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def base(tiny_bert: Path) -> Transformer:
+    """That encoder as a model, to be trained."""
+    from traube.models.card import ModelCard
+    from traube.models.transformer import Transformer
+
+    return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
+
+
+@pytest.fixture(scope="session")
 def masked_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A masked language model with random weights that knows six whole words."""
     import torch

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from tests.made import simulate_judgements
 from traube.metrics.agreement import Judgements, counting_scores
-from traube.tasks.best_worst import Tuple, design, simulate
+from traube.tasks.best_worst import Tuple, design
 
 SOURCE = "hand-written sample, simulated judgements"
 DESIGN_VALUES = (1.0, 0.75, 0.5, 0.25, 0.0)
@@ -167,7 +168,7 @@ def tuples() -> list[Tuple]:
 
 def judgements(noise: float = NOISE) -> pd.DataFrame:
     """Simulated judgements, by the model of noise above."""
-    return simulate(items(), tuples(), ANNOTATORS, noise)
+    return simulate_judgements(items(), tuples(), ANNOTATORS, noise)
 
 
 def rows(noise: float = NOISE) -> list[dict[str, object]]:

@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from traube.metrics import GROUPS
 from traube.models import Model, load_model
 from traube.models.similarity import CONFIG, FOLDER, WEIGHTS, SimilarityConfig, make_network
 from traube.store import Store
+from traube.tasks.best_worst import ITEM, Tuple
+from traube.tasks.splitting import generator
 from traube.tasks.task import Task
 
 
@@ -63,6 +65,24 @@ def make_module(kind: str, *arguments: Any, **settings: Any) -> Any:
     from sentence_transformers.sentence_transformer import modules
 
     return getattr(modules, kind)(*arguments, **settings)
+
+
+def simulate_judgements(
+    truth: dict[str, float], tuples: Iterable[Tuple], annotators: int, noise: float
+) -> pd.DataFrame:
+    """Judgements of tuples: annotator, item_1 ... item_m, best, worst.
+
+    An annotator sees each item's true value plus normal noise of a standard deviation, drawn anew for each judgement, and
+    names the largest and the smallest.
+    """
+    rng = generator(f"simulated {annotators} {noise}")
+    rows = []
+    for annotator in range(1, annotators + 1):
+        for one in tuples:
+            seen = np.array([truth[item] for item in one]) + rng.normal(0, noise, len(one))
+            rows.append((f"simulated_{annotator}", *one, one[int(seen.argmax())], one[int(seen.argmin())]))
+    names = [f"{ITEM}{i}" for i in range(1, len(rows[0]) - 2)]
+    return pd.DataFrame(rows, columns=["annotator", *names, "best", "worst"])
 
 
 def copy_project(folder: Path, without: tuple[str, ...]) -> dict[str, str]:

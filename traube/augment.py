@@ -24,6 +24,7 @@ Augment: TypeAlias = Callable[[Sequence[str], int], list[str]]
 Generator: TypeAlias = np.random.Generator
 WORD = re.compile(r"\w+")
 BLOCK = 2_048
+NEIGHBOURS, NEAREST = 5, 0.5  # of a word at most, and the smallest cosine of one
 
 
 def words_of(text: str) -> list[str]:
@@ -98,14 +99,13 @@ class Eda:
         return [word for i, word in enumerate(words) if i not in gone]
 
 
-def neighbours(texts: Iterable[str], model: Model, most: int = 5, least: float = 0.5) -> dict[str, list[str]]:
-    """For each word of some texts the words of these that a model puts nearest to it.
+def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
+    """For each word of some texts the words of these that a model puts nearest to it. What contains a
+    number has no neighbours.
 
     Parameters
     ----------
     model : its vector of a word is that of the word as a text; so any but a corpus-bound one will do
-    most : neighbours of a word
-    least : smallest cosine of a neighbour. What contains a number has no neighbours
 
     Returns
     -------
@@ -128,9 +128,9 @@ def neighbours(texts: Iterable[str], model: Model, most: int = 5, least: float =
         cosines = vectors[start : start + BLOCK] @ vectors.T
         own = np.arange(len(cosines))
         cosines[own, start + own] = -1
-        best = np.argsort(-cosines, axis=1, kind="stable")[:, :most]
+        best = np.argsort(-cosines, axis=1, kind="stable")[:, :NEIGHBOURS]
         for i, columns in enumerate(best):
-            near = [words[j] for j in columns if cosines[i, j] >= least]
+            near = [words[j] for j in columns if cosines[i, j] >= NEAREST]
             if near:
                 found[words[start + i]] = near
     return found

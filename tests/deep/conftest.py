@@ -1,12 +1,8 @@
 """A tiny encoder, and texts whose groups anybody can see."""
 
 from itertools import product
-from pathlib import Path
 
 import pytest
-
-from traube.models.card import ModelCard
-from traube.models.transformer import Transformer
 
 GROUPS = ("cat", "dog", "star")
 QUICK = {
@@ -32,11 +28,6 @@ SHORT = {
     "self_train": {"pretraining": 2, "epochs": 3, "batch": 30, "width": 20},
     "stcc": {"epochs": 4, "batch": 30, "codes": 4},
 }
-
-
-@pytest.fixture(scope="session")
-def base(tiny_bert: Path) -> Transformer:
-    return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
 
 
 @pytest.fixture(scope="session")

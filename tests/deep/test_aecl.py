@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from tests.deep.conftest import QUICK
-from traube.deep.clusterers.aecl import Aecl, spread_over_orders, spread_weight, stages
+from traube.deep.clusterers.aecl import Aecl, spread_weight, stages
 from traube.deep.encoding import Encoded, copied
-from traube.foundation.errors import TraubeError
 from traube.models.transformer import Transformer
 
 Grouped = tuple[list[str], list[str]]
@@ -80,20 +79,6 @@ def test_ns_falls_while_it_learns_and_ps_is_the_rest(base: Transformer, grouped:
     clusterer.fit_predict(grouped[0], 3, base, 0, tmp_path, labels=grouped[1])
     assert clusterer.history[-1]["ns"] < clusterer.history[0]["ns"]
     assert all(-1e-6 <= e["ns"] <= 1 and e["ns"] + e["ps"] == pytest.approx(1) for e in clusterer.history)
-
-
-def test_the_clusters_that_count_are_of_one_order_and_how_far_others_differ_is_said(
-    base: Transformer, grouped: Grouped, tmp_path: Path
-) -> None:
-    clusterer = Aecl.with_values(**QUICK["aecl"])
-    with pytest.raises(TraubeError, match="nothing was trained"):
-        spread_over_orders(clusterer)
-    labels = clusterer.fit_predict(grouped[0], 3, base, 0, tmp_path)
-    assert np.array_equal(labels, clusterer.fitted.labels())
-    said = spread_over_orders(clusterer, 3, grouped[1])
-    assert said.keys() == {"changed", "acc", "nmi"}
-    assert said["changed"][0] < 0.1 and said["acc"][0] > 0.9
-    assert spread_over_orders(clusterer, 3).keys() == {"changed"}
 
 
 def test_a_frozen_encoder_stays_as_it_is_and_one_that_learns_does_not(

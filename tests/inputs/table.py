@@ -690,6 +690,6 @@ def _recipes() -> Iterator[Case]:
         ("epochs", "--set epochs: write a name and a value, like epochs=3"),
         ("=3", "unknown value"),
         ("epoch=3", "unknown value of wwm's recipe 'epoch': did you mean epochs"),
-        ("epochs=-1", "recipe: epochs: Input should be greater than or equal to 0"),
+        ("epochs=-1", "wwm: epochs: Input should be greater than or equal to 0"),
     ):
         yield Case(f"recipe: {given}", {}, ("train", "wwm", "words", "--set", given), said)

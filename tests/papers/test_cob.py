@@ -71,7 +71,7 @@ def trained_home(newsgroups: Task, tiny_bert: Path, tmp_path_factory: pytest.Tem
         for name in ("cob", "triplet", "untrained"):
             for seed in (42, 1):
                 recipe = {**RECIPE, "seed": seed} | ({"epochs": 0} if name == "untrained" else {})
-                left = TRAINERS[name].with_changes(recipe).fit(newsgroups, base, paths.checkpoints())
+                left = TRAINERS[name].with_values(**recipe).fit(newsgroups, base, paths.checkpoints())
                 _evaluate(store, newsgroups, (left.last if name == "untrained" else left.best).name, protocol)
         yield home
 
@@ -109,7 +109,7 @@ def test_results_are_means_over_splits_and_seeds_beside_the_papers(trained: Cont
         store.cells("newsgroups"), on="cell_id"
     )
     for seed in (42, 1):
-        name = TRAINERS["cob"].with_changes({**RECIPE, "seed": seed}).names("newsgroups", "minilm")
+        name = TRAINERS["cob"].with_values(**RECIPE | {"seed": seed}).names("newsgroups", "minilm")
         rows = scored[scored["model"] == f"{name}-best"]
         by_hand.append(rows.loc[rows["clusterer"] == "agglomerative_average", "value"].mean())
     assert ari.loc["cob", "measured"] == pytest.approx(np.mean(by_hand))
@@ -121,7 +121,7 @@ def test_another_recipe_is_a_row_of_its_own(trained: Context, newsgroups: Task, 
     base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
     left = (
         TRAINERS["cob"]
-        .with_changes({**RECIPE, "metric": "purity", "lam": 1e4})
+        .with_values(**RECIPE | {"metric": "purity", "lam": 1e4})
         .fit(newsgroups, base, paths.checkpoints())
     )
     _evaluate(trained.store, newsgroups, left.best.name, load_params().chosen("cob"))
@@ -146,7 +146,7 @@ def test_other_tables_and_figures(trained: Context) -> None:
     sizes = made("table_2", trained).set_index(["data", "column"])["measured"]
     assert sizes["20NG test", "C"] == 2
     assert sizes["20NG train", "C"] == 3  # validation is taken from it
-    printed = tables.published_grid("table3", "task")
+    printed = tables.published.grid("table3", "task")
     own = tables.searched({"newsgroups": {"lam": 70.0, "r": 2.0}})
     lams = beside(printed, own, "no study here").set_index(["task", "column"])
     assert lams.loc[("newsgroups", "lam"), ["published", "measured"]].tolist() == [90.0, 70.0]

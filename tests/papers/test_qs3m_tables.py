@@ -58,7 +58,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
         store.complete(stored.card, store.save_splits(stored.card, stored.splits))
         base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
         for fold in ("fold_1", "fold_2"):
-            Qs3m.with_changes({**QUICK, "split_set": fold}).fit(stored, base, paths.checkpoints())
+            Qs3m.with_values(**QUICK | {"split_set": fold}).fit(stored, base, paths.checkpoints())
         page_scores(context, stored)
     return home
 
@@ -103,7 +103,7 @@ def test_each_page_is_tested_by_what_has_not_seen_it(context: Context, task: Tas
 
 def test_what_was_trained_on_a_fold_is_marked_where_the_usual_split_set_tests_its_texts(task: Task) -> None:
     """Fold 2 learns from an article that the usual split set tests; what learns from that set does not."""
-    usual, fold = Qs3m.with_changes(QUICK), Qs3m.with_changes({**QUICK, "split_set": "fold_2"})
+    usual, fold = Qs3m.with_values(**QUICK), Qs3m.with_values(**QUICK | {"split_set": "fold_2"})
     assert usual.parts(task) == ["train", "validation"]
     assert "test" in fold.parts(task)
     assert trained_on(f"{fold.names(NAME, 'minilm')}-best") == NAME

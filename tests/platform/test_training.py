@@ -48,7 +48,7 @@ def runs(name: str) -> list[object]:
 
 def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher) -> None:
     assert parted.train("cob", "parted", "tiny", RECIPE, unlabelled=False) == []
-    name = TRAINERS["cob"].with_changes(RECIPE).names("parted", "tiny")
+    name = TRAINERS["cob"].with_values(**RECIPE).names("parted", "tiny")
     names = {f"{name}-last", f"{name}-best"}
     assert set(checkpoint_cards()) == names
     (run,) = runs(name)
@@ -65,7 +65,7 @@ def test_the_command_line_says_what_a_training_gained_and_left(parted: Launcher)
     told = CliRunner().invoke(app, ["train", "triplet", "parted", "-m", "tiny", *values])
     assert told.exit_code == 0, told.output
     assert re.search(r"validation_ari: \S+ before, \S+ after the last step, \S+ at best", told.output)
-    name = TRAINERS["triplet"].with_changes(RECIPE).names("parted", "tiny")
+    name = TRAINERS["triplet"].with_values(**RECIPE).names("parted", "tiny")
     assert str(paths.checkpoints() / f"{name}-last") in told.output
 
     told = CliRunner().invoke(app, ["train", "triplet", "parted", "-m", "tiny", "--set", "lambda=3"])

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.made import simulate_judgements
 from traube.foundation.errors import TraubeError
 from traube.metrics.agreement import alpha, counting_scores, split_half
 from traube.metrics.correlation import spearman
-from traube.tasks.best_worst import Columns, design, read_expert, read_judgements, scores_table, simulate
+from traube.tasks.best_worst import Columns, design, read_expert, read_judgements, scores_table
 
 HEADER = "annotator,item_1,item_2,item_3,best,worst\n"
 
@@ -188,7 +189,7 @@ def test_from_design_to_scores_the_truth_is_found_again_the_better_the_less_nois
     found = {}
     for noise in (0.0, 0.2, 2.0):
         file = tmp_path / f"{noise}.csv"
-        simulate(truth, tuples, 5, noise).to_csv(file, index=False)
+        simulate_judgements(truth, tuples, 5, noise).to_csv(file, index=False)
         judged = read_judgements([file], tuples=tuples).judgements
         found[noise] = (
             spearman(counting_scores(judged), list(truth.values())),

@@ -46,22 +46,20 @@ def expected(labels: list[str], nested: bool) -> Found:
 
 def test_an_example() -> None:
     labels = ["Core", "Core/Fusion", "Light", "Light"]
-    assert found(*all_pairs(split(labels))) == {
+    assert found(all_pairs(split(labels))) == {
         **{(0, 1): False, (0, 2): False, (0, 3): False},
         **{(1, 2): False, (1, 3): False, (2, 3): True},
     }
     # whether a passage of a section and one of its subsection belong together is a matter of opinion
-    assert (0, 1) not in found(*all_pairs(split(labels), separator="/"))
+    assert (0, 1) not in found(all_pairs(split(labels), separator="/"))
     pairs = balanced_pairs(split(labels), separator="/")
     assert pairs.same.tolist() == [True, False]
     assert (pairs.first[0], pairs.second[0]) == (2, 3)
 
 
-@given(flat | paths, st.booleans(), st.integers(1, 7))
-def test_all_pairs_are_all_but_those_of_parent_and_child(labels: list[str], nested: bool, block: int) -> None:
-    blocks = list(all_pairs(split(labels), separator="/" if nested else None, block=block))
-    assert found(*blocks) == expected(labels, nested)
-    assert all(1 <= len(b) <= block for b in blocks)
+@given(flat | paths, st.booleans())
+def test_all_pairs_are_all_but_those_of_parent_and_child(labels: list[str], nested: bool) -> None:
+    assert found(all_pairs(split(labels), separator="/" if nested else None)) == expected(labels, nested)
 
 
 @given(flat | paths, st.booleans(), st.integers(0, 2**32 - 1), st.integers(0, 30))
@@ -100,7 +98,6 @@ def test_memory_is_that_of_the_pairs_that_are_given() -> None:
     large = split([f"{i % 40}" for i in range(20_000)])
     tracemalloc.start()
     assert len(balanced_pairs(large, most=50_000)) == 100_000
-    assert len(next(all_pairs(large, block=50_000))) == 50_000
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30 * 2**20
@@ -114,4 +111,4 @@ def test_where_a_kind_is_missing_there_is_nothing_balanced(labels: list[str]) ->
 def test_a_split_without_labels_is_an_error() -> None:
     rows = np.arange(3)
     with pytest.raises(TraubeError, match=r"split 's' \(l\): has no labels, so no pair is known to be the same"):
-        next(all_pairs(Split("s", "l", rows, rows, None)))
+        all_pairs(Split("s", "l", rows, rows, None))

@@ -9,8 +9,7 @@ import pytest
 
 from tests import giccs_like
 from traube.foundation.errors import TraubeError, Unavailable
-from traube.tasks import card_errors, get_pair_source, get_source, load_pairs, pair_sources, sources
-from traube.tasks.readers.nlu_similarity_de import NluSimilarityDe
+from traube.tasks import card_errors, get_source, load_pairs, pair_sources, sources
 from traube.tasks.scored_pairs import PairCard, make_pairs
 
 DEEPL = (
@@ -35,9 +34,6 @@ def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         'uuid,sentence1,sentence2,similarity_score\nu1,Licht an,"Mach das Licht an, bitte",5\nu2,Licht aus,Musik an,0\n',
         encoding="utf-8",
     )
-    answers = [("u1", "5"), ("u2", "0"), ("u3", "99")]
-    entries = [{"uuid": u, "s1": "a", "s2": "b", "similarity": s, "annotator": 1} for u, s in answers]
-    (nlu / "nlu_similarity_de_raw_01.json").write_text(json.dumps(entries), encoding="utf-8")
     return tmp_path
 
 
@@ -63,14 +59,6 @@ def test_a_broken_line_of_stsb_is_named(raw: Path, line: str, said: str) -> None
     (raw / "sts_de" / "stsb_de" / "deepl_stsb_de_test.csv").write_text(line)
     with pytest.raises(TraubeError, match=said):
         load_pairs("stsb_de")
-
-
-def test_raw_annotations_tell_what_was_skipped(raw: Path) -> None:
-    assert load_pairs("nlu_similarity_de").pairs["score"].tolist() == [5, 0]
-    source = get_pair_source("nlu_similarity_de")
-    assert isinstance(source, NluSimilarityDe)
-    answers = source.annotations().set_index("uuid")["score"]
-    assert answers["u1"] == 5 and pd.isna(answers["u3"]) and len(answers) == 3
 
 
 def test_absent_raw_data_is_unavailable_and_its_origin_is_told(raw: Path) -> None:

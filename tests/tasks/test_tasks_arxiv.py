@@ -62,7 +62,7 @@ def test_an_abstract_that_occurs_again_is_left_out(write: Callable[[list[Row]], 
     [
         (rows("math", AG=4), r"jsonl:1: unknown subject 'math'"),
         ([*rows("stat", ML=2), {"subject": "stat", "subtopic": "ML", "abstract": " "}], r"jsonl:3: abstract is empty"),
-        ([{"subject": "stat", "subtopic": "ML"}], r"jsonl: there is no column 'abstract'; expected subject, subtopic"),
+        ([{"subject": "stat", "subtopic": "ML"}], r"jsonl: unknown column 'abstract': there are: subject, subtopic"),
         (rows("stat", ML=4, OT=1), r"jsonl: subject 'stat': there is one abstract only of subtopic 'OT'"),
         (rows("stat", ML=4), r"split 'stat' \(subtopic\): there is only one class"),
     ],

@@ -146,7 +146,7 @@ def test_sampling_keeps_the_largest_subpackages_and_the_order(toy: Path) -> None
 def pydocs_of(size: Size, monkeypatch: pytest.MonkeyPatch) -> Pydocs:
     """The task of summaries, with another size in place of the small one."""
     monkeypatch.setitem(pydocs.SIZES, "small", size)
-    return Pydocs(PydocsCard(name="pydocs_toy", pydocs="s2s"))
+    return Pydocs(Path("pydocs_toy"), PydocsCard(name="pydocs_toy", pydocs="s2s"))
 
 
 def test_a_package_with_one_subpackage_has_no_split_of_its_own(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

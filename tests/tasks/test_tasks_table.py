@@ -13,7 +13,7 @@ from traube.foundation import paths
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.hashing import frame_digest
 from traube.tasks import get_source, load_task
-from traube.tasks.readers.table import read_texts
+from traube.tasks.readers.table import read_any_rows, texts_of
 from traube.tasks.task import Task, index_texts, text_id
 
 Own = Callable[..., Task]
@@ -201,13 +201,13 @@ def test_texts_alone(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n\ntwo\n")
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"text": t}) for t in ("one", "two")))
     (tmp_path / "a.csv").write_text("text\none\ntwo\n")
-    assert [read_texts(tmp_path / f"a.{kind}") for kind in ("txt", "jsonl", "csv")] == [["one", "two"]] * 3
+    assert [texts_of(read_any_rows(tmp_path / f"a.{kind}")) for kind in ("txt", "jsonl", "csv")] == [["one", "two"]] * 3
     with pytest.raises(
         TraubeError, match=r"a.csv: unknown column 'body': there are: text \(name it with --text COLUMN\)$"
     ):
-        read_texts(tmp_path / "a.csv", "body")
+        texts_of(read_any_rows(tmp_path / "a.csv"), "body")
     with pytest.raises(TraubeError, match=r"b.csv: there is no such file"):
-        read_texts(tmp_path / "b.csv")
+        read_any_rows(tmp_path / "b.csv")
 
 
 def test_the_example_of_the_readme(cards: Path) -> None:

@@ -195,7 +195,7 @@ def test_the_real_sample(real_raw: RealRaw) -> None:
         gold = theirs.groupby("page", sort=False)[column].apply(lambda rows: pd.factorize(rows)[0].tolist())
         assert pages["label"].apply(lambda rows: pd.factorize(rows)[0].tolist()).to_dict() == gold.to_dict()
         assert all(query_of(task, split) == split.split for split in task.test_splits())
-        pairs = [pair for split in everything(task) for pair in all_pairs(split, separator="/")]
+        pairs = [all_pairs(split, separator="/") for split in everything(task)]
         assert (sum(int(p.same.sum()) for p in pairs), sum(map(len, pairs))) == counts[level]
         coarse = load_task("car_test200_coarse").splits
         parts = coarse.drop_duplicates("split").set_index("split")["part"]

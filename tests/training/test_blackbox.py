@@ -169,8 +169,8 @@ def test_gradients_are_finite_where_texts_coincide(labels: list[int]) -> None:
 def test_lambda_must_be_above_zero(lam: float) -> None:
     with pytest.raises(TraubeError, match=r"lambda is .*; it must be above 0"):
         Blackbox(lam, linkage("average"))
-    with pytest.raises(TraubeError, match=r"recipe: lam: Input should be (greater than 0|a finite number)"):
-        Cob.with_changes({"lam": lam})
+    with pytest.raises(TraubeError, match=r"^cob: lam: Input should be (greater than 0|a finite number)"):
+        Cob.with_values(lam=lam)
 
 
 def test_a_distance_that_is_not_finite_is_an_error() -> None:
@@ -249,7 +249,7 @@ def test_what_is_left_is_a_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     task = words_task()
-    left = trainer.with_changes({**RECIPE, **changes}).fit(task, base, tmp_path)
+    left = trainer.with_values(**RECIPE | changes).fit(task, base, tmp_path)
     assert left.watched == "validation_ari"
     monkeypatch.setenv("TRAUBE_CHECKPOINTS", str(tmp_path))
     model = load_model(left.last.name)
@@ -262,7 +262,7 @@ def test_what_is_left_is_a_model(
 
 @pytest.mark.parametrize("layers", [0, 1])
 def test_what_is_frozen_stays_as_it_was(layers: int, base: Transformer, tmp_path: Path) -> None:
-    left = Cob.with_changes({**RECIPE, "layers": layers, "learning_rate": 0.01}).fit(words_task(), base, tmp_path)
+    left = Cob.with_values(**RECIPE | {"layers": layers, "learning_rate": 0.01}).fit(words_task(), base, tmp_path)
     before = dict(base.network[0].auto_model.named_parameters())
     after = dict(
         Transformer(ModelCard(name="after", kind="transformer", model=str(left.last)), "cpu")
@@ -275,17 +275,17 @@ def test_what_is_frozen_stays_as_it_was(layers: int, base: Transformer, tmp_path
 
 
 def test_untrained_is_the_random_head_before_the_first_step(base: Transformer, tmp_path: Path) -> None:
-    trained = Cob.with_changes(RECIPE).fit(words_task(), base, tmp_path)
-    untrained = Untrained.with_changes({"max_length": 16}).fit(words_task(), base, tmp_path)
+    trained = Cob.with_values(**RECIPE).fit(words_task(), base, tmp_path)
+    untrained = Untrained.with_values(max_length=16).fit(words_task(), base, tmp_path)
     assert len(untrained.curve) == 1
     assert untrained.curve[0]["validation_ari"] == trained.curve[0]["validation_ari"]
     with pytest.raises(TraubeError, match="epochs: untrained is not trained"):
-        Untrained.with_changes({"epochs": 3})
+        Untrained.with_values(epochs=3)
 
 
 def test_vectors_do_not_depend_on_the_order_of_texts(base: Transformer) -> None:
     task = words_task()
-    cob = Cob.with_changes(RECIPE)
+    cob = Cob.with_values(**RECIPE)
     network = cob.network(base)
     encoder = cob.learner(network, cob.examples(network, task, cob.texts(task, ()))).encoder.eval()
     rows = np.arange(len(encoder.texts))

@@ -55,14 +55,14 @@ def test_without_a_step_the_vectors_do_not_move(
     trainer: Any, made: Any, task: Task, tiny_bert: Path, tmp_path: Path
 ) -> None:
     base = made(tiny_bert, tmp_path)
-    left = trainer.with_changes({"epochs": 0.0, "batch": 2}).fit(task, base, paths.checkpoints())
+    left = trainer.with_values(epochs=0.0, batch=2).fit(task, base, paths.checkpoints())
     for folder in (left.last, left.best):
         assert np.array_equal(load_model(folder.name, "cpu").encode(TEXTS), base.encode(TEXTS))
 
 
 def test_the_precision_is_kept(task: Task, tiny_bert: Path, tmp_path: Path) -> None:
     base = of_card(tiny_bert, tmp_path, precision="bf16")
-    left = Wwm.with_changes({"epochs": 0.0}).fit(task, base, paths.checkpoints())
+    left = Wwm.with_values(epochs=0.0).fit(task, base, paths.checkpoints())
     again = load_model(left.last.name, "cpu")
     assert np.array_equal(again.encode(TEXTS), base.encode(TEXTS))
     assert load_model(left.last.name, "cpu", precision="fp32").fingerprint != again.fingerprint
@@ -88,7 +88,7 @@ def test_masking_sees_the_prompt_and_leaves_it_alone(made: Any, task: Task, tiny
 
 @pytest.mark.parametrize("made", BASES)
 def test_denoising_sees_the_prompt(made: Any, task: Task, tiny_bert: Path, tmp_path: Path) -> None:
-    trainer = Tsdae.with_changes({"epochs": 1.0, "batch": 2})
+    trainer = Tsdae.with_values(epochs=1.0, batch=2)
     network = trainer.network(made(tiny_bert, tmp_path))
     damaged, whole = trainer.examples(network, task, TEXTS).collate([("cat", "cat soup")])
     assert whole["input_ids"].tolist() == [network.tokenizer(PROMPT + "cat soup")["input_ids"]]
@@ -103,7 +103,7 @@ def test_denoising_sees_the_prompt(made: Any, task: Task, tiny_bert: Path, tmp_p
 def test_trainers_on_clusterings_see_what_the_checkpoint_will(
     trainer: Any, head: str, made: Any, task: Task, tiny_bert: Path, tmp_path: Path
 ) -> None:
-    chosen = trainer.with_changes({"epochs": 0.0, "head": head})
+    chosen = trainer.with_values(epochs=0.0, head=head)
     base = made(tiny_bert, tmp_path)
     network = chosen.network(base)
     network.eval()
@@ -116,7 +116,7 @@ def test_trainers_on_clusterings_see_what_the_checkpoint_will(
 
 def test_what_lies_below_a_frozen_head_is_that_of_its_weights_and_pooling(tiny_bert: Path, tmp_path: Path) -> None:
     """Two bases at one path, one after the other, and two poolings: none is given the other's vectors."""
-    chosen = Cob.with_changes({"layers": 0})
+    chosen = Cob.with_values(layers=0)
     found = []
     for pooling in ("mean", "cls"):
         base = Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling=pooling), "cpu")  # type: ignore[arg-type]

@@ -57,7 +57,7 @@ def pages(level: str = "flat", queries: bool = True) -> Task:
 
 def test_what_is_left_is_a_model_that_shares_its_bases_vectors(base: Transformer) -> None:
     task = pages()
-    left = Qs3m.with_changes(QUICK).fit(task, base, paths.checkpoints())
+    left = Qs3m.with_values(**QUICK).fit(task, base, paths.checkpoints())
     model = load_model(left.best.name)
     assert model.similarity.query == "text"
     assert model.fingerprint != base.fingerprint
@@ -70,10 +70,10 @@ def test_what_is_left_is_a_model_that_shares_its_bases_vectors(base: Transformer
 
 
 def test_the_encoder_stays_as_it_is_and_the_similarity_does_not(base: Transformer) -> None:
-    left = Qs3m.with_changes(QUICK).fit(pages(), base, paths.checkpoints())
+    left = Qs3m.with_values(**QUICK).fit(pages(), base, paths.checkpoints())
     for path in files(base.folder):
         assert (left.last / path.relative_to(base.folder)).read_bytes() == path.read_bytes()
-    before = Qs3m.with_changes({**QUICK, "epochs": 0}).fit(pages(), base, paths.checkpoints())
+    before = Qs3m.with_values(**QUICK | {"epochs": 0}).fit(pages(), base, paths.checkpoints())
     first, last = (load_file(folder / "similarity" / "model.safetensors") for folder in (before.last, left.last))
     assert all(not np.array_equal(first[name], last[name]) for name in first if name.endswith("weight"))
 
@@ -85,7 +85,7 @@ def test_the_encoder_stays_as_it_is_and_the_similarity_does_not(base: Transforme
 )  # fmt: skip
 def test_every_variant_learns_what_tells_cats_from_dogs(changes: dict[str, str], base: Transformer) -> None:
     recipe = {**QUICK, "epochs": 20, "patience": 0, "learning_rate": 3e-3, **changes}
-    left = Qs3m.with_changes(recipe).fit(pages(), base, paths.checkpoints())
+    left = Qs3m.with_values(**recipe).fit(pages(), base, paths.checkpoints())
     assert max(left.scores) > 0.9
     task = pages()
     model = load_model(left.best.name)
@@ -101,7 +101,7 @@ def test_random_labels_teach_nothing(base: Transformer) -> None:
     """The twin: on pages whose groups mean nothing, the AUC of other pages stays near one half."""
     task, rng = pages(), np.random.default_rng(0)
     shuffled = task.splits.assign(label=rng.permutation(task.splits["label"].to_numpy()))
-    left = Qs3m.with_changes({**QUICK, "epochs": 30, "patience": 0}).fit(
+    left = Qs3m.with_values(**QUICK | {"epochs": 30, "patience": 0}).fit(
         Task(task.card, task.corpus, shuffled), base, paths.checkpoints()
     )
     assert abs(np.mean(left.scores) - 0.5) < 0.25
@@ -111,7 +111,7 @@ def test_it_begins_as_a_distance_of_the_encoders_vectors(base: Transformer) -> N
     from sklearn.metrics import pairwise_distances, roc_auc_score
 
     task = pages()
-    left = Qs3m.with_changes({**QUICK, "epochs": 0, "network": "qss"}).fit(task, base, paths.checkpoints())
+    left = Qs3m.with_values(**QUICK | {"epochs": 0, "network": "qss"}).fit(task, base, paths.checkpoints())
     (split,) = (s for s in task.splits.query("part == 'validation'").groupby("split"))
     texts = dict(zip(task.corpus["text_id"], task.corpus["text"], strict=True))
     X = base.encode([texts[t] for t in split[1]["text_id"]])
@@ -122,7 +122,7 @@ def test_it_begins_as_a_distance_of_the_encoders_vectors(base: Transformer) -> N
 
 
 def test_the_papers_recipe_is_a_name_of_its_own(base: Transformer) -> None:
-    paper = Qs3m.with_changes(PAPER)
+    paper = Qs3m.with_values(**PAPER)
     assert paper.recipe.loss == "mse" and paper.recipe.learning_rate == 1e-5 and paper.recipe.begin == "random"
     assert ".x" in paper.names("articles", "tiny") and ".x" not in Qs3m().names("articles", "tiny")
 
@@ -137,7 +137,7 @@ def test_the_papers_recipe_is_a_name_of_its_own(base: Transformer) -> None:
     ],
 )
 def test_names_say_network_query_and_fold(changes: dict[str, object], name: str) -> None:
-    assert Qs3m.with_changes(changes).names("articles", "tiny") == name
+    assert Qs3m.with_values(**changes).names("articles", "tiny") == name
 
 
 def test_a_section_and_one_above_it_are_no_pair(base: Transformer) -> None:
@@ -149,7 +149,7 @@ def test_a_section_and_one_above_it_are_no_pair(base: Transformer) -> None:
     table = pd.concat([records(nested, "hier", Path("articles"), part) for part in ("train", "validation")])
     corpus, indexed = index_texts(table)
     task = Task(TaskCard(name="articles"), corpus, draw(indexed, "hier"))
-    trainer = Qs3m.with_changes({**QUICK, "pairs": "all"})
+    trainer = Qs3m.with_values(**QUICK | {"pairs": "all"})
     examples = trainer.examples(trainer.network(base), task, trainer.texts(task, ()))
     assert examples.n == 10 - 2  # not the cats' own with the soup below them
 
@@ -159,14 +159,14 @@ def test_a_section_and_one_above_it_are_no_pair(base: Transformer) -> None:
     [
         ({"query": "none", "network": "qss"}, "none goes with qs3m alone"),
         ({"query": "none", "network": "attention"}, "none goes with qs3m alone"),
-        ({"start": "x"}, "attention alone begins with another checkpoint"),
+        ({"start": "x"}, "^qs3m: start: attention alone begins with another checkpoint"),
         ({"network": "qs4m"}, "network"),
         ({"projecton": "coded"}, "projection"),
     ],
 )
 def test_recipes_that_cannot_be(changes: dict[str, str], said: str) -> None:
     with pytest.raises(TraubeError, match=said):
-        Qs3m.with_changes(changes)
+        Qs3m.with_values(**changes)
 
 
 def test_tasks_that_cannot_be_learnt_from(base: Transformer) -> None:
@@ -177,25 +177,25 @@ def test_tasks_that_cannot_be_learnt_from(base: Transformer) -> None:
     with pytest.raises(TraubeError, match="there are no validation splits, which qs3m needs"):
         Qs3m().fit(tested, base, paths.checkpoints())
     with pytest.raises(TraubeError, match="split set 'fold_9': there are no train splits"):
-        Qs3m.with_changes({"split_set": "fold_9"}).fit(pages(), base, paths.checkpoints())
+        Qs3m.with_values(split_set="fold_9").fit(pages(), base, paths.checkpoints())
 
 
 def test_attention_can_begin_with_a_trained_head(base: Transformer) -> None:
-    head = Qs3m.with_changes(QUICK).fit(pages(), base, paths.checkpoints()).best
+    head = Qs3m.with_values(**QUICK).fit(pages(), base, paths.checkpoints()).best
     changes = {**QUICK, "network": "attention", "start": head.name, "epochs": 0}
-    left = Qs3m.with_changes(changes).fit(pages(), base, paths.checkpoints())
+    left = Qs3m.with_values(**changes).fit(pages(), base, paths.checkpoints())
     weights, own = (load_file(folder / "similarity" / "model.safetensors") for folder in (left.last, head))
     assert all(np.array_equal(weights[f"head.{name}"], values) for name, values in own.items())
     with pytest.raises(TraubeError, match="is no qs3m with the same query, projection and loss"):
-        Qs3m.with_changes({**changes, "projection": "coded"}).fit(pages(), base, paths.checkpoints())
+        Qs3m.with_values(**changes | {"projection": "coded"}).fit(pages(), base, paths.checkpoints())
 
 
 def test_patience_ends_a_training_that_gets_no_better(base: Transformer) -> None:
-    left = Qs3m.with_changes({**QUICK, "epochs": 200, "patience": 2, "learning_rate": 1e-9}).fit(
+    left = Qs3m.with_values(**QUICK | {"epochs": 200, "patience": 2, "learning_rate": 1e-9}).fit(
         pages(), base, paths.checkpoints()
     )
     assert len(left.curve) == 3  # before the first step, and two evaluations that are no better
-    twin = Qs3m.with_changes({**QUICK, "epochs": 6, "patience": 0, "learning_rate": 1e-9}).fit(
+    twin = Qs3m.with_values(**QUICK | {"epochs": 6, "patience": 0, "learning_rate": 1e-9}).fit(
         pages(), base, paths.checkpoints()
     )
     assert len(twin.curve) == 7

@@ -75,5 +75,5 @@ def with_column(command: str, task: str) -> str:
     from traube.tasks.readers.table import Table
 
     source = sources().get(task)
-    column = source.table.text if isinstance(source, Table) else "text"
+    column = source.settings.text if isinstance(source, Table) else "text"
     return command if column == "text" else f"{command} --text {quote(column)}"

@@ -7,20 +7,18 @@ what a stopped training goes on from; `encoding`, `networks`, `losses`, `groupin
 (`traube.methods`); running them is the engine's.
 """
 
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 from traube.deep import clusterers
 from traube.deep.clusterer import DeepClusterer, DeepRecipe, Entry, collapsed
+from traube.foundation.plugins import modules_of
 
 __all__ = ["DEEP", "DeepClusterer", "DeepRecipe", "Entry", "collapsed", "find_deep_clusterers"]
 
 
 def find_deep_clusterers() -> dict[str, type[DeepClusterer[Any]]]:
-    """The deep clusterers of the folder `clusterers`, by name."""
-    modules = [import_module(f"{clusterers.__name__}.{module.name}") for module in iter_modules(clusterers.__path__)]
-    return {module.CLUSTERER.name: module.CLUSTERER for module in modules}
+    """Return the deep clusterers of the folder `clusterers` by name."""
+    return {module.CLUSTERER.name: module.CLUSTERER for module in modules_of(clusterers)}
 
 
 DEEP = find_deep_clusterers()

@@ -13,19 +13,19 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from traube.deep.augmentation import Augment, swapped_or_deleted
 from traube.deep.encoding import Base
 from traube.deep.work import Work
-from traube.foundation.config import Strict
-from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
 from traube.foundation.progress import SILENT, Progress
+from traube.foundation.recipes import ByRecipe, Recipe
 from traube.foundation.versions import versions
 
 if TYPE_CHECKING:
@@ -36,13 +36,12 @@ Rows: TypeAlias = NDArray[np.int64]
 Points: TypeAlias = NDArray[np.float32]
 Entry: TypeAlias = dict[str, float]
 
+SHOWN = ("acc", "nmi", "loss")  # what fits beside a progress bar
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "scikit-learn", "numpy")
 
 
-class DeepRecipe(Strict):
+class DeepRecipe(Recipe):
     """How to train. Each deep clusterer has its paper's values as defaults, in a class of its own."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     batch: int = Field(ge=2, le=100_000, description="texts at once")
 
@@ -125,7 +124,7 @@ def even_batches(rows: Rows, batch: int) -> list[Rows]:
     return np.array_split(rows, math.ceil(len(rows) / batch))
 
 
-class DeepClusterer(ABC, Generic[R]):
+class DeepClusterer(ByRecipe[R]):
     """Trains on the texts of one clustering problem, without labels, and groups them.
 
     Parameters
@@ -136,10 +135,6 @@ class DeepClusterer(ABC, Generic[R]):
 
     Attributes
     ----------
-    name : in methods: `none/<name>`
-    section : where it is described
-    version : raise it when the same recipe would find other clusters
-    defaults : the paper's recipe
     augmentations : how many other texts of each text it learns from
     substituted : share of a text's words that contextual substitution replaces
     seconds_between_saves : a kill loses no more than this, or than an epoch if that takes longer
@@ -148,46 +143,15 @@ class DeepClusterer(ABC, Generic[R]):
         where labels were given, what they say of it
     """
 
-    name: ClassVar[str]
-    section: ClassVar[str]
-    version: ClassVar[str] = "1"
     augmentations: ClassVar[int] = 0
     substituted: ClassVar[float] = 0.2
     seconds_between_saves: float = 10.0
-    defaults: R
 
     def __init__(self, recipe: R | None = None, augment: Augment = swapped_or_deleted) -> None:
-        self.recipe: R = recipe or self.defaults
+        super().__init__(recipe)
         self.augment = augment
         self.history: list[Entry] = []
         self._fit: Fit | None = None
-
-    @classmethod
-    def with_values(cls, **values: Any) -> Self:
-        """One with the paper's recipe but for some values.
-
-        Raises
-        ------
-        TraubeError
-            If a name or a value cannot be; says which.
-        """
-        try:
-            return cls(type(cls.defaults).model_validate({**cls.defaults.model_dump(), **values}))
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"]))
-            if first["type"] == "extra_forbidden":
-                raise unknown(f"value of {cls.name}'s recipe", name, type(cls.defaults).model_fields) from None
-            raise TraubeError(f"{cls.name}: {name}: {first['msg']}") from None
-
-    @classmethod
-    def types(cls) -> dict[str, Any]:
-        """Of each value of the recipe, its type with its limits."""
-        fields = type(cls.defaults).model_fields
-        return {
-            name: Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
-            for name, info in fields.items()
-        }
 
     @abstractmethod
     def epochs(self, n: int) -> int:
@@ -244,7 +208,7 @@ class DeepClusterer(ABC, Generic[R]):
         with _seeded(seed, -1, base.device):
             fit = self.begin(views, k, base, seed)
         kept = Work(work, self._identity(views, k, base, seed), base.device, self.seconds_between_saves)
-        self.history = kept.restore(fit.modules, fit.optimizer, fit.memory)
+        self.history = kept.restore(fit)
         self._train(fit, kept, seed, base.device, progress, _Gold.of(labels))
         self._fit = fit
         return fit.labels()
@@ -312,8 +276,9 @@ class DeepClusterer(ABC, Generic[R]):
                     seen.add(rows, self._descend(fit, epoch, rows))
                     progress.done("steps", 1)
             self.history.append({"epoch": float(epoch + 1), **seen.entry()})
-            progress.said(_in_words(self.history[-1]))
-            kept.save(fit.modules, fit.optimizer, fit.memory, self.history, epoch + 1 == epochs)
+            shown = [f"{name} {self.history[-1][name]:.3g}" for name in SHOWN if name in self.history[-1]]
+            progress.said(f"epoch {epoch + 1}: {', '.join(shown)}")
+            kept.save(fit, self.history, epoch + 1 == epochs)
 
     def _descend(self, fit: Fit, epoch: int, rows: Rows) -> Step:
         fit.modules.train()
@@ -420,11 +385,6 @@ class _Seen:
         entry["changed"] = 1.0 if before is None else float(np.mean(np.asarray(before) != self.predicted))
         self.fit.memory["predicted"] = self.predicted.tolist()
         return entry | (self.gold.of_clusters(self.predicted) if self.gold else {})
-
-
-def _in_words(entry: Entry) -> str:
-    shown = ("acc", "nmi", "loss")  # what fits beside a progress bar
-    return f"epoch {entry['epoch']:.0f}: " + ", ".join(f"{name} {entry[name]:.3g}" for name in shown if name in entry)
 
 
 def collapsed(labels: Labels) -> str:

@@ -3,7 +3,8 @@
 What is done with their vectors is not said here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -78,10 +79,14 @@ class Encoded:
     ----------
     network : from `copied`
     bf16 : whether it computes in bfloat16 where torch's autocast finds that safe
+    tokens : padded ones that go through the network at once, by kind of device
     """
 
-    def __init__(self, network: Any, texts: Sequence[str], bf16: bool = False) -> None:
+    def __init__(
+        self, network: Any, texts: Sequence[str], bf16: bool = False, tokens: Mapping[str, int] = TOKENS
+    ) -> None:
         self.network, self.bf16 = network, bf16
+        self._budget = tokens[network.device.type]
         prompt = (network.prompts.get(network.default_prompt_name) or "") if network.default_prompt_name else ""
         # where the prompt's tokens are not pooled, pooling must know how many they are
         self._more = {}
@@ -101,12 +106,19 @@ class Encoded:
 
     def __call__(self, rows: Rows) -> "Tensor":
         """Vectors of some texts, float32 [n, d], with gradients where these are on."""
+        return self.through(self.network, rows).float()
+
+    def through(self, modules: Any, rows: Rows) -> "Tensor":
+        """What the network, or its first modules, make of some texts, in the precision in which they
+        compute.
+        """
         import torch
 
-        device = torch.device(self.network.device)
-        batches = list(_of_like_length(self.lengths[rows], TOKENS[device.type]))
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.bf16):
-            blocks = [self.network(self._padded(rows[batch]))["sentence_embedding"].float() for batch in batches]
+        device = self.network.device
+        batches = list(_of_like_length(self.lengths[rows], self._budget))
+        # whoever trains may compute in bfloat16 already, which stays as it is
+        with torch.autocast(device.type, torch.bfloat16) if self.bf16 else nullcontext():
+            blocks = [modules(self._padded(rows[batch]))["sentence_embedding"] for batch in batches]
         back = torch.from_numpy(np.argsort(np.concatenate(batches))).to(device)
         return torch.cat(blocks)[back]
 

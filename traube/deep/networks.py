@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+PROJECTED = 128  # dimensions of what is contrasted
+
 
 class CodedAttention(nn.Module):
     """AECL's sample attention as its code has it: a whole transformer layer over a batch, whose
@@ -63,22 +65,13 @@ class AeclHeads(nn.Module):
     dimensions : of the encoder's vectors
     k : number of clusters
     attention : key of `ATTENTIONS`
-    width : of the projection
     """
 
-    def __init__(self, dimensions: int, k: int, attention: str = "coded", width: int = 128) -> None:
+    def __init__(self, dimensions: int, k: int, attention: str = "coded") -> None:
         super().__init__()
-        self.project = nn.Sequential(nn.Linear(dimensions, dimensions), nn.ReLU(), nn.Linear(dimensions, width))
-        self.attend = ATTENTIONS[attention](width)
-        self.assign = nn.Sequential(
-            nn.Dropout(0.5),
-            nn.Linear(width, dimensions),
-            nn.ReLU(),
-            nn.Dropout(0.5),
-            nn.Linear(dimensions, dimensions),
-            nn.ReLU(),
-            nn.Linear(dimensions, k),
-        )
+        self.project = projection(dimensions)
+        self.attend = ATTENTIONS[attention](PROJECTED)
+        self.assign = assignment(PROJECTED, dimensions, k)
 
     def forward(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Vectors [views, n, dimensions] to unit vectors z and h [views, n, width], logits
@@ -89,9 +82,22 @@ class AeclHeads(nn.Module):
         return functional.normalize(z, dim=-1), functional.normalize(h, dim=-1), self.assign(h), similarity
 
 
-def projection(dimensions: int, width: int = 128) -> nn.Module:
-    """The contrast head of SCCL and RSTC: [n, dimensions] to [n, width]."""
-    return nn.Sequential(nn.Linear(dimensions, dimensions), nn.ReLU(), nn.Linear(dimensions, width))
+def projection(dimensions: int) -> nn.Module:
+    """What is contrasted: [n, dimensions] to [n, PROJECTED]."""
+    return nn.Sequential(nn.Linear(dimensions, dimensions), nn.ReLU(), nn.Linear(dimensions, PROJECTED))
+
+
+def assignment(width: int, dimensions: int, k: int) -> nn.Module:
+    """The clusters' logits: [n, width] to [n, k]."""
+    return nn.Sequential(
+        nn.Dropout(0.5),
+        nn.Linear(width, dimensions),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(dimensions, dimensions),
+        nn.ReLU(),
+        nn.Linear(dimensions, k),
+    )
 
 
 class Centres(nn.Module):
@@ -132,15 +138,7 @@ class RstcHeads(nn.Module):
     def __init__(self, dimensions: int, k: int) -> None:
         super().__init__()
         self.project = projection(dimensions)
-        self.assign = nn.Sequential(
-            nn.Dropout(0.5),
-            nn.Linear(dimensions, dimensions),
-            nn.ReLU(),
-            nn.Dropout(0.5),
-            nn.Linear(dimensions, dimensions),
-            nn.ReLU(),
-            nn.Linear(dimensions, k),
-        )
+        self.assign = assignment(dimensions, dimensions, k)
 
 
 class Autoencoder(nn.Module):
@@ -180,16 +178,18 @@ class TextCnn(nn.Module):
     WIDTHS = (3, 3)
     POOLED = (5, 2)  # values that are kept of each channel
 
-    def __init__(self, vectors: Tensor, codes: int, channels: int = 100) -> None:
+    CHANNELS = 100
+
+    def __init__(self, vectors: Tensor, codes: int) -> None:
         super().__init__()
         self.words = nn.Embedding.from_pretrained(vectors, freeze=False, padding_idx=0)
-        sizes = (vectors.shape[1], channels, channels)
+        sizes = (vectors.shape[1], self.CHANNELS, self.CHANNELS)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(before, after, width, padding=width - 1)
             for (before, after), width in zip(pairwise(sizes), self.WIDTHS, strict=True)
         )
         self.dropout = nn.Dropout(0.5)
-        self.code = nn.Linear(channels * self.POOLED[-1], codes)
+        self.code = nn.Linear(self.CHANNELS * self.POOLED[-1], codes)
 
     def features(self, words: Tensor) -> Tensor:
         """Words by number [n, length], to deep features [n, f]."""

@@ -7,11 +7,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 HALVINGS = 60
+ITERATIONS, TOLERANCE = 1000, 1e-7  # at most, and the change of a size at which they end
 
 
-def self_adaptive_transport(
-    cost: "Tensor", softness: float, evenness: float, iterations: int = 1000, tolerance: float = 1e-7
-) -> tuple["Tensor", "Tensor"]:
+def self_adaptive_transport(cost: "Tensor", softness: float, evenness: float) -> tuple["Tensor", "Tensor"]:
     """The plan and the sizes of clusters that cost least.
 
     Minimises ``<plan, cost> + softness * sum plan (log plan - 1) - evenness * sum (log b + log(1 - b))``
@@ -24,7 +23,6 @@ def self_adaptive_transport(
     cost : [n, k]
     softness : of the plan (epsilon)
     evenness : how much unlike sizes cost
-    tolerance : change of a size at which it ends
 
     Returns
     -------
@@ -36,11 +34,11 @@ def self_adaptive_transport(
     by_column = torch.zeros(k, dtype=cost.dtype, device=cost.device)
     by_row = torch.zeros(n, dtype=cost.dtype, device=cost.device)
     sizes = torch.full_like(by_column, 1 / k)
-    for _ in range(iterations):
+    for _ in range(ITERATIONS):
         by_row = -softness * (math.log(n) + ((by_column - cost) / softness).logsumexp(dim=1))
         by_column = softness * (sizes.log() - ((by_row[:, None] - cost) / softness).logsumexp(dim=0))
         asked = _sizes(by_column, evenness)
-        if float((asked - sizes).abs().max()) < tolerance:
+        if float((asked - sizes).abs().max()) < TOLERANCE:
             break
         answer = softness / sizes / (evenness * (sizes**-2 + (1 - sizes) ** -2))
         sizes = sizes * (asked / sizes) ** (1 / (1 + answer))

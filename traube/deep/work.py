@@ -23,8 +23,8 @@ class Work:
         self.path, self.identity, self.device, self.seconds = folder / FILE, identity, device, seconds
         self.written = time.monotonic()
 
-    def restore(self, modules: Any, optimizer: Any, memory: dict[str, Any]) -> list[dict[str, float]]:
-        """Bring a training to where it was stopped; the history so far, empty if there is none.
+    def restore(self, fit: Any) -> list[dict[str, float]]:
+        """Bring a training, a `Fit`, to where it was stopped; the history so far, empty if there is none.
 
         A file that is damaged, or of another training, counts as absent.
         """
@@ -36,21 +36,19 @@ class Work:
             return []
         if not isinstance(kept, dict) or kept.get("identity") != self.identity:
             return []
-        modules.load_state_dict(kept["modules"])
-        optimizer.load_state_dict(kept["optimizer"])
-        memory.clear()
-        memory.update(kept["memory"])
+        fit.modules.load_state_dict(kept["modules"])
+        fit.optimizer.load_state_dict(kept["optimizer"])
+        fit.memory.clear()
+        fit.memory.update(kept["memory"])
         return list(kept["history"])
 
-    def save(
-        self, modules: Any, optimizer: Any, memory: dict[str, Any], history: list[dict[str, float]], last: bool
-    ) -> None:
+    def save(self, fit: Any, history: list[dict[str, float]], last: bool) -> None:
         """Write how far a training is, if the last time was long ago."""
         import torch
 
         if not last and time.monotonic() - self.written < self.seconds:
             return
-        state = {"modules": modules.state_dict(), "optimizer": optimizer.state_dict(), "memory": memory}
+        state = {"modules": fit.modules.state_dict(), "optimizer": fit.optimizer.state_dict(), "memory": fit.memory}
         with atomic(self.path) as temporary:
             torch.save({**state, "identity": self.identity, "history": history}, temporary)
         self.written = time.monotonic()

@@ -5,10 +5,9 @@ theirs through the entry point group `traube.methods`. What is done to vectors b
 vectors come from does not.
 """
 
-from importlib import import_module
 from importlib.metadata import entry_points
-from pkgutil import iter_modules
 
+from traube.foundation.plugins import modules_of
 from traube.methods import registered
 from traube.methods.apply import bytes_needed, cluster, cluster_by_distance, cluster_by_text, reduce
 from traube.methods.method import Method, grid, parse_method
@@ -45,8 +44,7 @@ __all__ = [
     "register_reducer",
 ]
 
-for module in iter_modules(registered.__path__):
-    import_module(f"{registered.__name__}.{module.name}")
+modules_of(registered)
 
 # Methods of other packages: an entry point of this group names a module that registers them
 # when it is imported.

@@ -1,12 +1,14 @@
 """What a model is: whatever turns texts into vectors."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
 from traube.models.card import ModelCard
 from traube.models.similarity import Similarity
@@ -94,6 +96,48 @@ class Encoder(Model, Protocol):
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
         """Vectors as they are computed: positions [b] in `texts`, and float32 [b, d]."""
         ...
+
+
+class OwnEncoder:
+    """What models have in common whose vectors are their own: they are no similarity, nothing learns,
+    and there is nothing to download.
+    """
+
+    trainable = False
+    similarity: Similarity | None = None
+
+    @property
+    def encoder(self) -> Self:
+        return self
+
+    def fetch(self) -> None:
+        """Nothing: there are no weights, or they are in memory."""
+
+
+class ByBatches(OwnEncoder, ABC):
+    """An encoder: the vector of a text depends on that text alone."""
+
+    name: str
+    corpus_bound = False
+
+    @abstractmethod
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+        """Positions [b] and vectors, float32 [b, d], batch by batch."""
+
+    def encode(self, texts: Sequence[str]) -> Dense:
+        """Vectors, float32 [n, d], in the order of the texts."""
+        vectors: Dense | None = None
+        for positions, block in self.encode_batches(texts):
+            if vectors is None:
+                vectors = np.empty((len(texts), block.shape[1]), dtype=np.float32)
+            vectors[positions] = block
+        if vectors is None:
+            raise TraubeError(f"model '{self.name}': there are no texts to encode")
+        return vectors
+
+    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense:
+        """Vectors, float32 [n, d]: those of `encode`, whatever the corpus."""
+        return self.encode(texts)
 
 
 def fingerprint_on(model: Model, corpus_version: str) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
+from traube.models.base import ByBatches
 from traube.models.lexical import SEED, OfWords
 from traube.models.vectors import Dense
 
@@ -23,14 +23,12 @@ OF_A_WORD = 8  # dimensions of a word's vector that are not 0; drawn with replac
 TEXTS_A_BATCH = 4_096
 
 
-class Hashed(OfWords):
+class Hashed(OfWords, ByBatches):
     """Counts of hashed words in rows of length 1, under a sparse random projection (Achlioptas 2003;
     Li et al. 2006): float32 [n, dimensions].
 
     A text without words has the vector 0.
     """
-
-    corpus_bound = False
 
     @property
     def fingerprint(self) -> str:
@@ -40,16 +38,6 @@ class Hashed(OfWords):
         """Draw the projection; the bytes that it takes."""
         _, projection = self._parts
         return int(projection.data.nbytes + projection.indices.nbytes + projection.indptr.nbytes)
-
-    def encode(self, texts: Sequence[str]) -> Dense:
-        """Vectors, float32 [n, d], in the order of the texts."""
-        if not len(texts):
-            raise TraubeError(f"model '{self.name}': there are no texts to encode")
-        return np.concatenate([block for _, block in self.encode_batches(texts)])
-
-    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense:
-        """Vectors, float32 [n, d]: those of `encode`, whatever the corpus."""
-        return self.encode(texts)
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
         """Vectors as they are computed, in order: positions [b] in `texts` and float32 [b, d]."""

@@ -5,7 +5,7 @@ They are fitted on the texts they are given: their vectors hold for one corpus o
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -13,38 +13,29 @@ from scipy.sparse import csr_matrix, issparse
 from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
 from traube.foundation.versions import versions
+from traube.models.base import OwnEncoder
 from traube.models.card import ModelCard
-from traube.models.similarity import Similarity
 from traube.models.vectors import Dense
 
 SEED = 42
 LIBRARIES = ("scikit-learn", "scipy", "numpy")
 
 
-class OfWords:
-    """What models of words have in common: there are no weights, and nothing learns."""
+class OfWords(OwnEncoder):
+    """What models of words have in common: there are no weights."""
 
-    trainable = False
     device = "cpu"
     weight_bytes = 0
     precision = ""
-    similarity: Similarity | None = None
 
     def __init__(self, card: ModelCard) -> None:
         self.card = card
         self.name = card.name
 
     @property
-    def encoder(self) -> Self:
-        return self
-
-    @property
     def numerics(self) -> dict[str, str]:
         """What computes the vectors, with versions."""
         return versions(LIBRARIES)
-
-    def fetch(self) -> None:
-        """Nothing: there are no weights."""
 
 
 class _Lexical(OfWords, ABC):

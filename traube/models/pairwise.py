@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.foundation.hashing import digest
-from traube.models.base import Encoder, Model
+from traube.models.base import ByBatches, Encoder, Model
 from traube.models.card import ModelCard
 from traube.models.similarities import Untrained
 from traube.models.similarity import SENTENCES, SIMILARITY_VERSION, TrainedSimilarity
@@ -26,22 +26,33 @@ TEXTS_AT_ONCE = 256
 _END_OF_SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"'”’»)\]]))\s+")  # perhaps with a quotation's end
 
 
-class _OfEncoder:
-    """A model whose vectors are its encoder's."""
+class _As:
+    """A model that computes where, and in which precision, another one does."""
 
-    encoder: Any
+    _other: Any
 
     @property
     def device(self) -> str:
-        return self.encoder.device
+        return str(self._other.device)
 
     @property
     def weight_bytes(self) -> int:
-        return int(self.encoder.weight_bytes)
+        return int(self._other.weight_bytes)
 
     @property
     def precision(self) -> str:
-        return str(self.encoder.precision)
+        return str(self._other.precision)
+
+
+class _OfEncoder(_As):
+    """A model whose vectors are its encoder's."""
+
+    trainable = False
+    encoder: Any
+
+    @property
+    def _other(self) -> Any:
+        return self.encoder
 
     @property
     def numerics(self) -> dict[str, str]:
@@ -67,7 +78,6 @@ class Pairwise(_OfEncoder):
     """
 
     corpus_bound = False
-    trainable = False
 
     def __init__(self, card: ModelCard, device: str | None = None) -> None:
         self.card = card
@@ -115,8 +125,6 @@ class Compared(_OfEncoder):
     similarity : what compares the vectors
     """
 
-    trainable = False
-
     def __init__(self, card: ModelCard, encoder: Model, similarity: Untrained) -> None:
         self.card = card
         self.name = card.name
@@ -133,7 +141,7 @@ class Compared(_OfEncoder):
         self.encoder.fetch()
 
 
-class Sentences:
+class Sentences(_As, ByBatches):
     """An encoder whose vector of a text is the whole text's and those of its first sentences, one
     after the other: float32 [n, (1 + SENTENCES) d], with zeros where a text has fewer (QS3M,
     section 3.5).
@@ -143,30 +151,10 @@ class Sentences:
     base : what encodes
     """
 
-    corpus_bound = False
-    trainable = False
-    similarity = None
-
     def __init__(self, base: Transformer) -> None:
-        self.base = base
+        self.base = self._other = base
         self.name = base.name
         self.card = base.card
-
-    @property
-    def encoder(self) -> "Sentences":
-        return self
-
-    @property
-    def device(self) -> str:
-        return self.base.device
-
-    @property
-    def weight_bytes(self) -> int:
-        return self.base.weight_bytes
-
-    @property
-    def precision(self) -> str:
-        return self.base.precision
 
     @property
     def numerics(self) -> dict[str, str]:
@@ -183,14 +171,6 @@ class Sentences:
     def load(self) -> int:
         """Bring the weights into memory; the bytes that they take."""
         return self.base.load()
-
-    def encode(self, texts: Sequence[str]) -> Dense:
-        """Vectors, float32 [n, (1 + SENTENCES) d]."""
-        return np.concatenate([block for _, block in self.encode_batches(texts)])
-
-    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense:
-        """Vectors, whatever the corpus."""
-        return self.encode(texts)
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
         """Vectors in the order of the texts, some at once: positions and float32 [b, (1 + SENTENCES) d]."""

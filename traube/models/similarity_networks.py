@@ -1,14 +1,17 @@
 """The networks of trained similarities (QS3M, section 3): pairs of passages in, how alike they are
 out.
 
-Each has two ways in: `forward` takes the pairs of a batch, to learn from; `page` all pairs of a
-page at once, to score it. Both give the same. A passage is a row of vectors, float32 [d], or, for
+Each has two ways in: `forward` takes the pairs of a batch, to learn from, [b] from two passages
+each, [b, m], and the query's vector, [b, d]; `page` all pairs of a page at once, to score it, [n, n]
+from [n, m] and [d]. Both give the same. `logits` is `forward` before the last activation, for a
+loss that brings its own. `begin_as_distance` sets weights with which a network is a distance of the
+vectors as they are: what it learns from little data is then how to better it. A passage is a row of vectors, float32 [d], or, for
 attention, its whole vector and those of its sentences one after the other, float32 [(1 + m) d].
 
 This module brings torch: import it where a network is needed, not before.
 """
 
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,28 +25,6 @@ STEEPNESS, MIDDLE = 10.0, 0.5
 
 Projection = Literal["coded", "printed"]
 Output = Literal["relu", "sigmoid"]
-
-
-class SimilarityNetwork(Protocol):
-    """What every network offers besides being a torch module."""
-
-    def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
-        """[b] from two passages each, [b, m], and the query's vector, [b, d]."""
-        ...
-
-    def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
-        """The same before the last activation, for a loss that brings its own."""
-        ...
-
-    def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
-        """[n, n] from the passages of a page, [n, m], and its query's vector, [d]."""
-        ...
-
-    def begin_as_distance(self) -> None:
-        """Set weights with which it is a distance of the vectors as they are: what it learns from
-        little data is then how to better it.
-        """
-        ...
 
 
 class Qss(nn.Module):

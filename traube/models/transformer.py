@@ -13,7 +13,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from traube.foundation.hashes import remembered_sha256
 from traube.foundation.hashing import digest
 from traube.foundation.versions import versions
 from traube.models.attention import use_products, use_torchs
+from traube.models.base import ByBatches
 from traube.models.card import ModelCard
 from traube.models.precision import resolve_precision
 from traube.models.tensors import check_tensors, quiet
@@ -31,7 +32,7 @@ from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_c
 from traube.models.weights import Stamp, check_folder, download, is_folder, locate, stamps
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
 BATCHES_AT_ONCE = 16  # on a CPU, at most: more threads would wait for Python's lock
 
 
-class Transformer:
+class Transformer(ByBatches):
     """A sentence-transformers model.
 
     Parameters
@@ -57,18 +58,12 @@ class Transformer:
     device : `cuda`, `mps` or `cpu`; by default the best one there is
     """
 
-    corpus_bound = False
     trainable = True
-    similarity = None
 
     def __init__(self, card: ModelCard, device: str | None = None) -> None:
         self.card = card
         self.name = card.name
         self._device = device
-
-    @property
-    def encoder(self) -> Self:
-        return self
 
     @cached_property
     def device(self) -> str:
@@ -140,21 +135,6 @@ class Transformer:
     def load(self) -> int:
         """Bring the weights into memory; the bytes that they take."""
         return sum(weights.nbytes for weights in self.network.parameters())
-
-    def encode(self, texts: Sequence[str]) -> Dense:
-        """Vectors, float32 [n, d]. Rows of equal texts are equal."""
-        vectors: Dense | None = None
-        for positions, block in self.encode_batches(texts):
-            if vectors is None:
-                vectors = np.empty((len(texts), block.shape[1]), dtype=np.float32)
-            vectors[positions] = block
-        if vectors is None:
-            raise TraubeError(f"model '{self.name}': there are no texts to encode")
-        return vectors
-
-    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense:
-        """Vectors, float32 [n, d]: those of `encode`, whatever the corpus."""
-        return self.encode(texts)
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
         """Vectors as they are computed, the longest texts first: positions [b] in `texts` and
@@ -333,7 +313,7 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     from sentence_transformers.base.modules.transformer import Transformer as Body
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    dtype = _dtype(precision)
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     loading = {"model_kwargs": {**SAFE, "dtype": dtype}, "processor_kwargs": LOCAL, "config_kwargs": LOCAL}
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # it warns of every default prompt
     with vetted_copy(folder) as copy, quiet(), torch.random.fork_rng(devices=[]):
@@ -358,7 +338,9 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
         network.prompts = {**network.prompts, "traube": card.prompt}
         network.default_prompt_name = "traube"
     own_weights(network)
-    _set_folder(network, folder)
+    place, name = modules(folder)[0]
+    if name == "Transformer" and hasattr(network[0], "config"):  # where a training finds its head for words
+        network[0].config.name_or_path = str(folder / place)  # not the copy that was loaded
     if precision == "bf16" and device == "cpu":
         use_products(network)
     return network.to(dtype).eval()
@@ -368,13 +350,6 @@ def own_weights(network: Any) -> None:
     """Copy the weights that are still those of a file: they would change with it, or end the process with it."""
     for tensor in (*network.parameters(), *network.buffers()):
         tensor.data = tensor.data.clone()
-
-
-def _set_folder(network: Any, folder: Path) -> None:
-    """Let the network know its folder, where a training finds its head for words; not the copy that was loaded."""
-    place, name = modules(folder)[0]
-    if name == "Transformer" and hasattr(network[0], "config"):
-        network[0].config.name_or_path = str(folder / place)
 
 
 def prompt_of(network: Any) -> str:
@@ -394,9 +369,3 @@ def _token_counts(tokenizer: Any, texts: list[str]) -> Iterable[int]:
     if not callable(tokenizer):
         return (len(text.split()) for text in texts)
     return map(len, tokenizer(texts, truncation=True)["input_ids"])
-
-
-def _dtype(precision: str) -> "torch.dtype":
-    import torch
-
-    return torch.bfloat16 if precision == "bf16" else torch.float32

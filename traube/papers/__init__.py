@@ -5,9 +5,9 @@ printed, as csv. It says nothing of assets, files or an orchestrator: whoever wa
 gives it a `Context`.
 """
 
-from importlib import import_module
-from pkgutil import iter_modules
+import sys
 
+from traube.foundation.plugins import modules_of
 from traube.papers.context import Context
 from traube.papers.spec import Drawing, Figure, Paper, Table
 
@@ -15,7 +15,6 @@ __all__ = ["Context", "Drawing", "Figure", "Paper", "Table", "papers"]
 
 
 def papers() -> dict[str, Paper]:
-    """All papers with tables or figures, by the name of their folder."""
-    folders = [module.name for module in iter_modules(__path__) if module.ispkg]
-    modules = {name: import_module(f"{__name__}.{name}") for name in folders}
+    """Return all papers with tables or figures by the name of their folder."""
+    modules = {module.__name__.rpartition(".")[2]: module for module in modules_of(sys.modules[__name__])}
     return {name: module.PAPER for name, module in modules.items() if hasattr(module, "PAPER")}

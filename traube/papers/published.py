@@ -2,21 +2,45 @@
 printed; a note says what is right.
 """
 
+from dataclasses import dataclass
 from importlib.resources import files
 
 import pandas as pd
 
 
-def printed(paper: str, name: str) -> pd.DataFrame:
-    """A csv file of a paper's folder `published`, as it is.
+@dataclass(frozen=True)
+class Published:
+    """The numbers that a paper printed: csv files in its folder `published`.
 
-    Parameters
+    Attributes
     ----------
-    paper : the paper's package, `__package__` in its modules
-    name : of the file, without `.csv`
+    package : str
+        The paper's package, `__package__` in its modules.
     """
-    with files(paper).joinpath("published", f"{name}.csv").open(encoding="utf-8") as file:
-        return pd.read_csv(file, comment="#")
+
+    package: str
+
+    def __call__(self, name: str) -> pd.DataFrame:
+        """Return a file as it is; `name` is without `.csv`."""
+        with files(self.package).joinpath("published", f"{name}.csv").open(encoding="utf-8") as file:
+            return pd.read_csv(file, comment="#")
+
+    def grid(self, name: str, row: str, column: str = "column") -> pd.DataFrame:
+        """Return a table with a number a row, without its empty cells.
+
+        Returns
+        -------
+        DataFrame
+            `row`, `column`, `published`; and `note`, where the paper has errata: beside each number
+            that is known to be printed wrong, what is right.
+        """
+        table = one_a_row(self(name).set_index(row), row, column).dropna()
+        if not files(self.package).joinpath("published", "errata.csv").is_file():
+            return table
+        errata = self("errata")
+        wrong = errata[errata["table"].str.replace("_", "") == name.replace("_", "")]
+        notes = {(e.row, e.column): f"printed wrong: {e.right:g} is right ({e.why})" for e in wrong.itertuples()}
+        return table.assign(note=[notes.get(key, "") for key in zip(table[row], table[column], strict=True)])
 
 
 def one_a_row(grid: pd.DataFrame, rows: str | list[str], column: str, value: str = "published") -> pd.DataFrame:
@@ -29,18 +53,3 @@ def one_a_row(grid: pd.DataFrame, rows: str | list[str], column: str, value: str
     """
     named = grid.rename_axis(index=rows, columns=column)
     return named.stack(future_stack=True).rename(value).reset_index()  # noqa: PD013 (melt goes column by column)
-
-
-def with_errata(table: pd.DataFrame, errata: pd.DataFrame, name: str) -> pd.DataFrame:
-    """A published table with a note beside each number that is known to be printed wrong.
-
-    Parameters
-    ----------
-    table : its first two columns say which number it is
-    errata : table, row, column, printed, right, why
-    name : of the table, in the errata
-    """
-    row, column = table.columns[:2]
-    wrong = errata[errata["table"] == name]
-    notes = {(e.row, e.column): f"printed wrong: {e.right:g} is right ({e.why})" for e in wrong.itertuples()}
-    return table.assign(note=[notes.get(key, "") for key in zip(table[row], table[column], strict=True)])

@@ -7,6 +7,7 @@ What is checked, and how, is said elsewhere: this module only says where.
 
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
 from importlib.util import find_spec
 from typing import ParamSpec, TypeVar
 
@@ -23,7 +24,7 @@ def warm_up() -> None:
     Returns at once.
     """
     if find_spec("great_expectations"):
-        workers.process(NAME).submit(_import)
+        workers.process(NAME).submit(import_module, "great_expectations")
 
 
 def in_own_process(check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -43,7 +44,3 @@ def in_own_process(check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     except BrokenProcessPool as error:
         workers.stop()
         raise workers.broken(error) from None
-
-
-def _import() -> None:
-    import great_expectations  # noqa: F401

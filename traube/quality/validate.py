@@ -8,8 +8,7 @@ checked, never when this module is loaded.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -133,7 +132,8 @@ def _validate(card: TaskCard, table: Table, judged: pd.DataFrame, corpus: pd.Dat
     if not find_spec("great_expectations"):
         verdicts = judge(table, card.declared, judged)
         return Validation([finding_of(check, card, verdicts, judged, corpus) for check in CHECKS[table]], None)
-    with _great_expectations():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what Great Expectations imports
         result = _run_suite(card, table, judged)
         verdicts = [_verdict(judgement) for judgement in result.results]
         findings = [finding_of(check, card, verdicts, judged, corpus) for check in CHECKS[table]]
@@ -151,14 +151,6 @@ def _verdict(result: Any) -> Verdict:
         count=found.get("unexpected_count"),
         observed=found.get("observed_value"),
     )
-
-
-@contextmanager
-def _great_expectations() -> Iterator[None]:
-    """Great Expectations without the deprecation warnings of what it imports."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame) -> Any:

@@ -72,16 +72,12 @@ def _pieces(texts: Sequence[str]) -> Iterator[str]:
         yield piece
 
 
-def terms_of(texts: Sequence[str], spoken: Sequence[str] | None = None) -> Terms:
-    """The words and pairs of words of some texts.
-
-    Parameters
-    ----------
-    spoken : languages whose stop words are left out, as are those of English; the first says how words
-        are stemmed. By default the texts' own
+def terms_of(texts: Sequence[str]) -> Terms:
+    """The words and pairs of words of some texts, without the stop words of their languages and of
+    English, stemmed as the most frequent one of these asks for.
     """
-    spoken = languages(texts) if spoken is None else spoken
-    stop, stem = _stop_words(spoken), _stemmer(spoken)
+    spoken = languages(texts)
+    stop, stem = _stop_words(spoken), _Stem(SNOWBALL.get(spoken[0]) if spoken else None)
     forms: dict[Term, Counter[str]] = {}
     numbers: dict[Term, int] = {}
     rows: list[NDArray[np.int64]] = []
@@ -137,7 +133,3 @@ class _Stem:
 
     def __call__(self, word: str) -> str:
         return str(self._of(word))
-
-
-def _stemmer(spoken: Sequence[str]) -> _Stem:
-    return _Stem(SNOWBALL.get(spoken[0]) if spoken else None)

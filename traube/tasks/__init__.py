@@ -8,15 +8,14 @@ is computed of a task does not.
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from traube.foundation.cards import read_each, task_files
 from traube.foundation.config import read_yaml
 from traube.foundation.errors import TraubeError, Unknown, unknown
+from traube.foundation.plugins import modules_of
 from traube.tasks.scored_pairs import PairSource, PairTask
 from traube.tasks.source import Source
 from traube.tasks.task import Task
@@ -122,7 +121,7 @@ def _readers() -> tuple[ModuleType, ...]:
     """The modules of `traube.tasks.readers`, found by themselves."""
     from traube.tasks import readers
 
-    return tuple(import_module(f"{readers.__name__}.{module.name}") for module in iter_modules(readers.__path__))
+    return tuple(modules_of(readers))
 
 
 def _built_in() -> dict[str, Source]:
@@ -133,11 +132,6 @@ def _built_in() -> dict[str, Source]:
 def _built_in_pairs() -> dict[str, PairSource]:
     readers = [module for module in _readers() if hasattr(module, "pair_sources")]
     return {source.name: source for module in readers for source in module.pair_sources()}
-
-
-def _card_readers() -> dict[str, Any]:
-    """By the key that a card has, what reads its data."""
-    return {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
 
 
 def _read_cards() -> tuple[dict[str, Source | PairSource], dict[Path, TraubeError]]:
@@ -161,7 +155,7 @@ def _read_card(path: Path, taken: set[str]) -> Source | PairSource:
     if (name := value.get("name", path.stem)) != path.stem:
         line = key_lines.get(("name",), 1)
         raise TraubeError(f"{path}: line {line}: name: '{name}' is not the name of the card; leave it out")
-    readers = _card_readers()
+    readers = {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
     for key, reader in readers.items():
         if key in value:
             made: Source | PairSource = reader.from_card(path, value, key_lines)

@@ -19,14 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
 from traube.foundation.inert import csv_text
 from traube.tasks.best_worst import ITEM, PER_ITEM, Tuple, design, least_met
-from traube.tasks.reading import Rows, as_text, read_rows
+from traube.tasks.reading import as_text, read_rows
 from traube.tasks.splitting import SEED, generator, shuffled
-
-NEEDED = ("item", "text")
 
 
 @dataclass(frozen=True)
@@ -108,11 +106,10 @@ def read_items(path: Path) -> dict[str, Item]:
         items of a group have several contexts.
     """
     rows = read_rows(path)
-    for name in NEEDED:
-        if name not in rows.columns:
-            raise TraubeError(f"{path}: {unknown('column', name, rows.columns)}")
-    ids, texts, groups = (_values(rows, name) for name in (*NEEDED, "group"))
-    contexts = rows.columns.get("context", [None] * len(rows))
+    absent = [None] * len(rows)
+    columns = rows.texts("item"), rows.texts("text"), rows.texts("group") if "group" in rows.columns else absent
+    ids, texts, groups = ([(text or "").strip() for text in column] for column in columns)
+    contexts = rows.columns.get("context", absent)
     items: dict[str, Item] = {}
     for place, item, text, group, context in zip(rows.places, ids, texts, groups, contexts, strict=True):
         if not item or not text:
@@ -126,11 +123,6 @@ def read_items(path: Path) -> dict[str, Item]:
         items[item] = Item(item, text, group, _lines(context, place))
     _same_context(items.values(), path)
     return items
-
-
-def _values(rows: Rows, name: str) -> list[str]:
-    values = rows.columns.get(name, [None] * len(rows))
-    return [(as_text(value, place, name) or "").strip() for value, place in zip(values, rows.places, strict=True)]
 
 
 def _lines(context: Any, place: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ Items are named by ids, which are unique among all items: the same items are the
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, count
+from itertools import combinations
 from math import comb, inf
 from pathlib import Path
 
@@ -23,9 +23,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError
 from traube.metrics.agreement import Judgements
-from traube.tasks.reading import Rows, as_text, read_rows
+from traube.tasks.reading import Rows, read_rows
 from traube.tasks.splitting import SEED, generator, shuffled
 
 PER_ITEM = 2.0  # tuples for each item: 1.5 to 2 are enough (Kiritchenko and Mohammad, 2016)
@@ -260,9 +260,7 @@ def read_ids(table: Rows, name: str) -> list[str]:
     TraubeError
         If there is no such column.
     """
-    if name not in table.columns:
-        raise TraubeError(f"{table.path}: {unknown('column', name, table.columns)}")
-    return [_id(as_text(value, place, name)) for value, place in zip(table.columns[name], table.places, strict=True)]
+    return [_id(text) for text in table.texts(name)]
 
 
 def _id(value: str | None) -> str:
@@ -308,28 +306,6 @@ def scores_table(judgements: Judgements, scores: NDArray[np.float64]) -> pd.Data
     }  # fmt: skip
     table = pd.DataFrame({"item": list(judgements.items), "score": scores, **counts})
     return table[table["judgements"] > 0].reset_index(drop=True)
-
-
-def simulate(
-    truth: dict[str, float], tuples: Iterable[Tuple], annotators: int, noise: float, *, seed: int = SEED
-) -> pd.DataFrame:
-    """Judgements by a stated model of noise, for tests and for planning an annotation: an annotator
-    sees each item's true value plus normal noise of a standard deviation, drawn anew for each
-    judgement, and names the largest and the smallest.
-
-    Returns
-    -------
-    DataFrame annotator, item_1 ... item_m, best, worst
-    """
-    rng = generator(f"simulated {annotators} {noise}", seed)
-    rows = []
-    for annotator in range(1, annotators + 1):
-        for one in tuples:
-            seen = np.array([truth[item] for item in one]) + rng.normal(0, noise, len(one))
-            rows.append((f"simulated_{annotator}", *one, one[int(seen.argmax())], one[int(seen.argmin())]))
-    width = len(rows[0]) - 3 if rows else 0
-    names = [f"{ITEM}{i}" for i, _ in zip(count(1), range(width), strict=False)]
-    return pd.DataFrame(rows, columns=["annotator", *names, "best", "worst"])
 
 
 def read_design(path: Path) -> list[Tuple]:

@@ -1,14 +1,14 @@
 """Pairs of a split's items, same group or not: what a similarity learns from and is judged by.
 
-`all_pairs` gives every pair, in blocks; `balanced_pairs` all of the same group and as many random
-others. Neither holds more pairs than it gives: items are put in the order of their labels, in which
-the partners of each item are one range, so that the pair of a given rank can be computed.
+`all_pairs` gives every pair, `balanced_pairs` all of the same group and as many random others.
+Neither holds more pairs than it gives: items are put in the order of their labels, in which the
+partners of each item are one range, so that the pair of a given rank can be computed.
 
 Where labels are paths of sections (`separator`), a pair of a section and one above it may be called
 same or different with equal right. Such pairs are left out, as QS3M does for training.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,6 @@ from traube.foundation.errors import TraubeError
 from traube.tasks.splitting import SEED, generator
 from traube.tasks.task import Split
 
-BLOCK = 2**20  # pairs that are given at once: 17 MiB
 MOST = 2**22  # of balanced pairs, each kind
 
 Ints = NDArray[np.int64]
@@ -43,24 +42,21 @@ class Pairs:
         return len(self.same)
 
 
-def all_pairs(split: Split, *, separator: str | None = None, block: int = BLOCK) -> Iterator[Pairs]:
-    """Every pair of a split's items once: first those of the same group.
+def all_pairs(split: Split, *, separator: str | None = None) -> Pairs:
+    """Return every pair of a split's items once: first those of the same group.
 
     Parameters
     ----------
     separator : what stands between the sections of labels that are paths; pairs of a section and
         one above it are then left out. None: no pair is
-    block : the most pairs that are given at once
 
     Raises
     ------
     TraubeError
         If the split has no labels.
     """
-    partners = _same(split, separator), _different(split, separator)
-    for same, kind in zip((True, False), partners, strict=True):
-        for begin in range(0, kind.total, block):
-            yield _pairs(kind, np.arange(begin, min(begin + block, kind.total)), same)
+    same, different = _same(split, separator), _different(split, separator)
+    return _joined(_pairs(kind, np.arange(kind.total), kind is same) for kind in (same, different))
 
 
 def balanced_pairs(split: Split, *, seed: int = SEED, separator: str | None = None, most: int = MOST) -> Pairs:
@@ -80,12 +76,7 @@ def balanced_pairs(split: Split, *, seed: int = SEED, separator: str | None = No
     same, different = _same(split, separator), _different(split, separator)
     count = min(same.total, different.total, most)
     rng = generator(f"pairs {split.split} {split.level}", seed)
-    halves = [_pairs(kind, _distinct(kind.total, count, rng), kind is same) for kind in (same, different)]
-    return Pairs(
-        np.concatenate([half.first for half in halves]),
-        np.concatenate([half.second for half in halves]),
-        np.concatenate([half.same for half in halves]),
-    )
+    return _joined(_pairs(kind, _distinct(kind.total, count, rng), kind is same) for kind in (same, different))
 
 
 @dataclass(frozen=True)
@@ -155,6 +146,10 @@ def _last_below(paths: list[tuple[str, ...]]) -> list[int]:
 def _pairs(kind: _Partners, ranks: Ints, same: bool) -> Pairs:
     one, other = kind.at(ranks)
     return Pairs(np.minimum(one, other), np.maximum(one, other), np.full(len(ranks), same))
+
+
+def _joined(halves: Iterable[Pairs]) -> Pairs:
+    return Pairs(*map(np.concatenate, zip(*((half.first, half.second, half.same) for half in halves), strict=True)))
 
 
 def _distinct(total: int, count: int, rng: np.random.Generator) -> Ints:

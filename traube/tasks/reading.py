@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traube.foundation import inputs
-from traube.foundation.errors import TraubeError
+from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.inputs import is_file, parse_json, read_bytes
 
 FORMATS = "csv, tsv, jsonl (all three also .gz) or parquet"
@@ -130,6 +130,34 @@ class Rows:
     def __len__(self) -> int:
         return len(self.places)
 
+    def column(self, name: str, where: str = "") -> list[Any]:
+        """Return the values of a column.
+
+        Parameters
+        ----------
+        where : str, optional
+            What asks for the column; by default the file.
+
+        Raises
+        ------
+        TraubeError
+            If there is no such column.
+        """
+        if name not in self.columns:
+            there = f" (columns of {self.path.name}: {', '.join(self.columns)})" if where else ""
+            raise TraubeError(f"{where or self.path}: {unknown('column', name, self.columns)}{there}")
+        return self.columns[name]
+
+    def texts(self, name: str, where: str = "") -> list[str | None]:
+        """Return the values of a column as texts, None where there is none; parameters as `column`.
+
+        Raises
+        ------
+        TraubeError
+            If there is no such column, or a value is not a single one.
+        """
+        return [as_text(value, place, name) for value, place in zip(self.column(name, where), self.places, strict=True)]
+
 
 def format_of(path: Path) -> str:
     """csv, tsv, jsonl, parquet or txt, from the file's name.
@@ -241,6 +269,20 @@ def as_text(value: Any, place: str, column: str) -> str | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value).encode("utf-8", "replace").decode()  # JSON can hold half a surrogate pair, which no file can
+
+
+def as_score(text: str, place: str) -> float:
+    """Return a score as a number.
+
+    Raises
+    ------
+    TraubeError
+        If it is none; names the place.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise TraubeError(f"{place}: '{text[:30]}' is no score") from None
 
 
 def as_cell(value: Any) -> Any:

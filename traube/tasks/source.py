@@ -2,13 +2,15 @@
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import pandas as pd
 
+from traube.foundation.config import Strict, parse
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.hashes import stated_sha256
 from traube.foundation.hashing import digest, file_sha256
+from traube.foundation.inputs import is_file, named
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 # The line of each key of a card, for errors.
@@ -121,6 +123,57 @@ class Raw(ABC, Generic[C]):
 
     def _where(self) -> str:
         return ", ".join(map(str, self.files())) or "its source"
+
+
+K = TypeVar("K", bound=Strict)
+
+
+class OfCard(Raw[Any], Generic[K]):
+    """What a card in `cards/` describes: a `Source` or a `PairSource`, by one of the user's own files.
+
+    Attributes
+    ----------
+    form : type
+        The form of the cards, with `plain()`, the part of a card that every task has.
+    key : str
+        The card's key that names the file.
+    path : Path
+        Of the card.
+    settings : Strict
+        The card.
+    """
+
+    form: ClassVar[Any]
+    key: ClassVar[str]
+
+    def __init__(self, path: Path, settings: K, key_lines: KeyLines | None = None) -> None:
+        super().__init__(settings.plain())  # type: ignore[attr-defined]
+        self.path, self.settings, self._key_lines = path, settings, key_lines or {}
+
+    @classmethod
+    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> Self:
+        """Return the source of a card that has been read.
+
+        Raises
+        ------
+        TraubeError
+            If a key is missing, unknown or wrong; names the card, the line and the key.
+        """
+        return cls(path, parse(cls.form, {**value, "name": path.stem}, path, key_lines), key_lines)
+
+    def files(self) -> list[Path]:
+        return [named(self.path.parent, getattr(self.settings, self.key))]
+
+    def missing(self) -> str | None:
+        file = self.files()[0]
+        return None if is_file(file) else f"{self.place(self.key)}: {file} is not there"
+
+    def raw_version(self) -> str:
+        return digest([super().raw_version(), self.settings.model_dump()])
+
+    def place(self, key: str) -> str:
+        """Return where a key stands, for errors."""
+        return f"{self.path}: line {self._key_lines.get((key,), 1)}: {key}"
 
 
 class Source(Raw[TaskCard]):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from traube.tasks.task import make_split
 
 SEED = 42
+SMALLEST = 0.1  # share of the records that a random split holds
 
 
 def generator(name: str, seed: int = SEED) -> np.random.Generator:
@@ -27,32 +28,27 @@ def shuffled(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.argsort(rng.random(n), kind="stable").astype(np.int64)
 
 
-def random_fraction(n: int, rng: np.random.Generator, low: float = 0.1, high: float = 1.0) -> NDArray[np.int64]:
-    """Between `low` and `high` (uniform) of the numbers 0 to n - 1, without
-    replacement, in random order.
-    """
-    size = int(np.ceil(n * (low + (high - low) * rng.random())))
+def random_fraction(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return at least a tenth (uniform) of the numbers 0 to n - 1, without replacement, in random order."""
+    size = int(np.ceil(n * (SMALLEST + (1 - SMALLEST) * rng.random())))
     return shuffled(n, rng)[:size]
 
 
-def random_fractions(
-    records: pd.DataFrame, count: int, level: str, *, prefix: str, low: float = 0.1, seed: int = SEED
-) -> list[pd.DataFrame]:
+def random_fractions(records: pd.DataFrame, count: int, level: str, *, prefix: str) -> list[pd.DataFrame]:
     """Draw `count` splits `<prefix>_00`, `<prefix>_01`, ...: each a random share of the records,
     labelled by `level`.
 
     Parameters
     ----------
     records : DataFrame with `text_id` and a column of labels called `level`
-    low : the smallest share
     """
     names = [f"{prefix}_{i:02d}" for i in range(count)]
-    rows = [random_fraction(len(records), generator(name, seed), low) for name in names]
+    rows = [random_fraction(len(records), generator(name)) for name in names]
     return [make_split(records.iloc[r], name, level, label=level) for name, r in zip(names, rows, strict=True)]
 
 
-def everything(records: pd.DataFrame, name: str, level: str, seed: int = SEED) -> pd.DataFrame:
+def everything(records: pd.DataFrame, name: str, level: str) -> pd.DataFrame:
     """All records, shuffled, as one split: an order that follows the labels would favour
     order-sensitive clusterers.
     """
-    return make_split(records.iloc[shuffled(len(records), generator(name, seed))], name, level, label=level)
+    return make_split(records.iloc[shuffled(len(records), generator(name))], name, level, label=level)

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from traube.benchmark.params import Protocol
+from traube.deep.encoding import Encoded
 from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
 from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
 from traube.tasks.task import Task
 from traube.training.examples import Examples
+from traube.training.loop import TrainingRecipe
 from traube.training.measure import Blocks, Snapshot, mean_score
-from traube.training.recipe import Recipe
-from traube.training.trainer import Trainer
+from traube.training.trainer import LEARNT, Trainer
 
 # As COB validates: average linkage on Euclidean distances, the true number of clusters (D.3, D.6).
 VALIDATED = Protocol(reducers=("none",), clusterers=("agglomerative_average",), seeds=(42,))
@@ -28,7 +29,7 @@ ARI = "ari/noise_as_cluster"
 HEAD = 256
 
 
-class ClusteringRecipe(Recipe):
+class ClusteringRecipe(TrainingRecipe):
     """How to train on gold clusterings."""
 
     head: Literal["tanh", "none"] = Field(
@@ -57,26 +58,12 @@ class ClusteringTrainer(Trainer[C]):
         return f".n{self.recipe.passages}" if self.recipe.passages else ""
 
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
-        """The texts of the train and validation splits.
-
-        Raises
-        ------
-        TraubeError
-            If the task has no labelled splits of both parts, or more texts are given: there is
-            nothing to learn from them.
-        """
-        if extra:
-            raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
-        seen = task.splits[task.splits["part"].isin(self.parts(task)) & (task.splits["split_set"] == "default")]
-        for part in self.parts(task):
-            if not (seen["part"] == part).any():
-                raise TraubeError(f"{task.name}: there are no {part} splits, which {self.name} needs")
-        if seen["label"].isna().any():
-            raise TraubeError(f"{task.name}: there are splits without labels, from which {self.name} cannot learn")
+        """The texts of the train and validation splits."""
+        seen = self.labelled_rows(task, extra)
         return task.corpus.loc[task.corpus["text_id"].isin(seen["text_id"]), "text"].tolist()
 
     def parts(self, task: Task) -> list[str]:
-        return ["train", "validation"]
+        return list(LEARNT)
 
     def network(self, base: Transformer) -> Any:
         network = super().network(base)
@@ -223,25 +210,19 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
     """A torch module that encodes texts by their rows, each text of a batch once, gradients and
     all.
 
-    Texts are tokenised once, and batched with others of like length. Where the head alone learns,
-    what is below it is computed once for all.
+    Where the head alone learns, what is below it is computed once for all.
     """
     import torch
     from torch import nn
 
     _freeze(network, recipe.layers)
-    budget = TOKENS_A_BATCH[torch.device(network.device).type]
 
     class TextEncoder(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.network = network
             self.texts = texts
-            prompt = prompt_of(network)
-            # where the prompt's tokens are not pooled, pooling must know how many they are
-            self.prompt_length = network.preprocess([texts[0]], prompt=prompt).get("prompt_length") if prompt else None
-            self.tokens = _tokenised(network, [prompt + text for text in texts])
-            self.lengths = np.array([max(1, len(t)) for t in self.tokens])
+            self.encoded = Encoded(network, texts, tokens=TOKENS_A_BATCH)
             self.below = self._below() if recipe.layers == 0 else None
 
         def forward(self, rows: NDArray[np.int64]) -> torch.Tensor:
@@ -249,7 +230,7 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             if self.below is not None:
                 return network[-1]({"sentence_embedding": self.below[rows]})["sentence_embedding"]
             unique, back = np.unique(rows, return_inverse=True)
-            return self._all(network, unique)[back]
+            return self.encoded.through(network, unique)[back]
 
         def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
             """The same without gradients, for any number of texts."""
@@ -261,18 +242,7 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             if recipe.head == "none":
                 raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
             below = nn.Sequential(*list(network)[:-1])
-            return _kept_below(network, texts, lambda: self._all(below, np.arange(len(texts))))
-
-        def _all(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
-            batches = _batches_of_like_length(self.lengths[rows], budget)
-            vectors = torch.cat([self._batch(modules, rows[batch]) for batch in batches])
-            return vectors[np.argsort(np.concatenate(batches))]
-
-        def _batch(self, modules: Any, rows: NDArray[np.int64]) -> torch.Tensor:
-            features = _padded(network, [self.tokens[r] for r in rows])
-            if self.prompt_length is not None:
-                features["prompt_length"] = self.prompt_length
-            return modules(features)["sentence_embedding"]
+            return _kept_below(network, texts, lambda: self.encoded.through(below, np.arange(len(texts))))
 
     return TextEncoder()
 
@@ -291,37 +261,6 @@ def _kept_below(network: Any, texts: Sequence[str], compute: Callable[[], Any]) 
         _KEPT.clear()
         _KEPT[key] = vectors
     return _KEPT[key]
-
-
-def _tokenised(network: Any, texts: Sequence[str]) -> list[list[int]]:
-    """The numbers of each text's tokens, as many as the network takes."""
-    longest = network.max_seq_length
-    encoding = network.tokenizer(texts, truncation=True, max_length=longest, return_attention_mask=False)
-    return encoding["input_ids"]
-
-
-def _batches_of_like_length(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
-    """The positions of texts, the longest first, in batches that padding does not lift above
-    `budget` tokens; a text that is longer is a batch of its own.
-    """
-    order = np.argsort(-lengths, kind="stable")
-    batches, start = [], 0
-    while start < len(order):  # the longest text of a batch, its first, says how many fit
-        size = max(1, budget // int(lengths[order[start]]))
-        batches.append(order[start : start + size])
-        start += size
-    return batches
-
-
-def _padded(network: Any, tokens: Sequence[list[int]]) -> dict[str, Any]:
-    """A batch as the network takes it: tokens and mask, on its device."""
-    import torch
-    from torch.nn.utils.rnn import pad_sequence
-
-    ids = [torch.tensor(t) for t in tokens]
-    mask = pad_sequence([torch.ones_like(i) for i in ids], batch_first=True)
-    padded = pad_sequence(ids, batch_first=True, padding_value=network.tokenizer.pad_token_id or 0)
-    return {"input_ids": padded.to(network.device), "attention_mask": mask.to(network.device)}
 
 
 def _freeze(network: Any, layers: int | None) -> None:

@@ -11,21 +11,41 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from traube.engine.progress import Progress
 from traube.foundation.disk import read_json
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import write_json
+from traube.foundation.recipes import Recipe
 from traube.training.examples import Examples
-from traube.training.recipe import Recipe
 
 WEIGHTS = "model.safetensors"
 STATE = "trainer_state.json"
 
 Entry = dict[str, float | None]
+
+
+class TrainingRecipe(Recipe):
+    """What every training has; what only one trainer knows is added beside that trainer."""
+
+    epochs: float = Field(ge=0, le=10_000, description="passes over the examples")
+    batch: int = Field(ge=1, le=100_000, description="examples at once")
+    accumulate: int = Field(1, ge=1, le=100_000, description="batches whose gradients make one step")
+    learning_rate: float = Field(gt=0)
+    schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
+    warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
+    weight_decay: float = Field(0.0, ge=0, le=10)
+    max_length: int | None = Field(
+        None, ge=8, le=1_000_000, description="tokens of a text; by default the model's own limit"
+    )
+    dropout: bool = Field(True, description="whether the encoder's dropout is on; off, a step is much cheaper on CPU")
+    evaluate_every: int = Field(0, ge=0, le=10**9, description="steps between evaluations; 0 for once an epoch")
+    precision: Literal["fp32", "bf16"] = "fp32"
+    seed: int = Field(42, ge=0, lt=2**32)
 
 
 @dataclass(frozen=True)
@@ -44,7 +64,7 @@ class Learning:
     patience : evaluations without a better score after which the training ends; 0: it never does
     """
 
-    recipe: Recipe
+    recipe: TrainingRecipe
     network: Any
     learner: Any
     examples: Examples

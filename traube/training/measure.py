@@ -2,11 +2,10 @@
 step.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +13,14 @@ from numpy.typing import NDArray
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
 from traube.engine.evaluate import evaluate_cells
+from traube.models.base import ByBatches
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task
 
 Blocks = Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]
 
 
-class Snapshot(ABC):
+class Snapshot(ByBatches):
     """A network as it is at a step, as the engine wants a model.
 
     Parameters
@@ -28,9 +28,6 @@ class Snapshot(ABC):
     base : the model from which the training started
     """
 
-    corpus_bound = False
-    trainable = False
-    similarity = None
     weight_bytes = 0  # the network is in memory
 
     def __init__(self, base: Transformer, step: int) -> None:
@@ -41,30 +38,9 @@ class Snapshot(ABC):
         self.fingerprint = f"step-{step}"
         self.numerics: Mapping[str, str] = base.numerics
 
-    @property
-    def encoder(self) -> Self:
-        return self
-
-    def fetch(self) -> None:  # noqa: B027 (nothing to do)
-        """Nothing is done: the network is in memory."""
-
     def load(self) -> int:
         """The bytes that had to be brought into memory: none, the network is there."""
         return 0
-
-    @abstractmethod
-    def encode_batches(self, texts: Sequence[str]) -> Blocks:
-        """Positions and vectors, batch by batch."""
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors, float32 [n, d]."""
-        blocks = list(self.encode_batches(texts))
-        order = np.argsort(np.concatenate([positions for positions, _ in blocks]))
-        return np.concatenate([block for _, block in blocks])[order]
-
-    def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of any texts: they do not depend on the corpus."""
-        return self.encode(texts)
 
 
 class NetworkAtStep(Snapshot):

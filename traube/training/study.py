@@ -125,7 +125,7 @@ def search(
                 raise optuna.TrialPruned
 
         with TemporaryDirectory(prefix="traube-") as folder:
-            trainer.with_changes({**(changes or {}), **asked}).fit(task, base, Path(folder), watch=told)
+            trainer.with_values(**changes or {}, **asked).fit(task, base, Path(folder), watch=told)
         return max(scores)
 
     with locked(path.with_suffix(".search")):

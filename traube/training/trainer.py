@@ -7,37 +7,38 @@ the learner.
 
 import json
 import shutil
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import ValidationError
+import pandas as pd
 
 from traube.benchmark.params import Protocol
 from traube.engine.progress import SILENT, Progress
 from traube.foundation.disk import read_json
-from traube.foundation.errors import TraubeError, unknown
+from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked, write_json
 from traube.foundation.hashing import digest
+from traube.foundation.recipes import ByRecipe
 from traube.foundation.versions import versions
 from traube.models.transformer import Transformer
 from traube.tasks.source import Source
 from traube.tasks.task import Task
 from traube.training.examples import Examples
-from traube.training.loop import Entry, Learning, Loop
+from traube.training.loop import Entry, Learning, Loop, TrainingRecipe
 from traube.training.measure import NetworkAtStep, mean_score
-from traube.training.recipe import Recipe
 
 METRIC = "v_measure/noise_as_cluster"
 # As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing
 # reduced.
 WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(42,))
 
-R = TypeVar("R", bound=Recipe)
+R = TypeVar("R", bound=TrainingRecipe)
 LearnsFrom = Literal["texts", "splits", "pairs"]
+LEARNT = ("train", "validation")  # parts of splits whose labels are learnt from
 Ranges = Mapping[str, tuple[float, float] | list[int]]
 
 
@@ -66,59 +67,26 @@ class Checkpoint:
         return [float(entry[self.watched] or 0) for entry in self.curve]
 
 
-class Trainer(ABC, Generic[R]):
+class Trainer(ByRecipe[R]):
     """Trains an encoder on a task.
 
     What is defined here serves trainers on texts; those that learn from something else say so, and
     override it.
 
-    Parameters
-    ----------
-    recipe : by default the paper's
-
     Attributes
     ----------
-    name : of the trainer, in commands and in the names of checkpoints
-    section : where the paper describes it
-    version : raise it when the same recipe leaves another model
     learns_from : `texts`, without labels; `splits`, the labels of train and validation splits; or
         `pairs` of texts
     searched : what a study searches: by value of the recipe, the least and the greatest, or all
         there are; empty for a trainer without studies
     watched : name of the score in the learning curve
-    defaults : the paper's recipe
     in_name : values of the recipe that stand in a checkpoint's name by themselves
     """
 
-    name: ClassVar[str]
-    section: ClassVar[str]
-    version: ClassVar[str] = "1"
     learns_from: ClassVar[LearnsFrom]
     searched: ClassVar[Ranges] = {}
     watched: ClassVar[str] = "v_measure"
     in_name: ClassVar[tuple[str, ...]] = ("seed",)
-    defaults: R
-
-    def __init__(self, recipe: R | None = None) -> None:
-        self.recipe: R = recipe or self.defaults
-
-    @classmethod
-    def with_changes(cls, changes: Mapping[str, Any]) -> Self:
-        """The trainer with the paper's recipe but for some values.
-
-        Raises
-        ------
-        TraubeError
-            If a name or a value cannot be; says which.
-        """
-        try:
-            return cls(type(cls.defaults).model_validate({**cls.defaults.model_dump(), **changes}))
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"]))
-            if first["type"] == "extra_forbidden":
-                raise unknown(f"value of {cls.name}'s recipe", name, type(cls.defaults).model_fields) from None
-            raise TraubeError(f"recipe: {name}: {first['msg']}") from None
 
     @classmethod
     def unsuited(cls, source: Source) -> str | None:
@@ -172,6 +140,26 @@ class Trainer(ABC, Generic[R]):
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
         """What is trained on: all the task's texts and more."""
         return list(dict.fromkeys([*task.texts, *extra]))
+
+    def labelled_rows(self, task: Task, extra: Sequence[str], split_set: str = "default") -> pd.DataFrame:
+        """Return the rows of the train and validation splits, for a trainer that learns from labels.
+
+        Raises
+        ------
+        TraubeError
+            If there are no splits of both parts, some have no labels, or more texts are given: there
+            is nothing to learn from them.
+        """
+        if extra:
+            raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
+        where = f"{task.name}: split set '{split_set}'"
+        rows = task.splits[task.splits["part"].isin(LEARNT) & (task.splits["split_set"] == split_set)]
+        for part in LEARNT:
+            if not (rows["part"] == part).any():
+                raise TraubeError(f"{where}: there are no {part} splits, which {self.name} needs")
+        if rows["label"].isna().any():
+            raise TraubeError(f"{where}: there are splits without labels, from which {self.name} cannot learn")
+        return rows
 
     def parts(self, task: Task) -> list[str]:
         """Of which parts of the task the training sees texts."""

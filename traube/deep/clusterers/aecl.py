@@ -174,13 +174,10 @@ class AeclFit(EncoderFit):
         return np.asarray(z.cpu().numpy(), dtype=np.float32)
 
     def labels(self) -> Labels:
-        return self.labels_in_order(0)
-
-    def labels_in_order(self, order: int) -> Labels:
-        """The clusters of the texts, int64 [n], in batches drawn by number: attention makes what a
-        text is assigned to depend on the others of its batch.
+        """The clusters of the texts, int64 [n]: attention makes what a text is assigned to depend on
+        the others of its batch, so that the batches are always the same.
         """
-        return self._assigned(self.vectors(), np.random.default_rng(order).permutation(self.n))
+        return self._assigned(self.vectors(), np.random.default_rng(0).permutation(self.n))
 
     def predict(self, texts: Sequence[str]) -> Labels:
         """The clusters that other texts join, int64 [n]. Where they are fewer than half a batch, texts
@@ -204,33 +201,6 @@ class AeclFit(EncoderFit):
                 _, _, logits, _ = self.heads(vectors[rows][None])
                 labels[rows] = logits[0].argmax(dim=1).cpu().numpy()
         return labels
-
-
-def spread_over_orders(
-    clusterer: Aecl, orders: int = 10, labels: Sequence[str] | None = None
-) -> dict[str, tuple[float, float]]:
-    """How far the clusters of a fitted AECL depend on which texts share a batch.
-
-    Returns
-    -------
-    mean and standard deviation, by name: `changed`, the share of texts that are in another cluster
-    than in the order whose clusters count; and `acc` and `nmi`, where labels are given
-
-    Raises
-    ------
-    TraubeError
-        If it is not fitted.
-    """
-    from traube.metrics.clustering import acc, nmi_arithmetic
-
-    fit = clusterer.fitted
-    assigned = [fit.labels_in_order(order) for order in range(orders + 1)]
-    values = {"changed": [float(np.mean(other != assigned[0])) for other in assigned[1:]]}
-    if labels is not None:
-        gold = np.asarray(labels)
-        values["acc"] = [acc(gold, found) for found in assigned]
-        values["nmi"] = [nmi_arithmetic(gold, found) for found in assigned]
-    return {name: (float(np.mean(v)), float(np.std(v))) for name, v in values.items()}
 
 
 CLUSTERER = Aecl

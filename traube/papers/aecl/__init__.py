@@ -26,7 +26,7 @@ PAPER = Paper(
         Table(
             "table_1",
             "The data sets: texts, categories, words of a text, largest over smallest category.",
-            tables.published_sizes,
+            partial(tables.published.grid, "table1", "task"),
             tables.sizes,
             absent="not read here",
         ),

@@ -2,8 +2,6 @@
 clusters depend on its parameters.
 """
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from traube.benchmark.params import Point
@@ -87,15 +85,12 @@ def _swept(context: Context, metric: str) -> pd.DataFrame:
             rows.append({"parameter": point.parameter, "value": point.value, **same})
             continue
         unchanged = point.methods()[0].clusterer_params
-        rows += [{"parameter": name, "value": unchanged[name], **same} for name in _parameters(list(points.values()))]
+        varied = dict.fromkeys(point.parameter for point in points.values() if point.parameter is not None)
+        rows += [{"parameter": name, "value": unchanged[name], **same} for name in varied]
     columns = ["parameter", "value", "curve", "metric", "mean", "std", "size"]
     found = pd.DataFrame(rows, columns=columns)
     found = found[pd.to_numeric(found["value"], errors="coerce").notna()]
     return found.assign(value=found["value"].astype(float)).sort_values("value", kind="stable")
-
-
-def _parameters(points: Sequence[Point]) -> list[str]:
-    return list(dict.fromkeys(point.parameter for point in points if point.parameter is not None))
 
 
 def _sensitivity(table: pd.DataFrame, label: str) -> Drawing | None:

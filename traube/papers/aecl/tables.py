@@ -1,13 +1,12 @@
 """AECL's tables: what is printed, and the same numbers measured here, x100 where they are scores."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from traube.papers.context import Context
-from traube.papers.published import one_a_row, printed, with_errata
+from traube.papers.published import Published, one_a_row
 from traube.papers.sizes import split_sizes
 from traube.papers.spec import deviation
 
@@ -40,15 +39,7 @@ NAMES = {
 }
 NUMBERS = ["method", "task", "metric", "base", "measured", "sd", "seeds"]
 
-published = partial(printed, __package__)
-
-
-def published_sizes() -> pd.DataFrame:
-    """Table 1 as it is printed, with a note beside what is printed wrong: task, column, published,
-    note.
-    """
-    grid = one_a_row(published("table1").set_index("task"), "task", "column")
-    return with_errata(grid, published("errata"), "table_1")
+published = Published(__package__)
 
 
 def published_results() -> pd.DataFrame:

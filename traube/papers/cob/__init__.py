@@ -14,13 +14,13 @@ PAPER = Paper(
         Table(
             "table_2",
             "The data sets: documents, instances and their sizes.",
-            partial(tables.published_grid, "table2", "data"),
+            partial(tables.published.grid, "table2", "data"),
             tables.sizes,
         ),
         Table(
             "table_3",
             "Lambda and r as studies found them.",
-            partial(tables.published_grid, "table3", "task"),
+            partial(tables.published.grid, "table3", "task"),
             tables.measured_searched,
             absent="no study here: traube tune",
         ),
@@ -36,7 +36,7 @@ PAPER = Paper(
         Table(
             "table_5",
             "CAR's training articles by size.",
-            partial(tables.published_grid, "table5", "n"),
+            partial(tables.published.grid, "table5", "n"),
             tables.car_articles,
             absent="the training articles are not there",
         ),

@@ -7,7 +7,6 @@ true number of clusters: protocol `cob`.
 
 import re
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from traube.comparison.jackknife import Sample
 from traube.comparison.verdict import Undecided, Verdict, compare
 from traube.foundation.paths import raw
 from traube.papers.context import Context
-from traube.papers.published import one_a_row, printed
+from traube.papers.published import Published, one_a_row
 from traube.papers.sizes import split_sizes
 from traube.papers.spec import deviation
 from traube.tasks.readers.trec_car import SIZES, qrels
@@ -42,12 +41,7 @@ _CHECKPOINT = re.compile(
 QRELS = "benchmarkY1test_qrels/qrels.car17v2.0.benchmarkY1test.txt"
 
 
-published = partial(printed, __package__)
-
-
-def published_grid(name: str, row: str) -> pd.DataFrame:
-    """A table as it is printed, without its empty cells: row, column, published."""
-    return one_a_row(published(name).set_index(row), row, "column").dropna()
+published = Published(__package__)
 
 
 def sizes(context: Context) -> pd.DataFrame:
@@ -68,7 +62,7 @@ def sizes(context: Context) -> pd.DataFrame:
     }
     rows = [
         (row.data, row.column, measured[row.data][0].get(row.column), measured[row.data][1])
-        for row in published_grid("table2", "data").itertuples()
+        for row in published.grid("table2", "data").itertuples()
     ]
     return pd.DataFrame(rows, columns=["data", "column", "measured", "note"])
 

@@ -20,19 +20,19 @@ PAPER = Paper(
         Table(
             "table_1",
             "The data sets: samples, splits, sizes, classes and characters.",
-            partial(tables.published_grid, "table_1", "task", "column"),
+            partial(tables.published.grid, "table1", "task"),
             tables.sizes,
         ),
         Table(
             "table_2",
             "Mini-batch k-means: model by task.",
-            partial(tables.published_grid, "table_2", "model", "task"),
+            partial(tables.published.grid, "table2", "model", "task"),
             tables.measured_kmeans,
         ),
         Table(
             "table_3",
             "Method by task, the mean of models.",
-            partial(tables.published_grid, "table_3", "method", "task"),
+            partial(tables.published.grid, "table3", "method", "task"),
             tables.measured_methods,
         ),
         Table(

@@ -3,7 +3,6 @@ they are scores.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import pandas as pd
 
@@ -11,7 +10,7 @@ from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
 from traube.metrics.spread import MEASURES, spread
 from traube.papers.context import Context
-from traube.papers.published import one_a_row, printed, with_errata
+from traube.papers.published import Published, one_a_row
 from traube.papers.sizes import split_sizes
 from traube.papers.spec import deviation
 from traube.report.wins import split_scores
@@ -25,15 +24,7 @@ METRIC = "v_measure/noise_as_cluster"
 METHODS = ("wwm", "tsdae")  # of adaptive pre-training
 SIZES = ("unique", "splits", "rows_low", "rows_high", "classes_low", "classes_high", "characters")
 
-published = partial(printed, __package__)
-
-
-def published_grid(name: str, row: str, column: str) -> pd.DataFrame:
-    """A table as it is printed, with a note beside what is printed wrong: row, column, published,
-    note.
-    """
-    grid = published(name.replace("_", "")).set_index(row)
-    return with_errata(one_a_row(grid, row, column), published("errata"), name)
+published = Published(__package__)
 
 
 def sizes(context: Context) -> pd.DataFrame:

@@ -1,5 +1,7 @@
 """GiCCS: A German in-Context Conversational Similarity Benchmark (Asaadi et al., 2022)."""
 
+from functools import partial
+
 from traube.papers.giccs import figures, tables
 from traube.papers.spec import Figure, Paper, Table
 
@@ -13,7 +15,7 @@ PAPER = Paper(
         Table(
             "table_1",
             "Krippendorff's alpha, and percentages of tuples with strong agreement.",
-            tables.published_agreement,
+            partial(tables.published.grid, "table1", "source", "measure"),
             tables.agreement,
             absent=NO_JUDGEMENTS,
         ),
@@ -27,7 +29,7 @@ PAPER = Paper(
         Table(
             "table_3",
             "Split-half reliability, mean of three repetitions.",
-            tables.published_halves,
+            partial(tables.published.grid, "table3", "source", "measure"),
             tables.halves,
             absent=NO_JUDGEMENTS,
         ),
@@ -55,7 +57,7 @@ PAPER = Paper(
         Table(
             "stsb_de",
             "The German STS benchmark, test: Spearman's rho of cosines. Published by a model's authors, not by the paper.",
-            tables.published_stsb,
+            partial(tables.published.grid, "stsb_de", "model", "metric"),
             tables.stsb,
             absent="not evaluated here: traube pairs -t stsb_de -m MODEL",
         ),

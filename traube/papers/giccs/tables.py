@@ -6,8 +6,6 @@ item_1 to item_3, best, worst) and items.csv (item, source, turns).
 """
 
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,7 +20,7 @@ from traube.metrics.richness import richness
 from traube.metrics.richness import words as tokens_of
 from traube.papers.context import Context
 from traube.papers.german.tables import TASKS as GERMAN
-from traube.papers.published import one_a_row, printed
+from traube.papers.published import Published, one_a_row
 from traube.store.pairs import PairStore
 from traube.tasks import PairTask, get_pair_source
 from traube.tasks.best_worst import read_judgements
@@ -37,7 +35,7 @@ PAIRS = ("giccs", "stsb_de", "stsb_de_aws", "nlu_similarity_de")
 CLUSTERED = (*GERMAN, "pydocs_s2s", "pydocs_p2p", *SHORT_TEXT)  # what clustering quality is looked up of
 TASKS = (*PAIRS, *CLUSTERED)
 
-published = partial(printed, __package__)
+published = Published(__package__)
 
 
 def stored(name: str) -> PairTask | None:
@@ -47,16 +45,6 @@ def stored(name: str) -> PairTask | None:
 
 
 # tables 1 and 3
-
-
-def published_agreement() -> pd.DataFrame:
-    """Table 1 as it is printed: source, measure, published."""
-    return one_a_row(published("table1").set_index("source"), "source", "measure")
-
-
-def published_halves() -> pd.DataFrame:
-    """Table 3 as it is printed: source, measure, published."""
-    return one_a_row(published("table3").set_index("source"), "source", "measure")
 
 
 def agreement(context: Context) -> pd.DataFrame:
@@ -92,7 +80,7 @@ def halves(context: Context) -> pd.DataFrame:
 
 def _judgements() -> Iterator[tuple[str, Judgements]]:
     """The judgements of each source and number of turns, in the order of the items' table."""
-    answers, items = (_beside(name) for name in ("judgements.csv", "items.csv"))
+    answers, items = (raw() / "giccs" / name for name in ("judgements.csv", "items.csv"))
     if not (answers.is_file() and items.is_file()):
         return
     judged = read_judgements([answers]).judgements
@@ -101,10 +89,6 @@ def _judgements() -> Iterator[tuple[str, Judgements]]:
     for group in groups.drop_duplicates():
         chosen = groups.reindex(list(judged.items)).to_numpy() == group
         yield group, judged.of_items(chosen)
-
-
-def _beside(name: str) -> Path:
-    return raw() / "giccs" / name
 
 
 # table 2
@@ -209,18 +193,14 @@ def contradictions(context: Context) -> pd.DataFrame:
 
 def published_correlations() -> pd.DataFrame:
     """Table 5 as it is printed: model, metric, published, note."""
-    rows = one_a_row(published("table5").set_index("model"), "model", "metric")
-    return rows.assign(note="the text calls Spearman's r and Pearson's rho; the table's head is right")
+    return published.grid("table5", "model", "metric").assign(
+        note="the text calls Spearman's r and Pearson's rho; the table's head is right"
+    )
 
 
 def correlations(context: Context) -> pd.DataFrame:
     """Table 5: model, metric, measured, low, high."""
     return _correlations(context, "giccs", ["pearson", "spearman"])
-
-
-def published_stsb() -> pd.DataFrame:
-    """What is published of the German STS benchmark: model, metric, published."""
-    return one_a_row(published("stsb_de").set_index("model"), "model", "metric")
 
 
 def stsb(context: Context) -> pd.DataFrame:

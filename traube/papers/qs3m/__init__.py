@@ -16,7 +16,7 @@ PAPER = Paper(
         Table(
             "table_1",
             "The pages: pairs of passages, queries, clusters of a query and passages of a cluster.",
-            partial(tables.published_grid, "table1", "data"),
+            partial(tables.published.grid, "table1", "data"),
             tables.sizes,
             absent="these articles have not been read here",
         ),
@@ -31,7 +31,7 @@ PAPER = Paper(
         Table(
             "table_3",
             "arXiv's subjects: subtopics, and abstracts a subtopic in a fold.",
-            partial(tables.published_grid, "table3", "subject"),
+            partial(tables.published.grid, "table3", "subject"),
             tables.subjects,
             absent="arxiv_subjects has not been read here",
         ),

@@ -30,6 +30,7 @@ TRAINER = "qs3m"
 REFERENCE = "SBERT euclid"
 METRICS = ("auc_balanced", "auc_all", "ari")
 LEXICAL = {"jaccard": "Jaccard", "lda": "Topic model", "lda_inverted": "Topic model, inverted"}
+QUERIES = {"text": "Title", "passages": "Passages", "none": "no-query"}
 NETWORKS = {"qs3m": "QS3M", "qss": "QSS", "attention": "attn-QS3M"}
 # of all passages of a page, the space is the same for every query: what the query adds is the
 # difference of the two
@@ -63,7 +64,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedWay:
     """The checkpoints of one recipe, by the split set that each was trained on.
 
     Attributes
@@ -78,28 +79,19 @@ class Trained:
     checkpoints: dict[str, list[str]]
 
 
-def trained(context: Context, task: Task) -> list[Trained]:
+def trained(context: Context, task: Task) -> list[TrainedWay]:
     """The similarities that were trained on a task, by recipe."""
     groups: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for name, record in context.trainings(TRAINER):
         config = record.get("config", {})
         if record.get("task") != task.name or record.get("data_version") != task.data_version:
             continue
-        key = _method(config), str(record["base"]), _recipe(name)
+        _, mark, digest_and_seed = name.partition(".x")  # of a recipe that is not the trainer's own
+        method = f"{NETWORKS[config['network']]}-{QUERIES[config['query']]}"
+        key = method, str(record["base"]), digest_and_seed[:6] if mark else ""
         of_set = groups.setdefault(key, {}).setdefault(str(config.get("split_set", "default")), [])
         of_set.append(f"{name.removesuffix('-last')}-best")
-    return [Trained(*key, checkpoints) for key, checkpoints in sorted(groups.items())]
-
-
-def _method(config: dict[str, Any]) -> str:
-    queries = {"text": "Title", "passages": "Passages", "none": "no-query"}
-    return f"{NETWORKS[config['network']]}-{queries[config['query']]}"
-
-
-def _recipe(checkpoint: str) -> str:
-    """The digest in a checkpoint's name of a recipe that is not the trainer's own."""
-    _, mark, rest = checkpoint.partition(".x")
-    return rest[:6] if mark else ""
+    return [TrainedWay(*key, checkpoints) for key, checkpoints in sorted(groups.items())]
 
 
 def split_sets(task: Task) -> list[str]:
@@ -130,7 +122,9 @@ def page_scores(context: Context, task: Task) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True).groupby(keys, sort=False, as_index=False)[list(METRICS)].mean()
 
 
-def _ways(context: Context, task: Task, splits: Sequence[Split], every: Sequence[Trained], fold: str) -> Iterator[Way]:
+def _ways(
+    context: Context, task: Task, splits: Sequence[Split], every: Sequence[TrainedWay], fold: str
+) -> Iterator[Way]:
     """The ways of comparing that there are: baselines are measured where something is trained."""
     for base in dict.fromkeys(t.base for t in every):
         try:

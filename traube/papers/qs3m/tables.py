@@ -1,13 +1,11 @@
 """QS3M's tables: what is printed, and the same numbers measured here."""
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 
 from traube.comparison.verdict import compare_paired
 from traube.papers.context import Context
-from traube.papers.published import one_a_row, printed
+from traube.papers.published import Published
 from traube.papers.qs3m.pages import METRICS, REFERENCE, page_scores, split_sets
 from traube.papers.sizes import split_sizes
 from traube.tasks.task import Task
@@ -19,12 +17,7 @@ ARXIV = "arxiv_subjects"
 TASKS = (*WIKIPEDIA, ARXIV)
 TESTED = ["difference", "p", "verdict", "pages"]
 
-published = partial(printed, __package__)
-
-
-def published_grid(name: str, row: str) -> pd.DataFrame:
-    """A table as it is printed: row, column, published."""
-    return one_a_row(published(name).set_index(row), row, "column")
+published = Published(__package__)
 
 
 def published_results() -> pd.DataFrame:

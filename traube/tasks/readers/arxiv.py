@@ -15,7 +15,7 @@ import pandas as pd
 
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.paths import raw
-from traube.tasks.reading import as_text, plain_or_gzipped, read_rows
+from traube.tasks.reading import Rows, plain_or_gzipped, read_rows
 from traube.tasks.source import Source
 from traube.tasks.task import Declared, TaskCard, make_split
 
@@ -46,7 +46,7 @@ class ArxivSubjects(Source):
 
     def read(self) -> pd.DataFrame:
         rows = read_rows(self.files()[0])
-        table = {name: _column(rows.columns, name, rows.path, rows.places) for name in COLUMNS}
+        table = {name: _filled(rows, name) for name in COLUMNS}
         for subject, place in zip(table["subject"], rows.places, strict=True):
             if subject not in SUBJECTS:
                 raise TraubeError(f"{place}: {unknown('subject', subject, SUBJECTS)}")
@@ -75,11 +75,9 @@ class ArxivSubjects(Source):
         return pd.concat(splits, ignore_index=True)
 
 
-def _column(columns: dict[str, list[object]], name: str, path: Path, places: list[str]) -> list[str]:
-    if name not in columns:
-        raise TraubeError(f"{path}: there is no column '{name}'; expected {', '.join(COLUMNS)}")
-    values = [as_text(value, place, name) for value, place in zip(columns[name], places, strict=True)]
-    for value, place in zip(values, places, strict=True):
+def _filled(rows: Rows, name: str) -> list[str]:
+    values = rows.texts(name)
+    for value, place in zip(values, rows.places, strict=True):
         if not value or not value.strip():
             raise TraubeError(f"{place}: {name} is empty")
     return [str(value) for value in values]

@@ -16,19 +16,19 @@ Which part a page belongs to depends on its name only: a new page leaves the oth
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pandas as pd
 from pydantic import Field, model_validator
 
-from traube.foundation.config import PathName, parse
+from traube.foundation.config import PathName
 from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
 from traube.foundation.inputs import is_file, is_folder, named
 from traube.tasks.reading import read_any_text
 from traube.tasks.sections import Level, Page, Passage, draw, records
-from traube.tasks.source import KeyLines, Source
+from traube.tasks.source import KeyLines, OfCard, Source
 from traube.tasks.splitting import generator
 from traube.tasks.task import Part, TaskCard
 
@@ -57,30 +57,19 @@ class MarkdownCard(TaskCard):
         return self
 
 
-class Markdown(Source):
+class Markdown(OfCard[MarkdownCard], Source):
     """A folder of pages described by a card."""
 
-    def __init__(self, path: Path, card: MarkdownCard, key_lines: KeyLines) -> None:
-        super().__init__(card.plain())
-        self.path = path
-        self.pages = card
-        self.has_training_splits = card.train > 0 and card.validation > 0
-        self._line = key_lines.get(("markdown",), 1)
+    form = MarkdownCard
+    key = "markdown"
 
-    @classmethod
-    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "Markdown":
-        """Make the source of a card that has been read.
-
-        Raises
-        ------
-        TraubeError
-            If a key is unknown or wrong; names the card, the line and the key.
-        """
-        return cls(path, parse(MarkdownCard, {**value, "name": path.stem}, path, key_lines), key_lines)
+    def __init__(self, path: Path, settings: MarkdownCard, key_lines: KeyLines | None = None) -> None:
+        super().__init__(path, settings, key_lines)
+        self.has_training_splits = settings.train > 0 and settings.validation > 0
 
     @property
     def folder(self) -> Path:
-        return named(self.path.parent, self.pages.markdown)
+        return named(self.path.parent, self.settings.markdown)
 
     def files(self) -> list[Path]:
         found = (path for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES and is_file(path))
@@ -88,13 +77,13 @@ class Markdown(Source):
         return [below[name] for name in sorted(below) if not any(part.startswith(".") for part in name.parts)]
 
     def missing(self) -> str | None:
-        where = f"{self.path}: line {self._line}: markdown: {self.folder}"
+        where = f"{self.place(self.key)}: {self.folder}"
         if not is_folder(self.folder):
             return f"{where} is a file, not a folder" if is_file(self.folder) else f"{where} is not there"
         return None if self.files() else f"{where} holds no file *.md or *.markdown"
 
     def raw_version(self) -> str:
-        return digest([super().raw_version(), self.pages.model_dump(), list(map(self._name, self.files()))])
+        return digest([super().raw_version(), list(map(self._name, self.files()))])
 
     def read(self) -> pd.DataFrame:
         """The pages' passages.
@@ -106,22 +95,22 @@ class Markdown(Source):
         """
         files = self.files()
         pages = (page_of(path, self._name(path)) for path in files)
-        found = records(pages, self.pages.sections, self.folder)
+        found = records(pages, self.settings.sections, self.folder)
         if found.empty:
             raise TraubeError(f"{self.folder}: none of its {len(files)} pages has passages in two sections")
         return found.assign(part=found["page"].map(self._part))
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        return draw(records, self.pages.sections)
+        return draw(records, self.settings.sections)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
     def _part(self, page: str) -> Part:
         drawn = generator(page).random()
-        if drawn < self.pages.train:
+        if drawn < self.settings.train:
             return "train"
-        return "validation" if drawn < self.pages.train + self.pages.validation else "test"
+        return "validation" if drawn < self.settings.train + self.settings.validation else "test"
 
 
 def page_of(path: Path, name: str) -> Page:

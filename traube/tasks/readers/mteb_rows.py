@@ -21,13 +21,12 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from traube.foundation import paths
-from traube.foundation.config import PathName, parse
+from traube.foundation.config import PathName
 from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import locked, write_json
-from traube.foundation.hashing import digest
-from traube.foundation.inputs import is_file, named, parse_json, read_bytes
+from traube.foundation.inputs import is_file, parse_json, read_bytes
 from traube.tasks.reading import as_text, format_of, read_rows
-from traube.tasks.source import KeyLines, Source
+from traube.tasks.source import OfCard, Source
 from traube.tasks.task import TaskCard, make_split
 
 FORMATS = ("*.jsonl", "*.jsonl.gz", "*.parquet")
@@ -54,24 +53,11 @@ class RowsCard(TaskCard):
         return card if card.source or not self.dataset else card.model_copy(update={"source": hub})
 
 
-class MtebRows(Source):
+class MtebRows(OfCard[RowsCard], Source):
     """Splits that come ready-made."""
 
-    def __init__(self, path: Path, card: RowsCard) -> None:
-        super().__init__(card.plain())
-        self.path = path
-        self.where = card
-
-    @classmethod
-    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "MtebRows":
-        """Make the source of a card that has been read.
-
-        Raises
-        ------
-        TraubeError
-            If a key is unknown or wrong; names the card, the line and the key.
-        """
-        return cls(path, parse(RowsCard, {**value, "name": path.stem}, path, key_lines))
+    form = RowsCard
+    key = "rows"
 
     def files(self) -> list[Path]:
         """The local file, or the downloaded files of the data set.
@@ -81,16 +67,16 @@ class MtebRows(Source):
         Unavailable
             If the data set has not been downloaded yet.
         """
-        if self.where.rows:
-            return [named(self.path.parent, self.where.rows)]
-        folder = _from_cache(self.where)
+        if self.settings.rows:
+            return super().files()
+        folder = _from_cache(self.settings)
         if folder is None:
             raise Unavailable(
-                f"{self.where.dataset} is not on this machine; `traube run --task {self.name}` downloads it"
+                f"{self.settings.dataset} is not on this machine; `traube run --task {self.name}` downloads it"
             )
-        files = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.where.part))
+        files = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.settings.part))
         if not files:
-            raise Unavailable(f"{self.where.dataset} has no file {self.where.part}*.jsonl, .jsonl.gz or .parquet")
+            raise Unavailable(f"{self.settings.dataset} has no file {self.settings.part}*.jsonl, .jsonl.gz or .parquet")
         return files
 
     def missing(self) -> str | None:
@@ -108,18 +94,15 @@ class MtebRows(Source):
         Unavailable
             If the hub cannot be reached or does not have it.
         """
-        if not self.where.dataset or _from_cache(self.where):
+        if not self.settings.dataset or _from_cache(self.settings):
             return
         try:
-            _from_hub(self.where)
+            _from_hub(self.settings)
         except (OSError, ValueError) as error:
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise Unavailable(
-                f"{self.where.dataset} cannot be downloaded from the Hugging Face hub ({first})"
+                f"{self.settings.dataset} cannot be downloaded from the Hugging Face hub ({first})"
             ) from None
-
-    def raw_version(self) -> str:
-        return digest([super().raw_version(), self.where.model_dump()])
 
     def read(self) -> pd.DataFrame:
         """A record per text: text, split and a column `level:<name>` per level, None where the

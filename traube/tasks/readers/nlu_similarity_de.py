@@ -1,23 +1,18 @@
-"""German utterances to a home assistant, in pairs, with one annotator's scores from 0 to 5 and the
-raw annotations that they come from.
+"""German utterances to a home assistant, in pairs, with scores from 0 to 5.
 
-1,374 pairs were shown; 247 were skipped, which the raw annotations write as 99. One annotator
-judged each pair once, so nothing can be said of agreement.
+1,374 pairs were shown; 247 were skipped. One annotator judged each pair once, so nothing can be
+said of agreement.
 """
 
 from pathlib import Path
 
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.inputs import parse_json, read_bytes
 from traube.foundation.paths import raw
-from traube.tasks.reading import as_text, plain_or_gzipped, read_rows
+from traube.tasks.reading import as_score, plain_or_gzipped, read_rows
 from traube.tasks.scored_pairs import PairCard, PairSource
 
-COLUMNS = ("uuid", "sentence1", "sentence2", "similarity_score")
-RAW_KEYS = ("uuid", "s1", "s2", "similarity", "annotator")
-SKIPPED = 99
+COLUMNS = ("sentence1", "sentence2", "similarity_score")
 SITE = "https://github.com/t-systems-on-site-services-gmbh/NLU-Evaluation-Data-de-en"
 
 
@@ -25,56 +20,13 @@ class NluSimilarityDe(PairSource):
     """The pairs with a score."""
 
     def files(self) -> list[Path]:
-        folder = raw() / "sts_de" / "nlu_similarity_de"
-        names = ("NLU-Data-Home-Domain-similarity-de.csv", "nlu_similarity_de_raw_01.json")
-        return [plain_or_gzipped(folder / name) for name in names]
+        return [plain_or_gzipped(raw() / "sts_de" / "nlu_similarity_de" / "NLU-Data-Home-Domain-similarity-de.csv")]
 
     def read(self) -> pd.DataFrame:
         rows = read_rows(self.files()[0])
-        absent = [name for name in COLUMNS if name not in rows.columns]
-        if absent:
-            raise TraubeError(f"{rows.path}: column {', '.join(absent)} is missing")
-        texts = {
-            name: [
-                as_text(value, place, name) or "" for value, place in zip(rows.columns[name], rows.places, strict=True)
-            ]
-            for name in COLUMNS
-        }
-        scores = [_number(value, place) for value, place in zip(texts["similarity_score"], rows.places, strict=True)]
-        return pd.DataFrame({"text_a": texts["sentence1"], "text_b": texts["sentence2"], "score": scores})
-
-    def annotations(self) -> pd.DataFrame:
-        """What was answered about each pair: uuid, text_a, text_b, annotator, score (NaN where it
-        was skipped).
-
-        Raises
-        ------
-        TraubeError
-            If the file is not such a list.
-        """
-        path = self.files()[1]
-        try:
-            entries = parse_json(read_bytes(path))
-        except ValueError as error:
-            raise TraubeError(f"{path}: not JSON: {error}") from None
-        if not isinstance(entries, list):
-            raise TraubeError(f"{path}: expected a list of annotations")
-        rows = []
-        for number, entry in enumerate(entries):
-            place = f"{path}: annotation {number}"
-            if not isinstance(entry, dict) or not set(RAW_KEYS) <= set(entry):
-                raise TraubeError(f"{place}: expected the keys {', '.join(RAW_KEYS)}")
-            score = _number(str(entry["similarity"]), place)
-            known = float("nan") if score == SKIPPED else score
-            rows.append((entry["uuid"], entry["s1"], entry["s2"], str(entry["annotator"]), known))
-        return pd.DataFrame(rows, columns=["uuid", "text_a", "text_b", "annotator", "score"])
-
-
-def _number(text: str, place: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise TraubeError(f"{place}: '{text[:30]}' is no score") from None
+        first, second, score = ([text or "" for text in rows.texts(name)] for name in COLUMNS)
+        scores = [as_score(value, place) for value, place in zip(score, rows.places, strict=True)]
+        return pd.DataFrame({"text_a": first, "text_b": second, "score": scores})
 
 
 def pair_sources() -> list[PairSource]:

@@ -30,13 +30,12 @@ import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 from traube.foundation.config import PathName, parse, read_yaml
-from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.hashing import digest
-from traube.foundation.inputs import is_file, named, parse_json
+from traube.foundation.errors import TraubeError
+from traube.foundation.inputs import parse_json
 from traube.foundation.paths import raw
-from traube.tasks.reading import Rows, as_text, plain_or_gzipped, read_rows
+from traube.tasks.reading import Rows, as_score, as_text, plain_or_gzipped, read_rows
 from traube.tasks.scored_pairs import PairCard, PairSource
-from traube.tasks.source import KeyLines
+from traube.tasks.source import KeyLines, OfCard
 
 N_TURNS = "n_turns"
 
@@ -71,38 +70,17 @@ class PairTableCard(PairCard):
             raise ValueError("expected either text_a or turns")
         return self
 
+    def plain(self) -> PairCard:
+        """The part that every pair task has; the number of turns is a group."""
+        plain = self.model_dump(include=set(PairCard.model_fields) - {"groups"})
+        return PairCard(**plain, groups=(*self.groups, *((N_TURNS,) if self.turns else ())))
 
-class PairTable(PairSource):
+
+class PairTable(OfCard[PairTableCard], PairSource):
     """A table of pairs that a card describes."""
 
-    def __init__(self, path: Path, card: PairTableCard, key_lines: KeyLines) -> None:
-        groups = (*card.groups, *((N_TURNS,) if card.turns else ()))
-        plain = card.model_dump(include=set(PairCard.model_fields) - {"groups"})
-        super().__init__(PairCard(**plain, groups=groups))
-        self.path = path
-        self.table = card
-        self._key_lines = key_lines
-
-    @classmethod
-    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "PairTable":
-        """Make the source of a card that has been read.
-
-        Raises
-        ------
-        TraubeError
-            If a key is missing, unknown or wrong; names the card, the line and the key.
-        """
-        return cls(path, parse(PairTableCard, {**value, "name": path.stem}, path, key_lines), key_lines)
-
-    def files(self) -> list[Path]:
-        return [named(self.path.parent, self.table.pairs)]
-
-    def missing(self) -> str | None:
-        file = self.files()[0]
-        return None if is_file(file) else f"{self._place('pairs')}: {file} is not there"
-
-    def raw_version(self) -> str:
-        return digest([super().raw_version(), self.table.model_dump()])
+    form = PairTableCard
+    key = "pairs"
 
     def read(self) -> pd.DataFrame:
         """The records.
@@ -113,25 +91,25 @@ class PairTable(PairSource):
             If the file cannot be read, has no rows, lacks a column or has a score that is no
             number.
         """
-        rows = read_rows(self.files()[0], self.table.separator)
+        rows = read_rows(self.files()[0], self.settings.separator)
         if not len(rows):
             raise TraubeError(f"{rows.path}: there are no rows")
-        records: dict[str, list[Any]] = {"text_b": self._column(rows, "text_b", self.table.text_b)}
-        if self.table.turns:
+        records: dict[str, list[Any]] = {"text_b": self._column(rows, "text_b", self.settings.text_b)}
+        if self.settings.turns:
             records |= self._of_turns(rows)
         else:
-            records["text_a"] = self._column(rows, "text_a", str(self.table.text_a))
-        scores = zip(self._column(rows, "score", self.table.score), rows.places, strict=True)
-        records["score"] = [_number(value, place) for value, place in scores]
+            records["text_a"] = self._column(rows, "text_a", str(self.settings.text_a))
+        scores = zip(self._column(rows, "score", self.settings.score), rows.places, strict=True)
+        records["score"] = [as_score(value, place) for value, place in scores]
         for key in ("part", "dialogue"):
-            if (name := getattr(self.table, key)) is not None:
+            if (name := getattr(self.settings, key)) is not None:
                 records[key] = self._column(rows, key, name)
-        for name in self.table.groups:
-            records[name] = self._column(rows, "groups", self.table.group_columns.get(name, name))
+        for name in self.settings.groups:
+            records[name] = self._column(rows, "groups", self.settings.group_columns.get(name, name))
         return pd.DataFrame(records)
 
     def _of_turns(self, rows: Rows) -> dict[str, list[str]]:
-        columns = [self._values(rows, "turns", name) for name in self.table.turns]
+        columns = [rows.column(name, self.place("turns")) for name in self.settings.turns]
         dialogues = [
             [turn for value in values for turn in _turns(value, place)]
             for values, place in zip(zip(*columns, strict=True), rows.places, strict=True)
@@ -146,19 +124,8 @@ class PairTable(PairSource):
             N_TURNS: [str(len(turns)) for turns in dialogues],
         }
 
-    def _values(self, rows: Rows, key: str, column: str) -> list[Any]:
-        if column not in rows.columns:
-            there = ", ".join(rows.columns)
-            problem = unknown("column", column, rows.columns)
-            raise TraubeError(f"{self._place(key)}: {problem} (columns of {rows.path.name}: {there})")
-        return rows.columns[column]
-
     def _column(self, rows: Rows, key: str, column: str) -> list[str]:
-        values = zip(self._values(rows, key, column), rows.places, strict=True)
-        return [(as_text(value, place, column) or "").strip() for value, place in values]
-
-    def _place(self, key: str) -> str:
-        return f"{self.path}: line {self._key_lines.get((key,), 1)}: {key}"
+        return [(text or "").strip() for text in rows.texts(column, self.place(key))]
 
 
 def _turns(value: Any, place: str) -> list[str]:
@@ -168,13 +135,6 @@ def _turns(value: Any, place: str) -> list[str]:
             value = parse_json(value)
     parts = value if isinstance(value, list) else (as_text(value, place, "turns") or "").splitlines()
     return [turn for part in parts if (turn := (as_text(part, place, "turns") or "").strip())]
-
-
-def _number(text: str, place: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise TraubeError(f"{place}: '{text[:30]}' is no score") from None
 
 
 class Giccs(PairSource):

@@ -21,15 +21,14 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 from pydantic import Field
 
-from traube.foundation.config import parse
 from traube.foundation.extras import install_hint
 from traube.foundation.hashing import digest
-from traube.tasks.source import KeyLines, Source
+from traube.tasks.source import OfCard, Source
 from traube.tasks.splitting import everything, generator, random_fractions, shuffled
 from traube.tasks.task import Declared, TaskCard
 
@@ -140,24 +139,18 @@ class PydocsCard(TaskCard):
         )
 
 
-class Pydocs(Source):
+class Pydocs(OfCard[PydocsCard], Source):
     """The docstrings of the packages of a size."""
 
-    def __init__(self, card: PydocsCard) -> None:
-        super().__init__(card.plain())
-        self.kind = card.pydocs
-        self.size = SIZES[card.size]
+    form = PydocsCard
 
-    @classmethod
-    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "Pydocs":
-        """Make the source of a card that has been read.
+    @property
+    def kind(self) -> Kind:
+        return self.settings.pydocs
 
-        Raises
-        ------
-        TraubeError
-            If a key is unknown or wrong; names the card, the line and the key.
-        """
-        return cls(parse(PydocsCard, {**value, "name": path.stem}, path, key_lines))
+    @property
+    def size(self) -> Size:
+        return SIZES[self.settings.size]
 
     @property
     def offline(self) -> bool:
@@ -301,11 +294,10 @@ def prose(docstring: str) -> str:
 
 def sources() -> list[Source]:
     """The four tasks: summaries and whole docstrings, small (the default) and full."""
-    return [
-        Pydocs(PydocsCard(name=f"pydocs_{kind}" + ("" if size == "small" else f"_{size}"), pydocs=kind, size=size))
-        for size in SIZES
-        for kind in TEXTS
-    ]
+    names = {
+        (size, kind): f"pydocs_{kind}" + ("" if size == "small" else f"_{size}") for size in SIZES for kind in TEXTS
+    }
+    return [Pydocs(Path(name), PydocsCard(name=name, pydocs=kind, size=size)) for (size, kind), name in names.items()]
 
 
 # the key of a card that asks for this reader

@@ -184,7 +184,8 @@ class Api:
                 answer.raise_for_status()
                 posts = [child["data"] for child in answer.json()["data"]["children"]]
                 yield batch, {post["id"]: post for post in posts}
-                self._keep_to_the_rate(answer.headers)
+                if float(answer.headers.get("X-Ratelimit-Remaining", 1)) < 1:
+                    self.sleep(float(answer.headers.get("X-Ratelimit-Reset", 60)))
         except (requests.RequestException, KeyError, ValueError) as error:
             raise Unavailable(f"Reddit cannot be asked: {error}; what was fetched is kept, run again") from None
 
@@ -196,10 +197,6 @@ class Api:
             raise Unavailable(f"Reddit refuses the credentials in {ID} and {SECRET}")
         answer.raise_for_status()
         session.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
-
-    def _keep_to_the_rate(self, headers: Any) -> None:
-        if float(headers.get("X-Ratelimit-Remaining", 1)) < 1:
-            self.sleep(float(headers.get("X-Ratelimit-Reset", 60)))
 
 
 def download(path: Path, api: Api) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from traube.foundation.errors import TraubeError
 from traube.foundation.paths import raw
-from traube.tasks.reading import lines, plain_or_gzipped
+from traube.tasks.reading import as_score, lines, plain_or_gzipped
 from traube.tasks.scored_pairs import PairCard, PairSource
 
 FILES = {"train": "train", "dev": "validation", "test": "test"}  # what a file's name says, and its part
@@ -50,10 +50,7 @@ def _fields(path: Path, number: int, line: str) -> tuple[float, str, str]:
         raise TraubeError(
             f"{path}:{number}: {len(fields)} fields instead of score, sentence, sentence with tabs between"
         )
-    try:
-        return float(fields[0]), fields[1].strip(), fields[2].strip()
-    except ValueError:
-        raise TraubeError(f"{path}:{number}: '{fields[0][:30]}' is no score") from None
+    return as_score(fields[0], f"{path}:{number}"), fields[1].strip(), fields[2].strip()
 
 
 def pair_sources() -> list[PairSource]:

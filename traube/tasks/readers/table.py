@@ -17,12 +17,11 @@ from typing import Any
 import pandas as pd
 from pydantic import Field, ValidationInfo, field_validator
 
-from traube.foundation.config import PathName, parse
+from traube.foundation.config import PathName
 from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.hashing import digest
-from traube.foundation.inputs import is_file, named, regular
-from traube.tasks.reading import Rows, as_text, format_of, lines, read_rows
-from traube.tasks.source import KeyLines, Source
+from traube.foundation.inputs import regular
+from traube.tasks.reading import Rows, format_of, lines, read_rows
+from traube.tasks.source import KeyLines, OfCard, Source
 from traube.tasks.task import PARTS, Part, TaskCard, make_split, names_texts
 
 
@@ -57,36 +56,15 @@ class TableCard(TaskCard):
         return value
 
 
-class Table(Source):
+class Table(OfCard[TableCard], Source):
     """A table described by a card."""
 
-    def __init__(self, path: Path, card: TableCard, key_lines: KeyLines) -> None:
-        super().__init__(card.plain())
-        self.path = path
-        self.table = card
-        self.has_training_splits = card.part is not None and bool(card.labels)
-        self._key_lines = key_lines
+    form = TableCard
+    key = "file"
 
-    @classmethod
-    def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> "Table":
-        """Make the source of a card that has been read.
-
-        Raises
-        ------
-        TraubeError
-            If a key is missing, unknown or wrong; names the card, the line and the key.
-        """
-        return cls(path, parse(TableCard, {**value, "name": path.stem}, path, key_lines), key_lines)
-
-    def files(self) -> list[Path]:
-        return [named(self.path.parent, self.table.file)]
-
-    def missing(self) -> str | None:
-        file = self.files()[0]
-        return None if is_file(file) else f"{self._place('file')}: {file} is not there"
-
-    def raw_version(self) -> str:
-        return digest([super().raw_version(), self.table.model_dump()])
+    def __init__(self, path: Path, settings: TableCard, key_lines: KeyLines | None = None) -> None:
+        super().__init__(path, settings, key_lines)
+        self.has_training_splits = settings.part is not None and bool(settings.labels)
 
     def read(self) -> pd.DataFrame:
         """Text, and a column `level:<name>` per level: a user's column may have any
@@ -98,18 +76,18 @@ class Table(Source):
             If the file cannot be read, has no rows, lacks a column or has a value
             that cannot be used.
         """
-        rows = read_rows(self.files()[0], self.table.separator)
+        rows = read_rows(self.files()[0], self.settings.separator)
         if not len(rows):
             raise TraubeError(f"{rows.path}: there are no rows")
         columns: dict[str, list[str | None]] = {"text": [text or "" for text in self._values(rows, "text")]}
-        for level in self.table.labels:
+        for level in self.settings.labels:
             columns[f"level:{level}"] = self._labels(rows, level)
-        if self.table.split:
-            columns["split"] = _required(rows, self.table.split, self._values(rows, "split"))
-        if self.table.query:
+        if self.settings.split:
+            columns["split"] = _required(rows, self.settings.split, self._values(rows, "split"))
+        if self.settings.query:
             columns["query"] = self._values(rows, "query")
-        if self.table.part:
-            columns["part"] = _required(rows, self.table.part, self._values(rows, "part"), PARTS)
+        if self.settings.part:
+            columns["part"] = _required(rows, self.settings.part, self._values(rows, "part"), PARTS)
         return pd.DataFrame({name: pd.array(values, dtype="str") for name, values in columns.items()})
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -119,38 +97,22 @@ class Table(Source):
 
     def _levels(self, split: str, group: pd.DataFrame) -> Iterator[pd.DataFrame]:
         part: Part | pd.Series = group.get("part", "test")
-        if not self.table.labels:
+        if not self.settings.labels:
             yield make_split(group, split, "none", part=part)
-        for level in self.table.labels:
+        for level in self.settings.labels:
             yield make_split(group, split, level, label=f"level:{level}", part=part)
 
     def _values(self, rows: Rows, key: str, column: str | None = None) -> list[str | None]:
-        column = column or getattr(self.table, key)
-        values = _column(rows, column, self._place(key))
-        return [as_text(value, place, column) for value, place in zip(values, rows.places, strict=True)]
+        return rows.texts(column or getattr(self.settings, key), self.place(key))
 
     def _labels(self, rows: Rows, column: str) -> list[str | None]:
         values = self._values(rows, "labels", column)
-        if not self.table.split and names_texts(values):
+        if not self.settings.split and names_texts(values):
             raise TraubeError(
-                f"{self._place('labels')}: column '{column}' has {len(set(values)):,} different values in "
+                f"{self.place('labels')}: column '{column}' has {len(set(values)):,} different values in "
                 f"{len(values):,} rows: they name texts, not groups; name the column of groups"
             )
         return values
-
-    def _place(self, key: str) -> str:
-        return f"{self.path}: line {self._key_lines.get((key,), 1)}: {key}"
-
-
-def read_texts(path: Path, column: str = "text") -> list[str]:
-    """The texts of a file: the lines of a .txt that are not blank, or a column of a table.
-
-    Raises
-    ------
-    TraubeError
-        If the file cannot be read, lacks the column or has no texts.
-    """
-    return texts_of(read_any_rows(path), column)
 
 
 def read_any_rows(path: Path) -> Rows:
@@ -177,19 +139,9 @@ def texts_of(rows: Rows, column: str = "text", option: str = "--text") -> list[s
     column = "text" if format_of(rows.path) == "txt" else column
     if column not in rows.columns:
         raise TraubeError(f"{rows.path}: {unknown('column', column, rows.columns)} (name it with {option} COLUMN)")
-    texts = [
-        as_text(value, place, column) or "" for value, place in zip(rows.columns[column], rows.places, strict=True)
-    ]
-    if not texts:
+    if not len(rows):
         raise TraubeError(f"{rows.path}: there are no rows")
-    return texts
-
-
-def _column(rows: Rows, name: str, where: str) -> list[Any]:
-    if name not in rows.columns:
-        there = ", ".join(rows.columns)
-        raise TraubeError(f"{where}: {unknown('column', name, rows.columns)} (columns of {rows.path.name}: {there})")
-    return rows.columns[name]
+    return [text or "" for text in rows.texts(column)]
 
 
 def _required(

@@ -68,7 +68,8 @@ class CarA(CarB):
         train = [other for other in others if other != first_of(CAR_B)]
         if not train:
             return tested
-        held_out = {page for file in self.files() if file not in train for page in _titles(file)}
+        unseen = [file for file in self.files() if file not in train]
+        held_out = {passage.page for file in unseen for article in articles(file) for passage in article}
         chosen = nsmallest(
             TRAINING_ARTICLES,
             (triple for page in articles(train[0]) if (triple := _triple(page, self.level, held_out))),
@@ -111,11 +112,6 @@ def _parts_of_fold(pages: pd.Series, fold: int) -> pd.Series:
 
 def _pages(found: Iterable[list[Passage]]) -> Iterator[Page]:
     return (Page(passages[0].page, passages[0].page, passages) for passages in found if passages)
-
-
-def _titles(path: Path) -> Iterator[str]:
-    for page in articles(path):
-        yield from {passage.page for passage in page}
 
 
 def _triple(page: list[Passage], level: Level, held_out: set[str]) -> list[Passage]:

@@ -41,11 +41,10 @@ from traube.tasks.pairs import Pairs, all_pairs, balanced_pairs
 from traube.tasks.sections import SEPARATOR
 from traube.tasks.task import Split, Task
 from traube.training.examples import Examples
-from traube.training.recipe import Recipe
-from traube.training.trainer import Trainer
+from traube.training.loop import TrainingRecipe
+from traube.training.trainer import LEARNT, Trainer
 
 Rows: TypeAlias = NDArray[np.int64]
-LEARNT = ("train", "validation")  # parts
 
 
 class Batch(TypedDict):
@@ -66,7 +65,7 @@ PAPER: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Qs3mRecipe(Recipe):
+class Qs3mRecipe(TrainingRecipe):
     """How to train a similarity. The paper's way is `PAPER`: other values for some of these."""
 
     network: Literal["qs3m", "qss", "attention"] = Field(
@@ -126,11 +125,11 @@ class Qs3m(Trainer[Qs3mRecipe]):
         if self.recipe.split_set == "default":
             return list(LEARNT)
         usual = task.splits[task.splits["split_set"] == "default"]
-        return sorted(usual.loc[usual["text_id"].isin(self._seen(task)["text_id"]), "part"].unique())
-
-    def _seen(self, task: Task) -> pd.DataFrame:
-        """The rows that are learnt from."""
-        return task.splits[task.splits["part"].isin(LEARNT) & (task.splits["split_set"] == self.recipe.split_set)]
+        return sorted(
+            usual.loc[
+                usual["text_id"].isin(self.labelled_rows(task, (), self.recipe.split_set)["text_id"]), "part"
+            ].unique()
+        )
 
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
         """The texts of the train and validation splits, and their queries where these are asked for.
@@ -138,39 +137,36 @@ class Qs3m(Trainer[Qs3mRecipe]):
         Raises
         ------
         TraubeError
-            If the task has no labelled splits of both parts, they have no queries and the recipe
-            asks for them, or more texts are given: there is nothing to learn from them.
+            As `labelled_rows`; or if there are no queries and the recipe asks for them.
         """
-        if extra:
-            raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
-        where = f"{task.name}: split set '{self.recipe.split_set}'"
-        seen = self._seen(task)
-        for part in LEARNT:
-            if not (seen["part"] == part).any():
-                raise TraubeError(f"{where}: there are no {part} splits, which {self.name} needs")
-        if seen["label"].isna().any():
-            raise TraubeError(f"{where}: there are splits without labels, from which {self.name} cannot learn")
-        if self.recipe.query == "text" and seen["query_id"].isna().any():
-            raise TraubeError(f"{where}: there are splits without a query; set query=passages or query=none")
-        wanted = {*seen["text_id"], *(seen["query_id"].dropna() if self.recipe.query == "text" else ())}
+        seen = self.labelled_rows(task, extra, self.recipe.split_set)
+        if self.recipe.query != "text":
+            wanted = seen["text_id"]
+        elif seen["query_id"].isna().any():
+            raise TraubeError(
+                f"{task.name}: split set '{self.recipe.split_set}': there are splits without a query; "
+                "set query=passages or query=none"
+            )
+        else:
+            wanted = pd.concat([seen["text_id"], seen["query_id"]])
         return task.corpus.loc[task.corpus["text_id"].isin(wanted), "text"].tolist()
 
-    def network(self, base: Transformer) -> "Trained":
+    def network(self, base: Transformer) -> "Comparer":
         encoder = base.card.model_copy(update={"max_length": self.recipe.max_length or base.card.max_length})
-        return Trained(Transformer(encoder, base.device), self.recipe)
+        return Comparer(Transformer(encoder, base.device), self.recipe)
 
-    def examples(self, network: "Trained", task: Task, texts: Sequence[str]) -> "PagePairs":
+    def examples(self, network: "Comparer", task: Task, texts: Sequence[str]) -> "PagePairs":
         pages = Pages(network.vectors(texts), texts, network.dimensions, self.recipe.query)
         return PagePairs(pages, pages.of(task, "train", self.recipe.split_set), self.recipe)
 
-    def learner(self, network: "Trained", examples: "PagePairs") -> Any:
+    def learner(self, network: "Comparer", examples: "PagePairs") -> Any:
         return _learner(network.module, examples.pages, self.recipe, network.encoder.device)
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
         begun = TrainedSimilarity.at(paths.checkpoints() / self.recipe.start).fingerprint if self.recipe.start else None
         return {**super()._identity(task, base, texts), **({"start_fingerprint": begun} if begun else {})}
 
-    def measure(self, task: Task, base: Transformer, network: "Trained", learner: Any, step: int) -> float:
+    def measure(self, task: Task, base: Transformer, network: "Comparer", learner: Any, step: int) -> float:
         """AUC over all pairs of a validation page, mean over pages."""
         from traube.metrics.pairs import page_auc
 
@@ -222,8 +218,8 @@ class Pages:
         return row[: self.dimensions]
 
 
-class Trained:
-    """What is trained: an encoder, which stays as it is, and the network that compares.
+class Comparer:
+    """An encoder, which stays as it is, and the network that compares, which is trained.
 
     Parameters
     ----------
@@ -332,13 +328,7 @@ def _pairs(split: Split, recipe: Qs3mRecipe) -> Pairs:
     separator = SEPARATOR if split.level == "hier" else None
     if recipe.pairs == "balanced":
         return balanced_pairs(split, seed=recipe.seed, separator=separator)
-    blocks = list(all_pairs(split, separator=separator))
-    empty = np.empty(0, dtype=np.int64)
-    return Pairs(
-        np.concatenate([empty, *(block.first for block in blocks)]),
-        np.concatenate([empty, *(block.second for block in blocks)]),
-        np.concatenate([empty.astype(bool), *(block.same for block in blocks)]),
-    )
+    return all_pairs(split, separator=separator)
 
 
 def _learner(module: Any, pages: Pages, recipe: Qs3mRecipe, device: str) -> Any:

@@ -15,13 +15,13 @@ from pydantic import Field
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task
 from traube.training.examples import Examples
-from traube.training.recipe import Recipe
+from traube.training.loop import TrainingRecipe
 from traube.training.trainer import Trainer
 
 DELETED = 0.6
 
 
-class TsdaeRecipe(Recipe):
+class TsdaeRecipe(TrainingRecipe):
     """How to train with TSDAE.
 
     The authors of TSDAE pool by the first token; the German benchmark takes the mean, as it does to

@@ -21,7 +21,7 @@ from traube.models.language import load_language_model
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task
 from traube.training.examples import Examples
-from traube.training.recipe import Recipe
+from traube.training.loop import TrainingRecipe
 from traube.training.trainer import Trainer
 
 SHARE = 0.15
@@ -30,7 +30,7 @@ MASKED, REPLACED = 0.8, 0.1
 IGNORED = -100  # what torch's cross entropy leaves out
 
 
-class WwmRecipe(Recipe):
+class WwmRecipe(TrainingRecipe):
     """How to train by whole-word masking.
 
     The paper's models bring a head that predicts words. Where a base model brings none, a new one
