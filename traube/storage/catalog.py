@@ -8,6 +8,7 @@ removed is an entry too. Each row has a checksum: a flipped bit in it is found w
 
 import json
 import os
+import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -106,6 +107,7 @@ class Catalog:
             self._engine = sa.create_engine(url, connect_args=seconds, pool_pre_ping=not self._is_sqlite)
         except ImportError:
             raise MissingExtra(f"{settings.DATABASE}: psycopg2 is not installed: {install_hint('postgres')}") from None
+        weakref.finalize(self, self._engine.dispose)  # SQLite writes its journal into the database then
         self.insert = sqlite.insert if self._is_sqlite else postgresql.insert
         self._upserts = {table.name: self._upsert(table) for table in ENTRY_TABLES.values()}
         if self._is_sqlite:
@@ -122,6 +124,10 @@ class Catalog:
         sqlite_now = "((julianday('now') - 2440587.5) * 86400.0)"
         postgres_now = "extract(epoch from clock_timestamp())::float8"
         return sa.literal_column(sqlite_now if self._is_sqlite else postgres_now, sa.Double)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
 
     # transactions
 
@@ -147,9 +153,13 @@ class Catalog:
         Unreachable
             If the database does not answer in time.
         """
+        self.check_writable()
+        return self._transact(work, "READ COMMITTED", patience)
+
+    def check_writable(self) -> None:
+        """Refuse to write to a folder that is read-only."""
         if self.is_read_only:
             raise TraubeError(f"{self.name}: read-only; set TRAUBE_HOME to a folder that can be written to")
-        return self._transact(work, "READ COMMITTED", patience)
 
     def _transact(self, work: Callable[[sa.Connection], T], isolation: str, patience: float | None) -> T:
         options = {"writes": isolation == "READ COMMITTED"} if self._is_sqlite else {"isolation_level": isolation}

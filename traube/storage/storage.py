@@ -81,6 +81,7 @@ class Storage:
 
         What has no files waits here while a server does not answer.
         """
+        self.catalog.check_writable()
         row = {**entry.row, "created": datetime.now(UTC).isoformat(timespec="microseconds")}
         if files is not None:
             row["files"] = {name: name_of(content) for name, content in files.items()}
@@ -173,8 +174,7 @@ class Storage:
         row = self.task(name)
         if row is None:
             raise TraubeError(f"task '{name}' is not ingested; `traube run --task {name}` ingests it")
-        entry = Entry.unpack(self.blobs.get(row["blob"]))
-        self._enter(replace(entry, row={**entry.row, "state": state}))
+        self._enter(self._entry_of("task", {**row, "state": state}))
 
     def task(self, name: str) -> dict[str, Any] | None:
         """Return the row of a task as it was ingested last; None if it never was."""
@@ -313,6 +313,11 @@ class Storage:
         rank = {cell: i for i, cell in enumerate(done["cell_id"])}
         of_cell = dict(zip(done["cell_id"], zip(done["data_version"], done["split_set"], strict=True), strict=True))
         splits = {key: self.splits(*key) for key in set(of_cell.values())}
+        for (data_version, _), table in splits.items():
+            if table.empty:
+                raise Corrupt(
+                    f"{self.catalog.name}: the splits of data {data_version} are absent; `traube run` makes them again"
+                )
         names = {key: table["name"].to_numpy() for key, table in splits.items()}
         columns = [*SCORE_COLUMNS, *(["replicates"] if replicates else [])]
         levels = {
@@ -393,7 +398,7 @@ class Storage:
     # operations
 
     def verify(self) -> list[str]:
-        """Return what is corrupt, each in a line; cells whose blob is corrupt count as absent from now on.
+        """Return what is corrupt, each in a line; what the catalog cannot mend counts as absent from now on.
 
         Raises
         ------
@@ -410,11 +415,20 @@ class Storage:
                 lines |= {blob: line for blob in blobs if blob not in lines and (line := self._fault(blob))}
                 if self.catalog.is_read_only or lines.keys().isdisjoint(blobs):
                     continue
-                if table is tables.DOCUMENT and lines.keys().isdisjoint(blobs[1:]):  # the catalog has all of it
-                    self._enter(Entry(table.name, row))
-                else:
+                if table is tables.CELL or not lines.keys().isdisjoint(blobs[1:]):
                     self.remove(table.name, [row])
+                else:  # the catalog has all of the entry
+                    self._enter(self._entry_of(table.name, row))
         return list(lines.values())
+
+    def _entry_of(self, table: str, row: Mapping[str, Any]) -> Entry:
+        """Return the entry of a row, made of the catalog."""
+        own = {name: value for name, value in row.items() if name not in ("blob", "checksum")}
+        if table != "task":
+            return Entry(table, own)
+        return Entry(
+            table, own, {"splits": self.catalog.rows(tables.SPLIT, tables.SPLIT.c.data_version == row["data_version"])}
+        )
 
     def _fault(self, blob: str) -> str:
         try:
