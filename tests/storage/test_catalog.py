@@ -25,6 +25,7 @@ save_cell(Storage(Path(sys.argv[1])), int(sys.argv[2]))
 PROJECT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_several_processes_may_be_the_first(open_storage: Open, tmp_path: Path) -> None:
     processes = [
         subprocess.Popen(

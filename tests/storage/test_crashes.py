@@ -1,5 +1,6 @@
 """kill -9 at any moment leaves at most blobs that nothing refers to, and no cell that was stored is lost or half written."""
 
+import errno
 import random
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from tests.storage.conftest import Open
 from tests.storage.made import assignments, contents, count, orphans, save_cell
+from traube.foundation.errors import TraubeError
 from traube.storage import Storage
 from traube.storage.blobs import FolderBlobs
 from traube.storage.catalog import CELL, SCORE
@@ -25,7 +27,7 @@ storage = Storage(Path(sys.argv[1]))
 for number in range(int(sys.argv[2]), 10_000):
     print(save_cell(storage, number), flush=True)
 """
-KILLS = 5
+KILLS = 4
 
 
 def check(storage: Storage, stored: set[str]) -> None:
@@ -45,6 +47,7 @@ def check(storage: Storage, stored: set[str]) -> None:
     assert [row for row in after["cell"] if row["blob"] not in unreferenced] == before["cell"]
 
 
+@pytest.mark.slow
 def test_killed_writers_lose_nothing(storage: Storage, open_storage: Open, tmp_path: Path) -> None:
     chance, stored = random.Random(7), set()
     for kill in range(KILLS):
@@ -101,5 +104,30 @@ def test_a_crash_at_each_step_leaves_at_most_an_orphan(
     assert orphans(storage) == set()
     assert isinstance(storage.blobs, FolderBlobs)
     assert not list(storage.blobs.folder.glob("*/.*"))
+    save_cell(storage, 2)
+    check(storage, {f"{n:016x}" for n in (1, 2)})
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = Storage(tmp_path)
+    save_cell(storage, 1)
+    before = contents(storage)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(TraubeError, match=r"blobs: the disk is full: delete something and run the command again"):
+            save_cell(storage, 2)
+    assert orphans(storage) == set()
+    assert not list(tmp_path.glob("blobs/*/.*"))
+    pages = storage.catalog.read(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar())
+    storage.catalog.read(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count={pages}").close())
+    with pytest.raises(TraubeError, match=r"catalog\.db: database or disk is full"):
+        [save_cell(storage, number) for number in range(2, 9)]
+    assert contents(storage)["cell"][:1] == before["cell"]
+    assert len(orphans(storage)) == 1
+    storage.catalog.close()  # the limit ends with the connection
     save_cell(storage, 2)
     check(storage, {f"{n:016x}" for n in (1, 2)})

@@ -11,7 +11,8 @@ import os
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -272,7 +273,7 @@ class Catalog:
 
     def _enter(self, connection: sa.Connection, blob: str, entry: Entry) -> None:
         table = ENTRY_TABLES[entry.table]
-        row = _encode(table, {**entry.row, "blob": blob})
+        row = _encode(table, {**entry.row, "blob": blob, "measures": _measures_of(entry.scores)})
         if connection.execute(self._upserts[entry.table], row).first() is None:
             return
         if table is CELL:
@@ -330,25 +331,34 @@ class Catalog:
             yield self.read(partial(self._scores, cell_ids=ids[start : start + CHUNK], metrics=wanted))
 
     def _scores(self, connection: sa.Connection, cell_ids: Sequence[str], metrics: set[str] | None) -> list[Row]:
-        statement = sa.select(CELL).where(CELL.c.cell_id.in_(cell_ids)).order_by(CELL.c.cell_id)
-        expected = [
-            (cell["cell_id"], level, metric)
-            for cell in self._decode(CELL, connection.execute(statement))
-            for level, names in cell["measures"] or ()
-            for metric in names
-            if metrics is None or metric in metrics
-        ]
+        statement = sa.select(CELL.c.cell_id, CELL.c.measures).where(CELL.c.cell_id.in_(cell_ids))
+        decoded: dict[str, list[tuple[str, str]]] = {}  # most cells have the same
+        expected: list[tuple[str, str, str]] = []
+        for cell_id, text in connection.execute(statement.order_by(CELL.c.cell_id)):
+            if text not in decoded:
+                decoded[text] = self._measures(cell_id, text, metrics)
+            expected += [(cell_id, level, metric) for level, metric in decoded[text]]
         found = self._score_rows(connection, cell_ids, metrics)
         others = set() if metrics is None else {row["same_as"] for row in found.values() if row["same_as"]} - metrics
         originals = found | (self._score_rows(connection, cell_ids, others) if others else {})
         rows = []
         for cell_id, level, metric in expected:
             row = found.get((cell_id, level, metric))
-            original = row and originals.get((cell_id, level, row["same_as"] or metric))
+            original = originals.get((cell_id, level, row["same_as"])) if row and row["same_as"] else row
             if original is None:
                 raise Corrupt(f"{self.name}: cell {cell_id}: '{metric}' is absent; {_MENDED}")
-            rows.append({**original, "metric": metric})
+            rows.append(original if original is row else {**original, "metric": metric})
         return rows
+
+    def _measures(self, cell_id: str, text: str, metrics: set[str] | None) -> list[tuple[str, str]]:
+        """Return levels and metrics of a cell."""
+        try:
+            checksum, levels = json.loads(text)
+        except (TypeError, ValueError):
+            checksum, levels = None, []
+        if checksum != _checksum_of_measures(levels):
+            raise Corrupt(f"{self.name}: checksum mismatch in cell {cell_id}; {_MENDED}")
+        return [(level, name) for level, names in levels for name in names if metrics is None or name in metrics]
 
     def _score_rows(
         self, connection: sa.Connection, cell_ids: Sequence[str], metrics: set[str] | None
@@ -360,12 +370,12 @@ class Catalog:
         return {(row["cell_id"], row["level"], row["metric"]): row for row in rows}
 
     def _decode(self, table: sa.Table, result: Iterable[Any]) -> Iterator[Row]:
-        names = [column.name for column in table.c]
+        names, checksum = [column.name for column in table.c], _checksum_function(table.name)
         json_names = [column.name for column in table.c if column.info["is_json"]]
         objects: dict[str, Any] = {}  # equal texts become one object
         for values in result:
             row = dict(zip(names, values, strict=True))
-            if _checksum(row) != row["checksum"]:
+            if checksum(values) != row["checksum"]:
                 key = " ".join(str(row[column.name]) for column in table.primary_key)
                 raise Corrupt(f"{self.name}: checksum mismatch in {table.name} {key}; {_MENDED}")
             for name in json_names:
@@ -458,14 +468,33 @@ def _encode(table: sa.Table, row: Mapping[str, Any]) -> Row:
         elif value is not None and isinstance(column.type, sa.Double):
             value = None if value != value else float(value)  # databases do not agree on nan
         encoded[column.name] = value
-    return {**encoded, "checksum": _checksum(encoded)}
+    return {**encoded, "checksum": _checksum_function(table.name)(tuple(encoded.values()))}
 
 
-def _checksum(row: Mapping[str, Any]) -> int:
-    found, others = 0, []
-    for name, value in row.items():
-        if isinstance(value, bytes):
-            found = zlib.crc32(value, found)
-        elif name != "checksum":
-            others.append(value)
-    return zlib.crc32(repr(others).encode("utf-8", "surrogatepass"), found)
+@lru_cache
+def _checksum_function(table: str) -> Callable[[Any], int]:
+    """Return what computes the checksum of a row's values in the order of columns."""
+    columns = list(metadata.tables[table].c)
+    binary = [i for i, column in enumerate(columns) if isinstance(column.type, sa.LargeBinary)]
+    others = itemgetter(*(i for i, column in enumerate(columns) if i not in binary and column.name != "checksum"))
+
+    def checksum(values: Any) -> int:
+        found = zlib.crc32(repr(others(values)).encode("utf-8", "surrogatepass"))
+        for i in binary:
+            found = zlib.crc32(values[i] or b"", found)
+        return found
+
+    return checksum
+
+
+def _measures_of(scores: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Return the levels and metrics of a cell's scores, with their checksum."""
+    levels: dict[str, list[str]] = {}
+    for score in scores:
+        levels.setdefault(score["level"], []).append(score["metric"])
+    found = [[level, names] for level, names in levels.items()]
+    return [_checksum_of_measures(found), found]
+
+
+def _checksum_of_measures(levels: list[Any]) -> int:
+    return zlib.crc32(json.dumps(levels).encode())

@@ -180,10 +180,6 @@ class Storage:
         """Return the row of a task as it was ingested last; None if it never was."""
         return max(self.catalog.rows(tables.TASK, tables.TASK.c.name == name), key=itemgetter("revision"), default=None)
 
-    def tasks(self) -> list[str]:
-        """Return the names of the tasks that were ingested."""
-        return sorted({row["name"] for row in self.catalog.rows(tables.TASK)})
-
     def table(self, row: Mapping[str, Any], name: str) -> pd.DataFrame:
         """Return a table of a task's row.
 
@@ -229,10 +225,7 @@ class Storage:
         """
         absent = set(CELL_COLUMNS) - {"created"} - set(record)
         assert not absent and record["status"] in STATUSES, (absent, record.get("status"))
-        measures: dict[str, list[str]] = {}
-        for score in scores:
-            measures.setdefault(score.level, []).append(score.metric)
-        row = {**record, "measures": list(measures.items()), "reason": _printable(record["reason"])}
+        row = {**record, "reason": _printable(record["reason"])}
         details = {"histories": dict(histories)} if histories else {}
         return self._enter(Entry("cell", row, details, frames or {}, score_rows(scores)), lease=lease)
 
@@ -243,11 +236,8 @@ class Storage:
     def cells(self, *tasks: str, ids: Sequence[str] | None = None) -> pd.DataFrame:
         """Return cells by id, by default those of all tasks; one row each, with `CELL_COLUMNS`."""
         where = [tables.CELL.c.task.in_(tasks)] if tasks else []
-        if ids is None:
-            rows = self.catalog.rows(tables.CELL, *where)
-        else:
-            chunks = (tables.CELL.c.cell_id.in_(chunk) for chunk in _chunks(ids))
-            rows = [row for chunk in chunks for row in self.catalog.rows(tables.CELL, chunk, *where)]
+        chunks = [sa.true()] if ids is None else [tables.CELL.c.cell_id.in_(chunk) for chunk in _chunks(ids)]
+        rows = [row for chunk in chunks for row in self.catalog.rows(tables.CELL, chunk, *where)]
         return pd.DataFrame(rows, columns=list(CELL_COLUMNS))
 
     def cell_table(self, cell_id: str, name: str = "assignments") -> pd.DataFrame:
@@ -278,7 +268,7 @@ class Storage:
     # scores
 
     def score_chunks(
-        self, cell_ids: Sequence[str], metrics: Sequence[str] | None = None
+        self, cell_ids: Iterable[str], metrics: Iterable[str] | None = None
     ) -> Iterator[list[tuple[str, Score]]]:
         """Yield the scores of cells, each with its cell, by id, level and metric; some hundred cells at a time.
 
@@ -319,32 +309,32 @@ class Storage:
                     f"{self.catalog.name}: the splits of data {data_version} are absent; `traube run` makes them again"
                 )
         names = {key: table["name"].to_numpy() for key, table in splits.items()}
-        columns = [*SCORE_COLUMNS, *(["replicates"] if replicates else [])]
-        levels = {
-            key: {str(n): t["position"].to_numpy() for n, t in table.groupby("level")} for key, table in splits.items()
+        at = {(key, level): rows["position"] for key, table in splits.items() for level, rows in table.groupby("level")}
+        rows: list[tuple[int, int, str, Score]] = []  # place of the cell, place in the cell, cell
+        for chunk in self.score_chunks(list(rank), metrics):
+            rows += [(rank[cell], place, cell, score) for place, (cell, score) in enumerate(chunk)]
+        if not rows:
+            return pd.DataFrame(columns=[*SCORE_COLUMNS, "replicates"][: 6 if replicates else 5])
+        ranks, places, ids, scores = zip(*rows, strict=True)
+        keys = [of_cell[cell] for cell in ids]
+        positions = [
+            np.asarray(at[key, score.level] if score.positions is None else score.positions)
+            for key, score in zip(keys, scores, strict=True)
+        ]
+        counts = [len(of_score) for of_score in positions]
+        columns: dict[str, Any] = {
+            "cell_id": np.repeat(np.array(ids, dtype=object), counts),
+            "split": np.concatenate([names[key][of_score] for key, of_score in zip(keys, positions, strict=True)]),
+            "level": np.repeat(np.array([score.level for score in scores], dtype=object), counts),
+            "metric": np.repeat(np.array([score.metric for score in scores], dtype=object), counts),
+            "value": np.concatenate([score.values for score in scores]),
         }
-        of_rows: list[tuple[int, str, str, int]] = []
-        positions, values, split_names, kept = [], [], [], []
-        for chunk in self.score_chunks(list(rank), None if metrics is None else sorted(set(metrics))):
-            for order, (cell, score) in enumerate(chunk):
-                key = of_cell[cell]
-                at = levels[key][score.level] if score.positions is None else score.positions
-                of_rows.append((rank[cell], score.level, score.metric, order))
-                positions.append(at)
-                values.append(score.values)
-                split_names.append(names[key][at])
-                kept += [None] * len(at) if score.replicates is None else list(score.replicates)
-        if not of_rows:
-            return pd.DataFrame(columns=columns)
-        row = np.repeat(np.arange(len(of_rows)), [len(at) for at in positions])
-        ranks, level, metric, orders = (np.array(column) for column in zip(*of_rows, strict=True))
-        sequence = np.lexsort((orders[row], np.concatenate(positions), ranks[row]))
-        row = row[sequence]
-        table = {
-            "cell_id": done["cell_id"].to_numpy()[ranks[row]], "split": np.concatenate(split_names)[sequence],
-            "level": level[row], "metric": metric[row], "value": np.concatenate(values)[sequence],
-        }  # fmt: skip
-        return pd.DataFrame(table | ({"replicates": [kept[i] for i in sequence]} if replicates else {}))
+        order = np.lexsort((np.repeat(places, counts), np.concatenate(positions), np.repeat(ranks, counts)))
+        table = pd.DataFrame({name: column[order] for name, column in columns.items()})
+        if replicates:
+            each = [row for s in scores for row in ([None] * len(s.values) if s.replicates is None else s.replicates)]
+            table["replicates"] = [each[i] for i in order]
+        return table
 
     # everything else
 
