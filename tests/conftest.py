@@ -18,6 +18,7 @@ import pytest
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tests.servers import Postgres
     from traube.models.transformer import Transformer
     from traube.tasks.task import Task
 
@@ -52,9 +53,9 @@ def pytest_pycollect_makemodule(module_path: Path) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs an S3 server is of a cluster; the slowest folders come first, so that all workers end together."""
+    """What needs an S3 server or Postgres is of a cluster; the slowest folders come first, so that all workers end together."""
     for item in items:
-        if "s3_server" in getattr(item, "fixturenames", ()):
+        if {"s3_server", "postgres"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker("cluster")
     items.sort(key=lambda item: item.path.parent.name not in SLOWEST)
 
@@ -224,6 +225,42 @@ def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     name = f"team-{uuid4().hex[:12]}"
     S3FileSystem().call_s3("create_bucket", Bucket=name)
     return f"s3://{name}/home"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A real Postgres."""
+    from tests.servers import Postgres
+
+    server = Postgres()
+    try:
+        yield server
+        server.stop()
+    finally:
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def database(postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of an empty database; its password is in a file, and the environment does not say it."""
+    from tests.servers import PASSWORD
+    from traube.foundation import settings
+
+    password = tmp_path / "password"
+    password.write_text(f"{PASSWORD}\n")
+    monkeypatch.setenv(settings.PASSWORD_FILE, str(password))
+    # what commands put into the environment is gone after the test
+    for variable in (
+        "PGPASSWORD",
+        settings.SHARE,
+        settings.DATABASE,
+        "MLFLOW_TRACKING_URI",
+        "DAGSTER_HOME",
+        "TRAUBE_DAGSTER_DATABASE",
+    ):
+        monkeypatch.setenv(variable, "")
+        monkeypatch.delenv(variable)
+    return postgres.create_database()
 
 
 @pytest.fixture

@@ -1,25 +1,21 @@
 """Dagster and MLflow on a shared Postgres, and a home that moves there: real servers of both kinds."""
 
-import os
 import re
-import shutil
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from uuid import uuid4
 
 import dagster as dg
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from operations.dev import free_port
 from operations.launch import Launcher, align, prepare
 from resources.databases import make_dagster
 from resources.tracking import connect, default_uri
 from sensors.lost_runs import HOST, PID, end_lost_runs, own_process
+from tests.servers import PASSWORD
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request
 from traube.cli.main import app
@@ -32,80 +28,6 @@ from traube.store import Store
 
 Become = Callable[[str], Path]
 pytestmark = pytest.mark.cluster
-PASSWORD = "sesame"
-
-
-def _program(name: str) -> str | None:
-    """A program of Postgres: on the path, or where Debian puts it."""
-    return shutil.which(name) or next((str(path) for path in Path("/usr/lib/postgresql").glob(f"*/bin/{name}")), None)
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL, without a database's name, of a real Postgres that lasts as long as this module's tests."""
-    pytest.importorskip("psycopg2", reason="psycopg2 is not installed: `make setup-scale`")
-    programs = [_program("initdb"), _program("pg_ctl")]
-    if None in programs:
-        pytest.skip("the programs of Postgres (initdb, pg_ctl) are not on this machine")
-    folder = Path(f"/tmp/traube-postgres-{uuid4().hex[:8]}")
-    folder.mkdir(mode=0o755)
-    as_user = []
-    if os.getuid() == 0:  # it refuses to run as root
-        as_user = ["runuser", "-u", "nobody", "--"]
-        shutil.chown(folder, "nobody")
-    (folder / "password").write_text(PASSWORD)
-    port = free_port(20_000 + os.getpid() % 20_000, "Postgres")
-    initdb, pg_ctl = map(str, programs)
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
-
-    def call(*command: str) -> None:
-        subprocess.run([*as_user, *command], check=True, capture_output=True, cwd=folder)
-
-    try:
-        call(
-            initdb,
-            "-D",
-            f"{folder}/data",
-            "-U",
-            "traube",
-            "-A",
-            "scram-sha-256",
-            "--pwfile",
-            f"{folder}/password",
-            "-N",
-        )
-        call(pg_ctl, "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
-        yield f"postgresql://traube@127.0.0.1:{port}"
-        call(pg_ctl, "-D", f"{folder}/data", "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def database(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of an empty database; its password is in a file, and the environment does not say it."""
-    import psycopg2
-
-    name, password = f"team_{uuid4().hex[:8]}", tmp_path / "password"
-    password.write_text(f"{PASSWORD}\n")
-    connection = psycopg2.connect(f"{postgres}/postgres", password=PASSWORD)
-    connection.autocommit = True
-    connection.cursor().execute(f"CREATE DATABASE {name}")
-    connection.close()
-    monkeypatch.setenv(settings.PASSWORD_FILE, str(password))
-    monkeypatch.setenv("PGPASSWORD", "")
-    monkeypatch.delenv("PGPASSWORD")
-    # what commands put into the environment is gone after the test
-    for variable in (
-        settings.SHARE,
-        settings.DATABASE,
-        "MLFLOW_TRACKING_URI",
-        "DAGSTER_HOME",
-        "TRAUBE_DAGSTER_DATABASE",
-    ):
-        monkeypatch.setenv(variable, "")
-        monkeypatch.delenv(variable)
-    return f"{postgres}/{name}"
 
 
 def scores_of(home: Path) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from traube.foundation.disk import replacing
 from traube.foundation.errors import TraubeError
 
 SHARE, DATABASE, PASSWORD_FILE = "TRAUBE_SHARE", "TRAUBE_DATABASE", "TRAUBE_DATABASE_PASSWORD_FILE"
+BLOBS = "TRAUBE_BLOBS"
 FILE = ".env"
 _OF_DAGSTER = "DAGSTER_HOME"  # and MLflow's: written by `traube init` for `dagster dev`, and meant for nobody else
 # a name, and a value that stands in quotes or ends where a comment begins
@@ -36,6 +37,11 @@ _LINE = re.compile(
 def share() -> str:
     """The URL or folder of what is shared; empty where nothing is."""
     return _value(SHARE)
+
+
+def blobs() -> str:
+    """Return the URL or folder of the blob store; empty for the one in the data directory."""
+    return _value(BLOBS)
 
 
 def database() -> str:

@@ -1,0 +1,107 @@
+"""Opening a catalog: at once, read-only, on file systems that SQLite cannot use."""
+
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.storage.conftest import Open
+from tests.storage.made import contents, save_cell, save_task
+from traube.foundation.errors import TraubeError
+from traube.storage import Storage
+from traube.storage.storage import rebuild
+
+START = """
+import sys
+from pathlib import Path
+from tests.storage.made import save_cell
+from traube.storage import Storage
+sys.stdin.readline()
+save_cell(Storage(Path(sys.argv[1])), int(sys.argv[2]))
+"""
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_several_processes_may_be_the_first(open_storage: Open, tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", START, str(tmp_path / "data"), str(number)],
+            cwd=PROJECT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for number in range(4)
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, errors
+    assert not list(tmp_path.glob("data/*-wal"))  # whoever ends last leaves a folder that can be read as it is
+    assert len(open_storage().cells()) == 4
+
+
+def test_a_read_only_folder_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = Storage(tmp_path)
+    save_task(storage)
+    save_cell(storage, 1)
+    before = contents(storage)
+    with pytest.raises(TraubeError, match="open the folder once where it can be written to"):
+        Storage(tmp_path, is_read_only=True)  # the writer has not closed the database
+    storage.catalog.close()
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    monkeypatch.setattr("os.access", lambda *_: False)
+    read_only = Storage(tmp_path)
+    assert contents(read_only) == before
+    assert len(read_only.scores(read_only.cells())) == 24
+    with pytest.raises(TraubeError, match="read-only; set TRAUBE_HOME to a folder that can be written to"):
+        save_cell(read_only, 2)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == files
+
+
+def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Mount = namedtuple("Mount", ["mountpoint", "fstype"])
+    mounts = [Mount("/", "ext4"), Mount(str(tmp_path), "nfs4")]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounts)
+    with pytest.raises(
+        TraubeError, match=r"lies on nfs4.*set TRAUBE_HOME to a folder of this machine, or TRAUBE_DATABASE"
+    ):
+        Storage(tmp_path / "data")
+
+
+def test_a_catalog_that_is_gone_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    storage = Storage(tmp_path)
+    save_task(storage)
+    save_cell(storage, 1)
+    before = contents(storage)
+    storage.catalog.close()
+    (tmp_path / "catalog.db").unlink()
+    assert contents(Storage(tmp_path)) == before
+    assert "making the catalog again" in capsys.readouterr().err
+
+
+def test_a_catalog_that_cannot_be_opened_is_set_aside(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    save_cell(storage, 1)
+    before = contents(storage)
+    storage.catalog.close()
+    file = tmp_path / "catalog.db"
+    file.write_bytes(b"x" * 100 + file.read_bytes()[100:])
+    with pytest.raises(TraubeError, match=r"catalog\.db: corrupt \(file is not a database\); `traube rebuild`"):
+        Storage(tmp_path)
+    assert rebuild(tmp_path) == []
+    assert contents(Storage(tmp_path)) == before
+
+
+@pytest.mark.cluster
+def test_a_database_that_is_not_there_is_named_in_a_line(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for url, line in ((f"{database}x", "does not exist"), ("postgresql://traube@127.0.0.1:1/x", "does not answer")):
+        monkeypatch.setenv("TRAUBE_DATABASE", url)
+        with pytest.raises(TraubeError, match=line) as error:
+            Storage(tmp_path)
+        assert "\n" not in str(error.value)

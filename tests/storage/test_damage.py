@@ -1,0 +1,148 @@
+"""A flipped bit is found and named, wherever it is, and what can be made again is."""
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.storage.conftest import Open
+from tests.storage.made import contents, save_cell, save_task
+from traube.foundation.errors import TraubeError
+from traube.storage import Corrupt, Storage
+from traube.storage.blobs import FolderBlobs
+from traube.storage.catalog import SCORE
+from traube.storage.storage import rebuild
+
+FLIPS = 20
+
+
+@given(content=st.binary(max_size=200), bit=st.integers(0, 1599))
+def test_a_blob_is_what_was_put_or_corrupt(content: bytes, bit: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    blobs = FolderBlobs(tmp_path_factory.mktemp("blobs"))
+    name = blobs.put(content)
+    assert blobs.put(content) == name
+    assert blobs.get(name) == content
+    if content:
+        flip(blobs.path(name), bit % (8 * len(content)))
+        with pytest.raises(Corrupt, match=f"{name}: checksum mismatch; `traube run` makes it again"):
+            blobs.get(name)
+        blobs.put(content)  # a writer always puts, so what is corrupt is mended
+        assert blobs.get(name) == content
+
+
+def flip(path: Path, bit: int) -> None:
+    """Flip a bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(bytes(content))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory whose catalog is closed."""
+    folder = tmp_path_factory.mktemp("template")
+    storage = Storage(folder)
+    save_task(storage)
+    for number in range(12):
+        save_cell(storage, number)
+    storage.catalog.close()
+    return folder
+
+
+def read_all(folder: Path) -> dict[str, object]:
+    """Read everything, so that what is corrupt is found."""
+    storage = Storage(folder)
+    assert storage.verify() == []
+    found = contents(storage)
+    found["table"] = storage.scores(storage.cells(), replicates=True).to_dict()
+    return found
+
+
+def test_flipped_bits_of_a_catalog_are_found_and_mended(template: Path, tmp_path: Path) -> None:
+    truth, chance, found = read_all(template), random.Random(3), 0
+    for number in range(FLIPS):
+        folder = tmp_path / str(number)
+        shutil.copytree(template, folder)
+        file = folder / "catalog.db"
+        flip(file, chance.randrange(8 * file.stat().st_size))
+        try:
+            read = str(read_all(folder))
+        except TraubeError as error:
+            read, line = "", str(error)
+        if not read:
+            found += 1
+            assert str(folder) in line
+            assert rebuild(folder) == []
+            read = str(read_all(folder))
+        assert read == str(truth)  # also where a bit was flipped that nothing uses
+        shutil.rmtree(folder)
+    assert found > 0
+
+
+def test_a_changed_number_is_found_that_the_database_does_not_find(template: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(template, folder)
+    with sqlite3.connect(folder / "catalog.db") as connection:
+        connection.execute("UPDATE score SET mean = mean + 1e-16 * 1024 WHERE cell_id = '0000000000000003'")
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with pytest.raises(Corrupt, match="checksum mismatch in score 0000000000000003"):
+        read_all(folder)
+
+
+def test_a_row_of_scores_that_is_gone_is_found(storage: Storage) -> None:
+    cell_id = save_cell(storage, 1)
+    storage.catalog.write(lambda c: c.execute(SCORE.delete().where(SCORE.c.metric == "clusters_found")).close())
+    with pytest.raises(Corrupt, match=f"cell {cell_id}: 'clusters_found' is absent; `traube rebuild`"):
+        storage.scores(storage.cells(), ["clusters_found"])
+    storage.rebuild()
+    assert len(storage.scores(storage.cells())) == 24
+
+
+@pytest.mark.parametrize("kind", ["cell", "task", "document"])
+def test_flipped_bits_of_blobs_are_found_and_are_mended_or_count_as_absent(
+    kind: str, template: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(template, folder)
+    storage = Storage(folder)
+    storage.save("document", {"kind": "setting", "key": "k", "content": 1})
+    row = storage.rows(kind)[0]
+    assert isinstance(storage.blobs, FolderBlobs)
+    flip(storage.blobs.path(row["blob"]), random.Random(1).randrange(800))
+    (line,) = storage.verify()
+    assert f"{row['blob']}: checksum mismatch" in line
+    assert storage.verify() == []
+    rows = storage.rows(kind)
+    assert row["blob"] not in [other["blob"] for other in rows]
+    assert len(rows) == (11 if kind == "cell" else 1)  # of others, the catalog has all that the blob had
+    before = contents(storage)
+    storage.rebuild()
+    assert contents(storage) == before
+
+
+def test_a_task_whose_corpus_is_corrupt_is_ingested_again(storage: Storage) -> None:
+    row = storage.task("fruit")
+    assert row is not None
+    storage.blobs.delete(row["files"]["corpus"])
+    (line,) = storage.verify()
+    assert "the blob is absent" in line
+    assert storage.task("fruit") is None
+    save_task(storage)
+    assert storage.verify() == []
+
+
+def test_blobs_that_cannot_be_read_are_named_by_a_rebuild(open_storage: Open, storage: Storage) -> None:
+    save_cell(storage, 1)
+    row = storage.rows("cell")[0]
+    path: Callable[[str], str] = storage.blobs._at
+    storage.blobs._write(path(row["blob"]), storage.blobs.get(row["blob"])[:-1])
+    (line,) = storage.rebuild()
+    assert row["blob"] in line
+    assert storage.rows("cell") == []
+    save_cell(storage, 1)
+    assert len(open_storage("two").cells()) == 1

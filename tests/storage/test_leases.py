@@ -1,0 +1,80 @@
+"""One node at a time computes a stage, and who lost the right to it stores nothing."""
+
+import threading
+import time
+
+import pytest
+
+from tests.storage.conftest import Open
+from tests.storage.made import assignments, contents, record, save_cell, scores
+from tests.waiting import wait_for
+from traube.storage import Storage, leases
+from traube.storage.catalog import LEASE
+
+
+def test_two_nodes_never_hold_one_lease(storage: Storage, open_storage: Open) -> None:
+    holders, most = [0], [0]
+
+    def work(node: str) -> None:
+        own = open_storage(node)
+        for _ in range(3):
+            with own.hold("fruit", "bow", "score"):
+                holders[0] += 1
+                most[0] = max(most[0], holders[0])
+                time.sleep(0.02)
+                holders[0] -= 1
+
+    threads = [threading.Thread(target=work, args=(f"node{n}",)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    with storage.hold("fruit", "tfidf", "score"):  # another lease waits for none of them
+        pass
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+    assert storage.catalog.read(lambda c: c.execute(LEASE.select()).all()) == []
+
+
+def test_a_lease_lasts_for_as_long_as_it_is_held(
+    storage: Storage, open_storage: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "SECONDS", 2.0)
+    monkeypatch.setattr(leases, "RENEWAL", 0.2)
+    other = leases.Lease(open_storage("two").catalog, "fruit", "bow", "score", "other")
+    with storage.hold("fruit", "bow", "score") as lease:
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            assert other.try_acquire() == lease.owner
+            time.sleep(0.1)
+        assert storage.save_cell(record("a" * 16), {"assignments": assignments(1)}, scores(1), lease=lease)
+    assert other.try_acquire() is None
+
+
+def test_a_late_holder_changes_nothing(storage: Storage, open_storage: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "SECONDS", 0.3)
+    other = open_storage("two")
+    with storage.hold("fruit", "bow", "score") as late:  # its thread does not come to renew it
+        monkeypatch.setattr(leases, "SECONDS", 60.0)
+        with other.hold("fruit", "bow", "score") as lease:
+            cell_id = save_cell(other, 1)
+            before = contents(other)
+            assert not storage.save_cell(record(cell_id, "failed", reason="killed"), lease=late)
+            assert contents(storage) == before
+            assert other.save_cell(record("b" * 16, "failed"), lease=lease)
+    assert not late.renew()
+
+
+def test_who_waits_says_for_whom(storage: Storage, open_storage: Open, capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    with storage.hold("fruit", "bow", "score"):
+
+        def wait() -> None:
+            with open_storage("two").hold("fruit", "bow", "score"):
+                said.append("held")
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        wait_for(lambda: "waiting for" in (text := capsys.readouterr().err) and said.append(text) is None, "a message")
+    thread.join()
+    assert "which computes score of fruit under bow" in said[0]
+    assert said[1] == "held"

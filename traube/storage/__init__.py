@@ -1,0 +1,8 @@
+"""What is computed is kept: immutable blobs are the truth, a database is the catalog of them."""
+
+from traube.storage.blobs import Corrupt, Unreachable
+from traube.storage.entries import Score
+from traube.storage.leases import Lease
+from traube.storage.storage import Storage
+
+__all__ = ["Corrupt", "Lease", "Score", "Storage", "Unreachable"]

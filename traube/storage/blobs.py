@@ -1,0 +1,284 @@
+"""Immutable bytes that are named by their SHA-256, in a folder or, through fsspec, in S3.
+
+Nothing is ever overwritten by other bytes, so readers need no locks. Bytes that do not match their
+name are corrupt and count as absent.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from traube.foundation.errors import MissingExtra, TraubeError
+from traube.foundation.extras import install_hint
+from traube.foundation.system_errors import in_words
+
+T = TypeVar("T")
+NAME = re.compile("[0-9a-f]{64}")
+IDENTITY = "identity.json"
+VERSION = 1  # raise when what lies in a blob store has to be changed to be read
+PATIENCE = 120.0  # seconds to wait for a server that does not answer
+_CONNECTION_ERRORS = {"HTTPClientError", "ClientConnectionError", "ConnectionError", "TimeoutError", "FSTimeoutError"}
+_CONNECTION_NUMBERS = (errno.EBUSY, getattr(errno, "EREMOTEIO", errno.EIO), errno.ECONNREFUSED, errno.ECONNRESET)
+
+
+class Corrupt(TraubeError):
+    """Stored bytes that are absent or not what was written."""
+
+
+class Unreachable(TraubeError):
+    """A server that does not answer."""
+
+
+def name_of(content: bytes) -> str:
+    """Return the name of a blob."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def retry(
+    request: Callable[[], T], where: str, is_lost: Callable[[Exception], bool], patience: float | None = None
+) -> T:
+    """Make a request, again and again while its server does not answer.
+
+    Parameters
+    ----------
+    request : callable
+        What is called.
+    where : str
+        The server as people know it.
+    is_lost : callable
+        Tells an error of the connection from one that another attempt would meet again.
+    patience : float, optional
+        Seconds until the request is given up. By default `PATIENCE`.
+
+    Raises
+    ------
+    Unreachable
+        If the server does not answer in time.
+    """
+    patience = PATIENCE if patience is None else patience
+    began, pause, is_reported = time.monotonic(), 0.2, False
+    while True:
+        try:
+            return request()
+        except Exception as error:
+            if not is_lost(error):
+                raise
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            if time.monotonic() - began + pause > patience:
+                raise Unreachable(f"{where}: does not answer ({reason}); the same command goes on from there") from None
+        if not is_reported and pause > 1:
+            sys.stderr.write(f"waiting for {where}: {reason}\n")
+            is_reported = True
+        time.sleep(pause)
+        pause = min(2 * pause, 5.0)
+
+
+class Blobs:
+    """Blobs below a URL that fsspec knows.
+
+    Parameters
+    ----------
+    url : str
+        Where the blobs lie, such as `s3://bucket/prefix`.
+    """
+
+    def __init__(self, url: str) -> None:
+        import fsspec
+
+        options: dict[str, Any] = {"use_listings_cache": False}
+        if url.startswith("s3:"):
+            options["config_kwargs"] = {"connect_timeout": 5, "read_timeout": 60, "retries": {"max_attempts": 1}}
+        self.url = url.rstrip("/")
+        try:
+            self._files, root = fsspec.core.url_to_fs(self.url, **options)
+        except ImportError as error:
+            raise MissingExtra(f"{url}: {error.name or error} is not installed: {install_hint('s3')}") from None
+        except ValueError as error:
+            raise TraubeError(f"{url}: {error}; expected a folder or s3://BUCKET/PREFIX") from None
+        self._root = root.rstrip("/")
+
+    def put(self, content: bytes, patience: float | None = None) -> str:
+        """Store bytes, also those that are there, and return their name.
+
+        Bytes that are there are written again, so that they are as young as their writer's
+        reference to them: `clean` deletes old blobs only.
+        """
+        name = name_of(content)
+        self._request(lambda: self._write(self._at(name), content), patience)
+        return name
+
+    def get(self, name: str) -> bytes:
+        """Return the bytes of a blob.
+
+        Raises
+        ------
+        Corrupt
+            If it is absent or its bytes do not match its name.
+        """
+        try:
+            content = self._request(lambda: bytes(self._files.cat_file(self._at(name))))
+        except FileNotFoundError:
+            raise Corrupt(f"{self.url}/{name}: the blob is absent; `traube run` makes it again") from None
+        if name_of(content) != name:
+            raise Corrupt(f"{self.url}/{name}: checksum mismatch; `traube run` makes it again")
+        return content
+
+    def first_bytes(self, name: str, count: int) -> bytes:
+        """Return how a blob begins; nothing if it is absent."""
+        with suppress(FileNotFoundError):
+            return self._request(lambda: bytes(self._files.cat_file(self._at(name), start=0, end=count)))
+        return b""
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a blob of this name; it may be corrupt."""
+        return bool(self._request(lambda: self._files.exists(self._at(name))))
+
+    def delete(self, name: str) -> None:
+        """Delete a blob, if it is there."""
+        with suppress(FileNotFoundError):
+            self._request(lambda: self._files.rm_file(self._at(name)))
+
+    def list(self) -> Iterator[tuple[str, float]]:
+        """Yield the name of each blob and when it was last put, in seconds since 1970."""
+        found = self._request(lambda: self._files.find(self._root, detail=True))
+        for path, about in found.items():
+            if NAME.fullmatch(name := path.rpartition("/")[2]):
+                put = about.get("LastModified") or about.get("mtime") or about.get("created")
+                yield name, put if isinstance(put, float | int) else put.timestamp()
+
+    def identity(self, *, create: bool = True) -> str | None:
+        """Return the id of this blob store; None if it has none and none is to be made.
+
+        Raises
+        ------
+        TraubeError
+            If a later version of Traube made the store, or its marker is corrupt.
+        """
+        path = f"{self._root}/{IDENTITY}"
+        while True:
+            try:
+                about = json.loads(self._request(lambda: bytes(self._files.cat_file(path))))
+                if about["version"] <= VERSION:
+                    return str(about["id"])
+            except FileNotFoundError:
+                if not create:
+                    return None
+                content = json.dumps({"id": uuid4().hex, "version": VERSION}).encode()
+                with suppress(FileExistsError):  # somebody else was faster
+                    self._request(partial(self._create, path, content))
+                continue
+            except (ValueError, KeyError, TypeError):
+                raise TraubeError(f"{self.url}/{IDENTITY}: corrupt; restore it from a backup") from None
+            raise TraubeError(f"{self.url}: made by a later version of Traube ({about['version']}); upgrade this one")
+
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name[:2]}/{name}"
+
+    def _write(self, path: str, content: bytes) -> None:
+        self._files.pipe_file(path, content)
+
+    def _create(self, path: str, content: bytes) -> None:
+        self._files.pipe_file(path, content, mode="create")
+
+    def _request(self, request: Callable[[], T], patience: float | None = None) -> T:
+        try:
+            return retry(request, self.url, _is_lost, patience)
+        except (FileNotFoundError, FileExistsError, TraubeError):
+            raise
+        except Exception as error:
+            if "NoSuchBucket" in repr(error.__cause__):
+                raise TraubeError(f"{self.url}: there is no such bucket; make it, or change TRAUBE_BLOBS") from None
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise TraubeError(f"{self.url}: refused ({reason}); `traube doctor` tests the rights") from error
+
+
+class FolderBlobs(Blobs):
+    """Blobs in a folder of this machine.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the blobs lie. Made when something is put.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(str(folder))
+        self.folder = folder
+
+    def path(self, name: str) -> Path:
+        """Return the file of a blob."""
+        return self.folder / name[:2] / name
+
+    def _write(self, path: str, content: bytes) -> None:
+        self._place(Path(path), content, Path.replace)
+
+    def _create(self, path: str, content: bytes) -> None:
+        self._place(Path(path), content, lambda temporary, target: target.hardlink_to(temporary))
+
+    def _place(self, path: Path, content: bytes, place: Callable[[Path, Path], object]) -> None:
+        """Write a file under a temporary name and, once it is on the disk, give it its own."""
+        temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            place(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def delete_temporary_files(self, before: float) -> None:
+        """Delete what writers left that were killed before a time, in seconds since 1970."""
+        for file in self.folder.glob("*/.*"):
+            with suppress(FileNotFoundError):
+                if file.stat().st_mtime < before:
+                    file.unlink()
+
+    def _request(self, request: Callable[[], T], patience: float | None = None) -> T:
+        try:
+            return request()
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except OSError as error:
+            raise TraubeError(in_words(error, self.folder)) from error
+
+
+def open_blobs(url: str, folder: Path) -> Blobs:
+    """Return the blobs at a URL, or in a folder where it is empty or a path.
+
+    Parameters
+    ----------
+    url : str
+        What `TRAUBE_BLOBS` says.
+    folder : Path
+        The default.
+    """
+    if "://" in url:
+        scheme, _, rest = url.partition("://")
+        return Blobs(f"{scheme.lower()}://{rest}")
+    if url and not Path(url).expanduser().is_absolute():
+        raise TraubeError(f"TRAUBE_BLOBS: '{url}': expected s3://BUCKET/PREFIX, or the whole path of a folder")
+    return FolderBlobs(Path(url).expanduser() if url else folder)
+
+
+def _is_lost(error: Exception) -> bool:
+    if isinstance(error, FileNotFoundError | PermissionError | FileExistsError | TraubeError):
+        return False
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return bool(kinds & _CONNECTION_ERRORS) or (isinstance(error, OSError) and error.errno in _CONNECTION_NUMBERS)

@@ -1,0 +1,129 @@
+"""Leases: who computes a stage of a task under a model, so that nobody does it twice.
+
+A lease is a row with an owner and the time when it expires, by the database's own clock. A thread
+renews it for as long as it is held. Who lost a lease, because it could not be renewed, commits
+nothing (`Lease.is_held`).
+"""
+
+import os
+import platform
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from traube.foundation.errors import TraubeError
+from traube.storage.catalog import LEASE, Catalog
+
+SECONDS = 60.0  # that a lease lasts if nobody renews it
+RENEWAL = 15.0  # seconds
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to commit results.
+
+    Attributes
+    ----------
+    catalog : Catalog
+        Where the lease is a row.
+    task, model, stage : str
+        What it is for.
+    owner : str
+        Who holds it: the machine, the process and a random id.
+    """
+
+    catalog: Catalog
+    task: str
+    model: str
+    stage: str
+    owner: str
+
+    @property
+    def _row(self) -> list[sa.ColumnElement[bool]]:
+        return [LEASE.c.task == self.task, LEASE.c.model == self.model, LEASE.c.stage == self.stage]
+
+    def is_held(self, connection: sa.Connection) -> bool:
+        """Return whether the lease is held, and keep it from others until the transaction ends."""
+        held = sa.select(LEASE.c.owner).where(
+            *self._row, LEASE.c.owner == self.owner, LEASE.c.expires > self.catalog.now
+        )
+        return connection.execute(held.with_for_update()).first() is not None
+
+    def try_acquire(self) -> str | None:
+        """Take the lease if it is free or expired; return None, or who holds it."""
+        new = {"task": self.task, "model": self.model, "stage": self.stage, "owner": self.owner}
+        insert = self.catalog.insert(LEASE).values(**new, expires=self.catalog.now + SECONDS)
+        free = sa.or_(LEASE.c.expires <= self.catalog.now, LEASE.c.owner == self.owner)
+        changed = {"owner": insert.excluded.owner, "expires": insert.excluded.expires}
+        insert = insert.on_conflict_do_update(index_elements=list(LEASE.primary_key), set_=changed, where=free)
+
+        def acquire(connection: sa.Connection) -> str | None:
+            connection.execute(insert)
+            owner = connection.execute(sa.select(LEASE.c.owner).where(*self._row)).scalar_one()
+            return None if owner == self.owner else str(owner)
+
+        return self.catalog.write(acquire)
+
+    def renew(self) -> bool:
+        """Have the lease last for longer; return whether it was held."""
+        renewed = sa.update(LEASE).where(*self._row, LEASE.c.owner == self.owner, LEASE.c.expires > self.catalog.now)
+        renewed = renewed.values(expires=self.catalog.now + SECONDS).returning(LEASE.c.owner)
+        return self.catalog.write(lambda connection: connection.execute(renewed).first() is not None)
+
+    def release(self) -> None:
+        """Give the lease back."""
+        released = sa.delete(LEASE).where(*self._row, LEASE.c.owner == self.owner)
+        self.catalog.write(lambda connection: connection.execute(released).close())
+
+
+@contextmanager
+def hold(
+    catalog: Catalog, task: str, model: str, stage: str, check: Callable[[], None] = lambda: None
+) -> Iterator[Lease]:
+    """Wait for a lease and hold it.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        Where leases are kept.
+    task, model, stage : str
+        What is computed.
+    check : callable, optional
+        Called while waiting; what it raises ends the wait.
+    """
+    lease = Lease(catalog, task, model, stage, f"{platform.node()} (process {os.getpid()}) {uuid4().hex}")
+    is_reported = False
+    while (holder := lease.try_acquire()) is not None:
+        if not is_reported:
+            sys.stderr.write(
+                f"waiting for {holder.rpartition(' ')[0]}, which computes {stage} of {task} under {model}\n"
+            )
+            is_reported = True
+        check()
+        time.sleep(0.5)
+    ended = threading.Event()
+    renewing = threading.Thread(target=_renew, args=(lease, ended), daemon=True, name=f"lease {task} {model} {stage}")
+    renewing.start()
+    try:
+        yield lease
+    finally:
+        ended.set()
+        with suppress(TraubeError):  # it expires by itself
+            lease.release()
+
+
+def _renew(lease: Lease, ended: threading.Event) -> None:
+    is_held = True
+    while is_held and not ended.wait(RENEWAL):
+        with suppress(TraubeError):  # the next attempt may succeed
+            is_held = lease.renew()
+    if not is_held and not ended.is_set():
+        sys.stderr.write(
+            f"{lease.stage} of {lease.task} under {lease.model}: the lease has expired; nothing more is stored\n"
+        )
