@@ -11,7 +11,7 @@ from traube import papers as package
 from traube.foundation import paths
 from traube.papers import Context, Drawing, Figure, Paper, Table, papers
 from traube.papers.plots import grouped_bars
-from traube.papers.published import with_errata
+from traube.papers.published import Published
 from traube.papers.spec import beside, for_people
 from traube.tasks import pair_sources, sources
 
@@ -81,13 +81,17 @@ def test_notes_name_raw_files_relative_to_their_folder() -> None:
     assert set(beside(PRINTED, measured, "")["note"]) == {"TRAUBE_RAW/words/words.csv is not there"}
 
 
-def test_what_is_printed_wrong_stays_and_is_noted() -> None:
-    errata = pd.DataFrame(
-        [("table_1", "a", "y", 2.0, 2.25, "a typo"), ("table_9", "b", "x", 3.0, 4.0, "of another table")],
-        columns=["table", "row", "column", "printed", "right", "why"],
+def test_what_is_printed_wrong_stays_and_has_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "toypaper" / "published"
+    folder.mkdir(parents=True)
+    (tmp_path / "toypaper" / "__init__.py").touch()
+    (folder / "table1.csv").write_text("# Of a toy paper.\nmodel,x,y\na,1,2\nb,3,\n")
+    (folder / "errata.csv").write_text(
+        "table,row,column,printed,right,why\ntable_1,a,y,2.0,2.25,a typo\ntable_9,b,x,3.0,4.0,of another table\n"
     )
-    table = with_errata(PRINTED, errata, "table_1")
-    assert table["published"].tolist() == [1.0, 2.0, 3.0]
+    monkeypatch.syspath_prepend(tmp_path)
+    table = Published("toypaper").grid("table1", "model", "task")
+    assert table[["model", "task", "published"]].equals(PRINTED)
     assert table["note"].tolist() == ["", "printed wrong: 2.25 is right (a typo)", ""]
     measured = PRINTED[["model", "task"]].assign(measured=1.0, note="mean of two")
     assert beside(table, measured, "")["note"][1] == "mean of two; printed wrong: 2.25 is right (a typo)"

@@ -194,7 +194,7 @@ def test_a_split_that_is_too_large_is_refused_before_it_fills_the_memory(
 def test_a_task_without_training_splits_is_refused(base: Transformer, tmp_path: Path) -> None:
     task = words_task()
     tested = Task(task.card, task.corpus, task.splits[task.splits["part"] == "test"])
-    with pytest.raises(TraubeError, match="words: there are no train splits, which cob needs"):
+    with pytest.raises(TraubeError, match="words: split set 'default': there are no train splits, which cob needs"):
         Cob().fit(tested, base, tmp_path)
     with pytest.raises(TraubeError, match="cob learns from labels"):
         Cob().fit(task, base, tmp_path, extra=["more"])
