@@ -1,5 +1,6 @@
 """Servers that do not answer for a while: finished cells wait here, and are entered when they are back."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from tests.servers import Postgres
 from tests.storage.made import contents, save_cell, save_task
+from traube.foundation.errors import TraubeError
 from traube.storage import Storage, Unreachable, blobs, storage
 
 pytestmark = pytest.mark.cluster
@@ -123,3 +125,24 @@ def test_what_waited_is_dropped_where_another_node_was_faster(
     save_cell(other, 1, run_id="other")
     late.flush()
     assert late.cells()["run_id"].tolist() == ["other"]
+
+
+def test_a_bucket_that_is_not_there_or_refuses_is_named_in_a_line(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from s3fs import S3FileSystem
+
+    monkeypatch.setenv("TRAUBE_BLOBS", "s3://nowhere/blobs")
+    with pytest.raises(
+        TraubeError, match="s3://nowhere/blobs: there is no such bucket; make it, or change TRAUBE_BLOBS"
+    ):
+        Storage(tmp_path / "one")
+    monkeypatch.setenv("TRAUBE_BLOBS", bucket)
+    own = Storage(tmp_path / "two")
+    policy = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::*"}
+    policies = json.dumps({"Version": "2012-10-17", "Statement": [policy]})
+    S3FileSystem().call_s3("put_bucket_policy", Bucket=bucket.split("/")[2], Policy=policies)
+    with pytest.raises(TraubeError, match=r"refused \(.*`traube doctor` tests the rights") as error:
+        save_cell(own, 1)
+    assert "\n" not in str(error.value)
+    assert own.flush() == 0

@@ -15,7 +15,7 @@ from tests.storage.made import contents, save_cell, save_task
 from traube.foundation.errors import TraubeError
 from traube.storage import Corrupt, Storage
 from traube.storage.blobs import FolderBlobs
-from traube.storage.catalog import SCORE
+from traube.storage.catalog import CELL, SCORE
 from traube.storage.storage import rebuild
 
 FLIPS = 20
@@ -101,6 +101,14 @@ def test_a_row_of_scores_that_is_gone_is_found(storage: Storage) -> None:
         storage.scores(storage.cells(), ["clusters_found"])
     storage.rebuild()
     assert len(storage.scores(storage.cells())) == 24
+
+
+def test_a_cell_that_is_gone_is_found(storage: Storage) -> None:
+    save_cell(storage, 1)
+    cells = storage.cells()
+    storage.catalog.write(lambda c: c.execute(CELL.delete()).close())
+    with pytest.raises(Corrupt, match=r"cell 0+1 is absent; `traube rebuild`"):
+        storage.scores(cells)
 
 
 @pytest.mark.parametrize("kind", ["cell", "task", "document"])

@@ -193,11 +193,11 @@ class Blobs:
     def _request(self, request: Callable[[], T], patience: float | None = None) -> T:
         try:
             return retry(request, self.url, _is_lost, patience)
-        except (FileNotFoundError, FileExistsError, TraubeError):
-            raise
         except Exception as error:
             if "NoSuchBucket" in repr(error.__cause__):
                 raise TraubeError(f"{self.url}: there is no such bucket; make it, or change TRAUBE_BLOBS") from None
+            if isinstance(error, FileNotFoundError | FileExistsError | TraubeError):
+                raise
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise TraubeError(f"{self.url}: refused ({reason}); `traube doctor` tests the rights") from error
 

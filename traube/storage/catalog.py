@@ -309,7 +309,7 @@ class Catalog:
         statement = sa.select(table).where(*conditions).order_by(*table.primary_key)
         if "is_removed" in table.c:
             statement = statement.where(table.c.is_removed == 0)
-        return self.read(lambda connection: list(self._decode(table, connection.execute(statement))))
+        return self.read(lambda connection: list(self._decode(table, connection.execute(statement).all())))
 
     def scores(self, cell_ids: Iterable[str], metrics: Iterable[str] | None) -> Iterator[list[Row]]:
         """Yield rows of scores by cell, and in a cell as they were stored; `CHUNK` cells at a time.
@@ -334,7 +334,10 @@ class Catalog:
         statement = sa.select(CELL.c.cell_id, CELL.c.measures).where(CELL.c.cell_id.in_(cell_ids))
         decoded: dict[str, list[tuple[str, str]]] = {}  # most cells have the same
         expected: list[tuple[str, str, str]] = []
-        for cell_id, text in connection.execute(statement.order_by(CELL.c.cell_id)):
+        cells = connection.execute(statement.order_by(CELL.c.cell_id)).all()
+        if absent := sorted({*cell_ids}.difference(cell_id for cell_id, _ in cells)):
+            raise Corrupt(f"{self.name}: cell {absent[0]} is absent; {_MENDED}")
+        for cell_id, text in cells:
             if text not in decoded:
                 decoded[text] = self._measures(cell_id, text, metrics)
             expected += [(cell_id, level, metric) for level, metric in decoded[text]]
@@ -366,7 +369,7 @@ class Catalog:
         statement = sa.select(SCORE).where(SCORE.c.cell_id.in_(cell_ids))
         if metrics is not None:
             statement = statement.where(SCORE.c.metric.in_(sorted(metrics)))
-        rows = self._decode(SCORE, connection.execute(statement))
+        rows = self._decode(SCORE, connection.execute(statement).all())
         return {(row["cell_id"], row["level"], row["metric"]): row for row in rows}
 
     def _decode(self, table: sa.Table, result: Iterable[Any]) -> Iterator[Row]:

@@ -119,8 +119,12 @@ class Storage:
         """
         names = [name for name, _ in sorted(self._pending.list(), key=itemgetter(1))]
         for name in names:
-            with suppress(Corrupt):  # another process has entered it meanwhile
+            try:
                 entry = Entry.unpack(self._pending.get(name))
+            except Corrupt as error:
+                if self._pending.exists(name):  # otherwise another process has entered it meanwhile
+                    sys.stderr.write(f"{error}\n")
+            else:
                 if not self._is_superseded(entry, patience):
                     self._enter_now(entry, [], None, patience)
             self._pending.delete(name)
