@@ -309,38 +309,23 @@ class Storage:
         rank = {cell: i for i, cell in enumerate(done["cell_id"])}
         of_cell = dict(zip(done["cell_id"], zip(done["data_version"], done["split_set"], strict=True), strict=True))
         splits = {key: self.read_splits(*key) for key in set(of_cell.values())}
-        for (data_version, _), table in splits.items():
-            if table.empty:
-                raise Corrupt(
-                    f"{self.catalog.name}: the splits of data {data_version} are absent; `traube run` makes them again"
-                )
+        if absent := [data_version for (data_version, _), table in splits.items() if table.empty]:
+            raise Corrupt(f"{self.catalog.name}: no splits of data {absent[0]}; `traube run` makes them again")
         names = {key: table["name"].to_numpy() for key, table in splits.items()}
         at = {(key, level): rows["position"] for key, table in splits.items() for level, rows in table.groupby("level")}
-        rows: list[tuple[int, int, str, Score]] = []  # place of the cell, place in the cell, cell
+        rows = []
         for chunk in self.iterate_scores(list(rank), metrics):
-            rows += [(rank[cell], place, cell, score) for place, (cell, score) in enumerate(chunk)]
-        if not rows:
-            return pd.DataFrame(columns=[*SCORE_COLUMNS, "replicates"][: 6 if replicates else 5])
-        ranks, places, ids, scores = zip(*rows, strict=True)
-        keys = [of_cell[cell] for cell in ids]
-        positions = [
-            np.asarray(at[key, score.level] if score.positions is None else score.positions)
-            for key, score in zip(keys, scores, strict=True)
-        ]
-        counts = [len(of_score) for of_score in positions]
-        columns: dict[str, Any] = {
-            "cell_id": np.repeat(np.array(ids, dtype=object), counts),
-            "split": np.concatenate([names[key][of_score] for key, of_score in zip(keys, positions, strict=True)]),
-            "level": np.repeat(np.array([score.level for score in scores], dtype=object), counts),
-            "metric": np.repeat(np.array([score.metric for score in scores], dtype=object), counts),
-            "value": np.concatenate([score.values for score in scores]),
-        }
-        order = np.lexsort((np.repeat(places, counts), np.concatenate(positions), np.repeat(ranks, counts)))
-        table = pd.DataFrame({name: column[order] for name, column in columns.items()})
-        if replicates:
-            each = [row for s in scores for row in ([None] * len(s.values) if s.replicates is None else s.replicates)]
-            table["replicates"] = [each[i] for i in order]
-        return table
+            for place, (cell, score) in enumerate(chunk):
+                key = of_cell[cell]
+                positions = at[key, score.level].to_numpy() if score.positions is None else score.positions
+                without = [None] * len(positions) if score.replicates is None else list(score.replicates)
+                each = (names[key][positions], positions, score.values, without if replicates else None)
+                rows.append((rank[cell], place, cell, score.level, score.metric, *each))
+        exploded = ["split", "position", "value", *(["replicates"] if replicates else [])]
+        columns = ["rank", "place", "cell_id", "level", "metric", "split", "position", "value", "replicates"]
+        table = pd.DataFrame(rows, columns=columns).explode(exploded).astype({"value": float})
+        table = table.sort_values(["rank", "position", "place"], ignore_index=True)
+        return table[[*SCORE_COLUMNS, *exploded[3:]]]
 
     # everything else
 
