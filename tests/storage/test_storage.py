@@ -1,4 +1,25 @@
-"""What whoever stores results relies on, with either database and either blob store."""
+"""What callers rely on, with either database and either blob store.
+
+What callers ask of the old store, and what answers it here:
+
+====================================================  ====================================================
+`claim` with `locked`                                 `hold`, and `save_cell(lease=)`
+`save_corpus`, `save_splits`, `complete`              `save_task` with all tables, `set_task_state`
+`manifest`, `card`, `is_sound`                        `get_task`: versions, card, state; `read_task_table`
+`checks` (a path), findings                           `save("check", ...)`, `read_rows("check", ...)`
+`save_assignments`                                    `save_cell` with the status `clustered`
+`save_scores`, `save_cell`                            `save_cell` with the status `done`, or why there are none
+`assignments`, `histories`                            `read_cell_table`, `read_histories`
+`cells`, `cells_by_id`, `cell`, `scored_tasks`        `read_cells`, `get_cell`
+`scores`                                              `read_scores`; for many cells `iterate_scores`
+`read().damaged`                                      `verify`; what is read anyway raises `Corrupt`
+`reduction`, `matrix`, `representations`              `save("artifact", ...)`, `read_rows`, `get_path`
+`save_cost`, `cost`                                   columns of a cell or an artifact; documents of the kind `cost`
+`table("nights" / "imported" / ...)`, pins, debts     `save("document", ...)`, `read_rows("document", ...)`
+`PairStore`                                           `save_cell` with a table of similarities
+`training`, locks, the leaderboard                    files of the data directory, as before
+====================================================  ====================================================
+"""
 
 import threading
 from pathlib import Path
