@@ -110,8 +110,7 @@ class Blobs:
     def put(self, content: bytes, patience: float | None = None) -> str:
         """Store bytes, also those that are there, and return their name.
 
-        Bytes that are there are written again, so that they are as young as their writer's
-        reference to them: `clean` deletes old blobs only.
+        Bytes that are there are written again: they may be corrupt, or about to be deleted.
         """
         name = hash_content(content)
         self._request(lambda: self._write(self._locate(name), content), patience)
