@@ -34,7 +34,7 @@ def main() -> None:
     with TemporaryDirectory(prefix="traube-catalog-") as temporary:
         folder = asked.folder or Path(temporary)
         storage = Storage(folder)
-        if not storage.rows("task"):
+        if not storage.read_rows("task"):
             with measured(f"write {asked.cells:,} cells", asked.cells):
                 write(storage, asked.cells, asked.splits, asked.texts)
         read(storage)
@@ -83,16 +83,16 @@ def write(storage: Storage, cells: int, splits: int, texts: int) -> None:
 def read(storage: Storage) -> None:
     """Read what a leaderboard, a comparison and a plan need."""
     with measured("read the records"):
-        cells = storage.cells("blurbs")
+        cells = storage.read_cells("blurbs")
     for _ in range(2):
         with measured(f"aggregate one metric of {len(cells):,} cells, with replicates"):
             means = []
-            for chunk in storage.score_chunks(cells["cell_id"], ["metric3/noise_dropped"]):
+            for chunk in storage.iterate_scores(cells["cell_id"], ["metric3/noise_dropped"]):
                 means.append(np.stack([score.values for _, score in chunk]).mean(axis=1))
-                np.stack([score.replicates for _, score in chunk]).mean(axis=1)
+                np.stack([np.asarray(score.replicates) for _, score in chunk]).mean(axis=1)
     assert sum(map(len, means)) == len(cells)
     with measured("read one metric as a table, without replicates"):
-        storage.scores(cells, ["metric3/noise_dropped"])
+        storage.read_scores(cells, ["metric3/noise_dropped"])
 
 
 @contextmanager

@@ -14,7 +14,7 @@ SPLITS, ITEMS = 3, 8
 METRICS = ("v_measure/noise_as_cluster", "v_measure/noise_dropped", "ari/noise_as_cluster")
 
 
-def splits() -> pd.DataFrame:
+def make_splits() -> pd.DataFrame:
     """Return a table of three test splits with two levels each, and of one that is for training."""
     rows = [
         {
@@ -38,10 +38,10 @@ def save_task(storage: Storage, data_version: str = "d1") -> None:
         {"text_id": [f"t{i}" for i in range(ITEMS)], "text": [f"apple {i}\n\x00é" for i in range(ITEMS)]}
     )
     versions = {"raw_version": "r1", "data_version": data_version}
-    storage.save_task("fruit", "clustering", {"name": "fruit"}, versions, {"corpus": corpus, "splits": splits()})
+    storage.save_task("fruit", "clustering", {"name": "fruit"}, versions, {"corpus": corpus, "splits": make_splits()})
 
 
-def record(cell_id: str, status: str = "done", **others: Any) -> dict[str, Any]:
+def make_record(cell_id: str, status: str = "done", **others: Any) -> dict[str, Any]:
     """Return a cell's record."""
     known = {
         "cell_id": cell_id, "task": "fruit", "status": status, "params": {"kmeans": {"n_init": 10}}, "seed": 42,
@@ -51,13 +51,13 @@ def record(cell_id: str, status: str = "done", **others: Any) -> dict[str, Any]:
     return {**{column: "" for column in CELL_COLUMNS if column != "created"}, **known, **others}
 
 
-def assignments(seed: int) -> pd.DataFrame:
+def make_assignments(seed: int) -> pd.DataFrame:
     """Return clusters for the task's test splits."""
-    table = splits().query("part == 'test'")[["split", "level", "item"]].reset_index(drop=True)
+    table = make_splits().query("part == 'test'")[["split", "level", "item"]].reset_index(drop=True)
     return table.assign(cluster=np.random.default_rng(seed).integers(-1, 3, len(table)))
 
 
-def scores(seed: int) -> list[Score]:
+def make_scores(seed: int) -> list[Score]:
     """Return scores; the second metric equals the first."""
     random = np.random.default_rng(seed)
     made = []
@@ -71,20 +71,22 @@ def scores(seed: int) -> list[Score]:
 def save_cell(storage: Storage, number: int, **others: Any) -> str:
     """Store a cell that is done; return its id."""
     cell_id = f"{number:016x}"
-    assert storage.save_cell(record(cell_id, **others), {"assignments": assignments(number)}, scores(number))
+    assert storage.save_cell(
+        make_record(cell_id, **others), {"assignments": make_assignments(number)}, make_scores(number)
+    )
     return cell_id
 
 
-def contents(storage: Storage) -> dict[str, Any]:
+def read_contents(storage: Storage) -> dict[str, Any]:
     """Return everything that the catalog of a storage holds of entries."""
-    return {table.name: storage.catalog.rows(table) for table in (*ENTRY_TABLES.values(), SPLIT, SCORE)}
+    return {table.name: storage.catalog.read_rows(table) for table in (*ENTRY_TABLES.values(), SPLIT, SCORE)}
 
 
-def orphans(storage: Storage) -> set[str]:
+def find_orphans(storage: Storage) -> set[str]:
     """Return the blobs that the catalog does not refer to."""
-    return {blob for blob, _ in storage.blobs.list()} - storage.catalog.read(storage.catalog.references)
+    return {blob for blob, _ in storage.blobs.list()} - storage.catalog.read(storage.catalog.list_references)
 
 
-def count(storage: Storage, table: sa.Table) -> int:
+def count_rows(storage: Storage, table: sa.Table) -> int:
     """Return the number of a table's rows."""
     return storage.catalog.read(lambda c: c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())

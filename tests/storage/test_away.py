@@ -1,5 +1,6 @@
 """Servers that do not answer for a while: finished cells wait here, and are entered when they are back."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.servers import Postgres
-from tests.storage.made import contents, save_cell, save_task
+from tests.storage.made import read_contents, save_cell, save_task
+from traube.foundation.errors import TraubeError
 from traube.storage import Storage, Unreachable, blobs, storage
 
 pytestmark = pytest.mark.cluster
@@ -38,18 +40,18 @@ def test_cells_wait_for_a_database_that_is_away(
             save_cell(own, number)
         assert capsys.readouterr().err.count("what is finished waits in") == 1
         with pytest.raises(Unreachable, match=r"does not answer .*; the same command goes on from there"):
-            own.cells()
+            own.read_cells()
         with pytest.raises(Unreachable):
             Storage(tmp_path)
     finally:
         postgres.start()
     assert own.flush() == 2
-    assert len(own.cells()) == 3
-    assert len(own.scores(own.cells())) == 3 * 24
+    assert len(own.read_cells()) == 3
+    assert len(own.read_scores(own.read_cells())) == 3 * 24
     assert not list((tmp_path / "pending").glob("*/*"))
-    before = contents(own)
+    before = read_contents(own)
     own.rebuild()
-    assert contents(own) == before
+    assert read_contents(own) == before
 
 
 @pytest.fixture
@@ -101,7 +103,7 @@ def test_cells_wait_for_a_blob_store_that_is_away(s3: S3, tmp_path: Path, monkey
         own.save("artifact", {"kind": "reduction", "key": "k"}, {"x": b"x"})
     s3.start()
     save_cell(own, 2)  # whoever stores something enters what had to wait
-    assert len(own.cells()) == 2
+    assert len(own.read_cells()) == 2
     assert own.verify() == []
     assert not list((tmp_path / "pending").glob("*/*"))
     S3FileSystem.clear_instance_cache()
@@ -122,4 +124,25 @@ def test_what_waited_is_dropped_where_another_node_was_faster(
         postgres.start()
     save_cell(other, 1, run_id="other")
     late.flush()
-    assert late.cells()["run_id"].tolist() == ["other"]
+    assert late.read_cells()["run_id"].tolist() == ["other"]
+
+
+def test_a_bucket_that_is_not_there_or_refuses_is_named_in_a_line(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from s3fs import S3FileSystem
+
+    monkeypatch.setenv("TRAUBE_BLOBS", "s3://nowhere/blobs")
+    with pytest.raises(
+        TraubeError, match="s3://nowhere/blobs: there is no such bucket; make it, or change TRAUBE_BLOBS"
+    ):
+        Storage(tmp_path / "one")
+    monkeypatch.setenv("TRAUBE_BLOBS", bucket)
+    own = Storage(tmp_path / "two")
+    policy = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::*"}
+    policies = json.dumps({"Version": "2012-10-17", "Statement": [policy]})
+    S3FileSystem().call_s3("put_bucket_policy", Bucket=bucket.split("/")[2], Policy=policies)
+    with pytest.raises(TraubeError, match=r"refused \(.*`traube doctor` tests the rights") as error:
+        save_cell(own, 1)
+    assert "\n" not in str(error.value)
+    assert own.flush() == 0

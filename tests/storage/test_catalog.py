@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.storage.conftest import Open
-from tests.storage.made import contents, save_cell, save_task
+from tests.storage.made import read_contents, save_cell, save_task
 from traube.foundation.errors import TraubeError
 from traube.storage import Storage
 from traube.storage.storage import rebuild
@@ -41,22 +41,22 @@ def test_several_processes_may_be_the_first(open_storage: Open, tmp_path: Path) 
     errors = [process.communicate()[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, errors
     assert not list(tmp_path.glob("data/*-wal"))  # whoever ends last leaves a folder that can be read as it is
-    assert len(open_storage().cells()) == 4
+    assert len(open_storage().read_cells()) == 4
 
 
 def test_a_read_only_folder_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(tmp_path)
     save_task(storage)
     save_cell(storage, 1)
-    before = contents(storage)
+    before = read_contents(storage)
     with pytest.raises(TraubeError, match="open the folder once where it can be written to"):
         Storage(tmp_path, is_read_only=True)  # the writer has not closed the database
     storage.catalog.close()
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     monkeypatch.setattr("os.access", lambda *_: False)
     read_only = Storage(tmp_path)
-    assert contents(read_only) == before
-    assert len(read_only.scores(read_only.cells())) == 24
+    assert read_contents(read_only) == before
+    assert len(read_only.read_scores(read_only.read_cells())) == 24
     with pytest.raises(TraubeError, match="read-only; set TRAUBE_HOME to a folder that can be written to"):
         save_cell(read_only, 2)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == files
@@ -76,24 +76,24 @@ def test_a_catalog_that_is_gone_is_made_again(tmp_path: Path, capsys: pytest.Cap
     storage = Storage(tmp_path)
     save_task(storage)
     save_cell(storage, 1)
-    before = contents(storage)
+    before = read_contents(storage)
     storage.catalog.close()
     (tmp_path / "catalog.db").unlink()
-    assert contents(Storage(tmp_path)) == before
+    assert read_contents(Storage(tmp_path)) == before
     assert "making the catalog again" in capsys.readouterr().err
 
 
 def test_a_catalog_that_cannot_be_opened_is_set_aside(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     save_cell(storage, 1)
-    before = contents(storage)
+    before = read_contents(storage)
     storage.catalog.close()
     file = tmp_path / "catalog.db"
     file.write_bytes(b"x" * 100 + file.read_bytes()[100:])
     with pytest.raises(TraubeError, match=r"catalog\.db: corrupt \(file is not a database\); `traube rebuild`"):
         Storage(tmp_path)
     assert rebuild(tmp_path) == []
-    assert contents(Storage(tmp_path)) == before
+    assert read_contents(Storage(tmp_path)) == before
 
 
 @pytest.mark.cluster

@@ -7,11 +7,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from tests.storage.conftest import Open
-from tests.storage.made import assignments, contents, count, orphans, save_cell
+from tests.storage.made import count_rows, find_orphans, make_assignments, make_scores, read_contents, save_cell
 from traube.foundation.errors import TraubeError
 from traube.storage import Storage
 from traube.storage.blobs import FolderBlobs
@@ -31,40 +32,43 @@ KILLS = 4
 
 
 def check(storage: Storage, stored: set[str]) -> None:
-    """Every cell that was stored is there, whole, once, and would be in a catalog that is made again."""
-    cells = storage.cells()
-    assert stored <= set(cells["cell_id"])
-    assert cells["cell_id"].is_unique
-    assert count(storage, SCORE) == 8 * count(storage, CELL)
-    for cell_id in cells["cell_id"].tail(3):
-        pd.testing.assert_frame_equal(storage.cell_table(cell_id), assignments(int(cell_id, 16)))
-    assert storage.verify() == []
-    before = contents(storage)
-    unreferenced = orphans(storage)
-    assert storage.rebuild() == []
-    after = contents(storage)
-    assert len(after["cell"]) - len(before["cell"]) == len(unreferenced - orphans(storage))
-    assert [row for row in after["cell"] if row["blob"] not in unreferenced] == before["cell"]
+    """Every cell that was stored is there, whole and once, now and in a catalog that is made again."""
+    for _ in range(2):
+        cells = storage.read_cells()
+        assert stored <= set(cells["cell_id"])
+        assert cells["cell_id"].is_unique
+        assert count_rows(storage, SCORE) == 8 * count_rows(storage, CELL)
+        for cell_id in cells["cell_id"].tail(3):
+            pd.testing.assert_frame_equal(storage.read_cell_table(cell_id), make_assignments(int(cell_id, 16)))
+            (read,) = storage.iterate_scores([cell_id])
+            for (_, one), two in zip(read, make_scores(int(cell_id, 16)), strict=True):
+                np.testing.assert_array_equal(one.replicates, two.replicates)
+        assert storage.verify() == []
+        assert storage.rebuild() == []
 
 
 @pytest.mark.slow
-def test_killed_writers_lose_nothing(storage: Storage, open_storage: Open, tmp_path: Path) -> None:
-    chance, stored = random.Random(7), set()
+@pytest.mark.parametrize("writers", [1, 2])
+def test_killed_writers_lose_nothing(writers: int, storage: Storage, open_storage: Open, tmp_path: Path) -> None:
+    chance, stored = random.Random(writers), set()
     for kill in range(KILLS):
         node = tmp_path / ("data" if (tmp_path / "data").exists() else "one")
         command = [sys.executable, "-c", WRITE, str(node), str(1000 * kill)]
-        process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        stored.add(process.stdout.readline().strip())
+        processes = [subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) for _ in range(writers)]
+        stored |= {process.stdout.readline().strip() for process in processes if process.stdout}
         time.sleep(chance.random() / 4)
-        process.kill()
-        stored |= {line.strip() for line in process.stdout if len(line) == 17}
-        process.wait()
+        for process in processes:
+            process.kill()
+            stored |= {line.strip() for line in process.stdout or () if len(line) == 17}
+            process.wait()
         check(open_storage(), stored)
     assert len(stored) > KILLS
-    assert storage.clean(seconds=0)[1] == 0
+    before = read_contents(storage)
     storage.clean(seconds=0)
-    assert orphans(storage) == set()
+    storage.clean(seconds=0)
+    assert find_orphans(storage) == set()
+    storage.rebuild()
+    assert read_contents(storage) == before
 
 
 class PowerFailure(BaseException):
@@ -77,7 +81,7 @@ def test_a_crash_at_each_step_leaves_at_most_an_orphan(
 ) -> None:
     storage = Storage(tmp_path)
     save_cell(storage, 1)
-    before = contents(storage)
+    before = read_contents(storage)
 
     def crash(*_: object, **__: object) -> None:
         raise PowerFailure
@@ -97,11 +101,11 @@ def test_a_crash_at_each_step_leaves_at_most_an_orphan(
             patch.setattr(encode, lambda table, row: crash() if table is SCORE else original(table, row))
         with pytest.raises(PowerFailure):
             save_cell(storage, 2)
-    assert contents(storage) == before
-    assert len(orphans(storage)) == (0 if step in ("fsync", "replace") else 1)
+    assert read_contents(storage) == before
+    assert len(find_orphans(storage)) == (0 if step in ("fsync", "replace") else 1)
     storage.clean(seconds=0)
     storage.clean(seconds=0)
-    assert orphans(storage) == set()
+    assert find_orphans(storage) == set()
     assert isinstance(storage.blobs, FolderBlobs)
     assert not list(storage.blobs.folder.glob("*/.*"))
     save_cell(storage, 2)
@@ -111,7 +115,7 @@ def test_a_crash_at_each_step_leaves_at_most_an_orphan(
 def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(tmp_path)
     save_cell(storage, 1)
-    before = contents(storage)
+    before = read_contents(storage)
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -120,14 +124,14 @@ def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: py
         patch.setattr("os.fsync", full)
         with pytest.raises(TraubeError, match=r"blobs: the disk is full: delete something and run the command again"):
             save_cell(storage, 2)
-    assert orphans(storage) == set()
+    assert find_orphans(storage) == set()
     assert not list(tmp_path.glob("blobs/*/.*"))
     pages = storage.catalog.read(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar())
     storage.catalog.read(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count={pages}").close())
     with pytest.raises(TraubeError, match=r"catalog\.db: database or disk is full"):
         [save_cell(storage, number) for number in range(2, 9)]
-    assert contents(storage)["cell"][:1] == before["cell"]
-    assert len(orphans(storage)) == 1
+    assert read_contents(storage)["cell"][:1] == before["cell"]
+    assert len(find_orphans(storage)) == 1
     storage.catalog.close()  # the limit ends with the connection
     save_cell(storage, 2)
     check(storage, {f"{n:016x}" for n in (1, 2)})

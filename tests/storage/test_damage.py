@@ -3,7 +3,6 @@
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.storage.conftest import Open
-from tests.storage.made import contents, save_cell, save_task
+from tests.storage.made import read_contents, save_cell, save_task
 from traube.foundation.errors import TraubeError
 from traube.storage import Corrupt, Storage
 from traube.storage.blobs import FolderBlobs
-from traube.storage.catalog import SCORE
+from traube.storage.catalog import CELL, SCORE
 from traube.storage.storage import rebuild
 
 FLIPS = 20
@@ -28,7 +27,7 @@ def test_a_blob_is_what_was_put_or_corrupt(content: bytes, bit: int, tmp_path_fa
     assert blobs.put(content) == name
     assert blobs.get(name) == content
     if content:
-        flip(blobs.path(name), bit % (8 * len(content)))
+        flip(blobs.get_path(name), bit % (8 * len(content)))
         with pytest.raises(Corrupt, match=f"{name}: checksum mismatch; `traube run` makes it again"):
             blobs.get(name)
         blobs.put(content)  # a writer always puts, so what is corrupt is mended
@@ -58,8 +57,8 @@ def read_all(folder: Path) -> dict[str, object]:
     """Read everything, so that what is corrupt is found."""
     storage = Storage(folder)
     assert storage.verify() == []
-    found = contents(storage)
-    found["table"] = storage.scores(storage.cells(), replicates=True).to_dict()
+    found = read_contents(storage)
+    found["table"] = storage.read_scores(storage.read_cells(), replicates=True).to_dict()
     return found
 
 
@@ -98,9 +97,17 @@ def test_a_row_of_scores_that_is_gone_is_found(storage: Storage) -> None:
     cell_id = save_cell(storage, 1)
     storage.catalog.write(lambda c: c.execute(SCORE.delete().where(SCORE.c.metric == "clusters_found")).close())
     with pytest.raises(Corrupt, match=f"cell {cell_id}: 'clusters_found' is absent; `traube rebuild`"):
-        storage.scores(storage.cells(), ["clusters_found"])
+        storage.read_scores(storage.read_cells(), ["clusters_found"])
     storage.rebuild()
-    assert len(storage.scores(storage.cells())) == 24
+    assert len(storage.read_scores(storage.read_cells())) == 24
+
+
+def test_a_cell_that_is_gone_is_found(storage: Storage) -> None:
+    save_cell(storage, 1)
+    cells = storage.read_cells()
+    storage.catalog.write(lambda c: c.execute(CELL.delete()).close())
+    with pytest.raises(Corrupt, match=r"cell 0+1 is absent; `traube rebuild`"):
+        storage.read_scores(cells)
 
 
 @pytest.mark.parametrize("kind", ["cell", "task", "document"])
@@ -111,38 +118,37 @@ def test_flipped_bits_of_blobs_are_found_and_are_mended_or_count_as_absent(
     shutil.copytree(template, folder)
     storage = Storage(folder)
     storage.save("document", {"kind": "setting", "key": "k", "content": 1})
-    row = storage.rows(kind)[0]
+    row = storage.read_rows(kind)[0]
     assert isinstance(storage.blobs, FolderBlobs)
-    flip(storage.blobs.path(row["blob"]), random.Random(1).randrange(800))
+    flip(storage.blobs.get_path(row["blob"]), random.Random(1).randrange(800))
     (line,) = storage.verify()
     assert f"{row['blob']}: checksum mismatch" in line
     assert storage.verify() == []
-    rows = storage.rows(kind)
+    rows = storage.read_rows(kind)
     assert row["blob"] not in [other["blob"] for other in rows]
     assert len(rows) == (11 if kind == "cell" else 1)  # of others, the catalog has all that the blob had
-    before = contents(storage)
+    before = read_contents(storage)
     storage.rebuild()
-    assert contents(storage) == before
+    assert read_contents(storage) == before
 
 
 def test_a_task_whose_corpus_is_corrupt_is_ingested_again(storage: Storage) -> None:
-    row = storage.task("fruit")
+    row = storage.get_task("fruit")
     assert row is not None
     storage.blobs.delete(row["files"]["corpus"])
     (line,) = storage.verify()
     assert "the blob is absent" in line
-    assert storage.task("fruit") is None
+    assert storage.get_task("fruit") is None
     save_task(storage)
     assert storage.verify() == []
 
 
 def test_blobs_that_cannot_be_read_are_named_by_a_rebuild(open_storage: Open, storage: Storage) -> None:
     save_cell(storage, 1)
-    row = storage.rows("cell")[0]
-    path: Callable[[str], str] = storage.blobs._at
-    storage.blobs._write(path(row["blob"]), storage.blobs.get(row["blob"])[:-1])
+    row = storage.read_rows("cell")[0]
+    storage.blobs._write(storage.blobs._locate(row["blob"]), storage.blobs.get(row["blob"])[:-1])
     (line,) = storage.rebuild()
     assert row["blob"] in line
-    assert storage.rows("cell") == []
+    assert storage.read_rows("cell") == []
     save_cell(storage, 1)
-    assert len(open_storage("two").cells()) == 1
+    assert len(open_storage("two").read_cells()) == 1

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.storage.conftest import Open
-from tests.storage.made import assignments, contents, record, save_cell, scores
+from tests.storage.made import make_assignments, make_record, make_scores, read_contents, save_cell
 from tests.waiting import wait_for
 from traube.storage import Storage, leases
 from traube.storage.catalog import LEASE
@@ -46,7 +46,9 @@ def test_a_lease_lasts_for_as_long_as_it_is_held(
         while time.monotonic() < until:
             assert other.try_acquire() == lease.owner
             time.sleep(0.1)
-        assert storage.save_cell(record("a" * 16), {"assignments": assignments(1)}, scores(1), lease=lease)
+        assert storage.save_cell(
+            make_record("a" * 16), {"assignments": make_assignments(1)}, make_scores(1), lease=lease
+        )
     assert other.try_acquire() is None
 
 
@@ -57,24 +59,25 @@ def test_a_late_holder_changes_nothing(storage: Storage, open_storage: Open, mon
         monkeypatch.setattr(leases, "SECONDS", 60.0)
         with other.hold("fruit", "bow", "score") as lease:
             cell_id = save_cell(other, 1)
-            before = contents(other)
-            assert not storage.save_cell(record(cell_id, "failed", reason="killed"), lease=late)
-            assert contents(storage) == before
-            assert other.save_cell(record("b" * 16, "failed"), lease=lease)
+            before = read_contents(other)
+            assert not storage.save_cell(make_record(cell_id, "failed", reason="killed"), lease=late)
+            assert read_contents(storage) == before
+            assert other.save_cell(make_record("b" * 16, "failed"), lease=lease)
     assert not late.renew()
 
 
 def test_who_waits_says_for_whom(storage: Storage, open_storage: Open, capsys: pytest.CaptureFixture[str]) -> None:
-    said = []
+    order = []
+
+    def wait() -> None:
+        with open_storage("two").hold("fruit", "bow", "score"):
+            order.append("held")
+
+    thread = threading.Thread(target=wait)
     with storage.hold("fruit", "bow", "score"):
-
-        def wait() -> None:
-            with open_storage("two").hold("fruit", "bow", "score"):
-                said.append("held")
-
-        thread = threading.Thread(target=wait)
         thread.start()
-        wait_for(lambda: "waiting for" in (text := capsys.readouterr().err) and said.append(text) is None, "a message")
+        line = wait_for(lambda: capsys.readouterr().err, "a message")
+        order.append("released")
     thread.join()
-    assert "which computes score of fruit under bow" in said[0]
-    assert said[1] == "held"
+    assert "which computes score of fruit under bow" in line
+    assert order == ["released", "held"]

@@ -1,4 +1,25 @@
-"""What whoever stores results relies on, with either database and either blob store."""
+"""What callers rely on, with either database and either blob store.
+
+What callers ask of the old store, and what answers it here:
+
+====================================================  ====================================================
+`claim` with `locked`                                 `hold`, and `save_cell(lease=)`
+`save_corpus`, `save_splits`, `complete`              `save_task` with all tables, `set_task_state`
+`manifest`, `card`, `is_sound`                        `get_task`: versions, card, state; `read_task_table`
+`checks` (a path), findings                           `save("check", ...)`, `read_rows("check", ...)`
+`save_assignments`                                    `save_cell` with the status `clustered`
+`save_scores`, `save_cell`                            `save_cell` with the status `done`, or why there are none
+`assignments`, `histories`                            `read_cell_table`, `read_histories`
+`cells`, `cells_by_id`, `cell`, `scored_tasks`        `read_cells`, `get_cell`
+`scores`                                              `read_scores`; for many cells `iterate_scores`
+`read().damaged`                                      `verify`; what is read anyway raises `Corrupt`
+`reduction`, `matrix`, `representations`              `save("artifact", ...)`, `read_rows`, `get_path`
+`save_cost`, `cost`                                   columns of a cell or an artifact; documents of the kind `cost`
+`table("nights" / "imported" / ...)`, pins, debts     `save("document", ...)`, `read_rows("document", ...)`
+`PairStore`                                           `save_cell` with a table of similarities
+`training`, locks, the leaderboard                    files of the data directory, as before
+====================================================  ====================================================
+"""
 
 import threading
 from pathlib import Path
@@ -12,15 +33,15 @@ from hypothesis import strategies as st
 from tests.storage.conftest import Open
 from tests.storage.made import (
     METRICS,
-    assignments,
-    contents,
-    count,
-    orphans,
-    record,
+    count_rows,
+    find_orphans,
+    make_assignments,
+    make_record,
+    make_scores,
+    make_splits,
+    read_contents,
     save_cell,
     save_task,
-    scores,
-    splits,
 )
 from traube.foundation.errors import TraubeError
 from traube.storage import Corrupt, Score, Storage
@@ -31,13 +52,13 @@ from traube.storage.catalog import CELL, SCORE, SETTING
 def test_a_cell_is_read_as_it_was_stored(storage: Storage, open_storage: Open) -> None:
     save_cell(storage, 1)
     other = open_storage("two")
-    pd.testing.assert_frame_equal(other.cell_table(f"{1:016x}"), assignments(1))
-    read = [score for chunk in other.score_chunks([f"{1:016x}"]) for _, score in chunk]
-    for one, two in zip(read, scores(1), strict=True):
+    pd.testing.assert_frame_equal(other.read_cell_table(f"{1:016x}"), make_assignments(1))
+    read = [score for chunk in other.iterate_scores([f"{1:016x}"]) for _, score in chunk]
+    for one, two in zip(read, make_scores(1), strict=True):
         assert (one.level, one.metric) == (two.level, two.metric)
         np.testing.assert_array_equal(one.values, two.values)
         np.testing.assert_array_equal(one.replicates, two.replicates)
-    cell = other.cell(f"{1:016x}")
+    cell = other.get_cell(f"{1:016x}")
     assert cell is not None
     assert (cell["params"], cell["seed"], cell["clusters"], cell["seconds"]) == (
         {"kmeans": {"n_init": 10}},
@@ -49,73 +70,75 @@ def test_a_cell_is_read_as_it_was_stored(storage: Storage, open_storage: Open) -
 
 def test_scores_of_a_split_stand_together_in_the_order_of_cells(storage: Storage) -> None:
     ids = [save_cell(storage, number) for number in (3, 1, 2)]
-    cells = storage.cells("fruit").set_index("cell_id").loc[ids].reset_index()
-    table = storage.scores(cells, METRICS[:1], replicates=True)
+    cells = storage.read_cells("fruit").set_index("cell_id").loc[ids].reset_index()
+    table = storage.read_scores(cells, METRICS[:1], replicates=True)
     assert table["cell_id"].unique().tolist() == ids
     first = table[table["cell_id"] == ids[0]]
     assert first[["split", "level"]].to_numpy().tolist() == [
         [f"s{i}", level] for i in range(3) for level in ("fine", "coarse")
     ]
-    fine = scores(3)[0]
+    fine = make_scores(3)[0]
     np.testing.assert_array_equal(first.loc[first["level"] == "fine", "value"], fine.values)
     np.testing.assert_array_equal(np.stack(first.loc[first["level"] == "fine", "replicates"].tolist()), fine.replicates)
-    assert storage.scores(cells).groupby("cell_id").size().eq(3 * 2 * 4).all()
+    assert storage.read_scores(cells).groupby("cell_id").size().eq(3 * 2 * 4).all()
 
 
 def test_a_metric_may_be_that_of_some_splits_only(storage: Storage) -> None:
     silhouette = Score("fine", "silhouette", np.array([0.5, np.nan]), positions=np.array([0, 4]))
-    storage.save_cell(record("a" * 16), {}, [silhouette])
-    table = storage.scores(storage.cells())
+    storage.save_cell(make_record("a" * 16), {}, [silhouette])
+    table = storage.read_scores(storage.read_cells())
     assert table["split"].tolist() == ["s0", "s2"]
     np.testing.assert_array_equal(table["value"], [0.5, np.nan])
 
 
 def test_equal_numbers_are_kept_once(storage: Storage) -> None:
     save_cell(storage, 1)
-    rows = storage.catalog.rows(SCORE)
+    rows = storage.catalog.read_rows(SCORE)
     assert [row["values"] is None for row in rows if row["metric"] == METRICS[1]] == [True, True]
-    _, score = next(storage.score_chunks([f"{1:016x}"], METRICS[1:2]))[0]
-    np.testing.assert_array_equal(score.values, scores(1)[0].values)
+    _, score = next(storage.iterate_scores([f"{1:016x}"], METRICS[1:2]))[0]
+    np.testing.assert_array_equal(score.values, make_scores(1)[0].values)
 
 
 def test_a_cell_goes_from_failed_to_clustered_to_done(storage: Storage) -> None:
-    storage.save_cell(record("a" * 16, "failed", reason="out of\nmemory"))
-    assert storage.cells()["reason"].tolist() == ["out of\\nmemory"]
-    storage.save_cell(record("a" * 16, "clustered"), {"assignments": assignments(1)}, histories={"s0": [{"loss": 1.0}]})
-    assert len(storage.scores(storage.cells())) == 0
-    pd.testing.assert_frame_equal(storage.cell_table("a" * 16), assignments(1))
-    assert storage.histories("a" * 16) == {"s0": [{"loss": 1.0}]}
-    storage.save_cell(record("a" * 16), {"assignments": assignments(1)}, scores(1))
-    assert storage.cells()["status"].tolist() == ["done"]
-    assert storage.cells("fruit", ids=["a" * 16, "b" * 16])["cell_id"].tolist() == ["a" * 16]
+    storage.save_cell(make_record("a" * 16, "failed", reason="out of\nmemory"))
+    assert storage.read_cells()["reason"].tolist() == ["out of\\nmemory"]
+    storage.save_cell(
+        make_record("a" * 16, "clustered"), {"assignments": make_assignments(1)}, histories={"s0": [{"loss": 1.0}]}
+    )
+    assert len(storage.read_scores(storage.read_cells())) == 0
+    pd.testing.assert_frame_equal(storage.read_cell_table("a" * 16), make_assignments(1))
+    assert storage.read_histories("a" * 16) == {"s0": [{"loss": 1.0}]}
+    storage.save_cell(make_record("a" * 16), {"assignments": make_assignments(1)}, make_scores(1))
+    assert storage.read_cells()["status"].tolist() == ["done"]
+    assert storage.read_cells("fruit", ids=["a" * 16, "b" * 16])["cell_id"].tolist() == ["a" * 16]
 
 
 def test_the_task_that_was_ingested_last_counts_and_splits_of_before_stay(storage: Storage) -> None:
     save_cell(storage, 1)
     save_task(storage, "d2")
     storage.set_task_state("fruit", "checked")
-    row = storage.task("fruit")
+    row = storage.get_task("fruit")
     assert row is not None
     assert (row["data_version"], row["state"]) == ("d2", "checked")
-    pd.testing.assert_frame_equal(storage.table(row, "splits"), splits())
-    assert storage.splits("d1")[["level", "name", "size", "classes"]].to_numpy().tolist()[:2] == [
+    pd.testing.assert_frame_equal(storage.read_task_table(row, "splits"), make_splits())
+    assert storage.read_splits("d1")[["level", "name", "size", "classes"]].to_numpy().tolist()[:2] == [
         ["fine", "s0", 8, 3],
         ["coarse", "s0", 8, 3],
     ]
-    assert len(storage.scores(storage.cells())) == 24
+    assert len(storage.read_scores(storage.read_cells())) == 24
     save_task(storage, "d1")  # the data is again as it was
-    row = storage.task("fruit")
+    row = storage.get_task("fruit")
     assert row is not None
     assert row["data_version"] == "d1"
 
 
 def test_files_are_found_by_their_input_key(storage: Storage, open_storage: Open) -> None:
     storage.save("artifact", {"kind": "reduction", "key": "k", "texts": 9, "seconds": 2.0}, {"points.npy": b"123"})
-    (row,) = open_storage("two").rows("artifact", kind="reduction", key="k")
-    path = open_storage("two").path(row["files"]["points.npy"])
+    (row,) = open_storage("two").read_rows("artifact", kind="reduction", key="k")
+    path = open_storage("two").get_path(row["files"]["points.npy"])
     assert (path.read_bytes(), row["seconds"], row["memory"]) == (b"123", 2.0, None)
     storage.save("embedding", {"fingerprint": "f", "numerics": "n", "block": "b1", "texts": 2}, {"vectors": b"1"})
-    assert [row["texts"] for row in storage.rows("embedding", fingerprint="f", numerics="n")] == [2]
+    assert [row["texts"] for row in storage.read_rows("embedding", fingerprint="f", numerics="n")] == [2]
 
 
 ACTIONS = st.one_of(
@@ -127,13 +150,13 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=st.lists(ACTIONS, max_size=8))
 def test_a_catalog_is_made_again_to_the_row(actions: list[tuple[str, object, object]], storage: Storage) -> None:
     for action, key, content in actions:
         if action == "cell":
             done = content == "done"
-            storage.save_cell(record(f"{key:016x}", str(content)), {}, scores(1) if done else ())
+            storage.save_cell(make_record(f"{key:016x}", str(content)), {}, make_scores(1) if done else ())
         elif action == "task":
             save_task(storage, str(key))
         elif action == "document":
@@ -144,9 +167,9 @@ def test_a_catalog_is_made_again_to_the_row(actions: list[tuple[str, object, obj
             )
         else:
             storage.remove("cell", [{"cell_id": f"{key:016x}"}])
-    before = contents(storage)
+    before = read_contents(storage)
     assert storage.rebuild() == []
-    assert contents(storage) == before
+    assert read_contents(storage) == before
     assert storage.verify() == []
 
 
@@ -163,21 +186,21 @@ def test_several_writers_lose_and_double_nothing(storage: Storage, open_storage:
         thread.start()
     for thread in threads:
         thread.join()
-    assert set(storage.cells()["cell_id"]) == {
+    assert set(storage.read_cells()["cell_id"]) == {
         f"{n:016x}" for n in (*range(8), *range(10, 14), *range(20, 24), *range(30, 34))
     }
-    assert count(storage, SCORE) == 8 * count(storage, CELL)
+    assert count_rows(storage, SCORE) == 8 * count_rows(storage, CELL)
     assert storage.verify() == []
 
 
 def test_what_nothing_refers_to_is_deleted_after_a_day(storage: Storage) -> None:
     save_cell(storage, 1)
     save_cell(storage, 1)  # the blob of before is an orphan
-    assert len(orphans(storage)) == 1
+    assert len(find_orphans(storage)) == 1
     assert storage.clean() == (1, 0)
     assert storage.clean() == (1, 0)
     assert storage.clean(seconds=0) == (0, 1)
-    assert orphans(storage) == set()
+    assert find_orphans(storage) == set()
     assert storage.verify() == []
 
 
@@ -185,10 +208,10 @@ def test_a_document_keeps_its_cells_and_files(storage: Storage) -> None:
     ids = [save_cell(storage, number) for number in (1, 2)]
     night = {"kind": "night", "key": "2026-11-24", "content": {"cells": 1}, "cells": ids[:1]}
     storage.save("document", night, {"table.csv": b"a,b"})
-    assert storage.remove("cell", storage.rows("cell")) == 1
-    assert storage.cells()["cell_id"].tolist() == ids[:1]
+    assert storage.remove("cell", storage.read_rows("cell")) == 1
+    assert storage.read_cells()["cell_id"].tolist() == ids[:1]
     assert (storage.clean(seconds=0), storage.clean(seconds=0)) == ((1, 0), (0, 1))
-    (kept,) = storage.rows("document", kind="night")
+    (kept,) = storage.read_rows("document", kind="night")
     assert storage.blobs.get(kept["files"]["table.csv"]) == b"a,b"
 
 
@@ -216,7 +239,7 @@ def test_the_catalog_of_another_blob_store_is_refused(
     monkeypatch.setenv("TRAUBE_BLOBS", str(other))
     with pytest.raises(TraubeError, match="is it mounted"):
         open_storage()
-    FolderBlobs(other).identity()
+    FolderBlobs(other).get_identity()
     with pytest.raises(TraubeError, match="the catalog of another blob store"):
         open_storage()
 
@@ -231,11 +254,11 @@ def test_a_catalog_of_another_version_is_refused(storage: Storage, open_storage:
 
 def test_a_cell_whose_blob_is_gone_counts_as_absent_from_then_on(storage: Storage) -> None:
     cell_id = save_cell(storage, 1)
-    cell = storage.cell(cell_id)
+    cell = storage.get_cell(cell_id)
     assert cell is not None
     storage.blobs.delete(cell["blob"])
     with pytest.raises(Corrupt, match="absent; `traube run` makes it again"):
-        storage.cell_table(cell_id)
-    assert storage.cell(cell_id) is None
+        storage.read_cell_table(cell_id)
+    assert storage.get_cell(cell_id) is None
     save_cell(storage, 1)
     assert storage.verify() == []

@@ -39,7 +39,7 @@ class Unreachable(TraubeError):
     """A server that does not answer."""
 
 
-def name_of(content: bytes) -> str:
+def hash_content(content: bytes) -> str:
     """Return the name of a blob."""
     return hashlib.sha256(content).hexdigest()
 
@@ -110,11 +110,10 @@ class Blobs:
     def put(self, content: bytes, patience: float | None = None) -> str:
         """Store bytes, also those that are there, and return their name.
 
-        Bytes that are there are written again, so that they are as young as their writer's
-        reference to them: `clean` deletes old blobs only.
+        Bytes that are there are written again: they may be corrupt, or about to be deleted.
         """
-        name = name_of(content)
-        self._request(lambda: self._write(self._at(name), content), patience)
+        name = hash_content(content)
+        self._request(lambda: self._write(self._locate(name), content), patience)
         return name
 
     def get(self, name: str) -> bytes:
@@ -126,27 +125,27 @@ class Blobs:
             If it is absent or its bytes do not match its name.
         """
         try:
-            content = self._request(lambda: bytes(self._files.cat_file(self._at(name))))
+            content = self._request(lambda: bytes(self._files.cat_file(self._locate(name))))
         except FileNotFoundError:
             raise Corrupt(f"{self.url}/{name}: the blob is absent; `traube run` makes it again") from None
-        if name_of(content) != name:
+        if hash_content(content) != name:
             raise Corrupt(f"{self.url}/{name}: checksum mismatch; `traube run` makes it again")
         return content
 
     def first_bytes(self, name: str, count: int) -> bytes:
         """Return how a blob begins; nothing if it is absent."""
         with suppress(FileNotFoundError):
-            return self._request(lambda: bytes(self._files.cat_file(self._at(name), start=0, end=count)))
+            return self._request(lambda: bytes(self._files.cat_file(self._locate(name), start=0, end=count)))
         return b""
 
     def exists(self, name: str) -> bool:
         """Return whether there is a blob of this name; it may be corrupt."""
-        return bool(self._request(lambda: self._files.exists(self._at(name))))
+        return bool(self._request(lambda: self._files.exists(self._locate(name))))
 
     def delete(self, name: str) -> None:
         """Delete a blob, if it is there."""
         with suppress(FileNotFoundError):
-            self._request(lambda: self._files.rm_file(self._at(name)))
+            self._request(lambda: self._files.rm_file(self._locate(name)))
 
     def list(self) -> Iterator[tuple[str, float]]:
         """Yield the name of each blob and when it was last put, in seconds since 1970."""
@@ -156,7 +155,7 @@ class Blobs:
                 put = about.get("LastModified") or about.get("mtime") or about.get("created")
                 yield name, put if isinstance(put, float | int) else put.timestamp()
 
-    def identity(self, *, create: bool = True) -> str | None:
+    def get_identity(self, *, create: bool = True) -> str | None:
         """Return the id of this blob store; None if it has none and none is to be made.
 
         Raises
@@ -181,7 +180,7 @@ class Blobs:
                 raise TraubeError(f"{self.url}/{IDENTITY}: corrupt; restore it from a backup") from None
             raise TraubeError(f"{self.url}: made by a later version of Traube ({about['version']}); upgrade this one")
 
-    def _at(self, name: str) -> str:
+    def _locate(self, name: str) -> str:
         return f"{self._root}/{name[:2]}/{name}"
 
     def _write(self, path: str, content: bytes) -> None:
@@ -193,11 +192,11 @@ class Blobs:
     def _request(self, request: Callable[[], T], patience: float | None = None) -> T:
         try:
             return retry(request, self.url, _is_lost, patience)
-        except (FileNotFoundError, FileExistsError, TraubeError):
-            raise
         except Exception as error:
             if "NoSuchBucket" in repr(error.__cause__):
                 raise TraubeError(f"{self.url}: there is no such bucket; make it, or change TRAUBE_BLOBS") from None
+            if isinstance(error, FileNotFoundError | FileExistsError | TraubeError):
+                raise
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise TraubeError(f"{self.url}: refused ({reason}); `traube doctor` tests the rights") from error
 
@@ -215,7 +214,7 @@ class FolderBlobs(Blobs):
         super().__init__(str(folder))
         self.folder = folder
 
-    def path(self, name: str) -> Path:
+    def get_path(self, name: str) -> Path:
         """Return the file of a blob."""
         return self.folder / name[:2] / name
 

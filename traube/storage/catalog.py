@@ -36,7 +36,7 @@ metadata = sa.MetaData()
 _TYPES = {"text": sa.Text, "json": sa.Text, "integers": sa.BigInteger, "numbers": sa.Double, "binary": sa.LargeBinary}
 
 
-def _table(name: str, key: str, **columns: str) -> sa.Table:
+def _make_table(name: str, key: str, **columns: str) -> sa.Table:
     """Return a table; `columns` are names by type, `key` those of its primary key."""
     keys = key.split()
     made: list[sa.Column[Any]] = [
@@ -47,15 +47,17 @@ def _table(name: str, key: str, **columns: str) -> sa.Table:
     return sa.Table(name, metadata, *made)
 
 
-def _entry_table(name: str, key: str, text: str, json: str = "", integers: str = "", numbers: str = "") -> sa.Table:
+def _make_entry_table(
+    name: str, key: str, text: str, json: str = "", integers: str = "", numbers: str = ""
+) -> sa.Table:
     own = {"text": f"{key} {text} created blob", "json": json, "numbers": numbers}
-    return _table(name, key, **own, integers=f"{integers} is_removed revision checksum")
+    return _make_table(name, key, **own, integers=f"{integers} is_removed revision checksum")
 
 
-TASK = _entry_table("task", "name data_version", "type state", "versions card files")
-CHECK = _entry_table("check", "task data_version name", "severity", "passed examples")
-MODEL = _entry_table("model", "fingerprint", "name", "card provenance files")
-CELL = _entry_table(
+TASK = _make_entry_table("task", "name data_version", "type state", "versions card files")
+CHECK = _make_entry_table("check", "task data_version name", "severity", "passed examples")
+MODEL = _make_entry_table("model", "fingerprint", "name", "card provenance files")
+CELL = _make_entry_table(
     "cell",
     "cell_id",
     "task family model fingerprint precision reducer clusterer protocol split_set data_version code_version scoring_version "
@@ -64,18 +66,18 @@ CELL = _entry_table(
     integers="seed clusters",
     numbers="seconds memory",
 )
-ARTIFACT = _entry_table("artifact", "kind key", "", "files", "bytes texts", "seconds memory")
-EMBEDDING = _entry_table("embedding", "fingerprint numerics block", "", "files", "texts")
+ARTIFACT = _make_entry_table("artifact", "kind key", "", "files", "bytes texts", "seconds memory")
+EMBEDDING = _make_entry_table("embedding", "fingerprint numerics block", "", "files", "texts")
 # nights, publications, debts to MLflow, imports, pins of champions, costs; their files and cells are roots
-DOCUMENT = _entry_table("document", "kind key", "", "content files cells")
+DOCUMENT = _make_entry_table("document", "kind key", "", "content files cells")
 ENTRY_TABLES = {table.name: table for table in (TASK, CHECK, MODEL, CELL, ARTIFACT, EMBEDDING, DOCUMENT)}
-SPLIT = _table(
+SPLIT = _make_table(
     "split",
     "data_version split_set position",
     text="data_version split_set level name",
     integers="position size classes checksum",
 )
-SCORE = _table(
+SCORE = _make_table(
     "score",
     "cell_id metric level",
     text="cell_id metric level same_as",
@@ -83,9 +85,9 @@ SCORE = _table(
     numbers="mean",
     binary="positions values replicates",
 )
-LEASE = _table("lease", "task model stage", text="task model stage owner", numbers="expires")
-SETTING = _table("setting", "name", text="name content")
-MARK = _table("mark", "blob", text="blob", numbers="since")  # blobs that nothing referred to
+LEASE = _make_table("lease", "task model stage", text="task model stage owner", numbers="expires")
+SETTING = _make_table("setting", "name", text="name content")
+MARK = _make_table("mark", "blob", text="blob", numbers="since")  # blobs that nothing referred to
 
 
 class Catalog:
@@ -116,7 +118,7 @@ class Catalog:
             sa.event.listen(self._engine, "begin", _begin_sqlite)
         if not is_read_only:
             self.write(self._create_tables, patience=0)
-        if (found := self.setting("schema")) != SCHEMA_VERSION:
+        if (found := self.get_setting("schema")) != SCHEMA_VERSION:
             raise TraubeError(f"{name}: made by another version of Traube ({found}, not {SCHEMA_VERSION}); {_MENDED}")
 
     @property
@@ -198,7 +200,7 @@ class Catalog:
         metadata.create_all(connection)
         connection.execute(self.insert(SETTING).on_conflict_do_nothing(), {"name": "schema", "content": SCHEMA_VERSION})
 
-    def setting(self, name: str) -> str | None:
+    def get_setting(self, name: str) -> str | None:
         """Return what the catalog knows of itself."""
         statement = sa.select(SETTING.c.content).where(SETTING.c.name == name)
         return self.read(lambda connection: connection.execute(statement).scalar())
@@ -212,14 +214,14 @@ class Catalog:
             If it is bound to another one.
         """
         insert = self.insert(SETTING).values(name="blobs", content=identity).on_conflict_do_nothing()
-        if self.setting("blobs") is None:
+        if self.get_setting("blobs") is None:
             self.write(lambda connection: connection.execute(insert).close())
-        if (bound := self.setting("blobs")) != identity:
+        if (bound := self.get_setting("blobs")) != identity:
             raise TraubeError(f"{self.name}: the catalog of another blob store ({bound}, not {identity})")
 
     # entries
 
-    def revision(self, entry: Entry, patience: float | None = None) -> int:
+    def get_revision(self, entry: Entry, patience: float | None = None) -> int:
         """Return the revision of what stands under an entry's key; 0 if nothing does."""
         table = ENTRY_TABLES[entry.table]
         key = [table.c.name] if table is TASK else table.primary_key.columns  # the task that was ingested last counts
@@ -249,7 +251,7 @@ class Catalog:
         patience : float, optional
             Seconds to wait for a database that does not answer.
         """
-        blobs = blobs_of({**entry.row, "blob": blob})
+        blobs = list_blobs({**entry.row, "blob": blob})
         unmark = sa.delete(MARK).where(MARK.c.blob.in_(blobs)).returning(MARK.c.blob)
 
         def enter(connection: sa.Connection) -> bool:
@@ -273,7 +275,7 @@ class Catalog:
 
     def _enter(self, connection: sa.Connection, blob: str, entry: Entry) -> None:
         table = ENTRY_TABLES[entry.table]
-        row = _encode(table, {**entry.row, "blob": blob, "measures": _measures_of(entry.scores)})
+        row = _encode(table, {**entry.row, "blob": blob, "measures": _list_measures(entry.scores)})
         if connection.execute(self._upserts[entry.table], row).first() is None:
             return
         if table is CELL:
@@ -298,7 +300,7 @@ class Catalog:
 
     # rows
 
-    def rows(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> list[Row]:
+    def read_rows(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> list[Row]:
         """Return rows that were not removed, in the order of their keys, JSON decoded.
 
         Raises
@@ -309,9 +311,9 @@ class Catalog:
         statement = sa.select(table).where(*conditions).order_by(*table.primary_key)
         if "is_removed" in table.c:
             statement = statement.where(table.c.is_removed == 0)
-        return self.read(lambda connection: list(self._decode(table, connection.execute(statement))))
+        return self.read(lambda connection: list(self._decode(table, connection.execute(statement).all())))
 
-    def scores(self, cell_ids: Iterable[str], metrics: Iterable[str] | None) -> Iterator[list[Row]]:
+    def read_scores(self, cell_ids: Iterable[str], metrics: Iterable[str] | None) -> Iterator[list[Row]]:
         """Yield rows of scores by cell, and in a cell as they were stored; `CHUNK` cells at a time.
 
         Parameters
@@ -328,19 +330,22 @@ class Catalog:
         """
         ids, wanted = sorted(set(cell_ids)), None if metrics is None else set(metrics)
         for start in range(0, len(ids), CHUNK):
-            yield self.read(partial(self._scores, cell_ids=ids[start : start + CHUNK], metrics=wanted))
+            yield self.read(partial(self._read_scores, cell_ids=ids[start : start + CHUNK], metrics=wanted))
 
-    def _scores(self, connection: sa.Connection, cell_ids: Sequence[str], metrics: set[str] | None) -> list[Row]:
+    def _read_scores(self, connection: sa.Connection, cell_ids: Sequence[str], metrics: set[str] | None) -> list[Row]:
         statement = sa.select(CELL.c.cell_id, CELL.c.measures).where(CELL.c.cell_id.in_(cell_ids))
         decoded: dict[str, list[tuple[str, str]]] = {}  # most cells have the same
         expected: list[tuple[str, str, str]] = []
-        for cell_id, text in connection.execute(statement.order_by(CELL.c.cell_id)):
+        cells = connection.execute(statement.order_by(CELL.c.cell_id)).all()
+        if absent := sorted({*cell_ids}.difference(cell_id for cell_id, _ in cells)):
+            raise Corrupt(f"{self.name}: cell {absent[0]} is absent; {_MENDED}")
+        for cell_id, text in cells:
             if text not in decoded:
-                decoded[text] = self._measures(cell_id, text, metrics)
+                decoded[text] = self._decode_measures(cell_id, text, metrics)
             expected += [(cell_id, level, metric) for level, metric in decoded[text]]
-        found = self._score_rows(connection, cell_ids, metrics)
+        found = self._read_score_rows(connection, cell_ids, metrics)
         others = set() if metrics is None else {row["same_as"] for row in found.values() if row["same_as"]} - metrics
-        originals = found | (self._score_rows(connection, cell_ids, others) if others else {})
+        originals = found | (self._read_score_rows(connection, cell_ids, others) if others else {})
         rows = []
         for cell_id, level, metric in expected:
             row = found.get((cell_id, level, metric))
@@ -350,27 +355,27 @@ class Catalog:
             rows.append(original if original is row else {**original, "metric": metric})
         return rows
 
-    def _measures(self, cell_id: str, text: str, metrics: set[str] | None) -> list[tuple[str, str]]:
+    def _decode_measures(self, cell_id: str, text: str, metrics: set[str] | None) -> list[tuple[str, str]]:
         """Return levels and metrics of a cell."""
         try:
             checksum, levels = json.loads(text)
         except (TypeError, ValueError):
             checksum, levels = None, []
-        if checksum != _checksum_of_measures(levels):
+        if checksum != _hash_measures(levels):
             raise Corrupt(f"{self.name}: checksum mismatch in cell {cell_id}; {_MENDED}")
         return [(level, name) for level, names in levels for name in names if metrics is None or name in metrics]
 
-    def _score_rows(
+    def _read_score_rows(
         self, connection: sa.Connection, cell_ids: Sequence[str], metrics: set[str] | None
     ) -> dict[tuple[str, str, str], Row]:
         statement = sa.select(SCORE).where(SCORE.c.cell_id.in_(cell_ids))
         if metrics is not None:
             statement = statement.where(SCORE.c.metric.in_(sorted(metrics)))
-        rows = self._decode(SCORE, connection.execute(statement))
+        rows = self._decode(SCORE, connection.execute(statement).all())
         return {(row["cell_id"], row["level"], row["metric"]): row for row in rows}
 
     def _decode(self, table: sa.Table, result: Iterable[Any]) -> Iterator[Row]:
-        names, checksum = [column.name for column in table.c], _checksum_function(table.name)
+        names, checksum = [column.name for column in table.c], _make_checksum(table.name)
         json_names = [column.name for column in table.c if column.info["is_json"]]
         objects: dict[str, Any] = {}  # equal texts become one object
         for values in result:
@@ -385,13 +390,13 @@ class Catalog:
                 row[name] = objects[text]
             yield row
 
-    def references(self, connection: sa.Connection) -> set[str]:
+    def list_references(self, connection: sa.Connection) -> set[str]:
         """Return the names of all blobs that the catalog refers to."""
         rows = (row for t in ENTRY_TABLES.values() for row in self._decode(t, connection.execute(sa.select(t))))
-        return {name for row in rows for name in blobs_of(row)}
+        return {name for row in rows for name in list_blobs(row)}
 
 
-def blobs_of(row: Mapping[str, Any]) -> list[str]:
+def list_blobs(row: Mapping[str, Any]) -> list[str]:
     """Return the names of the blobs that a row refers to, its entry's first."""
     return [row["blob"], *(row.get("files") or {}).values()]
 
@@ -423,7 +428,7 @@ def open_catalog(folder: Path, *, is_read_only: bool | None = None) -> Catalog:
         if journal.exists() and journal.stat().st_size:
             raise TraubeError(f"{journal}: holds results; open the folder once where it can be written to")
         return Catalog(f"sqlite:///file:{file}?mode=ro&immutable=1&uri=true", str(file), is_read_only=True)
-    if kind := _network_file_system(folder):
+    if kind := _find_network(folder):
         raise TraubeError(
             f"{folder}: lies on {kind}, where SQLite loses results: set TRAUBE_HOME to a folder of this machine, or "
             f"{settings.DATABASE} to a Postgres that all nodes share"
@@ -435,7 +440,7 @@ def open_catalog(folder: Path, *, is_read_only: bool | None = None) -> Catalog:
         return Catalog(f"sqlite:///{file}", str(file))
 
 
-def _network_file_system(folder: Path) -> str | None:
+def _find_network(folder: Path) -> str | None:
     import psutil
 
     mounts = {Path(part.mountpoint): part.fstype for part in psutil.disk_partitions(all=True)}
@@ -468,11 +473,11 @@ def _encode(table: sa.Table, row: Mapping[str, Any]) -> Row:
         elif value is not None and isinstance(column.type, sa.Double):
             value = None if value != value else float(value)  # databases do not agree on nan
         encoded[column.name] = value
-    return {**encoded, "checksum": _checksum_function(table.name)(tuple(encoded.values()))}
+    return {**encoded, "checksum": _make_checksum(table.name)(tuple(encoded.values()))}
 
 
 @lru_cache
-def _checksum_function(table: str) -> Callable[[Any], int]:
+def _make_checksum(table: str) -> Callable[[Any], int]:
     """Return what computes the checksum of a row's values in the order of columns."""
     columns = list(metadata.tables[table].c)
     binary = [i for i, column in enumerate(columns) if isinstance(column.type, sa.LargeBinary)]
@@ -487,14 +492,14 @@ def _checksum_function(table: str) -> Callable[[Any], int]:
     return checksum
 
 
-def _measures_of(scores: Iterable[Mapping[str, Any]]) -> list[Any]:
+def _list_measures(scores: Iterable[Mapping[str, Any]]) -> list[Any]:
     """Return the levels and metrics of a cell's scores, with their checksum."""
     levels: dict[str, list[str]] = {}
     for score in scores:
         levels.setdefault(score["level"], []).append(score["metric"])
     found = [[level, names] for level, names in levels.items()]
-    return [_checksum_of_measures(found), found]
+    return [_hash_measures(found), found]
 
 
-def _checksum_of_measures(levels: list[Any]) -> int:
+def _hash_measures(levels: list[Any]) -> int:
     return zlib.crc32(json.dumps(levels).encode())

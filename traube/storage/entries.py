@@ -89,7 +89,7 @@ class Entry:
         """Return the bytes of the blob; the same for equal entries."""
         about = {"table": self.table, "row": self.row, "details": self.details}
         members = {FIRST: json.dumps(about, sort_keys=True).encode()}
-        members |= {f"{name}.parquet": table_to_bytes(frame) for name, frame in self.tables.items()}
+        members |= {f"{name}.parquet": write_table(frame) for name, frame in self.tables.items()}
         if self.scores:
             table = pa.Table.from_pylist(self.scores, schema=_SCORE_SCHEMA)
             members[f"{SCORES}.parquet"] = _write_parquet(table)
@@ -113,24 +113,24 @@ class Entry:
                 about = json.loads(archive.read(FIRST))
                 tables = {name.removesuffix(".parquet"): name for name in archive.namelist() if name != FIRST}
                 scores = tables.pop(SCORES, None)
-                frames = {name: table_of(archive.read(member)) for name, member in tables.items() if with_tables}
+                frames = {name: read_table(archive.read(member)) for name, member in tables.items() if with_tables}
                 rows = pq.read_table(io.BytesIO(archive.read(scores))).to_pylist() if scores else []
             return cls(about["table"], about["row"], about["details"], frames, rows)
         except (zipfile.BadZipFile, ValueError, KeyError, pa.ArrowException) as error:
             raise Corrupt(f"a blob holds no entry of the catalog ({type(error).__name__})") from None
 
 
-def table_to_bytes(frame: pd.DataFrame) -> bytes:
+def write_table(frame: pd.DataFrame) -> bytes:
     """Return a table as Parquet."""
     return _write_parquet(pa.Table.from_pandas(frame, preserve_index=False, nthreads=1))
 
 
-def table_of(content: bytes) -> pd.DataFrame:
+def read_table(content: bytes) -> pd.DataFrame:
     """Return the table that Parquet holds."""
     return pq.read_table(io.BytesIO(content)).to_pandas()
 
 
-def score_rows(scores: Iterable[Score]) -> list[dict[str, Any]]:
+def make_score_rows(scores: Iterable[Score]) -> list[dict[str, Any]]:
     """Return rows of the table `score`; equal numbers of a level are kept once."""
     rows: list[dict[str, Any]] = []
     first: dict[tuple[Any, ...], str] = {}

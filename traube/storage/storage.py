@@ -24,9 +24,9 @@ import sqlalchemy as sa
 from traube.foundation import settings
 from traube.foundation.errors import TraubeError
 from traube.storage import catalog as tables
-from traube.storage.blobs import Blobs, Corrupt, FolderBlobs, Unreachable, name_of, open_blobs
-from traube.storage.catalog import Catalog, blobs_of, open_catalog
-from traube.storage.entries import BEGIN, Entry, Score, score_rows, table_of, table_to_bytes
+from traube.storage.blobs import Blobs, Corrupt, FolderBlobs, Unreachable, hash_content, open_blobs
+from traube.storage.catalog import Catalog, list_blobs, open_catalog
+from traube.storage.entries import BEGIN, Entry, Score, make_score_rows, read_table, write_table
 from traube.storage.leases import Lease, hold
 
 DAY = 86_400.0  # seconds
@@ -61,8 +61,8 @@ class Storage:
         self._pending = FolderBlobs(folder / "pending")
         self.blobs: Blobs = open_blobs(settings.blobs(), folder / "blobs")
         self.catalog: Catalog = open_catalog(folder, is_read_only=is_read_only)
-        is_new = self.catalog.setting("blobs") is None
-        identity = self.blobs.identity(create=is_new and not self.catalog.is_read_only)
+        is_new = self.catalog.get_setting("blobs") is None
+        identity = self.blobs.get_identity(create=is_new and not self.catalog.is_read_only)
         if identity is None:
             raise TraubeError(f"{self.blobs.url}: not the blob store of {self.catalog.name}: is it mounted?")
         if self.catalog.is_read_only:
@@ -84,7 +84,7 @@ class Storage:
         self.catalog.check_writable()
         row = {**entry.row, "created": datetime.now(UTC).isoformat(timespec="microseconds")}
         if files is not None:
-            row["files"] = {name: name_of(content) for name, content in files.items()}
+            row["files"] = {name: hash_content(content) for name, content in files.items()}
             return self._enter_now(replace(entry, row=row), list(files.values()), lease)
         try:
             self.flush(HASTE)
@@ -98,7 +98,7 @@ class Storage:
     def _enter_now(
         self, entry: Entry, files: Sequence[bytes], lease: Lease | None = None, patience: float | None = None
     ) -> bool:
-        entry = replace(entry, row={**entry.row, "revision": self.catalog.revision(entry, patience) + 1})
+        entry = replace(entry, row={**entry.row, "revision": self.catalog.get_revision(entry, patience) + 1})
         content = entry.pack()
 
         def put() -> None:
@@ -107,7 +107,7 @@ class Storage:
 
         put()
         is_allowed = None if lease is None else lease.is_held
-        return self.catalog.enter(name_of(content), entry, put, is_allowed, patience)
+        return self.catalog.enter(hash_content(content), entry, put, is_allowed, patience)
 
     def flush(self, patience: float | None = None) -> int:
         """Enter what had to wait; return how many entries there were.
@@ -119,8 +119,12 @@ class Storage:
         """
         names = [name for name, _ in sorted(self._pending.list(), key=itemgetter(1))]
         for name in names:
-            with suppress(Corrupt):  # another process has entered it meanwhile
+            try:
                 entry = Entry.unpack(self._pending.get(name))
+            except Corrupt as error:
+                if self._pending.exists(name):  # otherwise another process has entered it meanwhile
+                    sys.stderr.write(f"{error}\n")
+            else:
                 if not self._is_superseded(entry, patience):
                     self._enter_now(entry, [], None, patience)
             self._pending.delete(name)
@@ -163,24 +167,26 @@ class Storage:
         state : {"ingested", "checked", "blocked"}
             How far it is.
         """
-        splits = _split_rows(frames["splits"]) if "splits" in frames else []
+        splits = _make_split_rows(frames["splits"]) if "splits" in frames else []
         row: dict[str, Any] = {"name": name, "data_version": versions["data_version"], "type": kind, "state": state}
         row |= {"versions": dict(versions), "card": dict(card)}
-        files = {table: table_to_bytes(frame) for table, frame in frames.items()}
+        files = {table: write_table(frame) for table, frame in frames.items()}
         self._enter(Entry("task", row, {"splits": splits}), files)
 
     def set_task_state(self, name: str, state: str) -> None:
         """Note how far a task is: ingested, checked or blocked."""
-        row = self.task(name)
+        row = self.get_task(name)
         if row is None:
             raise TraubeError(f"task '{name}' is not ingested; `traube run --task {name}` ingests it")
-        self._enter(self._entry_of("task", {**row, "state": state}))
+        self._enter(self._make_entry("task", {**row, "state": state}))
 
-    def task(self, name: str) -> dict[str, Any] | None:
+    def get_task(self, name: str) -> dict[str, Any] | None:
         """Return the row of a task as it was ingested last; None if it never was."""
-        return max(self.catalog.rows(tables.TASK, tables.TASK.c.name == name), key=itemgetter("revision"), default=None)
+        return max(
+            self.catalog.read_rows(tables.TASK, tables.TASK.c.name == name), key=itemgetter("revision"), default=None
+        )
 
-    def table(self, row: Mapping[str, Any], name: str) -> pd.DataFrame:
+    def read_task_table(self, row: Mapping[str, Any], name: str) -> pd.DataFrame:
         """Return a table of a task's row.
 
         Raises
@@ -188,13 +194,13 @@ class Storage:
         Corrupt
             If it is absent or not what was written.
         """
-        return table_of(self.blobs.get(row["files"][name]))
+        return read_table(self.blobs.get(row["files"][name]))
 
-    def splits(self, data_version: str, split_set: str = "default") -> pd.DataFrame:
+    def read_splits(self, data_version: str, split_set: str = "default") -> pd.DataFrame:
         """Return position, level, name, size and classes of the test splits of a task's data."""
         where = (tables.SPLIT.c.data_version == data_version, tables.SPLIT.c.split_set == split_set)
         return pd.DataFrame(
-            self.catalog.rows(tables.SPLIT, *where), columns=["position", "level", "name", "size", "classes"]
+            self.catalog.read_rows(tables.SPLIT, *where), columns=["position", "level", "name", "size", "classes"]
         )
 
     # cells
@@ -227,20 +233,20 @@ class Storage:
         assert not absent and record["status"] in STATUSES, (absent, record.get("status"))
         row = {**record, "reason": _printable(record["reason"])}
         details = {"histories": dict(histories)} if histories else {}
-        return self._enter(Entry("cell", row, details, frames or {}, score_rows(scores)), lease=lease)
+        return self._enter(Entry("cell", row, details, frames or {}, make_score_rows(scores)), lease=lease)
 
-    def cell(self, cell_id: str) -> dict[str, Any] | None:
+    def get_cell(self, cell_id: str) -> dict[str, Any] | None:
         """Return a cell's record; None if there is none."""
-        return next(iter(self.rows("cell", cell_id=cell_id)), None)
+        return next(iter(self.read_rows("cell", cell_id=cell_id)), None)
 
-    def cells(self, *tasks: str, ids: Sequence[str] | None = None) -> pd.DataFrame:
+    def read_cells(self, *tasks: str, ids: Sequence[str] | None = None) -> pd.DataFrame:
         """Return cells by id, by default those of all tasks; one row each, with `CELL_COLUMNS`."""
         where = [tables.CELL.c.task.in_(tasks)] if tasks else []
-        chunks = [sa.true()] if ids is None else [tables.CELL.c.cell_id.in_(chunk) for chunk in _chunks(ids)]
-        rows = [row for chunk in chunks for row in self.catalog.rows(tables.CELL, chunk, *where)]
+        chunks = [sa.true()] if ids is None else [tables.CELL.c.cell_id.in_(chunk) for chunk in _cut(ids)]
+        rows = [row for chunk in chunks for row in self.catalog.read_rows(tables.CELL, chunk, *where)]
         return pd.DataFrame(rows, columns=list(CELL_COLUMNS))
 
-    def cell_table(self, cell_id: str, name: str = "assignments") -> pd.DataFrame:
+    def read_cell_table(self, cell_id: str, name: str = "assignments") -> pd.DataFrame:
         """Return a table of a cell.
 
         Raises
@@ -250,12 +256,12 @@ class Storage:
         """
         return self._cell_entry(cell_id).tables[name]
 
-    def histories(self, cell_id: str) -> dict[str, Any]:
+    def read_histories(self, cell_id: str) -> dict[str, Any]:
         """Return how a cell's clusterer was trained; empty of one that trains nothing."""
         return dict(self._cell_entry(cell_id).details.get("histories", {}))
 
     def _cell_entry(self, cell_id: str) -> Entry:
-        row = self.cell(cell_id)
+        row = self.get_cell(cell_id)
         if row is None:
             raise Corrupt(f"cell {cell_id}: absent; `traube run` makes it again")
         try:
@@ -267,7 +273,7 @@ class Storage:
 
     # scores
 
-    def score_chunks(
+    def iterate_scores(
         self, cell_ids: Iterable[str], metrics: Iterable[str] | None = None
     ) -> Iterator[list[tuple[str, Score]]]:
         """Yield the scores of cells, each with its cell, by id, level and metric; some hundred cells at a time.
@@ -277,10 +283,10 @@ class Storage:
         Corrupt
             If a row is absent or not what was written.
         """
-        for rows in self.catalog.scores(cell_ids, metrics):
-            yield [(row["cell_id"], _score_of(row)) for row in rows]
+        for rows in self.catalog.read_scores(cell_ids, metrics):
+            yield [(row["cell_id"], _make_score(row)) for row in rows]
 
-    def scores(
+    def read_scores(
         self, cells: pd.DataFrame, metrics: Iterable[str] | None = None, *, replicates: bool = False
     ) -> pd.DataFrame:
         """Return scores of the cells that are done, a row for each split.
@@ -302,39 +308,24 @@ class Storage:
         done = cells[cells["status"] == "done"]
         rank = {cell: i for i, cell in enumerate(done["cell_id"])}
         of_cell = dict(zip(done["cell_id"], zip(done["data_version"], done["split_set"], strict=True), strict=True))
-        splits = {key: self.splits(*key) for key in set(of_cell.values())}
-        for (data_version, _), table in splits.items():
-            if table.empty:
-                raise Corrupt(
-                    f"{self.catalog.name}: the splits of data {data_version} are absent; `traube run` makes them again"
-                )
+        splits = {key: self.read_splits(*key) for key in set(of_cell.values())}
+        if absent := [data_version for (data_version, _), table in splits.items() if table.empty]:
+            raise Corrupt(f"{self.catalog.name}: no splits of data {absent[0]}; `traube run` makes them again")
         names = {key: table["name"].to_numpy() for key, table in splits.items()}
         at = {(key, level): rows["position"] for key, table in splits.items() for level, rows in table.groupby("level")}
-        rows: list[tuple[int, int, str, Score]] = []  # place of the cell, place in the cell, cell
-        for chunk in self.score_chunks(list(rank), metrics):
-            rows += [(rank[cell], place, cell, score) for place, (cell, score) in enumerate(chunk)]
-        if not rows:
-            return pd.DataFrame(columns=[*SCORE_COLUMNS, "replicates"][: 6 if replicates else 5])
-        ranks, places, ids, scores = zip(*rows, strict=True)
-        keys = [of_cell[cell] for cell in ids]
-        positions = [
-            np.asarray(at[key, score.level] if score.positions is None else score.positions)
-            for key, score in zip(keys, scores, strict=True)
-        ]
-        counts = [len(of_score) for of_score in positions]
-        columns: dict[str, Any] = {
-            "cell_id": np.repeat(np.array(ids, dtype=object), counts),
-            "split": np.concatenate([names[key][of_score] for key, of_score in zip(keys, positions, strict=True)]),
-            "level": np.repeat(np.array([score.level for score in scores], dtype=object), counts),
-            "metric": np.repeat(np.array([score.metric for score in scores], dtype=object), counts),
-            "value": np.concatenate([score.values for score in scores]),
-        }
-        order = np.lexsort((np.repeat(places, counts), np.concatenate(positions), np.repeat(ranks, counts)))
-        table = pd.DataFrame({name: column[order] for name, column in columns.items()})
-        if replicates:
-            each = [row for s in scores for row in ([None] * len(s.values) if s.replicates is None else s.replicates)]
-            table["replicates"] = [each[i] for i in order]
-        return table
+        rows = []
+        for chunk in self.iterate_scores(list(rank), metrics):
+            for place, (cell, score) in enumerate(chunk):
+                key = of_cell[cell]
+                positions = at[key, score.level].to_numpy() if score.positions is None else score.positions
+                without = [None] * len(positions) if score.replicates is None else list(score.replicates)
+                each = (names[key][positions], positions, score.values, without if replicates else None)
+                rows.append((rank[cell], place, cell, score.level, score.metric, *each))
+        exploded = ["split", "position", "value", *(["replicates"] if replicates else [])]
+        columns = ["rank", "place", "cell_id", "level", "metric", "split", "position", "value", "replicates"]
+        table = pd.DataFrame(rows, columns=columns).explode(exploded).astype({"value": float})
+        table = table.sort_values(["rank", "position", "place"], ignore_index=True)
+        return table[[*SCORE_COLUMNS, *exploded[3:]]]
 
     # everything else
 
@@ -352,14 +343,14 @@ class Storage:
         """
         self._enter(Entry(table, dict(row)), files)
 
-    def rows(self, table: str, **equal: Any) -> list[dict[str, Any]]:
+    def read_rows(self, table: str, **equal: Any) -> list[dict[str, Any]]:
         """Return the rows of a table whose columns have these values, in the order of their keys."""
         stored = tables.ENTRY_TABLES[table]
-        return self.catalog.rows(stored, *(stored.c[column] == value for column, value in equal.items()))
+        return self.catalog.read_rows(stored, *(stored.c[column] == value for column, value in equal.items()))
 
     def remove(self, table: str, rows: Iterable[Mapping[str, Any]]) -> int:
         """Remove rows, but no cells that a document names; return their number. `clean` deletes their blobs."""
-        kept = {cell for row in self.rows("document") for cell in row["cells"] or ()}
+        kept = {cell for row in self.read_rows("document") for cell in row["cells"] or ()}
         key = [column.name for column in tables.ENTRY_TABLES[table].primary_key]
         removed = [
             {**{name: row[name] for name in key}, "is_removed": 1} for row in rows if row.get("cell_id") not in kept
@@ -368,7 +359,7 @@ class Storage:
             self._enter(Entry(table, row))
         return len(removed)
 
-    def path(self, blob: str) -> Path:
+    def get_path(self, blob: str) -> Path:
         """Return a file of this machine with a blob's bytes.
 
         Raises
@@ -383,7 +374,7 @@ class Storage:
             if store is self.blobs:
                 raise
             store.put(self.blobs.get(blob))
-        return store.path(blob)
+        return store.get_path(blob)
 
     # operations
 
@@ -395,32 +386,34 @@ class Storage:
         Corrupt
             If the catalog is.
         """
-        for _ in self.catalog.scores([row["cell_id"] for row in self.catalog.rows(tables.CELL)], None):
+        for _ in self.catalog.read_scores([row["cell_id"] for row in self.catalog.read_rows(tables.CELL)], None):
             pass
-        self.catalog.rows(tables.SPLIT)
+        self.catalog.read_rows(tables.SPLIT)
         lines: dict[str, str] = {}  # by blob
         for table in tables.ENTRY_TABLES.values():
-            for row in self.catalog.rows(table):
-                blobs = blobs_of(row)
-                lines |= {blob: line for blob in blobs if blob not in lines and (line := self._fault(blob))}
+            for row in self.catalog.read_rows(table):
+                blobs = list_blobs(row)
+                lines |= {blob: line for blob in blobs if blob not in lines and (line := self._find_fault(blob))}
                 if self.catalog.is_read_only or lines.keys().isdisjoint(blobs):
                     continue
                 if table is tables.CELL or not lines.keys().isdisjoint(blobs[1:]):
                     self.remove(table.name, [row])
                 else:  # the catalog has all of the entry
-                    self._enter(self._entry_of(table.name, row))
+                    self._enter(self._make_entry(table.name, row))
         return list(lines.values())
 
-    def _entry_of(self, table: str, row: Mapping[str, Any]) -> Entry:
+    def _make_entry(self, table: str, row: Mapping[str, Any]) -> Entry:
         """Return the entry of a row, made of the catalog."""
         own = {name: value for name, value in row.items() if name not in ("blob", "checksum")}
         if table != "task":
             return Entry(table, own)
         return Entry(
-            table, own, {"splits": self.catalog.rows(tables.SPLIT, tables.SPLIT.c.data_version == row["data_version"])}
+            table,
+            own,
+            {"splits": self.catalog.read_rows(tables.SPLIT, tables.SPLIT.c.data_version == row["data_version"])},
         )
 
-    def _fault(self, blob: str) -> str:
+    def _find_fault(self, blob: str) -> str:
         try:
             self.blobs.get(blob)
         except Corrupt as error:
@@ -459,7 +452,7 @@ class Storage:
             now = connection.execute(sa.select(self.catalog.now)).scalar_one()
             rows = connection.execute(sa.select(mark.c.blob, mark.c.since).with_for_update())
             marks = {row.blob: row.since for row in rows}
-            orphans = found - self.catalog.references(connection)
+            orphans = found - self.catalog.list_references(connection)
             connection.execute(sa.delete(mark).where(mark.c.blob.in_(marks.keys() - orphans)))
             if new := [{"blob": blob, "since": now} for blob in sorted(orphans - marks.keys())]:
                 connection.execute(self.catalog.insert(mark).on_conflict_do_nothing(), new)
@@ -488,11 +481,11 @@ def rebuild(folder: Path) -> list[str]:
     return Storage(folder).rebuild()
 
 
-def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+def _cut(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     return (ids[start : start + tables.CHUNK] for start in range(0, len(ids), tables.CHUNK))
 
 
-def _split_rows(splits: pd.DataFrame) -> list[dict[str, Any]]:
+def _make_split_rows(splits: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows of the table `split`, in the order in which test splits first occur."""
     tested = splits[splits["part"] == "test"]
     rows: list[dict[str, Any]] = []
@@ -504,7 +497,7 @@ def _split_rows(splits: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _score_of(row: Mapping[str, Any]) -> Score:
+def _make_score(row: Mapping[str, Any]) -> Score:
     values = np.frombuffer(row["values"], "<f8")
     replicates = None if row["replicates"] is None else np.frombuffer(row["replicates"], "<f4").reshape(len(values), -1)
     positions = None if row["positions"] is None else np.frombuffer(row["positions"], "<i4")
