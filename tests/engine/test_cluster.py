@@ -1,6 +1,7 @@
 """From vectors to clusters: what is shared, what fails alone, and own methods in the workers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 from tests.made import cells_of
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
+from traube.engine import units
 from traube.engine.cluster import CellResult, cluster, reduction_path
 from traube.engine.embed import embed_task
 from traube.engine.evaluate import evaluate_cells
-from traube.methods import parse_method, register_clusterer, register_reducer
+from traube.methods import CLUSTERERS, parse_method, register_clusterer, register_reducer
 from traube.models import EmbeddingCache, Vectors, load_model
 from traube.store import Store
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
@@ -104,6 +106,12 @@ def test_reductions_and_vectors_of_other_versions_are_not_used_again(
     _, encoded = embed_task(tiny_task, model, EmbeddingCache(tmp_path / "cache"), tmp_path / "matrix")
     assert encoded == len(tiny_task.texts)
     assert len(list(tmp_path.glob("matrix-*"))) == 2
+
+
+def test_a_unit_of_work_is_handed_its_part_and_changes_no_registry(vectors: Vectors) -> None:
+    own, before = replace(CLUSTERERS["kmeans"], name="own"), dict(CLUSTERERS)
+    assert set(units.cluster(vectors, own, {}, 3, seed=0, memory=10**9).labels) == {0, 1, 2}
+    assert before == CLUSTERERS
 
 
 # what goes wrong

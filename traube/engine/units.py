@@ -1,8 +1,8 @@
 """The units of work: what is done of a split, by whatever process does it.
 
 They see no file of whoever asks but those that vectors lie in; a cluster is sent these with what they
-hold. They are given the parts themselves: a worker does not know what was registered in the parent.
-Who does them is said by `traube.engine.workers`.
+hold. They are given the parts themselves, and look nothing up in the registries: a worker does not
+know what was registered in the parent. Who does them is said by `traube.engine.workers`.
 """
 
 import time
@@ -79,9 +79,8 @@ class Reduced(NamedTuple):
 @sent_whole
 def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, memory: int) -> Reduced:
     """Fit a reducer on a split's vectors."""
-    methods.REDUCERS[reducer.name] = reducer
     with measured() as taken:
-        points = methods.reduce(reducer.name, params, vectors.load(), seed, memory)
+        points = methods.reduce(reducer, params, vectors.load(), seed, memory)
     return Reduced(points, Cost(points.shape[0], taken.seconds, taken.memory))
 
 
@@ -93,12 +92,11 @@ def cluster(
 
     Without k, the one with the best silhouette is taken.
     """
-    methods.CLUSTERERS[clusterer.name] = clusterer
     values = points.load()
     if k is None and clusterer.takes_k and not clusterer.chooses_k(params):
         k, _ = methods.choose_k(values, seed)
     with measured() as taken:
-        labels = methods.cluster(clusterer.name, params, values, k, seed, memory)
+        labels = methods.cluster(clusterer, params, values, k, seed, memory)
     return Clustered(labels, taken.seconds, taken.memory)
 
 
@@ -121,13 +119,12 @@ def cluster_by_distance(
     ----------
     query : the vector of the split's query, where the similarity compares for one
     """
-    methods.CLUSTERERS[clusterer.name] = clusterer
     values = vectors.load()
     with measured() as taken:
         distances = similarity.distances(values, None if query is None else query.load()[0], memory)
         if k is None and clusterer.takes_k:
-            k, _ = methods.choose_k_by_distance(clusterer.name, params, distances, seed)
-        labels = methods.cluster_by_distance(clusterer.name, params, distances, k, seed)
+            k, _ = methods.choose_k_by_distance(clusterer, params, distances, seed)
+        labels = methods.cluster_by_distance(clusterer, params, distances, k, seed)
     return Clustered(labels, taken.seconds, taken.memory)
 
 
@@ -136,9 +133,8 @@ def cluster_by_text(
     texts: Sequence[str], clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
 ) -> Clustered:
     """Cluster a split whose clusterer works on its texts."""
-    methods.CLUSTERERS[clusterer.name] = clusterer
     with measured() as taken:
-        labels = methods.cluster_by_text(clusterer.name, params, texts, k, seed)
+        labels = methods.cluster_by_text(clusterer, params, texts, k, seed)
     return Clustered(labels, taken.seconds, taken.memory)
 
 
