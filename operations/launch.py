@@ -12,7 +12,6 @@ from typing import Any, TextIO
 from uuid import uuid4
 
 import dagster as dg
-from dagster._core.instance.ref import InstanceRef
 
 from assets.common import MODELS, OF_TASKS, PAGE, data_keys, model_keys
 from assets.registry import registry
@@ -30,6 +29,7 @@ from traube.foundation import paths, settings, stopping
 from traube.foundation.system_errors import explained
 
 OURS = re.compile(r"^traube\.[\w.]+: ")
+# by the name that Dagster's documentation gives for dagster.yaml
 NO_COPIES = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 
 
@@ -73,7 +73,8 @@ def _instance() -> dg.DagsterInstance:
     not copied to files by two more processes for each step, which Ctrl-C would meet as well.
     """
     folder = os.environ["DAGSTER_HOME"]
-    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(folder, overrides={"compute_logs": NO_COPIES}))
+    # with a folder of its own it is not temporary
+    return dg.DagsterInstance.local_temp(folder, overrides={"compute_logs": NO_COPIES})
 
 
 class WithoutUnwritten:

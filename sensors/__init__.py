@@ -10,9 +10,9 @@ from pkgutil import iter_modules
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-Job = AssetJob | dg.JobDefinition
+from assets.common import Job
+
 Jobs = Mapping[str, Job]
 
 
