@@ -15,6 +15,7 @@ from traube.engine import units
 from traube.engine.cluster import CellResult, cluster, reduction_path
 from traube.engine.embed import embed_task
 from traube.engine.evaluate import evaluate_cells
+from traube.engine.executors import ProcessExecutor
 from traube.methods import CLUSTERERS, parse_method, register_clusterer, register_reducer
 from traube.models import EmbeddingCache, Vectors, load_model
 from traube.store import Store
@@ -158,7 +159,7 @@ def test_one_failing_cell_does_not_stop_the_others_and_says_what_and_where(
 
 def test_a_split_set_without_test_splits_fails_with_the_reason(tiny_task: Task, vectors: Vectors, store: Store) -> None:
     train = Task(tiny_task.card, tiny_task.corpus, tiny_task.splits.assign(part="train"))
-    (result,) = cluster(train, vectors, cells_of(train, "none/kmeans"), store)
+    (result,) = cluster(train, vectors, cells_of(train, "none/kmeans"), store, ProcessExecutor())
     assert (result.status, result.reason) == ("failed", "there are no test splits in the split set 'default'")
 
 
@@ -171,7 +172,7 @@ def test_a_clusterer_of_texts_is_handed_each_splits_texts_under_one_model(
             return np.array([int(text.split()[-1].removeprefix("n")) for text in texts])
 
     register_clusterer("by_last_word", ByLastWord, takes="texts")
-    (found,) = cluster(tiny_task, vectors, cells_of(tiny_task, "none/by_last_word"), store)
+    (found,) = cluster(tiny_task, vectors, cells_of(tiny_task, "none/by_last_word"), store, ProcessExecutor())
     assert found.assignments is not None
     for split in tiny_task.test_splits("default"):
         rows = found.assignments
@@ -179,10 +180,10 @@ def test_a_clusterer_of_texts_is_handed_each_splits_texts_under_one_model(
         assert rows["cluster"].tolist() == [int(tiny_task.texts[row].split()[-1][1:]) for row in split.rows]
 
     other = cells_of(tiny_task, "none/by_last_word", model=load_model("tfidf"))
-    (refused,) = cluster(tiny_task, vectors, other, store)
+    (refused,) = cluster(tiny_task, vectors, other, store, ProcessExecutor())
     assert refused.status == "unsupported"
     assert refused.reason == "by_last_word works on texts whatever the model: its result stands under bow"
-    (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/by_last_word"), store)
+    (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/by_last_word"), store, ProcessExecutor())
     assert reduced.reason == "by_last_word works on texts, and pca reduces vectors: use none/by_last_word"
 
 
@@ -193,7 +194,9 @@ def test_k_auto_is_chosen_from_a_splits_vectors_whatever_its_classes(
     asked = [parse_method("none/kmeans", params) for params in (None, {"kmeans": {"k": "auto"}})]
     given, chosen = (cells(tiny_task, load_model("bow"), OWN, methods=[method], seeds=[1])[0] for method in asked)
     assert given.cell_id != chosen.cell_id
-    found = {r.cell.cell_id: r.assignments for r in cluster(tiny_task, vectors, [given, chosen], store)}
+    found = {
+        r.cell.cell_id: r.assignments for r in cluster(tiny_task, vectors, [given, chosen], store, ProcessExecutor())
+    }
     fine = {name: frame[frame["level"] == "fine"]["cluster"] for name, frame in found.items() if frame is not None}
     assert fine[given.cell_id].nunique() == 6
     assert fine[chosen.cell_id].nunique() <= 4

@@ -2,11 +2,13 @@
 
 They see no file of whoever asks but those that vectors lie in; a cluster is sent these with what they
 hold. They are given the parts themselves, and look nothing up in the registries: a worker does not
-know what was registered in the parent. Who does them is said by `traube.engine.workers`.
+know what was registered in the parent. Who does them is said by
+`traube.engine.executors`.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -29,6 +31,7 @@ from traube.store import Cost
 
 Labels = NDArray[np.int64]
 Points = NDArray[np.float32]
+Scores = tuple[dict[str, float], dict[str, NDArray[np.float64]]]
 PICTURED = 1_000  # texts of a split whose representations are kept
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,6 +49,14 @@ def sent_whole(function: Callable[P, T]) -> Callable[P, T]:
             raise kind(reason(error)) from None
 
     return run
+
+
+def warm_up(reducers: Sequence[Part], memory: int) -> None:
+    """Import and compile what reducers need."""
+    points = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    for reducer in reducers:
+        with suppress(Exception):  # whatever is wrong with it is said when it is used
+            reducer.build(**reducer.params, **({"random_state": 0} if reducer.seeded else {})).fit_transform(points)
 
 
 class Clustered(NamedTuple):
@@ -141,10 +152,11 @@ def cluster_by_text(
 @sent_whole
 def score(
     labels: NDArray[np.object_] | None,
-    clusters: NDArray[np.int64],
+    clusters: Labels,
     groups: NDArray[np.int64],
     vectors: Vectors | None,
-) -> tuple[dict[str, float], dict[str, NDArray[np.float64]]]:
+    memory: int,
+) -> Scores:
     """Every metric of a split, against its labels or, where it has none, of its vectors; and the
     metrics without each group of texts.
     """
