@@ -16,7 +16,11 @@ class Lent:
         self._calls: list[Future[Any]] = []
 
     def submit(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
-        self._calls.append(self._pool.submit(function, *args, **kwargs))
+        try:
+            self._calls.append(self._pool.submit(function, *args, **kwargs))
+        except BrokenProcessPool:
+            self._forget()
+            raise
         return self._calls[-1]
 
     def shutdown(self, kill_workers: bool) -> None:

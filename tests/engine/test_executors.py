@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from subprocess import PIPE, STDOUT
 
@@ -213,13 +214,23 @@ def test_a_worker_that_has_grown_goes_on(executor: Executor, monkeypatch: pytest
     assert len({process for _, process in executor.run([Job(grow, (megabytes,)) for megabytes in (0, 400, 0)])}) == 1
 
 
+def end(memory: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)  # as the system does to a process that takes too much memory
+
+
+def test_workers_that_were_killed_before_a_run_are_replaced(executor: Executor) -> None:
+    executor.start()
+    assert isinstance(executor.submit(end, memory=0).exception(), BrokenProcessPool)
+    assert list(executor.run([job := Job(sleep, (0.0,))])) == [(job, None)]
+
+
 @pytest.mark.usefixtures("registries")
 def test_a_killed_worker_is_one_clear_error_and_the_next_run_works(tiny_task: Task, executor: Executor) -> None:
     class Doomed:
         def __init__(self, n_clusters: int) -> None: ...
 
         def fit_predict(self, X: np.ndarray) -> np.ndarray:
-            os.kill(os.getpid(), signal.SIGKILL)  # as the system does to a process that takes too much memory
+            end(memory=0)
             return np.zeros(len(X), dtype=np.int64)
 
     register_clusterer("doomed", Doomed)

@@ -176,16 +176,16 @@ class Executor(ABC):
         The first one compiles, and keeps the machine code; the others start when it is there to be
         read, instead of compiling the same beside it. Returns at once.
         """
-        parts = tuple(reducers)
+        self.start()
+        parts, others = tuple(reducers), self.n_workers - 1
 
         def follow(first: Future[None]) -> None:
             if first.cancelled() or first.exception():  # the workers were stopped meanwhile
                 return
             with suppress(RuntimeError):  # or are now
-                for _ in range(self.n_workers - 1):
+                for _ in range(others):
                     self.submit(units.warm_up, parts, memory=0)
 
-        self.start()
         self.submit(units.warm_up, parts, memory=0).add_done_callback(follow)
 
     def encode_batches(self, encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:

@@ -6,6 +6,7 @@ They live as long as their executor, because numba compiles UMAP once in each.
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -56,11 +57,16 @@ class ProcessExecutor(Executor):
                 self._pool = start_processes(self.n_workers)
 
     def submit(self, function: Callable[..., Any], *args: Any, memory: int) -> Future[Any]:
-        """Send a call to the processes."""
+        """Send a call to the processes; to new ones, if one was killed since the last call."""
         pool = self._pool
         if pool is None:
             raise RuntimeError("the workers are not started")
-        called: Future[Any] = pool.submit(function, *args, memory=memory)
+        try:
+            called: Future[Any] = pool.submit(function, *args, memory=memory)
+        except BrokenProcessPool:
+            self.stop()
+            self.start()
+            return self.submit(function, *args, memory=memory)
         return called
 
     def memory(self, needs: int = 0) -> int:

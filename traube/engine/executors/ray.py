@@ -114,12 +114,9 @@ class RayExecutor(Executor):
         where it has none; by this process, where that is nearer.
         """
         if not isinstance(encoder, Transformer) or not self._is_spread(encoder, len(texts)):
-            return encoder.encode_batches(texts)
-        return self._spread(encoder, texts, self._kind())
-
-    def _spread(
-        self, encoder: Transformer, texts: Sequence[str], kind: str
-    ) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+            yield from encoder.encode_batches(texts)
+            return
+        kind = self._kind()
         memory = self._at_most(2 * encoder.load())  # as the weights come, and as they are used
         asked = {"num_cpus": 1, "memory": memory, **({"num_gpus": 1} if kind == "GPU" else {})}
         number = self._room(asked)

@@ -4,7 +4,7 @@ Where these may run, and what is set aside for them, is said by `traube.engine.e
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,36 +31,25 @@ State = NDArray[np.uint8]  # the file that a training goes on from
 
 
 class News(NamedTuple):
-    """What a process that trains tells of it.
+    """What a process that trains tells of it."""
 
-    Attributes
-    ----------
-    steps, done : how many there are, and are done
-    said : how it has gone since the last time
-    state : what the training goes on from; None where it is as it was
-    trained : what came of it in the end
-    """
+    steps: int = 0
+    done: int = 0
+    said: Sequence[str] = ()  # since the last time
+    state: State | None = None  # None where it is as it was
+    trained: Trained | None = None
 
-    steps: int
-    done: int
-    said: list[str]
-    state: State | None
-    trained: Trained | None
+
+NO_NEWS = News()
 
 
 class ToTrain(NamedTuple):
-    """What a process needs of the model that it trains.
+    """What a process needs of the model that it trains."""
 
-    Attributes
-    ----------
-    versions : of the libraries that it must have
-    threads : that a CPU computes with. Sums depend on them in their last digits
-    """
-
-    versions: dict[str, str]
+    versions: dict[str, str]  # of the libraries
     encoder: Transformer
     fingerprint: str
-    threads: int
+    threads: int  # that a CPU computes with: sums depend on them in their last digits
 
 
 class _Work:
@@ -129,40 +118,25 @@ def train(
 
 @dataclass
 class _Begun:
-    """A training that a process does.
+    """A training that a process does."""
 
-    Attributes
-    ----------
-    name : whoever asked knows it by this
-    work : folder of what it goes on from
-    news : of the process
-    lost : how often a process died of it
-    """
-
-    name: Any
+    name: Any  # by which whoever asked knows it
     training: Training
-    work: Path
-    news: Any = None
-    steps: int = 0
-    done: int = 0
-    lost: int = 0
+    work: Path  # folder of what it goes on from
+    stream: Any = None  # of news
+    latest: News = NO_NEWS
+    lost: int = 0  # times that a process died of it
 
 
 class Trainings:
-    """Trainings that processes do.
-
-    Parameters
-    ----------
-    task : `train`, with what it is to be given of the cluster
-    network : of the model, where the cluster keeps it
-    """
+    """Trainings that processes do: each calls `task`, which is `train` with what it is to be given of the cluster."""
 
     def __init__(self, ray: Any, task: Any, model: ToTrain, network: Any, progress: Progress) -> None:
         self._ray, self._task, self._model, self._network = ray, task, model, network
         self._progress = progress
         self._begun: list[_Begun] = []
-        self._over = (0, 0)  # steps of trainings that have ended: in all, and done
-        self._told = (0, 0)  # of all
+        self._ended: list[News] = []
+        self._told = (0, 0)  # steps of all, and how many are done
 
     def outcomes(
         self, asked: Iterator[tuple[Any, Training, Path]], at_once: Callable[[], int]
@@ -181,12 +155,12 @@ class Trainings:
                     self._send(self._begun[-1])
                 if not self._begun:
                     return
-                [ready], _ = self._ray.wait([begun.news for begun in self._begun], num_returns=1)
-                begun = next(begun for begun in self._begun if begun.news == ready)
+                [ready], _ = self._ray.wait([begun.stream for begun in self._begun], num_returns=1)
+                begun = next(begun for begun in self._begun if begun.stream == ready)
                 outcome = self._hear(begun)
                 if outcome is not None:
                     self._begun.remove(begun)
-                    self._over = (self._over[0] + begun.steps, self._over[1] + begun.done)
+                    self._ended.append(begun.latest)
                     yield begun.name, outcome
         finally:
             self._end()
@@ -195,12 +169,12 @@ class Trainings:
         begun.training.clusterer.seconds_between_saves = BROUGHT
         file = begun.work / FILE
         state = np.fromfile(file, dtype=np.uint8) if file.exists() else None
-        begun.news = self._task.remote(self._model, self._network, begun.training, state, BROUGHT)
+        begun.stream = self._task.remote(self._model, self._network, begun.training, state, BROUGHT)
 
     def _hear(self, begun: _Begun) -> Trained | BaseException | None:
         """Keep what is new, and tell it; return what became of a training that has ended."""
         try:
-            news: News = self._ray.get(next(begun.news))
+            news: News = self._ray.get(next(begun.stream))
         except Exception as error:
             if has_died(error) and begun.lost < RETRIES:
                 begun.lost += 1
@@ -210,15 +184,15 @@ class Trainings:
         if news.state is not None:
             with atomic(begun.work / FILE) as temporary:
                 news.state.tofile(temporary)
-        begun.steps, begun.done = news.steps, news.done
+        begun.latest = news._replace(state=None, trained=None)  # they are large
         self._tell()
         for words in news.said:
             self._progress.said(words)
         return news.trained
 
     def _tell(self) -> None:
-        steps, done = self._over
-        steps, done = steps + sum(b.steps for b in self._begun), done + sum(b.done for b in self._begun)
+        news = [*self._ended, *(begun.latest for begun in self._begun)]
+        steps, done = sum(n.steps for n in news), sum(n.done for n in news)
         if steps != self._told[0] or done < self._told[1]:  # another has begun, or one begins again
             self._progress.total("steps", steps)
             self._told = (steps, 0)
@@ -228,10 +202,10 @@ class Trainings:
     def _end(self) -> None:
         """End those that are under way: each at its next step, which removes its files, or in a second."""
         for begun in self._begun:
-            self._ray.cancel(begun.news)
+            self._ray.cancel(begun.stream)
         until = time.monotonic() + 1.0
         for begun in self._begun:
             with suppress(Exception):
-                while self._ray.wait([begun.news], timeout=max(0.0, until - time.monotonic()))[0]:
-                    self._ray.get(next(begun.news))
-            self._ray.cancel(begun.news, force=True)
+                while self._ray.wait([begun.stream], timeout=max(0.0, until - time.monotonic()))[0]:
+                    self._ray.get(next(begun.stream))
+            self._ray.cancel(begun.stream, force=True)
