@@ -11,9 +11,10 @@ warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 from assets import all_assets  # noqa: E402
+from assets.common import Job  # noqa: E402
 from assets.jobs import all_jobs  # noqa: E402
 from resources import all_resources  # noqa: E402
-from sensors import Job, all_schedules, all_sensors, sensor_jobs  # noqa: E402
+from sensors import all_schedules, all_sensors, sensor_jobs  # noqa: E402
 from traube.foundation import paths  # noqa: E402
 from traube.foundation.disk import make_private  # noqa: E402
 from traube.foundation.identity import refuse_later  # noqa: E402

@@ -17,6 +17,7 @@ from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from traube.benchmark.plan import CLUSTERING_VERSION, Cell
 from traube.benchmark.record import Recorder
+from traube.engine.executors import Executor
 from traube.engine.progress import Progress
 from traube.engine.stages import cluster_missing
 from traube.foundation.errors import TraubeError
@@ -89,10 +90,11 @@ def _asset(
         storage: StorageResource,
         encoder: EncoderResource,
         benchmark: BenchmarkResource,
+        workers: dg.ResourceParam[Executor],
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         began = time.perf_counter()
-        store, workbench = storage.store, storage.workbench
+        store, workbench = storage.store, storage.workbench_with(workers)
         try:
             request = benchmark.request()
             model = encoder.model(context.partition_key, request.protocol.precision)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import wraps
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import dagster as dg
 
@@ -15,6 +15,7 @@ from traube.methods import Method
 from traube.tasks import pair_sources
 
 T = TypeVar("T")
+Job: TypeAlias = Any  # a JobDefinition, or what `define_asset_job` makes: its class has no public name
 DATA_STAGES = ("corpus", "splits")
 MODEL_STAGES = ("embeddings", "clusterings", "scores")
 TRAINING_STAGE = "deep_clusterings"  # of a run one of whose methods trains

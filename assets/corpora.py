@@ -8,6 +8,7 @@ import dagster as dg
 from assets.common import asset_key
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
+from traube.engine.executors import Executor
 from traube.engine.stages import read_corpus
 from traube.foundation.config import read_yaml
 from traube.foundation.errors import TraubeError
@@ -42,7 +43,9 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
         metadata={"language": source.card.language, "licence": source.card.licence, "source": source.card.source},
         check_specs=check_specs(key, source.card, "corpus"),
     )
-    def corpus(storage: StorageResource, quality: QualityResource) -> dg.MaterializeResult:
+    def corpus(
+        storage: StorageResource, quality: QualityResource, workers: dg.ResourceParam[Executor]
+    ) -> dg.MaterializeResult:
         began = time.perf_counter()
         try:
             read = read_corpus(source, storage.store)
@@ -63,7 +66,7 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
                     markdown(texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200)))
                 ),
             },
-            check_results=quality.check_corpus(source.card, key, texts),
+            check_results=quality.check_corpus(source.card, key, texts, workers),
         )
 
     return corpus

@@ -12,7 +12,7 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
-from traube.engine import workers
+from traube.engine.executors import Executor
 from traube.engine.progress import Progress
 from traube.engine.stages import VECTOR_CHECKS, WARNING_CHECKS, VectorCheck, encode
 from traube.foundation.errors import TraubeError
@@ -42,15 +42,17 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         quality: QualityResource,
         encoder: EncoderResource,
         benchmark: BenchmarkResource,
+        workers: dg.ResourceParam[Executor],
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        refuse_failed_checks(context, upstream, lambda: _check_data(source, storage.store, quality))
+        refuse_failed_checks(context, upstream, lambda: _check_data(source, storage.store, quality, workers))
         began = time.perf_counter()
         try:
-            version = storage.workbench.manifest(source.name).data_version
+            workbench = storage.workbench_with(workers)
+            version = workbench.manifest(source.name).data_version
             refuse_kept(source.card, storage.store.checks(source.name), version, ("corpus", "splits"))
             model = encoder.model(context.partition_key, benchmark.request().protocol.precision)
-            made = encode(source.name, model, storage.workbench, progress)
+            made = encode(source.name, model, workbench, progress)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         texts, encoded = len(made.vectors), made.encoded
@@ -82,13 +84,13 @@ def _data_checks(source: Source) -> list[dg.AssetCheckSpec]:
     ]
 
 
-def _check_data(source: Source, store: Store, quality: QualityResource) -> list[dg.AssetCheckResult]:
+def _check_data(source: Source, store: Store, quality: QualityResource, workers: Executor) -> list[dg.AssetCheckResult]:
     """Make those checks."""
     task = store.task(source.card)
     corpus, splits = (asset_key(source.name, stage) for stage in ("corpus", "splits"))
     return [
-        *quality.check_corpus(source.card, corpus, task.corpus),
-        *quality.check_splits(source.card, splits, task.splits, task.corpus),
+        *quality.check_corpus(source.card, corpus, task.corpus, workers),
+        *quality.check_splits(source.card, splits, task.splits, task.corpus, workers),
     ]
 
 

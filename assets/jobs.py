@@ -5,15 +5,14 @@ sensor.
 from collections.abc import Iterable
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from assets.common import PAGES, all_model_keys, data_keys
+from assets.common import PAGES, Job, all_model_keys, data_keys
 from assets.sweeps import sweeps
 
 REBUILT = dg.AssetSelection.assets("leaderboard", "registry", "regressions", "report")
 
 
-def all_jobs(tasks: Iterable[str]) -> list[AssetJob]:
+def all_jobs(tasks: Iterable[str]) -> list[Job]:
     """Every job of the graph, over the tasks and pair tasks that are given."""
     names = list(tasks)
     jobs = [
@@ -46,7 +45,7 @@ def all_jobs(tasks: Iterable[str]) -> list[AssetJob]:
     return [*jobs, _sweep()] if sweeps() else jobs
 
 
-def _sweep() -> AssetJob:
+def _sweep() -> Job:
     return dg.define_asset_job(
         "sweep",
         selection=dg.AssetSelection.key_prefixes("sweeps"),

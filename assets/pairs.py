@@ -12,6 +12,7 @@ from resources.encoder import EncoderResource
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
+from traube.engine.executors import Executor
 from traube.engine.pair_cells import pair_cells, score_missing
 from traube.engine.pair_scores import ALL
 from traube.engine.progress import Progress
@@ -46,7 +47,9 @@ def _corpus(source: PairSource) -> dg.AssetsDefinition:
         metadata={"language": source.card.language, "licence": source.card.licence, "source": source.card.source},
         check_specs=_specs(source, "corpus"),
     )
-    def corpus(storage: StorageResource, quality: QualityResource) -> dg.MaterializeResult:
+    def corpus(
+        storage: StorageResource, quality: QualityResource, workers: dg.ResourceParam[Executor]
+    ) -> dg.MaterializeResult:
         try:
             task = read_pairs(source, PairStore.of(storage.store))
         except TraubeError as error:
@@ -58,7 +61,7 @@ def _corpus(source: PairSource) -> dg.AssetsDefinition:
                 "mean_characters": float(task.corpus["text"].str.len().mean()),
                 "preview": dg.MetadataValue.md(markdown(task.corpus.head(5))),
             },
-            check_results=quality.check_corpus(source.card.for_checks(), key, task.corpus),
+            check_results=quality.check_corpus(source.card.for_checks(), key, task.corpus, workers),
         )
 
     return corpus
@@ -76,13 +79,15 @@ def _pairs(source: PairSource) -> dg.AssetsDefinition:
         description=f"{source.card.description or source.name}: which texts are compared, and their gold scores.",
         check_specs=_specs(source, "pairs"),
     )
-    def pairs(storage: StorageResource, quality: QualityResource) -> dg.MaterializeResult:
+    def pairs(
+        storage: StorageResource, quality: QualityResource, workers: dg.ResourceParam[Executor]
+    ) -> dg.MaterializeResult:
         store = PairStore.of(storage.store)
         try:
             task = store.read(source.name)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        checked = quality.check_pairs(task.card, key, task.pairs, task.corpus)
+        checked = quality.check_pairs(task.card, key, task.pairs, task.corpus, workers)
         store.complete(source.name)  # only now: a task whose checks were cut short is read again
         by_part = task.pairs.groupby("part", sort=False)["score"].describe().reset_index()
         return dg.MaterializeResult(
@@ -116,16 +121,17 @@ def _embeddings(source: PairSource) -> dg.AssetsDefinition:
         quality: QualityResource,
         encoder: EncoderResource,
         benchmark: BenchmarkResource,
+        workers: dg.ResourceParam[Executor],
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         store, began = PairStore.of(storage.store), time.perf_counter()
         specs = [spec for stage in PAIR_DATA_STAGES for spec in _specs(source, stage)]
-        refuse_failed_checks(context, specs, lambda: _check(source, store, quality))
+        refuse_failed_checks(context, specs, lambda: _check(source, store, quality, workers))
         try:
             model = encoder.model(context.partition_key, benchmark.request().protocol.precision)
             version = store.read(source.name).data_version
             refuse_kept(source.card.for_checks(), store.checks(source.name), version, ("corpus", "pairs"))
-            task, found = encode_pairs(source.name, model, storage.workbench, progress)
+            task, found = encode_pairs(source.name, model, storage.workbench_with(workers), progress)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         return dg.MaterializeResult(
@@ -141,12 +147,14 @@ def _embeddings(source: PairSource) -> dg.AssetsDefinition:
     return embeddings
 
 
-def _check(source: PairSource, store: PairStore, quality: QualityResource) -> list[dg.AssetCheckResult]:
+def _check(
+    source: PairSource, store: PairStore, quality: QualityResource, workers: Executor
+) -> list[dg.AssetCheckResult]:
     """Make the checks of the tables again."""
     task, (corpus, pairs) = store.read(source.name), (asset_key(source.name, stage) for stage in PAIR_DATA_STAGES)
     return [
-        *quality.check_corpus(source.card.for_checks(), corpus, task.corpus),
-        *quality.check_pairs(task.card, pairs, task.pairs, task.corpus),
+        *quality.check_corpus(source.card.for_checks(), corpus, task.corpus, workers),
+        *quality.check_pairs(task.card, pairs, task.pairs, task.corpus, workers),
     ]
 
 
@@ -168,6 +176,7 @@ def _pair_scores(source: PairSource) -> dg.AssetsDefinition:
         encoder: EncoderResource,
         benchmark: BenchmarkResource,
         tracking: TrackingResource,
+        workers: dg.ResourceParam[Executor],
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         store = PairStore.of(storage.store)
@@ -176,9 +185,8 @@ def _pair_scores(source: PairSource) -> dg.AssetsDefinition:
             task = store.read(source.name)
             cells = pair_cells(task, model)
             tracking.owe(model.name, task.name)
-            computed = score_missing(
-                task, model, cells, storage.workbench, run_id=context.run.run_id, progress=progress
-            )
+            workbench = storage.workbench_with(workers)
+            computed = score_missing(task, model, cells, workbench, run_id=context.run.run_id, progress=progress)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         table = store.scores(cells)

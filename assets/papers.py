@@ -11,6 +11,7 @@ from assets.common import OF_TASKS
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
+from traube.engine.executors import Executor
 from traube.engine.progress import Progress
 from traube.foundation import paths
 from traube.foundation.hashing import frame_digest
@@ -47,9 +48,10 @@ def _table(paper: str, table: Table, tasks: Sequence[str]) -> dg.AssetsDefinitio
         storage: StorageResource,
         benchmark: BenchmarkResource,
         encoder: EncoderResource,
+        workers: dg.ResourceParam[Executor],
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        measured_from = _context(context, storage, benchmark, encoder, progress)
+        measured_from = _context(context, storage, benchmark, encoder, workers, progress)
         rows, path = write_table(storage.root, paper, table, measured_from)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(rows)),
@@ -89,9 +91,10 @@ def _figure(paper: str, figure: Figure, tasks: Sequence[str]) -> dg.AssetsDefini
         storage: StorageResource,
         benchmark: BenchmarkResource,
         encoder: EncoderResource,
+        workers: dg.ResourceParam[Executor],
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        measured_from = _context(context, storage, benchmark, encoder, progress)
+        measured_from = _context(context, storage, benchmark, encoder, workers, progress)
         drawing, path = write_figure(storage.root, paper, figure, measured_from)
         metadata: dict[str, str | int | dg.MetadataValue] = {
             **drawing.facts,
@@ -109,10 +112,11 @@ def _context(
     storage: StorageResource,
     benchmark: BenchmarkResource,
     encoder: EncoderResource,
+    workers: Executor,
     progress: Progress,
 ) -> Context:
     return Context(
-        workbench=storage.workbench,
+        workbench=storage.workbench_with(workers),
         protocols=benchmark.protocols(),
         protocol=benchmark.request().protocol_name,
         checkpoints=paths.checkpoints(),

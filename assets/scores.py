@@ -10,6 +10,7 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
+from traube.engine.executors import Executor
 from traube.engine.progress import Progress
 from traube.engine.stages import failed_cells, score_clustered
 from traube.foundation.errors import TraubeError
@@ -40,9 +41,10 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
         encoder: EncoderResource,
         benchmark: BenchmarkResource,
         tracking: TrackingResource,
+        workers: dg.ResourceParam[Executor],
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        store, workbench = storage.store, storage.workbench
+        store, workbench = storage.store, storage.workbench_with(workers)
         try:
             request = benchmark.request()
             model = encoder.model(context.partition_key, request.protocol.precision)

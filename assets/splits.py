@@ -5,6 +5,7 @@ import dagster as dg
 from assets.common import asset_key
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
+from traube.engine.executors import Executor
 from traube.engine.stages import draw_splits
 from traube.foundation.errors import TraubeError
 from traube.report.markdown import markdown
@@ -23,7 +24,9 @@ def splits_asset(source: Source) -> dg.AssetsDefinition:
         description=f"{source.card.description or source.name}: which texts are to be grouped, and their gold labels.",
         check_specs=check_specs(key, source.card, "splits"),
     )
-    def splits(storage: StorageResource, quality: QualityResource) -> dg.MaterializeResult:
+    def splits(
+        storage: StorageResource, quality: QualityResource, workers: dg.ResourceParam[Executor]
+    ) -> dg.MaterializeResult:
         store = storage.store
         try:
             frame, manifest = draw_splits(source, store)
@@ -35,7 +38,7 @@ def splits_asset(source: Source) -> dg.AssetsDefinition:
             .reset_index()
         )
         labels = frame["label"].value_counts().head(50).rename_axis("label").reset_index(name="rows")
-        checked = quality.check_splits(source.card, key, frame, store.corpus(source.name))
+        checked = quality.check_splits(source.card, key, frame, store.corpus(source.name), workers)
         # only now: a task whose checks were cut short is read again
         store.complete(source.card, manifest)
         return dg.MaterializeResult(

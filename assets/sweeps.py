@@ -13,6 +13,7 @@ from resources.storage import StorageResource
 from traube.benchmark.params import Point, Sweep, load_params
 from traube.benchmark.plan import Request
 from traube.benchmark.record import Recorder
+from traube.engine.executors import Executor
 from traube.engine.fill import fill
 from traube.engine.progress import Progress
 from traube.foundation.errors import TraubeError
@@ -55,17 +56,18 @@ def _sweep(name: str, description: str) -> dg.AssetsDefinition:
         storage: StorageResource,
         encoder: EncoderResource,
         benchmark: BenchmarkResource,
+        workers: dg.ResourceParam[Executor],
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         points = {key: p for key, p in benchmark.protocols().items() if isinstance(p, Point) and p.sweep == name}
-        statuses: Counter[str] = Counter()
+        statuses, workbench = Counter[str](), storage.workbench_with(workers)
         try:
             for key, point in points.items():
                 model = encoder.model(config.model, point.precision)
                 recorder = Recorder(storage.store, model.device, context.run.run_id)
                 request = Request(config.tasks, [config.model], key, point, seeds=config.seeds or None)
                 for task in config.tasks:
-                    statuses += fill(task, model, request, storage.workbench, recorder, progress)
+                    statuses += fill(task, model, request, workbench, recorder, progress)
                 context.log.info(f"{key}: done")
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error

@@ -34,7 +34,9 @@ def measured(task_name: str, model_name: str, starts: int) -> tuple[float, float
     protocol = load_params().chosen("short-text")
     task, model = load_task(task_name), load_model(model_name, precision=protocol.precision)
     methods = [parse_method("none/kmeans", {"kmeans": {"n_init": starts}})]
-    scores, _ = evaluate_cells(task, model, cells(task, model, protocol, methods=methods), paths.home(), PROGRESS)
+    scores, _ = evaluate_cells(
+        task, model, cells(task, model, protocol, methods=methods), paths.home(), progress=PROGRESS
+    )
     mean = scores.groupby("metric")["value"].mean() * 100
     return float(mean[ACC]), float(mean[NMI])
 

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
-from traube.engine import workers
 from traube.engine.cluster import cluster
+from traube.engine.executors import Executor, ProcessExecutor
 from traube.engine.score import score
 from traube.engine.workbench import Workbench
 from traube.foundation.hashing import digest
@@ -178,30 +178,31 @@ def measure(folder: Path, encoder: str, runs: Iterable[tuple[str, str]]) -> tupl
 def evaluate(pipe: Connection, folder: Path, encoder: str, runs: list[tuple[str, str]]) -> None:
     """Embed, cluster and score, telling the parent of each stage. Reductions are not kept from run to run."""
     task = Store(folder / "store").task(CARD)
-    with TemporaryDirectory(dir=folder) as name:
+    with TemporaryDirectory(dir=folder) as name, ProcessExecutor() as executor:
         for kind in dict.fromkeys(kind for kind, _ in runs):
             model: Any = RandomProjection() if (kind, encoder) == ("dense", "random") else None
             model = model or load_model("minilm" if kind == "dense" else kind)
             methods = [method for k, method in runs if k == kind]
-            _evaluate(pipe, folder, Store(Path(name)), task, model, methods)
-    workers.stop()  # a process of multiprocessing would wait for them at its end
+            _evaluate(pipe, folder, Store(Path(name)), task, model, methods, executor)
 
 
-def _evaluate(pipe: Connection, folder: Path, store: Store, task: Task, model: Any, names: list[str]) -> None:
+def _evaluate(
+    pipe: Connection, folder: Path, store: Store, task: Task, model: Any, names: list[str], executor: Executor
+) -> None:
     protocol = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), precision="fp32")
     asked = cells(task, model, protocol, methods=[parse_method(name) for name in names], seeds=SEEDS)
     pipe.send(("stage", f"{model.name}: embed"))
     vectors = Workbench(store, EmbeddingCache(folder / "embeddings")).vectors(task, model)
     pipe.send(("stage", f"{model.name}: cluster"))
     began, done = time.monotonic(), []
-    for result in cluster(task, vectors, asked, store):
+    for result in cluster(task, vectors, asked, store, executor):
         pipe.send(("line", f"{result.cell.method.name} {result.status} {result.reason}".strip()))
         if result.assignments is not None:
             done.append(result.assignments.assign(cell_id=result.cell.cell_id))
     pipe.send(("line", f"{time.monotonic() - began:.0f} s"))
     pipe.send(("stage", f"{model.name}: score"))
     if done:
-        score(task, pd.concat(done, ignore_index=True), vectors)
+        score(task, pd.concat(done, ignore_index=True), executor, vectors)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -16,13 +17,13 @@ import psutil
 
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import cells
-from traube.engine import workers
 from traube.engine.evaluate import evaluate_cells
-from traube.methods import get_reducer
+from traube.engine.executors import Executor, Job, ProcessExecutor
+from traube.engine.executors.ray import RayExecutor
+from traube.methods import Part, get_reducer
 from traube.models import load_model
 from traube.tasks import load_task
 
-ENGINES = ("local", "ray")
 MEMORY = 512 * 2**20  # of a node's object store
 
 
@@ -46,11 +47,12 @@ def main() -> int:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": MEMORY})
     cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
     os.environ["RAY_ADDRESS"] = cluster.address
+    executors = {"local": ProcessExecutor(), "ray": RayExecutor()}
     rows = [
         {"": "start of the cluster", "ray, s": used().seconds - began.seconds, "ray, CPU s": used().cpu - began.cpu}
     ]
     reducers = [get_reducer(name) for name in params.chosen().reducers]
-    rows.append({"": "start of the workers"} | both(lambda: start(reducers)))
+    rows.append({"": "start of the workers"} | both(executors, lambda executor: start(executor, reducers)))
     equal = True
     for round_ in range(arguments.rounds):
         for name in arguments.task or params.tasks:
@@ -61,8 +63,10 @@ def main() -> int:
                 if not model.corpus_bound:
                     model.encode(task.texts[:2])  # loading is the same for both
                 found: list[pd.DataFrame] = []
-                work = lambda: found.extend(evaluate_cells(task, model, asked))  # noqa: B023, E731
-                rows.append({"": f"{name} {model_name}", "round": round_} | both(work, turned=round_ % 2 == 1))
+                work = lambda executor: found.extend(evaluate_cells(task, model, asked, executor=executor))  # noqa: B023, E731
+                rows.append(
+                    {"": f"{name} {model_name}", "round": round_} | both(executors, work, turned=round_ % 2 == 1)
+                )
                 equal &= same(found[0], found[2]) and same(found[1], found[3])
                 print(rows[-1], file=sys.stderr, flush=True)
     table = pd.DataFrame(rows)
@@ -73,24 +77,28 @@ def main() -> int:
         ratios = by_round[f"ray, {unit}"] / by_round[f"local, {unit}"]
         print(f"\nray / local, {unit}: median {ratios.median():.3f} [{ratios.min():.3f} to {ratios.max():.3f}]")
     print(f"\nclusters and scores equal: {equal}")
-    workers.stop()
+    for executor in executors.values():
+        executor.stop()
     cluster.shutdown()
     return int(not equal)
 
 
-def start(reducers: list[object]) -> None:
+def start(executor: Executor, reducers: Sequence[Part]) -> None:
     """Have each worker start and import what the reducers need; wait for them."""
-    workers.warm_up(reducers)
-    list(workers.pool().map(time.sleep, [1.0] * 4))
+    executor.warm_up(reducers)
+    list(executor.run([Job(pause, ()) for _ in range(4)]))
 
 
-def both(work: object, turned: bool = False) -> dict[str, float]:
+def pause(memory: int) -> None:
+    time.sleep(1.0)
+
+
+def both(executors: Mapping[str, Executor], work: Callable[[Executor], None], turned: bool = False) -> dict[str, float]:
     """What some work takes under each engine."""
     taken = {}
-    for engine in ENGINES[::-1] if turned else ENGINES:
-        os.environ["TRAUBE_ENGINE"] = engine
+    for engine in list(executors)[::-1] if turned else executors:
         before = used()
-        work()
+        work(executors[engine])
         after = used()
         taken |= {f"{engine}, s": after.seconds - before.seconds, f"{engine}, CPU s": after.cpu - before.cpu}
     return taken

@@ -15,7 +15,6 @@ import pandas as pd
 
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Cell, cells
-from traube.engine import workers
 from traube.engine.evaluate import evaluate_cells
 from traube.models import Model, load_model
 from traube.tasks import load_task
@@ -53,7 +52,6 @@ def compare(task: Task, name: str, protocol_name: str) -> dict[str, object]:
     for make in (together, alone):
         began = cpu_seconds()
         found.append(pd.concat(make(task, model, protocol)))
-        workers.stop()  # so that the time of their processes counts
         seconds.append(cpu_seconds() - began)
     apart = (found[0].set_index(KEYS)["value"] - found[1].set_index(KEYS)["value"]).abs()
     return {

@@ -14,8 +14,9 @@ import psutil
 from traube import methods
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
-from traube.engine import units, workers
+from traube.engine import units
 from traube.engine.evaluate import evaluate_cells
+from traube.engine.executors import Executor, ProcessExecutor
 from traube.metrics import GROUPS
 from traube.models import load_model
 from traube.tasks.task import Task, TaskCard
@@ -42,13 +43,15 @@ def main() -> None:
     model.fingerprint  # noqa: B018 (hashes the weights, which is part of loading them)
     if not arguments.cached:
         model.encode(["warm up", "the network"])
-    _start_workers()
+    executor = ProcessExecutor()
+    _start_workers(executor)
 
     cpu, wall = cpu_seconds(), time.perf_counter()
     startup = {"startup_cpu": cpu, "ready": time.time()}
     asked = cells(task, model, PROTOCOL, methods=[PROTOCOL.method(METHOD)])
-    scores, _ = evaluate_cells(task, model, asked, arguments.cache)
+    scores, _ = evaluate_cells(task, model, asked, arguments.cache, executor)
     work = {"wall": time.perf_counter() - wall, "cpu": cpu_seconds() - cpu}
+    executor.stop()
 
     v = scores[scores["metric"] == "v_measure/noise_as_cluster"].set_index("split")["value"]
     print(json.dumps({**startup, **work, "v": v.to_dict()}))
@@ -60,16 +63,18 @@ def read_task(folder: Path) -> Task:
     )
 
 
-def _start_workers() -> None:
+def _start_workers(executor: Executor) -> None:
     """Let every worker import what it needs: imports are no part of the work on either side."""
     points = np.random.default_rng(0).random((50, 4), dtype=np.float32)
-    jobs = [workers.pool().submit(_warm_up, points) for _ in range(workers.count())]
-    assert len({job.result() for job in jobs}) == workers.count(), "a worker was not warmed up"
+    executor.start()
+    jobs = [executor.submit(_warm_up, points, memory=0) for _ in range(executor.n_workers)]
+    assert len({job.result() for job in jobs}) == executor.n_workers, "a worker was not warmed up"
 
 
-def _warm_up(points: np.ndarray) -> int:
+def _warm_up(points: np.ndarray, memory: int) -> int:
     clusters = methods.cluster("minibatch_kmeans", None, points, 2, 0)
-    units.score(np.arange(50).astype(str).astype(object), clusters, np.arange(50) % GROUPS, None)
+    labels = np.arange(50).astype(str).astype(object)
+    units.score(labels, clusters, np.arange(50) % GROUPS, None, memory)
     time.sleep(0.5)  # so that the next job goes to another worker
     return os.getpid()
 

@@ -170,19 +170,18 @@ def _params() -> Iterator[Finding]:
 
 
 def _engine() -> Iterator[Finding]:
-    from traube.engine import workers
+    from traube.engine.executors import cores, engine, make_executor
 
-    name, address = workers.engine(), os.environ.get("RAY_ADDRESS")
+    name, address = engine(), os.environ.get("RAY_ADDRESS")
     if name == "local":
-        yield Finding("engine", "ok", f"local: {workers.cores()} processes of this machine")
+        yield Finding("engine", "ok", f"local: {cores()} processes of this machine")
     elif not find_spec("ray"):
         yield Finding("engine", "wrong", f"{name}: Ray is not installed; run `make setup-scale`")
     elif not address:
-        yield Finding("engine", "ok", f"{name}: started here, on {workers.cores()} cores, when there is work")
+        yield Finding("engine", "ok", f"{name}: started here, on {cores()} cores, when there is work")
     else:
-        cores = workers.count()  # an error says why the cluster cannot be used
-        workers.stop()
-        yield Finding("engine", "ok", f"{name}: {address} answers, with {cores} cores")
+        with make_executor() as executor:
+            yield Finding("engine", "ok", f"{name}: {address} answers, with {executor.n_workers} cores")
 
 
 def _tasks() -> Iterator[Finding]:

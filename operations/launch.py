@@ -6,13 +6,12 @@ import os
 import re
 import sys
 from collections.abc import Collection, Sequence
-from contextlib import nullcontext, redirect_stderr
+from contextlib import ExitStack, nullcontext, redirect_stderr
 from pathlib import Path
 from typing import Any, TextIO
 from uuid import uuid4
 
 import dagster as dg
-from dagster._core.instance.ref import InstanceRef
 
 from assets.common import MODELS, OF_TASKS, PAGE, data_keys, model_keys
 from assets.registry import registry
@@ -25,11 +24,13 @@ from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, wanted_models
 from traube.cli.launcher import prepare_home
 from traube.cli.printing import failed_check
+from traube.engine.executors import Executor, ensure_executor
 from traube.engine.progress import Progress
 from traube.foundation import paths, settings, stopping
 from traube.foundation.system_errors import explained
 
 OURS = re.compile(r"^traube\.[\w.]+: ")
+# by the name that Dagster's documentation gives for dagster.yaml
 NO_COPIES = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 
 
@@ -73,7 +74,8 @@ def _instance() -> dg.DagsterInstance:
     not copied to files by two more processes for each step, which Ctrl-C would meet as well.
     """
     folder = os.environ["DAGSTER_HOME"]
-    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(folder, overrides={"compute_logs": NO_COPIES}))
+    # with a folder of its own it is not temporary
+    return dg.DagsterInstance.local_temp(folder, overrides={"compute_logs": NO_COPIES})
 
 
 class WithoutUnwritten:
@@ -101,13 +103,16 @@ class Launcher:
     ----------
     progress : who is told of the work done inside the steps
     verbose : show Dagster's log
+    executor : does the work of all runs; by default one that is made and ended here
     """
 
-    def __init__(self, progress: Progress, verbose: bool = False) -> None:
+    def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:
         prepare()
+        self._open = ExitStack()
+        workers = self._open.enter_context(ensure_executor(executor))
         self.instance = _instance()
         self.lost = align(self.instance)
-        self.definitions = build_defs(progress=progress)
+        self.definitions = build_defs(progress=progress, workers=workers)
         self.run_id: str | None = None  # of the run at work
         self.notes: list[str] = []
         self.refused: set[str] = set()
@@ -118,6 +123,7 @@ class Launcher:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._open.close()
         self.instance.dispose()
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:

@@ -28,6 +28,9 @@ SECONDS_TO_FINISH = 3  # that requests under way have when the server is told to
 def dagster(port: int, workspace: str) -> None:
     """The Dagster UI of a workspace file."""
     import dagster as dg
+
+    # Dagster has no public way to let anything be put in front of its UI: these two names are those of its
+    # minor version, which pyproject.toml pins
     from dagster._core.workspace.context import WorkspaceProcessContext
     from dagster._core.workspace.load_target import WorkspaceFileTarget
     from dagster_webserver.app import create_app_from_workspace_process_context

@@ -1,5 +1,5 @@
-"""What assets borrow: storage, the benchmark asked for, the encoder, tracking (MLflow), the
-registry of models and quality.
+"""What assets borrow: storage, the benchmark asked for, the encoder, the workers, tracking
+(MLflow), the registry of models and quality.
 
 Modules are imported when the list is asked for, so that one resource does not load the others.
 """
@@ -15,6 +15,7 @@ def all_resources() -> dict[str, Any]:
     from resources.registry import RegistryResource
     from resources.storage import StorageResource
     from resources.tracking import TrackingResource
+    from resources.workers import workers
     from traube.engine.progress import SILENT
 
     return {
@@ -24,5 +25,6 @@ def all_resources() -> dict[str, Any]:
         "quality": QualityResource(),
         "tracking": TrackingResource(),
         "models": RegistryResource(),
+        "workers": workers,
         "progress": SILENT,
     }

@@ -30,21 +30,20 @@ def copy_dagster(home: Path, partitions: Iterable[str]) -> tuple[int, int]:
     -------
     how many runs there are in the home, and how many of them were copied now
     """
-    from dagster._core.instance.ref import InstanceRef
-
     folder = home / "dagster"
-    source_ref = InstanceRef.from_dir(str(folder), overrides={"storage": {"sqlite": {"base_dir": str(folder)}}})
-    make_dagster(folder)  # from now on its settings name the database
-    with dg.DagsterInstance.from_ref(source_ref) as source, _target(folder) as target:
-        runs = source.get_run_records()
-        new = [record for record in reversed(runs) if not target.has_run(record.dagster_run.run_id)]
-        for record in new:
-            _copy_run(source, target, record)
-        if not target.all_logs(RUNLESS):
-            _copy_events(source, target, RUNLESS)
-        for name in partitions:
-            target.add_dynamic_partitions(name, source.get_dynamic_partitions(name))
-        _copy_memory(source, target)
+    files = {"storage": {"sqlite": {"base_dir": str(folder)}}}
+    with dg.DagsterInstance.local_temp(str(folder), overrides=files) as source:
+        make_dagster(folder)  # from now on its settings name the database
+        with _target(folder) as target:
+            runs = source.get_run_records()
+            new = [record for record in reversed(runs) if not target.has_run(record.dagster_run.run_id)]
+            for record in new:
+                _copy_run(source, target, record)
+            if not target.all_logs(RUNLESS):
+                _copy_events(source, target, RUNLESS)
+            for name in partitions:
+                target.add_dynamic_partitions(name, source.get_dynamic_partitions(name))
+            _copy_memory(source, target)
     return len(runs), len(new)
 
 
@@ -55,7 +54,7 @@ def _target(folder: Path) -> dg.DagsterInstance:
 
 def _copy_run(source: dg.DagsterInstance, target: dg.DagsterInstance, record: dg.RunRecord) -> None:
     """Copy a run; itself last: without it, all of it is copied again."""
-    from dagster._core.storage.runs.schema import RunsTable
+    import sqlalchemy as sa
 
     run, theirs, ours = record.dagster_run, target.run_storage, source.run_storage
     if run.job_snapshot_id and not theirs.has_job_snapshot(run.job_snapshot_id):
@@ -67,17 +66,18 @@ def _copy_run(source: dg.DagsterInstance, target: dg.DagsterInstance, record: dg
     theirs.add_historical_run(run, record.create_timestamp)
     times = {"start_time": record.start_time, "end_time": record.end_time, "update_timestamp": record.update_timestamp}
     with theirs.connect() as connection:  # type: ignore[attr-defined]
-        connection.execute(RunsTable.update().where(RunsTable.c.run_id == run.run_id).values(**times))
+        runs = sa.table("runs", *map(sa.column, ("run_id", *times)))
+        connection.execute(runs.update().where(runs.c.run_id == run.run_id).values(**times))
 
 
 def _copy_events(source: dg.DagsterInstance, target: dg.DagsterInstance, run_id: str) -> None:
-    from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
+    import sqlalchemy as sa
 
     # of a copy that was cut off
     target.event_log_storage.delete_events(run_id)
-    checks = AssetCheckExecutionsTable.delete().where(AssetCheckExecutionsTable.c.run_id == run_id)
     with target.event_log_storage.index_connection() as connection:  # type: ignore[attr-defined]
-        connection.execute(checks)
+        checks = sa.table("asset_check_executions", sa.column("run_id"))
+        connection.execute(checks.delete().where(checks.c.run_id == run_id))
     for event in source.all_logs(run_id):
         target.event_log_storage.store_event(event)
 

@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
+from traube.engine.executors import Executor
 from traube.quality import (
     CHECKS,
     Finding,
@@ -32,7 +33,8 @@ def check_specs(key: dg.AssetKey, card: TaskCard, table: Table) -> list[dg.Asset
 
 
 class QualityResource(dg.ConfigurableResource):
-    """Checks the tables of a task and keeps a page of Data Docs for each.
+    """Checks the tables of a task, in a process of the run's executor, and keeps a page of Data Docs for
+    each.
 
     Attributes
     ----------
@@ -47,21 +49,23 @@ class QualityResource(dg.ConfigurableResource):
         """The folder, as a path."""
         return Path(self.folder) if self.folder else data_docs()
 
-    def check_corpus(self, card: TaskCard, key: dg.AssetKey, corpus: pd.DataFrame) -> list[dg.AssetCheckResult]:
+    def check_corpus(
+        self, card: TaskCard, key: dg.AssetKey, corpus: pd.DataFrame, executor: Executor
+    ) -> list[dg.AssetCheckResult]:
         """Check a corpus; one result for each of the corpus' `check_specs`."""
-        return _results(key, in_own_process(validate_corpus, card, corpus, self.root))
+        return _results(key, in_own_process(executor, validate_corpus, card, corpus, self.root))
 
     def check_splits(
-        self, card: TaskCard, key: dg.AssetKey, splits: pd.DataFrame, corpus: pd.DataFrame
+        self, card: TaskCard, key: dg.AssetKey, splits: pd.DataFrame, corpus: pd.DataFrame, executor: Executor
     ) -> list[dg.AssetCheckResult]:
         """Check a splits table; one result for each of the splits' `check_specs`."""
-        return _results(key, in_own_process(validate_splits, card, splits, corpus, self.root))
+        return _results(key, in_own_process(executor, validate_splits, card, splits, corpus, self.root))
 
     def check_pairs(
-        self, card: PairCard, key: dg.AssetKey, pairs: pd.DataFrame, corpus: pd.DataFrame
+        self, card: PairCard, key: dg.AssetKey, pairs: pd.DataFrame, corpus: pd.DataFrame, executor: Executor
     ) -> list[dg.AssetCheckResult]:
         """Check a pairs table; one result for each of the pairs' `check_specs`."""
-        return _results(key, in_own_process(validate_pairs, card, pairs, corpus, self.root))
+        return _results(key, in_own_process(executor, validate_pairs, card, pairs, corpus, self.root))
 
 
 def _results(key: dg.AssetKey, validation: Validation) -> list[dg.AssetCheckResult]:

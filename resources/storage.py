@@ -4,6 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from traube.engine.executors import Executor
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.models import EmbeddingCache
@@ -36,3 +37,7 @@ class StorageResource(dg.ConfigurableResource):
     def workbench(self) -> Workbench:
         """The stored tasks, and their vectors under any model."""
         return Workbench(self.store, self.cache)
+
+    def workbench_with(self, executor: Executor) -> Workbench:
+        """The same, where an executor does the work."""
+        return Workbench(self.store, self.cache, executor)

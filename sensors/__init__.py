@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
+from assets.common import Job
 from traube.foundation.plugins import modules_of
 
-Job = AssetJob | dg.JobDefinition
 Jobs = Mapping[str, Job]
 
 

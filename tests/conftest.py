@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tests.servers import Postgres
+    from tests.shared_workers import SharedWorkers
+    from traube.engine.executors import Executor
     from traube.models.transformer import Transformer
     from traube.tasks.task import Task
 
@@ -39,6 +43,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:  # databases wait for disks after every sentence
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+# the clusters of tests ask for a token, which Ray reads once in the life of a process
+os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "grapes" * 8}
 
 SLOWEST = ("e2e", "platform", "training")
 
@@ -76,6 +83,38 @@ def without_servers(patch: pytest.MonkeyPatch) -> None:
     for variable in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
         patch.setenv(variable, "")  # or a variable that is not set would not be unset again
         patch.delenv(variable)
+
+
+@pytest.fixture(scope="session")
+def processes() -> Iterator[list[SharedWorkers]]:
+    """What `shared_workers` keeps from test to test."""
+    kept: list[SharedWorkers] = []
+    yield kept
+    for workers in kept:
+        workers.end()
+
+
+@pytest.fixture(autouse=True)
+def shared_workers(processes: list[SharedWorkers], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have executors go on with the processes of those before. What has not been imported yet starts its own."""
+    if "traube.engine.executors" not in sys.modules:
+        return
+    from tests.shared_workers import SharedWorkers
+
+    if not processes:
+        processes.append(SharedWorkers())
+    for module in ("base", "processes"):
+        start = partial(processes[0].start, module)
+        monkeypatch.setattr(f"traube.engine.executors.{module}.start_processes", start)
+
+
+@pytest.fixture
+def executor() -> Iterator[Executor]:
+    """Worker processes."""
+    from traube.engine.executors import ProcessExecutor
+
+    with ProcessExecutor() as executor:
+        yield executor
 
 
 @pytest.fixture(scope="session")

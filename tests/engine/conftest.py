@@ -8,6 +8,7 @@ import pytest
 from tests.made import cells_of
 from traube.engine.cluster import CellResult, cluster
 from traube.engine.embed import embed
+from traube.engine.executors import ProcessExecutor
 from traube.models import EmbeddingCache, Vectors, load_model
 from traube.store import Store
 from traube.tasks.task import Task
@@ -28,7 +29,7 @@ def results(tiny_task: Task, vectors: Vectors, store: Store) -> Callable[..., di
     """What becomes of the cells of some methods, by method."""
 
     def run(*methods: str) -> dict[str, CellResult]:
-        found = list(cluster(tiny_task, vectors, cells_of(tiny_task, *methods), store))
+        found = list(cluster(tiny_task, vectors, cells_of(tiny_task, *methods), store, ProcessExecutor()))
         assert len(found) == len(methods)
         return {result.cell.method.name: result for result in found}
 

@@ -1,6 +1,7 @@
 """From vectors to clusters: what is shared, what fails alone, and own methods in the workers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 from tests.made import cells_of
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
+from traube.engine import units
 from traube.engine.cluster import CellResult, cluster, reduction_path
 from traube.engine.embed import embed_task
 from traube.engine.evaluate import evaluate_cells
-from traube.methods import parse_method, register_clusterer, register_reducer
+from traube.engine.executors import ProcessExecutor
+from traube.methods import CLUSTERERS, parse_method, register_clusterer, register_reducer
 from traube.models import EmbeddingCache, Vectors, load_model
 from traube.store import Store
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
@@ -106,6 +109,12 @@ def test_reductions_and_vectors_of_other_versions_are_not_used_again(
     assert len(list(tmp_path.glob("matrix-*"))) == 2
 
 
+def test_a_unit_of_work_is_handed_its_part_and_changes_no_registry(vectors: Vectors) -> None:
+    own, before = replace(CLUSTERERS["kmeans"], name="own"), dict(CLUSTERERS)
+    assert set(units.cluster(vectors, own, {}, 3, seed=0, memory=10**9).labels) == {0, 1, 2}
+    assert before == CLUSTERERS
+
+
 # what goes wrong
 
 
@@ -150,7 +159,7 @@ def test_one_failing_cell_does_not_stop_the_others_and_says_what_and_where(
 
 def test_a_split_set_without_test_splits_fails_with_the_reason(tiny_task: Task, vectors: Vectors, store: Store) -> None:
     train = Task(tiny_task.card, tiny_task.corpus, tiny_task.splits.assign(part="train"))
-    (result,) = cluster(train, vectors, cells_of(train, "none/kmeans"), store)
+    (result,) = cluster(train, vectors, cells_of(train, "none/kmeans"), store, ProcessExecutor())
     assert (result.status, result.reason) == ("failed", "there are no test splits in the split set 'default'")
 
 
@@ -163,7 +172,7 @@ def test_a_clusterer_of_texts_is_handed_each_splits_texts_under_one_model(
             return np.array([int(text.split()[-1].removeprefix("n")) for text in texts])
 
     register_clusterer("by_last_word", ByLastWord, takes="texts")
-    (found,) = cluster(tiny_task, vectors, cells_of(tiny_task, "none/by_last_word"), store)
+    (found,) = cluster(tiny_task, vectors, cells_of(tiny_task, "none/by_last_word"), store, ProcessExecutor())
     assert found.assignments is not None
     for split in tiny_task.test_splits("default"):
         rows = found.assignments
@@ -171,10 +180,10 @@ def test_a_clusterer_of_texts_is_handed_each_splits_texts_under_one_model(
         assert rows["cluster"].tolist() == [int(tiny_task.texts[row].split()[-1][1:]) for row in split.rows]
 
     other = cells_of(tiny_task, "none/by_last_word", model=load_model("tfidf"))
-    (refused,) = cluster(tiny_task, vectors, other, store)
+    (refused,) = cluster(tiny_task, vectors, other, store, ProcessExecutor())
     assert refused.status == "unsupported"
     assert refused.reason == "by_last_word works on texts whatever the model: its result stands under bow"
-    (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/by_last_word"), store)
+    (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/by_last_word"), store, ProcessExecutor())
     assert reduced.reason == "by_last_word works on texts, and pca reduces vectors: use none/by_last_word"
 
 
@@ -185,7 +194,9 @@ def test_k_auto_is_chosen_from_a_splits_vectors_whatever_its_classes(
     asked = [parse_method("none/kmeans", params) for params in (None, {"kmeans": {"k": "auto"}})]
     given, chosen = (cells(tiny_task, load_model("bow"), OWN, methods=[method], seeds=[1])[0] for method in asked)
     assert given.cell_id != chosen.cell_id
-    found = {r.cell.cell_id: r.assignments for r in cluster(tiny_task, vectors, [given, chosen], store)}
+    found = {
+        r.cell.cell_id: r.assignments for r in cluster(tiny_task, vectors, [given, chosen], store, ProcessExecutor())
+    }
     fine = {name: frame[frame["level"] == "fine"]["cluster"] for name, frame in found.items() if frame is not None}
     assert fine[given.cell_id].nunique() == 6
     assert fine[chosen.cell_id].nunique() <= 4

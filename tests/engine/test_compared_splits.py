@@ -70,7 +70,7 @@ def drop(tiny_bert: Path) -> Drop:
 def results(task: Task, model: Model, home: Path, *methods: str) -> dict[str, CellResult]:
     bench = Workbench.at(home)
     cells = cells_of(task, *methods, model=model)
-    found = cluster(task, bench.vectors(task, model), cells, bench.store, similarity=model.similarity)
+    found = cluster(task, bench.vectors(task, model), cells, bench.store, bench.executor, similarity=model.similarity)
     return {result.cell.method.name: result for result in found}
 
 

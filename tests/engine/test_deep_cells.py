@@ -14,6 +14,7 @@ from traube.deep import DEEP
 from traube.engine.cluster import cluster
 from traube.engine.deep import augmentation
 from traube.engine.embed import embed
+from traube.engine.executors import ProcessExecutor
 from traube.engine.fill import fill
 from traube.engine.progress import Progress
 from traube.engine.workbench import Workbench
@@ -53,7 +54,7 @@ def test_they_come_last_and_leave_clusters_and_a_history(
 ) -> None:
     asked = cells(pets, base, OWN, methods=[AECL, KMEANS], seeds=[1])
     results = []
-    for result in cluster(pets, vectors_of_pets, asked, store, model=base):
+    for result in cluster(pets, vectors_of_pets, asked, store, ProcessExecutor(), model=base):
         if result.cell.method is AECL:
             assert store.training(result.cell.cell_id).exists()  # nobody has stored the cell yet
         results.append(result)
@@ -117,7 +118,7 @@ def test_one_that_was_stopped_goes_on_and_finds_the_same(
     pets: Task, vectors_of_pets: Vectors, base: Transformer, store: Store, tmp_path: Path
 ) -> None:
     asked = cells(pets, base, OWN, methods=[AECL], seeds=[1])
-    (unbroken,) = cluster(pets, vectors_of_pets, asked, Store(tmp_path / "other"), model=base)
+    (unbroken,) = cluster(pets, vectors_of_pets, asked, Store(tmp_path / "other"), ProcessExecutor(), model=base)
     steps: list[int] = []
 
     def stop(stage: str, amount: int) -> None:
@@ -126,19 +127,19 @@ def test_one_that_was_stopped_goes_on_and_finds_the_same(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(cluster(pets, vectors_of_pets, asked, store, Progress(done=stop), model=base))
-    (resumed,) = cluster(pets, vectors_of_pets, asked, store, model=base)
+        list(cluster(pets, vectors_of_pets, asked, store, ProcessExecutor(), Progress(done=stop), model=base))
+    (resumed,) = cluster(pets, vectors_of_pets, asked, store, ProcessExecutor(), model=base)
     assert resumed.assignments.equals(unbroken.assignments)
 
 
 def test_only_an_encoder_can_be_trained_and_on_texts_alone(tiny_task: Task, vectors: Vectors, store: Store) -> None:
     bow = load_model("bow")
-    (result,) = cluster(tiny_task, vectors, cells_of(tiny_task, "none/aecl"), store, model=bow)
+    (result,) = cluster(tiny_task, vectors, cells_of(tiny_task, "none/aecl"), store, ProcessExecutor(), model=bow)
     assert (result.status, result.reason) == (
         "unsupported",
         "aecl trains an encoder, and bow is none: use a sentence-transformers model",
     )
-    (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/aecl"), store, model=bow)
+    (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/aecl"), store, ProcessExecutor(), model=bow)
     assert reduced.reason == "aecl works on texts, and pca reduces vectors: use none/aecl"
 
 
@@ -148,12 +149,12 @@ def test_one_that_fails_or_collapses_says_so_and_stops_no_other(
     same = parse_method("none/stcc", {"stcc": {"epochs": 1, "batch": 8, "codes": 1}})
     equal = make_task(["cat", "cat ", "cat  "], ["a", "a", "b"], name="equal")
     asked = cells(equal, base, OWN, methods=[same], seeds=[1])
-    (collapsed,) = cluster(equal, vectors_of_pets, asked, store, model=base)
+    (collapsed,) = cluster(equal, vectors_of_pets, asked, store, ProcessExecutor(), model=base)
     assert collapsed.status == "done"
     assert collapsed.reason.endswith("all texts are in one cluster")
     too_hot = parse_method("none/aecl", {"aecl": {**SHORT["aecl"], "learning_rate": 1.0, "instance_weight": 1e6}})
     both = cells(pets, base, OWN, methods=[too_hot, AECL], seeds=[1])
-    first, second = cluster(pets, vectors_of_pets, both, store, model=base)
+    first, second = cluster(pets, vectors_of_pets, both, store, ProcessExecutor(), model=base)
     assert second.status == "done"
     if first.status == "failed":  # whether it overflows is up to the machine
         assert "the loss is" in first.reason

@@ -59,8 +59,8 @@ def test_a_transformer_encodes_each_text_once_however_many_splits_hold_it(
     asked = cells_of(tiny_task, "none/kmeans", model=minilm)
     encoded: Counter[str] = Counter()
     progress = Progress(total=lambda stage, n: encoded.update({stage: n}))
-    first, _ = evaluate_cells(tiny_task, minilm, asked, tmp_path, progress)
-    second, _ = evaluate_cells(tiny_task, minilm, asked, tmp_path, progress)
+    first, _ = evaluate_cells(tiny_task, minilm, asked, tmp_path, progress=progress)
+    second, _ = evaluate_cells(tiny_task, minilm, asked, tmp_path, progress=progress)
     assert encoded["texts"] == 48  # in splits: 144
     assert ordered(first).equals(ordered(second))
     values = first.set_index(["split", "level", "metric"])["value"]
@@ -100,6 +100,6 @@ def test_progress_adds_up(tiny_task: Task, store: Store) -> None:
         total=lambda stage, n: expected.update({stage: n}), done=lambda stage, n: done.update({stage: n})
     )
     asked = cells_of(tiny_task, "none/kmeans", "pca/kmeans")
-    evaluate_cells(tiny_task, load_model("bow"), asked, store.folder, progress)
+    evaluate_cells(tiny_task, load_model("bow"), asked, store.folder, progress=progress)
     assert expected == {"texts": 48, "clusterings": 8, "scores": 8}
     assert done == {**expected, "cells": 2}

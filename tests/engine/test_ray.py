@@ -1,10 +1,12 @@
-"""Units of work on a Ray cluster: of two nodes with one core each, on this machine.
+"""Jobs on a Ray cluster: of two nodes with one core each, on this machine.
 
 The tests share it, in their order: one of them kills a node.
 """
 
 import os
+import re
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -24,12 +26,12 @@ from tests.made import cells_of
 from tests.waiting import wait_for
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
-from traube.engine import workers
 from traube.engine.cluster import cluster
 from traube.engine.embed import embed
 from traube.engine.evaluate import evaluate_cells
+from traube.engine.executors import Executor, Failure, Job, ProcessExecutor
+from traube.engine.executors.ray import RayExecutor, SentOnce
 from traube.engine.progress import SILENT, Progress
-from traube.engine.schedule import Failure, Job, run
 from traube.foundation.errors import DoesNotFit, TraubeError
 from traube.methods import parse_method
 from traube.models import EmbeddingCache, Vectors, load_model
@@ -48,37 +50,30 @@ MEMORY = 120 * 2**20  # of a node's object store
 Tables = tuple[pd.DataFrame, pd.DataFrame]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def token() -> Iterator[None]:
-    """That is asked for, and given, by all of this module."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "token")
-        patch.setenv("RAY_AUTH_TOKEN", "grapes" * 8)
-        from ray._private.authentication_test_utils import reset_auth_token_state
-
-        reset_auth_token_state()  # Ray reads it when it is imported: other tests may have done so
-        yield
-
-
 @pytest.fixture(scope="module")
-def nodes(token: None) -> Iterator[list[Any]]:
+def nodes() -> Iterator[list[Any]]:
     """A cluster that does this module's work, and its second node."""
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_prestart_worker_first_driver", "0")  # nothing is started that is not used
-        patch.setattr("traube.engine.ray_cluster.RETRIES", 1)
+        for module in ("ray", "ray_training"):
+            patch.setattr(f"traube.engine.executors.{module}.RETRIES", 1)
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": MEMORY})
         second = cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
-        patch.setenv("TRAUBE_ENGINE", "ray")
         patch.setenv("RAY_ADDRESS", cluster.address)
         yield [cluster, second]
-        workers.stop()
         cluster.shutdown()
 
 
-def evaluated(task: Task, folder: Path, progress: Progress = SILENT) -> Tables:
-    tables = evaluate_cells(task, load_model("bow"), cells_of(task, *METHODS), folder, progress)
+@pytest.fixture(scope="module")
+def executor(nodes: list[Any]) -> Iterator[RayExecutor]:
+    with RayExecutor() as executor:
+        yield executor
+
+
+def evaluated(task: Task, folder: Path, executor: Executor, progress: Progress = SILENT) -> Tables:
+    tables = evaluate_cells(task, load_model("bow"), cells_of(task, *METHODS), folder, executor, progress)
     order = ["cell_id", "split", "level", "metric", "item"]
     return tuple(t.sort_values([c for c in order if c in t]).reset_index(drop=True) for t in tables)
 
@@ -86,10 +81,8 @@ def evaluated(task: Task, folder: Path, progress: Progress = SILENT) -> Tables:
 @pytest.fixture(scope="module")
 def here(tiny_task: Task, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     """What local processes make of the cells."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRAUBE_ENGINE", "local")
-        patch.setenv("TRAUBE_WORKERS", "1")
-        return evaluated(tiny_task, tmp_path_factory.mktemp("local"))
+    with ProcessExecutor() as executor:
+        return evaluated(tiny_task, tmp_path_factory.mktemp("local"), executor)
 
 
 def assert_same(one: Tables, other: Tables) -> None:
@@ -107,41 +100,42 @@ def sleeper(seconds: float) -> Callable[[int], float]:
     return unit
 
 
-@pytest.mark.usefixtures("nodes")
-def test_scores_are_those_of_local_processes_to_the_last_digit(tiny_task: Task, here: Tables, tmp_path: Path) -> None:
-    assert_same(evaluated(tiny_task, tmp_path), here)
-
-
-@pytest.mark.usefixtures("nodes")
-def test_the_clusters_cores_are_the_workers_and_what_a_unit_needs_is_set_aside_for_it() -> None:
-    assert workers.count() == 2
-    usual = workers.memory()
-    assert 0 < usual < workers.memory(usual + 1) == usual + 1
-    assert workers.memory(2**60) < 2**60  # what no node has is not given: the unit refuses, and says so
-
-
-@pytest.mark.usefixtures("nodes")
-@pytest.mark.parametrize(("kind", "suffix"), [(np.asarray, "npy"), (sparse.csr_matrix, "npz")])
-def test_vectors_are_sent_once_for_all_units_that_need_them(
-    kind: Callable[[Any], Any], suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_scores_are_those_of_local_processes_to_the_last_digit(
+    tiny_task: Task, here: Tables, tmp_path: Path, executor: RayExecutor
 ) -> None:
-    from ray import ObjectRef
+    assert_same(evaluated(tiny_task, tmp_path, executor), here)
+
+
+def test_the_clusters_cores_are_the_workers_and_what_a_job_needs_is_set_aside_for_it(executor: RayExecutor) -> None:
+    assert executor.n_workers == 2
+    usual = executor.memory()
+    assert 0 < usual < executor.memory(usual + 1) == usual + 1
+    assert executor.memory(2**60) < 2**60  # what no node has is not given: the unit refuses, and says so
+
+
+@pytest.mark.parametrize(("kind", "suffix"), [(np.asarray, "npy"), (sparse.csr_matrix, "npz")])
+def test_vectors_are_sent_once_for_all_jobs_that_need_them(
+    kind: Callable[[Any], Any], suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: RayExecutor
+) -> None:
+    import ray
 
     path = tmp_path / f"matrix.{suffix}"
     save_matrix(path, kind(np.ones((500, 200), dtype=np.float32)))
-    pool: Any = workers.pool()
+    executor.start()
     one, other = (Vectors(path, np.arange(500), 200) for _ in range(2))
-    sent = pool._sent_as(one)
-    assert isinstance(sent, ObjectRef) and pool._sent_as(one) is sent
-    units = [pool.submit(lambda vectors, memory: float(vectors.load().sum()), one, memory=0) for _ in range(2)]
+    sent = SentOnce(ray.put)
+    given = sent(one)
+    assert isinstance(given, ray.ObjectRef) and sent(one) is given
+    units = [executor.submit(lambda vectors, memory: float(vectors.load().sum()), one, memory=0) for _ in range(2)]
     assert [unit.result() for unit in units] == [1e5, 1e5]
-    monkeypatch.setattr("traube.engine.ray_cluster.KEPT", 500_000)  # there is room for one
-    pool._sent_as(other)
-    assert pool._sent_as(one) is not sent  # it had to go, and is there again
+    monkeypatch.setattr("traube.engine.executors.ray.KEPT", 500_000)  # there is room for one
+    sent(other)
+    assert sent(one) is not given  # it had to go, and is there again
 
 
-@pytest.mark.usefixtures("nodes")
-def test_no_node_is_idle_while_units_wait_for_the_one_that_holds_their_vectors(tmp_path: Path) -> None:
+def test_no_node_is_idle_while_jobs_wait_for_the_one_that_holds_their_vectors(
+    tmp_path: Path, executor: RayExecutor
+) -> None:
     save_matrix(path := tmp_path / "matrix.npy", np.ones((200, 200), dtype=np.float32))
     (started := tmp_path / "started").mkdir()
 
@@ -157,13 +151,12 @@ def test_no_node_is_idle_while_units_wait_for_the_one_that_holds_their_vectors(t
         return node
 
     jobs = [Job(where, (Vectors(path, np.arange(200), 200),)) for _ in range(150)]
-    found = Counter(node for _, node in run(jobs))
+    found = Counter(node for _, node in executor.run(jobs))
     assert len(found) == 2
     assert min(found.values()) > 60  # 30 by Ray's default: the one that holds them is asked first
 
 
-@pytest.mark.usefixtures("nodes")
-def test_a_unit_that_fails_costs_only_itself() -> None:
+def test_a_job_that_fails_costs_only_itself(executor: RayExecutor) -> None:
     def refuse(memory: int) -> None:
         raise DoesNotFit("too large")
 
@@ -171,24 +164,35 @@ def test_a_unit_that_fails_costs_only_itself() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     deadly, large, *good = jobs = [Job(die, ()), Job(refuse, ()), *(Job(sleeper(0.0), ()) for _ in range(4))]
-    outcomes = dict(run(jobs))
+    outcomes = dict(executor.run(jobs))
     assert outcomes[large] == Failure("unavailable", "too large")
     assert isinstance(outcomes[deadly], Failure) and outcomes[deadly].status == "failed"
     assert outcomes[deadly].reason.startswith("lost on the Ray cluster (")
     assert [outcomes[job] for job in good] == [0.0] * 4
 
 
-@pytest.mark.usefixtures("nodes")
 def test_texts_are_encoded_by_a_process_on_each_core_to_the_last_digit(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: RayExecutor
 ) -> None:
-    monkeypatch.setattr("traube.engine.ray_cluster.FEW", {"CPU": 20})
+    monkeypatch.setattr("traube.engine.executors.ray.FEW", {"CPU": 20})
     model = Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert), precision="bf16"), "cpu")
     texts = [f"the {'cat star ' * (i % 23)} soup {i}" for i in range(400)]
     assert len(model.shares(texts, 16, "cpu")) > 4
-    vectors, encoded = embed(texts, model, EmbeddingCache(tmp_path), tmp_path / "matrix")
+    vectors, encoded = embed(texts, model, EmbeddingCache(tmp_path), tmp_path / "matrix", executor=executor)
     assert encoded == 400
     np.testing.assert_array_equal(vectors.load(), model.encode(texts))
+
+    batches = executor.encode_batches(model, texts)
+    found = [next(batches)]
+    processes("Holder")[0].kill()  # its share is encoded again
+    found += batches
+    assert sorted(np.concatenate([positions for positions, _ in found])) == list(range(400))
+    wait_for(lambda: not processes("Holder"), "the end of the processes that encode")
+
+
+def processes(name: str) -> list[psutil.Process]:
+    """The processes that encode (`Holder`) or train (`train`) for a cluster of this machine."""
+    return [p for p in psutil.process_iter(["cmdline"]) if f"ray::{name}" in "".join(p.info["cmdline"] or ())]
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +204,12 @@ class Trained:
     """What trainings on a few texts make of them."""
 
     def __init__(
-        self, base: Transformer, folder: Path, progress: Progress = SILENT, seeds: Sequence[int] = (1, 2)
+        self,
+        base: Transformer,
+        folder: Path,
+        executor: Executor,
+        progress: Progress = SILENT,
+        seeds: Sequence[int] = (1, 2),
     ) -> None:
         texts = [f"{a} {word} {b}" for word in ("cat", "dog") for a in ("the", "a", "soup") for b in ("star", "bread")]
         task = make_task(texts, [text.split()[1] for text in texts], name="pets")
@@ -210,7 +219,7 @@ class Trained:
         asked = cells(task, base, Protocol(reducers=("none",), clusterers=("kmeans",)), methods=[method], seeds=seeds)
         vectors = embed(texts, base, EmbeddingCache(folder / "cache"), folder / "matrix")[0]
         store, self.clusters = Store(folder / "store"), dict[str, list[int]]()
-        with closing(cluster(task, vectors, asked, store, progress, model=base)) as results:
+        with closing(cluster(task, vectors, asked, store, executor, progress, model=base)) as results:
             for result in results:
                 assert result.assignments is not None, result.reason
                 self.clusters[result.cell.cell_id] = result.assignments["cluster"].tolist()
@@ -219,26 +228,18 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def trained_here(base: Transformer, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRAUBE_ENGINE", "local")
-        return Trained(base, tmp_path_factory.mktemp("trained"))
+    return Trained(base, tmp_path_factory.mktemp("trained"), ProcessExecutor())
 
 
-def trainers() -> list[psutil.Process]:
-    """The processes that train for a cluster of this machine."""
-    return [p for p in psutil.process_iter(["cmdline"]) if "ray::Trainer" in "".join(p.info["cmdline"] or ())]
-
-
-@pytest.mark.usefixtures("nodes")
 def test_trainings_are_those_of_this_process_to_the_last_digit(
-    base: Transformer, trained_here: Trained, tmp_path: Path
+    base: Transformer, trained_here: Trained, tmp_path: Path, executor: RayExecutor
 ) -> None:
-    assert workers.trainers(base, 2)
-    assert not workers.trainers(base, 1)  # nothing would be gained
-    there = Trained(base, tmp_path)
+    assert executor.trains(base, 2)
+    assert not executor.trains(base, 1)  # nothing would be gained
+    there = Trained(base, tmp_path, executor)
     assert (there.clusters, there.histories) == (trained_here.clusters, trained_here.histories)
     assert not list(tmp_path.rglob("training.pt"))
-    wait_for(lambda: not trainers(), "the end of the trainings")
+    wait_for(lambda: not processes("train"), "the end of the trainings")
 
 
 @pytest.fixture
@@ -251,19 +252,19 @@ def gpu(nodes: list[Any]) -> Iterator[None]:
 
 @pytest.mark.usefixtures("gpu")
 def test_a_training_that_is_killed_goes_on_from_what_was_brought_here(
-    base: Transformer, trained_here: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: Transformer, trained_here: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: RayExecutor
 ) -> None:
-    monkeypatch.setattr("traube.engine.ray_actors.BROUGHT", 0.0)
+    monkeypatch.setattr("traube.engine.executors.ray_training.BROUGHT", 0.0)
     said: list[str] = []
 
     def kill(words: str) -> None:
         if said and "killed" not in said and list(tmp_path.rglob("training.pt")):
-            [process] = trainers()
+            [process] = processes("train")
             process.kill()
             said.append("killed")
         said.append(words)
 
-    there = Trained(base, tmp_path, Progress(said=kill), seeds=[1])
+    there = Trained(base, tmp_path, executor, Progress(said=kill), seeds=[1])
     assert "killed" in said
     assert sum(words.startswith("epoch 1:") for words in said) == 1
     for cell_id, clusters in there.clusters.items():
@@ -272,21 +273,23 @@ def test_a_training_that_is_killed_goes_on_from_what_was_brought_here(
 
 
 @pytest.mark.usefixtures("gpu")
-def test_a_training_has_a_gpu_to_itself_and_ends_with_whoever_waits_for_it(base: Transformer, tmp_path: Path) -> None:
+def test_a_training_has_a_gpu_to_itself_and_ends_with_whoever_waits_for_it(
+    base: Transformer, tmp_path: Path, executor: RayExecutor
+) -> None:
     def stop(words: str) -> None:
         import ray
 
         assert ray.available_resources().get("GPU", 0) == 0
         raise KeyboardInterrupt
 
-    assert (workers.device(base, 500), workers.device(base, 501)) == ("cpu", "cuda")  # where texts are encoded
+    assert (executor.device(base, 500), executor.device(base, 501)) == ("cpu", "cuda")  # where texts are encoded
     with pytest.raises(KeyboardInterrupt):
-        Trained(base, tmp_path, Progress(said=stop), seeds=[1])
-    wait_for(lambda: not trainers(), "the end of the training")
+        Trained(base, tmp_path, executor, Progress(said=stop), seeds=[1])
+    wait_for(lambda: not processes("train"), "the end of the training")
 
 
 def test_a_node_that_dies_in_the_middle_changes_nothing(
-    nodes: list[Any], tiny_task: Task, here: Tables, tmp_path: Path
+    nodes: list[Any], tiny_task: Task, here: Tables, tmp_path: Path, executor: RayExecutor
 ) -> None:
     cluster, second = nodes
 
@@ -294,91 +297,80 @@ def test_a_node_that_dies_in_the_middle_changes_nothing(
         if stage == "clusterings" and second in cluster.worker_nodes:
             cluster.remove_node(second, allow_graceful=False)
 
-    assert_same(evaluated(tiny_task, tmp_path, Progress(done=kill)), here)
+    assert_same(evaluated(tiny_task, tmp_path, executor, Progress(done=kill)), here)
     assert second not in cluster.worker_nodes
 
 
-@pytest.mark.usefixtures("nodes")
-def test_who_stops_listening_ends_what_is_under_way() -> None:
-    outcomes = run([Job(sleeper(0.0), ()), *(Job(sleeper(900.0), ()) for _ in range(4))])
+def test_who_stops_listening_ends_what_is_under_way(executor: RayExecutor) -> None:
+    outcomes = executor.run([Job(sleeper(0.0), ()), *(Job(sleeper(900.0), ()) for _ in range(4))])
     next(outcomes)
     began = time.monotonic()
     outcomes.close()
-    assert list(run([job := Job(sleeper(0.0), ())])) == [(job, 0.0)]  # on the only core
+    assert list(executor.run([job := Job(sleeper(0.0), ())])) == [(job, 0.0)]  # on the only core
     assert time.monotonic() - began < 600
 
 
 # what cannot be used is said in a line
 
 
-@pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
-    """Ask for the workers, who cannot be had; what is said."""
-    workers.stop()
-    monkeypatch.setenv("TRAUBE_ENGINE", "ray")
-
-    def ask() -> str:
-        with pytest.raises(TraubeError) as raised:
-            workers.pool()
-        assert "\n" not in str(raised.value)
-        return str(raised.value)
-
-    yield ask
-    workers.stop()
-
-
-def test_a_wrong_token(refused: Callable[[], str], nodes: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    from ray._private.authentication_test_utils import reset_auth_token_state
-
-    with monkeypatch.context() as patch:
-        patch.setenv("RAY_AUTH_TOKEN", "raisin" * 8)
-        reset_auth_token_state()
-        assert "token is missing or incorrect" in refused()
-    reset_auth_token_state()
-
-
-@pytest.mark.parametrize(("of", "version"), [("Ray", "1.0.0"), ("Python", "3.10.1")])
-def test_another_version(
-    refused: Callable[[], str], nodes: list[Any], monkeypatch: pytest.MonkeyPatch, of: str, version: str
-) -> None:
-    from ray._private import utils
-
-    of_ray, of_python = utils.compute_version_info()
-    here = {"Ray": of_ray, "Python": of_python} | {of: version}
-    monkeypatch.setattr(utils, "compute_version_info", lambda: (here["Ray"], here["Python"]))
-    assert "Version mismatch" in (said := refused()) and f"{of}: {version}" in said
-
-
-def test_a_cluster_that_is_not_there(refused: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
-    assert refused().startswith("the engine is ray, and the cluster at 127.0.0.1:9 (RAY_ADDRESS) cannot be used: ")
-
-
-def test_ray_that_is_not_installed(refused: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    assert refused() == (
-        "the engine is ray, which is not installed: pip install 'traube[ray]', in a checkout make setup-scale"
+def refused(code: str = "", **environment: str) -> str:
+    """Ask for the workers in a process of its own, since Ray reads its settings once; what is said."""
+    script = (
+        f"{code}\n"
+        "from traube.engine.executors.ray import RayExecutor\n"
+        "from traube.foundation.errors import TraubeError\n"
+        "try:\n    RayExecutor().start()\n"
+        "except TraubeError as error:\n    print(error, end='')\n"
     )
+    command = [sys.executable, "-c", script]
+    said = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True).stdout
+    assert "\n" not in said
+    return said
 
 
-def test_an_engine_that_does_not_exist(refused: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRAUBE_ENGINE", "dask")
-    assert refused() == "unknown engine 'dask': there are: local, ray"
+@pytest.mark.usefixtures("nodes")
+def test_a_wrong_token() -> None:
+    assert "token is missing or incorrect" in refused(RAY_AUTH_TOKEN="raisin" * 8)
 
 
-@pytest.mark.parametrize("address", [None, "local"])
-def test_a_ray_that_is_started_here_listens_to_this_machine_alone(
-    address: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = set(psutil.Process().children(recursive=True))
-    workers.stop()
-    monkeypatch.setenv("TRAUBE_ENGINE", "ray")
-    monkeypatch.setenv("TRAUBE_WORKERS", "1")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    if address:
-        monkeypatch.setenv("RAY_ADDRESS", address)
-    assert workers.count() == 1
-    started = set(psutil.Process().children(recursive=True)) - before
-    listening = [c for p in started for c in p.net_connections("inet") if c.status == psutil.CONN_LISTEN]
-    assert listening and {c.laddr.ip.removeprefix("::ffff:") for c in listening} == {"127.0.0.1"}
-    workers.stop()
+@pytest.mark.usefixtures("nodes")
+def test_another_version() -> None:
+    said = refused("import ray; ray.__version__ = '1.0.0'")
+    assert "Version mismatch" in said and "Ray: 1.0.0" in said
+
+
+def test_a_cluster_that_is_not_there() -> None:
+    said = refused(RAY_ADDRESS="127.0.0.1:9")
+    assert said.startswith("the engine is ray, and the cluster at 127.0.0.1:9 (RAY_ADDRESS) cannot be used: ")
+
+
+def test_ray_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    hint = "the engine is ray, which is not installed: pip install 'traube[ray]', in a checkout make setup-scale"
+    with pytest.raises(TraubeError, match=f"^{re.escape(hint)}$"):
+        RayExecutor().start()
+
+
+@pytest.mark.usefixtures("nodes")
+def test_a_ray_that_was_imported_before_is_not_started_open_to_all() -> None:
+    said = refused("import ray", RAY_ADDRESS="")
+    assert said.endswith("because ray was imported before: set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 first")
+
+
+@pytest.mark.parametrize("address", ["", "local"])
+def test_a_ray_that_is_started_here_listens_to_this_machine_alone_and_ends(address: str, tmp_path: Path) -> None:
+    script = tmp_path / "here.py"
+    script.write_text(
+        "import psutil\n"
+        "from traube.engine.executors.ray import RayExecutor\n"
+        "with RayExecutor() as executor:\n"
+        "    assert executor.n_workers == 1\n"
+        "    started = psutil.Process().children(recursive=True)\n"
+        "    listening = [c for p in started for c in p.net_connections('inet') if c.status == psutil.CONN_LISTEN]\n"
+        "    print(*{c.laddr.ip.removeprefix('::ffff:') for c in listening})\n"
+        "assert not psutil.wait_procs(started, timeout=60)[1]\n"
+    )
+    environment = {**os.environ, "RAY_ADDRESS": address, "TRAUBE_WORKERS": "1"}
+    command = [sys.executable, str(script)]
+    said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert said == "127.0.0.1\n"

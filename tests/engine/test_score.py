@@ -8,6 +8,7 @@ import pytest
 from tests.made import cells_of
 from traube.benchmark.record import Recorder
 from traube.engine.evaluate import evaluate_cells
+from traube.engine.executors import ProcessExecutor
 from traube.engine.score import score, score_stored
 from traube.foundation.errors import TraubeError
 from traube.models import load_model
@@ -34,13 +35,13 @@ def gold(task: Task) -> pd.DataFrame:
 
 def test_the_gold_labels_themselves_score_one_in_whatever_order_they_come(tiny_task: Task) -> None:
     for table in (gold(tiny_task), gold(tiny_task).sample(frac=1, random_state=0)):
-        scores = score(tiny_task, table)
+        scores = score(tiny_task, table, ProcessExecutor())
         for metric in ("v_measure/noise_as_cluster", "acc/noise_as_cluster", "ari/noise_dropped"):
             assert scores[scores["metric"] == metric]["value"].tolist() == pytest.approx([1] * 4)
 
 
 def test_nothing_to_score_gives_an_empty_table(tiny_task: Task) -> None:
-    assert score(tiny_task, gold(tiny_task)[:0]).empty
+    assert score(tiny_task, gold(tiny_task)[:0], ProcessExecutor()).empty
 
 
 def test_without_labels_there_is_only_what_the_vectors_say(unlabelled_task: Task) -> None:
@@ -75,7 +76,7 @@ def deadly(task: Task) -> Task:
 
 def test_a_worker_killed_while_scoring_is_the_same_clear_error(tiny_task: Task) -> None:
     with pytest.raises(TraubeError, match=r"^a worker process was killed"):
-        score(deadly(tiny_task), gold(tiny_task))
+        score(deadly(tiny_task), gold(tiny_task), ProcessExecutor())
 
 
 def test_a_cell_that_cannot_be_scored_is_failed_stops_no_other_and_is_scored_the_next_time(
@@ -89,8 +90,8 @@ def test_a_cell_that_cannot_be_scored_is_failed_stops_no_other_and_is_scored_the
     def statuses() -> dict[str, str]:
         return store.cells_by_id(tiny_task.name, [c.cell_id for c in asked]).set_index("cell_id")["status"].to_dict()
 
-    score_stored(deadly(tiny_task), asked, recorder)
+    score_stored(deadly(tiny_task), asked, recorder, ProcessExecutor())
     assert statuses() == {sound.cell_id: "done", odd.cell_id: "failed"}
     assert store.cell(tiny_task.name, odd.cell_id)["reason"].startswith("a worker process was killed")
-    score_stored(tiny_task, [odd], recorder)
+    score_stored(tiny_task, [odd], recorder, ProcessExecutor())
     assert statuses() == {sound.cell_id: "done", odd.cell_id: "done"}

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.waiting import wait_for
-from traube.engine import workers
 from traube.engine.embed import embed, embed_task
+from traube.engine.executors import Job, ProcessExecutor
 from traube.foundation.errors import TraubeError
 from traube.models import EmbeddingCache, cache_key
 from traube.models.cache import Shelf
@@ -207,7 +207,7 @@ def test_vectors_of_another_length_are_refused(shelf: Shelf) -> None:
 # several processes
 
 
-def write(cache: EmbeddingCache, first: int, ready: Path) -> int:
+def write(cache: EmbeddingCache, first: int, ready: Path, memory: int) -> int:
     """Encode 40 texts in ten steps, once the other process is there too."""
     (ready / str(first)).touch()
     wait_for(lambda: len(list(ready.iterdir())) == 2, "the start of the other process")
@@ -222,8 +222,9 @@ def test_two_processes_may_write_at_once(
     monkeypatch.setenv("TRAUBE_WORKERS", "2")
     (tmp_path / "ready").mkdir()
     # 20 texts are written by both
-    writers = [workers.pool().submit(write, cache, first, tmp_path / "ready") for first in (0, 20)]
-    assert len({writer.result(600) for writer in writers}) == 2
+    jobs = [Job(write, (cache, first, tmp_path / "ready")) for first in (0, 20)]
+    with ProcessExecutor() as executor:
+        assert len({process for _, process in executor.run(jobs)}) == 2
     assert encode(cache, [f"text {i}" for i in range(60)]) == []
 
 

@@ -103,7 +103,9 @@ def test_they_are_clustered_by_their_distances_and_nothing_else(tmp_path: Path, 
     asked = cells_of(tiny_task, *methods, model=model)
     results = {
         r.cell.method.name: r
-        for r in cluster(tiny_task, bench.vectors(tiny_task, model), asked, bench.store, similarity=model.similarity)
+        for r in cluster(
+            tiny_task, bench.vectors(tiny_task, model), asked, bench.store, bench.executor, similarity=model.similarity
+        )
     }
     assert {name: r.status for name, r in results.items()} == dict(
         zip(methods, ["done", "unsupported", "unsupported"], strict=True)
@@ -205,7 +207,7 @@ def test_on_splits_without_queries_it_is_unsupported(tmp_path: Path, tiny_bert: 
     bench = Workbench.at(tmp_path)
     asked = cells_of(tiny_task, "none/agglomerative_average", model=model)
     vectors = bench.vectors(tiny_task, model)
-    (result,) = cluster(tiny_task, vectors, asked, bench.store, similarity=model.similarity)
+    (result,) = cluster(tiny_task, vectors, asked, bench.store, bench.executor, similarity=model.similarity)
     assert (result.status, result.reason) == (
         "unsupported",
         "tiny compares texts for a query, and splits of tiny have none",
@@ -218,6 +220,8 @@ def test_where_there_are_queries_it_is_clustered(tmp_path: Path, tiny_bert: Path
     model = model_of(ModelCard(name="tiny", model=str(tiny_bert), similarity="query_space"), "cpu")
     bench = Workbench.at(tmp_path)
     asked = cells_of(task, "none/agglomerative_average", model=model)
-    (result,) = cluster(task, bench.vectors(task, model), asked, bench.store, similarity=model.similarity)
+    (result,) = cluster(
+        task, bench.vectors(task, model), asked, bench.store, bench.executor, similarity=model.similarity
+    )
     assert (result.status, result.reason) == ("done", "")
     assert result.assignments is not None and len(result.assignments) == 36

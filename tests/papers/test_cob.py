@@ -14,6 +14,7 @@ from traube.benchmark.params import Protocol, load_params
 from traube.benchmark.plan import cells
 from traube.benchmark.record import Recorder
 from traube.engine.cluster import cluster
+from traube.engine.executors import ProcessExecutor
 from traube.engine.score import score
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
@@ -87,9 +88,9 @@ def _evaluate(store: Store, task: Task, name: str, protocol: Protocol) -> None:
     model = load_model(name, precision="fp32")
     asked = cells(task, model, protocol, protocol_name="cob")
     vectors = Workbench(store, EmbeddingCache(paths.home() / "embeddings")).vectors(task, model)
-    for result in cluster(task, vectors, asked, store):
+    for result in cluster(task, vectors, asked, store, ProcessExecutor()):
         assert result.assignments is not None
-        found = score(task, result.assignments.assign(cell_id=result.cell.cell_id), vectors)
+        found = score(task, result.assignments.assign(cell_id=result.cell.cell_id), ProcessExecutor(), vectors)
         Recorder(store).clustered(result.cell, result.assignments, 0.0)
         Recorder(store).scored(result.cell, found, 0.0)
 

@@ -164,10 +164,10 @@ def clustered(context: Context, task: Task, name: str) -> None:
     model, protocol = context.model(name, None), context.protocols[context.protocol]
     asked = cells(task, model, protocol, protocol_name=context.protocol)
     vectors, recorder = context.workbench.vectors(task, model), Recorder(context.store)
-    for result in cluster(task, vectors, asked, context.store):
+    for result in cluster(task, vectors, asked, context.store, context.workbench.executor):
         assert result.assignments is not None
         recorder.clustered(result.cell, result.assignments, result.seconds)
-    score_stored(task, asked, recorder)
+    score_stored(task, asked, recorder, context.workbench.executor)
 
 
 def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_both(

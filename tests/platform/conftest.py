@@ -94,7 +94,6 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from resources.tracking import connect, default_uri
     from traube.benchmark.params import load_params
     from traube.benchmark.plan import Request
-    from traube.engine import workers
     from traube.engine.progress import SILENT
 
     folder = tmp_path_factory.getbasetemp()
@@ -107,7 +106,6 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("HOME", "CHECKPOINTS", "CARDS", "PARAMS"):
             patch.setenv(f"TRAUBE_{name}", str(made / PLACES[name]))
         without_servers(patch)
-        patch.setattr(workers, "dismiss", lambda: None)
         connect(default_uri())
         with Launcher(SILENT) as launcher:
             asked = Request(["words"], ["bow"], "tiny", load_params().chosen("tiny"))
@@ -175,14 +173,3 @@ def planned(store: Store, request_for: Callable[..., Request]) -> Callable[..., 
     from traube.benchmark.plan import plan
 
     return lambda tasks, models=("bow",): plan(request_for(list(tasks), list(models)), store)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _keep_workers() -> Iterator[None]:
-    """A command ends its worker processes early, for it ends itself; here others follow, which need them."""
-    from traube.engine import workers
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workers, "dismiss", lambda: None)
-        yield
-    workers.stop()

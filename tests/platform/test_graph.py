@@ -358,7 +358,7 @@ def test_what_did_not_fit_the_memory_is_tried_again(
 ) -> None:
     asked = request_for(["words"], ["bow"])
     with monkeypatch.context() as patched:
-        patched.setattr("traube.engine.workers.memory", lambda needs: 1000)
+        patched.setattr("traube.engine.executors.ProcessExecutor.memory", lambda executor, needs: 1000)
         assert launcher.evaluate("bow", ["words"], asked) == []
     refused = store.cells()[store.cells()["status"] == "unavailable"]
     assert len(refused) > 0

@@ -7,6 +7,7 @@ import pandas as pd
 
 from resources.quality import QualityResource, check_specs
 from tests.quality.fruit import CARD, SCRIPT, fruit
+from traube.engine.executors import ProcessExecutor
 from traube.quality import CHECKS
 from traube.tasks.task import TaskCard
 
@@ -15,7 +16,7 @@ SPLITS_KEY = dg.AssetKey(["fruit", "splits"])
 
 
 def check_splits(docs: Path, splits: pd.DataFrame, card: TaskCard = CARD) -> dict[str, dg.AssetCheckResult]:
-    results = QualityResource(folder=str(docs)).check_splits(card, SPLITS_KEY, splits, fruit()[0])
+    results = QualityResource(folder=str(docs)).check_splits(card, SPLITS_KEY, splits, fruit()[0], ProcessExecutor())
     return {result.check_name or "": result for result in results}
 
 
@@ -74,7 +75,9 @@ def run(tmp_path: Path, fault: bool, card: TaskCard = CARD) -> tuple[dg.ExecuteI
         corpus, table = fruit()
         if fault:
             table.loc[2, "text_id"] = table["text_id"][0]
-        return dg.MaterializeResult(check_results=quality.check_splits(card, SPLITS_KEY, table, corpus))
+        return dg.MaterializeResult(
+            check_results=quality.check_splits(card, SPLITS_KEY, table, corpus, ProcessExecutor())
+        )
 
     @dg.asset(key=["fruit", "embeddings"], deps=[splits])
     def embeddings() -> None:

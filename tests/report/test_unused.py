@@ -38,10 +38,10 @@ def age(folder: Path, seconds: float = DAY) -> None:
 def compute(bench: Workbench, asked: list[Cell]) -> None:
     """Cluster and score cells, as a run does."""
     task, model, recorder = bench.task("tickets"), load_model("bow"), Recorder(bench.store)
-    for result in cluster(task, bench.vectors(task, model), asked, bench.store):
+    for result in cluster(task, bench.vectors(task, model), asked, bench.store, bench.executor):
         assert result.assignments is not None
         recorder.clustered(result.cell, result.assignments, result.seconds, result.cost)
-        scores = score(task, result.assignments.assign(cell_id=result.cell.cell_id))
+        scores = score(task, result.assignments.assign(cell_id=result.cell.cell_id), bench.executor)
         recorder.scored(result.cell, scores, result.seconds)
 
 

@@ -128,10 +128,10 @@ def evaluate(home: Path) -> None:
             missing = missing_cells(name, model, REQUEST, bench.store)
             task, recorder = bench.task(name), Recorder(bench.store)
             unclustered = [c for c in missing if not bench.store.sound_assignments(name, c.cell_id)]
-            for result in cluster(task, bench.vectors(task, model), unclustered, bench.store):
+            for result in cluster(task, bench.vectors(task, model), unclustered, bench.store, bench.executor):
                 assert result.assignments is not None, result.reason
                 recorder.clustered(result.cell, result.assignments, result.seconds)
-            score_stored(task, missing, recorder)
+            score_stored(task, missing, recorder, bench.executor)
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,14 @@ shows. Both do the same work, by `traube.engine.stages`, and say what failed in 
 
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, request_of
 from traube.benchmark.record import Recorder
 from traube.cli.printing import err, escape, failed_check
+from traube.engine.executors import Executor, ensure_executor
 from traube.engine.pair_cells import pair_cells, score_missing
 from traube.engine.progress import Progress
 from traube.engine.stages import (
@@ -78,6 +79,7 @@ class Launcher:
     ----------
     progress : who is told of the work as it is done
     verbose : print warnings of single cells, and tracebacks
+    executor : does the work; by default one that is made and ended here
 
     Attributes
     ----------
@@ -86,10 +88,12 @@ class Launcher:
     lost : ids of runs whose process is gone; always empty, because nobody keeps runs here
     """
 
-    def __init__(self, progress: Progress, verbose: bool = False) -> None:
+    def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:
         prepare_home()
         self.progress, self.verbose = progress, verbose
-        self.workbench = Workbench.at(paths.home())
+        self._open = ExitStack()
+        self.executor = self._open.enter_context(ensure_executor(executor))
+        self.workbench = Workbench.at(paths.home(), self.executor)
         self.notes: list[str] = []
         self.refused: set[str] = set()
         self.lost: list[str] = []
@@ -98,7 +102,7 @@ class Launcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self._open.close()
 
     @property
     def store(self) -> Store:
@@ -176,12 +180,12 @@ class Launcher:
         name, card = source.name, source.card
         with self._step(f"{name}/corpus", errors):
             corpus = read_corpus(source, self.store).texts
-            on_corpus = in_own_process(validate_corpus, card, corpus, data_docs())
+            on_corpus = in_own_process(self.executor, validate_corpus, card, corpus, data_docs())
             if self._stops(name, "corpus", on_corpus, errors):
                 return
             with self._step(f"{name}/splits", errors):
                 splits, manifest = draw_splits(source, self.store)
-                on_splits = in_own_process(validate_splits, card, splits, corpus, data_docs())
+                on_splits = in_own_process(self.executor, validate_splits, card, splits, corpus, data_docs())
                 # only now: a task whose checks were cut short is read again
                 self.store.complete(card, manifest)
                 found: dict[Table, list[Finding]] = {"corpus": on_corpus.findings, "splits": on_splits.findings}
@@ -192,11 +196,15 @@ class Launcher:
         name, store = source.name, PairStore.of(self.store)
         with self._step(f"{name}/corpus", errors):
             task = read_pairs(source, store)
-            on_corpus = in_own_process(validate_corpus, source.card.for_checks(), task.corpus, data_docs())
+            on_corpus = in_own_process(
+                self.executor, validate_corpus, source.card.for_checks(), task.corpus, data_docs()
+            )
             if self._stops(name, "corpus", on_corpus, errors):
                 return
             with self._step(f"{name}/pairs", errors):
-                on_pairs = in_own_process(validate_pairs, task.card, task.pairs, task.corpus, data_docs())
+                on_pairs = in_own_process(
+                    self.executor, validate_pairs, task.card, task.pairs, task.corpus, data_docs()
+                )
                 store.complete(name)
                 found: dict[Table, list[Finding]] = {"corpus": on_corpus.findings, "pairs": on_pairs.findings}
                 keep_findings(store.checks(name), task.data_version, found)
@@ -234,13 +242,13 @@ class Launcher:
 
     def _check_again(self, name: str, task: Task) -> dict[Table, list[Finding]]:
         card = get_source(name).card
-        on_corpus = in_own_process(validate_corpus, card, task.corpus, data_docs())
-        on_splits = in_own_process(validate_splits, card, task.splits, task.corpus, data_docs())
+        on_corpus = in_own_process(self.executor, validate_corpus, card, task.corpus, data_docs())
+        on_splits = in_own_process(self.executor, validate_splits, card, task.splits, task.corpus, data_docs())
         return {"corpus": on_corpus.findings, "splits": on_splits.findings}
 
     def _check_pairs_again(self, task: PairTask) -> dict[Table, list[Finding]]:
-        on_corpus = in_own_process(validate_corpus, task.card.for_checks(), task.corpus, data_docs())
-        on_pairs = in_own_process(validate_pairs, task.card, task.pairs, task.corpus, data_docs())
+        on_corpus = in_own_process(self.executor, validate_corpus, task.card.for_checks(), task.corpus, data_docs())
+        on_pairs = in_own_process(self.executor, validate_pairs, task.card, task.pairs, task.corpus, data_docs())
         return {"corpus": on_corpus.findings, "pairs": on_pairs.findings}
 
     def _stops(self, name: str, table: str, validation: Validation, errors: list[str]) -> bool:

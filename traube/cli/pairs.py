@@ -59,6 +59,7 @@ def pairs(
 
 
 def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
+    from traube.engine.executors import make_executor
     from traube.engine.pair_cells import pair_cells, score_missing
     from traube.engine.pair_scores import ALL, usual_comparison
     from traube.engine.workbench import Workbench
@@ -66,8 +67,8 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
     from traube.models import load_model
     from traube.store.pairs import PairStore
 
-    workbench = Workbench.at(paths.home())
-    with bars() as (progress, _):
+    with make_executor() as executor, bars() as (progress, _):
+        workbench = Workbench.at(paths.home(), executor)
         for name in models:
             model = load_model(name)
             try:

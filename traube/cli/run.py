@@ -26,6 +26,7 @@ from traube.foundation.errors import TraubeError
 
 if TYPE_CHECKING:
     from traube.benchmark.plan import Cell, Plan, Request
+    from traube.engine.executors import Executor
     from traube.store import Store
 
     Missing = Mapping[str, Mapping[str, Sequence[Cell]]]  # cells by model and task
@@ -123,7 +124,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     before : the plan of the request as it is now
     """
     from traube.cli import platform
-    from traube.engine import workers
+    from traube.engine.executors import make_executor
     from traube.engine.pair_cells import plan_pairs
     from traube.foundation import paths
     from traube.report.tables import have_made_anew, tables_are_current
@@ -142,19 +143,20 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
     # of tables that show all that is stored, only those of the tasks that this run touches are
     # rebuilt
     narrow = current or store.cells().empty
-    _warm_up(request, before)
-    new_launcher = platform.part("launcher") or _own_launcher()  # only now: Dagster takes a second to import
-    with bars(hidden=verbose) as (progress, set_total), new_launcher(progress, verbose) as launcher:
-        for lost in launcher.lost:
-            err.print(f"run {lost} was lost: its process no longer exists. Its finished cells are kept")
-        errors, touched = _evaluate(launcher, request, store, before, set_total)
-        for name, tasks in unlogged(request).items() if untold else ():  # what an earlier run left
-            out.print(f"Telling MLflow of {name} on {', '.join(tasks)}")
-            errors += launcher.evaluate(name, tasks, request)
-        workers.dismiss()  # they take a second to end, and do so while this process publishes
-        unpublished = launcher.publish(touched if narrow else None)
-        if unpublished:
-            have_made_anew(store)
+    with make_executor() as executor, bars(hidden=verbose) as (progress, set_total):
+        _warm_up(executor, request, before)
+        new_launcher = platform.part("launcher") or _own_launcher()  # only now: Dagster takes a second to import
+        with new_launcher(progress, verbose, executor) as launcher:
+            for lost in launcher.lost:
+                err.print(f"run {lost} was lost: its process no longer exists. Its finished cells are kept")
+            errors, touched = _evaluate(launcher, executor, request, store, before, set_total)
+            for name, tasks in unlogged(request).items() if untold else ():  # what an earlier run left
+                out.print(f"Telling MLflow of {name} on {', '.join(tasks)}")
+                errors += launcher.evaluate(name, tasks, request)
+            executor.stop()  # what the workers hold in memory is not needed any more
+            unpublished = launcher.publish(touched if narrow else None)
+            if unpublished:
+                have_made_anew(store)
     print_notes(launcher.notes)
     errors += unpublished
     print_errors(errors)
@@ -175,30 +177,34 @@ def _own_launcher() -> Callable[..., Any]:
     return Launcher
 
 
-def _warm_up(request: "Request", before: "Plan") -> None:
+def _warm_up(executor: "Executor", request: "Request", before: "Plan") -> None:
     """Have other processes import what the checks and the request's reducers need, while this one
     starts Dagster.
     """
     from traube import quality
-    from traube.engine import workers
     from traube.methods import get_reducer
 
     if before.unread:
-        quality.warm_up()
+        quality.warm_up(executor)
     if before.unread or before.count:
         methods = request.methods or request.protocol.methods()
-        workers.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
+        executor.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
 
 
 def _evaluate(
-    launcher: Any, request: "Request", store: "Store", before: "Plan", set_total: Callable[[int], None]
+    launcher: Any,
+    executor: "Executor",
+    request: "Request",
+    store: "Store",
+    before: "Plan",
+    set_total: Callable[[int], None],
 ) -> tuple[list[str], set[str]]:
     """Read what is unread and evaluate what is missing; the errors, and the tasks that were
     touched.
     """
     from traube.benchmark.expected import slow_cells
     from traube.benchmark.plan import plan
-    from traube.engine import workers
+    from traube.engine.executors import engine
     from traube.engine.pair_cells import plan_pairs, unread_pairs
     from traube.models import load_model
     from traube.models.transformer import import_libraries
@@ -217,15 +223,11 @@ def _evaluate(
     )
     set_total(todo.count)
     if todo.count:
-        out.print(f"{_how_much(todo)}: {_how_long(todo, store)}")
+        out.print(f"{_how_much(todo)}: {_how_long(todo, store, executor.n_workers)}")
     touched = set(unread)
     first = _shortest(todo.missing, store)
     for position, (name, counts) in enumerate(_in_turn(todo.missing, first)):
-        if (
-            position == 1
-            and workers.engine() == "local"
-            and any(load_model(model).weight_bytes for model in todo.missing)
-        ):
+        if position == 1 and engine() == "local" and any(load_model(name).weight_bytes for name in todo.missing):
             # the workers are busy with the first model, and this process has imported all else that it needs
             Thread(target=import_libraries, daemon=True).start()
         touched.update(counts)
@@ -245,14 +247,13 @@ def _how_much(todo: "Plan") -> str:
     return f"{counted(todo.count, 'cell')} of {counted(len(todo.missing), 'model')} on {counted(len(tasks), 'task')}"
 
 
-def _how_long(todo: "Plan", store: "Store") -> str:
+def _how_long(todo: "Plan", store: "Store", n_workers: int) -> str:
     from traube.benchmark.expected import expected_seconds
-    from traube.engine import workers
 
     trains = any(
         cell.method.trains for by_task in todo.missing.values() for cells in by_task.values() for cell in cells
     )
-    words = about(expected_seconds(store, todo.missing, workers.count()))
+    words = about(expected_seconds(store, todo.missing, n_workers))
     return f"{words}, and what trainings take" if trains else words
 
 
@@ -298,6 +299,8 @@ def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
 
 
 def _print_plan(plan: "Plan", store: "Store", verbose: bool) -> None:
+    from traube.engine.executors import make_executor
+
     each = verbose or plan.count <= LISTED
     for name in plan.unread:
         out.print(f"read     {name} (which of its cells are missing is known afterwards)")
@@ -312,7 +315,8 @@ def _print_plan(plan: "Plan", store: "Store", verbose: bool) -> None:
     hint = "" if each else " (-v lists them)"
     out.print(f"{plan.count} of {counted(plan.total, 'cell')} missing{hint}{more}")
     if plan.count:
-        out.print(f"to compute: {_how_long(plan, store)}")
+        with make_executor() as executor:
+            out.print(f"to compute: {_how_long(plan, store, executor.n_workers)}")
     print_outdated(store.cells())
 
 

@@ -1,7 +1,7 @@
 """Vectors to clusters: what each cell's method makes of each split.
 
 A reduction is computed once for all clusterers, and for all levels with the same texts, and kept.
-Which jobs there are is said here; `traube.engine.schedule` runs them side by side. Clusterers that
+Which jobs there are is said here; an executor runs them side by side. Clusterers that
 train an encoder come last (`traube.engine.deep`).
 """
 
@@ -23,8 +23,8 @@ from traube import methods
 from traube.benchmark.plan import CLUSTERING_VERSION, Cell
 from traube.deep import collapsed
 from traube.engine import deep, units
+from traube.engine.executors import Executor, Failure, Job
 from traube.engine.progress import SILENT, Progress
-from traube.engine.schedule import Failure, Job, run
 from traube.engine.units import Clustered, Reduced
 from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
@@ -67,6 +67,7 @@ def cluster(
     vectors: Vectors,
     cells: Sequence[Cell],
     store: Store,
+    executor: Executor,
     progress: Progress = SILENT,
     similarity: Similarity | None = None,
     model: Model | None = None,
@@ -103,10 +104,10 @@ def cluster(
     plain = [cell for cell in possible if not cell.method.trains]
     if plain:
         progress.total("clusterings", len(plain) * len(splits))
-        yield from _clustered(work, plain, progress)
+        yield from _clustered(work, plain, executor, progress)
     trained = [cell for cell in possible if cell.method.trains]
     if trained and model is not None:
-        yield from _trained(work, trained, model, progress)
+        yield from _trained(work, trained, model, executor, progress)
 
 
 def _unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: Model | None) -> str | None:
@@ -122,9 +123,9 @@ def _unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: M
     return cell.method.unsupported_by_distance()
 
 
-def _clustered(work: "_Work", cells: Sequence[Cell], progress: Progress) -> Iterator[CellResult]:
+def _clustered(work: "_Work", cells: Sequence[Cell], executor: Executor, progress: Progress) -> Iterator[CellResult]:
     reductions, clusterings = work.jobs(cells)
-    with closing(run([*clusterings, *reductions])) as outcomes:
+    with closing(executor.run([*clusterings, *reductions])) as outcomes:
         for job, outcome in outcomes:
             if job not in clusterings:  # a reduction: its clusterings start now, or have failed with it
                 if isinstance(outcome, Reduced):
@@ -139,7 +140,9 @@ def _clustered(work: "_Work", cells: Sequence[Cell], progress: Progress) -> Iter
                 yield unfinished.result()
 
 
-def _trained(work: "_Work", cells: Sequence[Cell], model: Model, progress: Progress) -> Iterator[CellResult]:
+def _trained(
+    work: "_Work", cells: Sequence[Cell], model: Model, executor: Executor, progress: Progress
+) -> Iterator[CellResult]:
     """Cells whose clusterers train. What a cell's trainings go on from is removed once it was taken by
     whoever asked for it.
     """
@@ -150,7 +153,7 @@ def _trained(work: "_Work", cells: Sequence[Cell], model: Model, progress: Progr
         for i in work.order
     ]
     unfinished = {cell.cell_id: _Unfinished(cell, work.splits, work.store) for cell in cells}
-    with closing(deep.run(asked, model, progress)) as outcomes:
+    with closing(deep.run(asked, model, executor, progress)) as outcomes:
         for one, outcome in outcomes:
             cell = unfinished[one.cell.cell_id]
             if isinstance(outcome, Failure):

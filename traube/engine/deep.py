@@ -17,9 +17,8 @@ from traube.benchmark.plan import Cell
 from traube.deep import DeepClusterer
 from traube.deep.augmentation import swapped_or_deleted
 from traube.deep.encoding import Base
-from traube.engine import workers
+from traube.engine.executors import Executor, Failure, failure
 from traube.engine.progress import Progress
-from traube.engine.schedule import Failure, failure
 from traube.engine.units import Trained, Training
 from traube.foundation import paths
 from traube.foundation.files import locked
@@ -82,17 +81,16 @@ class Asked:
 
 
 def run(
-    asked: Sequence[Asked], model: Model, progress: Progress
+    asked: Sequence[Asked], model: Model, executor: Executor, progress: Progress
 ) -> Generator[tuple[Asked, Trained | Failure], None, None]:
     """Train, in this process one after the other, or on a cluster as many at once as it has GPUs; each
     with what became of it, as they end.
     """
-    cluster = workers.trainers(model, len(asked))
-    if cluster is None:
+    if not executor.trains(model, len(asked)):
         yield from ((one, _trained(one, model, progress)) for one in asked)
         return
     impossible: list[tuple[Asked, Failure]] = []
-    with closing(cluster.train(_sendable(asked, model, impossible), model, progress)) as outcomes:
+    with closing(executor.train(_sendable(asked, model, impossible), model, progress)) as outcomes:
         for one, outcome in outcomes:
             yield one, failure(outcome) if isinstance(outcome, BaseException) else outcome
     yield from impossible

@@ -6,7 +6,7 @@ Which folder a task's vectors lie in is not decided here, but in `traube.engine.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube.engine import workers
+from traube.engine.executors import Executor
 from traube.engine.progress import SILENT, Progress
 from traube.foundation import share
 from traube.foundation.errors import TraubeError
@@ -23,7 +23,7 @@ from traube.foundation.hashing import digest
 from traube.foundation.measure import measured
 from traube.models import EmbeddingCache, Encoder, Model, Vectors, cache_key
 from traube.models.cache import Shelf
-from traube.models.vectors import ABSENT, save_matrix, stored_matrix
+from traube.models.vectors import ABSENT, Dense, save_matrix, stored_matrix
 from traube.store import Cost
 from traube.tasks.task import Task
 
@@ -31,6 +31,7 @@ from traube.tasks.task import Task
 SECONDS_BETWEEN_WRITES = 5.0
 BYTES_BETWEEN_WRITES = 2**25
 Told = Callable[[Cost], None]
+Batches = Iterator[tuple[NDArray[np.int64], Dense]]
 
 
 def _tell_nobody(cost: Cost) -> None:
@@ -44,6 +45,7 @@ def embed(
     matrix: Path,
     progress: Progress = SILENT,
     told: Told = _tell_nobody,
+    executor: Executor | None = None,
 ) -> tuple[Vectors, int]:
     """Vectors of a corpus, computing only those that are not stored.
 
@@ -53,6 +55,7 @@ def embed(
     matrix : where the vectors of a corpus-bound model are kept (path without suffix; what computes
         them is added to the name)
     told : of what the encoding took, if anything was encoded
+    executor : encodes, if the model is not bound to the corpus; by default this process does
 
     Returns
     -------
@@ -66,7 +69,7 @@ def embed(
     rows = shelf.rows(texts)
     absent = list(dict.fromkeys(texts[int(i)] for i in np.flatnonzero(rows < 0)))
     if absent:
-        _encode(absent, encoder, shelf, progress, told)
+        _encode(absent, encoder, shelf, progress, told, executor)
         rows = shelf.rows(texts)
     if (rows < 0).any():
         raise TraubeError(f"{shelf.folder}: {int((rows < 0).sum())} vectors cannot be read back; is the disk damaged?")
@@ -80,12 +83,13 @@ def embed_task(
     matrix: Path,
     progress: Progress = SILENT,
     told: Told = _tell_nobody,
+    executor: Executor | None = None,
 ) -> tuple[Vectors, int]:
     """Vectors of a task's scored texts, computing only those that are not stored.
 
     A corpus-bound model is fitted on the whole corpus. Any other encodes `task.scored` alone: what
     only a trainer sees (most of 20 Newsgroups) is not encoded here, and loading such a row is an
-    error.
+    error. `executor` as in `embed`.
 
     Returns
     -------
@@ -102,26 +106,29 @@ def embed_task(
         raise TraubeError(f"task '{task.name}': no split's part is 'test', so there is nothing to score")
     if model.corpus_bound:
         return embed(task.texts, model, cache, matrix, progress, told)
-    vectors, encoded = embed(task.texts_at(scored), model, cache, matrix, progress, told)
+    vectors, encoded = embed(task.texts_at(scored), model, cache, matrix, progress, told, executor)
     rows = np.full(len(task.corpus), ABSENT, dtype=np.int64)
     rows[scored] = vectors.rows
     return replace(vectors, rows=rows), encoded
 
 
-def _encode(texts: list[str], encoder: Encoder, shelf: Shelf, progress: Progress, told: Told) -> None:
+def _encode(
+    texts: list[str], encoder: Encoder, shelf: Shelf, progress: Progress, told: Told, executor: Executor | None
+) -> None:
     """Encode texts, and put what is ready on the shelf every few seconds and on any error."""
     progress.total("texts", len(texts))
     weights = encoder.load() / 2**20  # once, however many texts there are: no part of their time
     with measured() as taken:
-        _encode_all(texts, encoder, shelf, progress)
+        batches = encoder.encode_batches(texts) if executor is None else executor.encode_batches(encoder, texts)
+        _keep_all(texts, batches, shelf, progress)
     told(Cost(len(texts), taken.seconds, weights + taken.memory))
 
 
-def _encode_all(texts: list[str], encoder: Encoder, shelf: Shelf, progress: Progress) -> None:
+def _keep_all(texts: list[str], batches: Batches, shelf: Shelf, progress: Progress) -> None:
     unwritten: list[tuple[list[str], NDArray[np.float32]]] = []
     written, size = time.monotonic(), 0
     try:
-        for positions, block in workers.encode_batches(encoder, texts):
+        for positions, block in batches:
             unwritten.append(([texts[p] for p in positions], block))
             progress.done("texts", len(positions))
             size += block.nbytes

@@ -16,6 +16,7 @@ import pandas as pd
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell, cells
 from traube.engine.cluster import cluster
+from traube.engine.executors import Executor, ensure_executor
 from traube.engine.progress import SILENT, Progress
 from traube.engine.score import score
 from traube.engine.workbench import Workbench
@@ -49,6 +50,7 @@ def evaluate(
     seeds: Sequence[int] = (42,),
     *,
     folder: Path | None = None,
+    executor: Executor | None = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """How well the groups that each method makes of a model's vectors agree with a task's labels.
@@ -61,6 +63,8 @@ def evaluate(
         `CLUSTERERS`. For parameters of one's own, `traube.methods.parse_method`
     seeds : of everything random; a method without randomness is computed once
     folder : where vectors and reductions are kept between calls; by default nothing is kept
+    executor : does the work. By default one is started, which takes seconds, and ended: give several
+        calls one of their own, `with make_executor() as executor:` (`traube.engine.executors`)
     progress : who is told of work as it is done
 
     Returns
@@ -89,7 +93,7 @@ def evaluate(
         raise TraubeError(f"two methods are called '{twice[0]}': evaluate them one after the other")
     model.fetch()
     asked = cells(task, model, _OWN, methods=parsed, seeds=seeds)
-    scores, assignments = evaluate_cells(task, model, asked, folder, progress)
+    scores, assignments = evaluate_cells(task, model, asked, folder, executor, progress)
     return Evaluation(
         _named(scores.drop(columns="replicates"), asked),
         _named(assignments, asked),
@@ -111,7 +115,12 @@ def _named(table: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
 
 
 def evaluate_cells(
-    task: Task, model: Model, cells: Sequence[Cell], folder: Path | None = None, progress: Progress = SILENT
+    task: Task,
+    model: Model,
+    cells: Sequence[Cell],
+    folder: Path | None = None,
+    executor: Executor | None = None,
+    progress: Progress = SILENT,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Embed, cluster and score.
 
@@ -119,6 +128,7 @@ def evaluate_cells(
     ----------
     cells : from `traube.benchmark.plan.cells(task, model, ...)`
     folder : where vectors and reductions are kept between calls; by default nothing is kept
+    executor : does the work; by default one that is started and ended here
 
     Returns
     -------
@@ -134,13 +144,13 @@ def evaluate_cells(
     if not cells:
         raise TraubeError(f"task '{task.name}': there are no cells to evaluate")
     task.validate()
-    with TemporaryDirectory(prefix="traube-") as temporary:
-        workbench = Workbench.at(folder or Path(temporary))
+    with TemporaryDirectory(prefix="traube-") as temporary, ensure_executor(executor) as work:
+        workbench = Workbench.at(folder or Path(temporary), work)
         vectors = workbench.vectors(task, model, progress)
         frames = []
-        for result in cluster(task, vectors, cells, workbench.store, progress, model.similarity, model):
+        for result in cluster(task, vectors, cells, workbench.store, work, progress, model.similarity, model):
             if result.assignments is None:
                 raise TraubeError(f"{result.cell.title}: {result.status}: {result.reason}")
             frames.append(result.assignments.assign(cell_id=result.cell.cell_id))
         assignments = pd.concat(frames, ignore_index=True)
-        return score(task, assignments, vectors, cells[0].split_set, progress), assignments
+        return score(task, assignments, work, vectors, cells[0].split_set, progress), assignments

@@ -34,6 +34,6 @@ def fill(
     statuses = Counter({status: number for status, number in clustered.statuses.items() if status != "done"})
     cells, read = unscored_cells(task, model, request, store), workbench.task(task)
     vectors = None if read.labelled else workbench.vectors(read, model, progress)
-    score_stored(read, cells, recorder, vectors, progress)
+    score_stored(read, cells, recorder, workbench.executor, vectors, progress)
     statuses.update(store.cells_by_id(task, [cell.cell_id for cell in cells])["status"])
     return statuses

@@ -4,7 +4,7 @@ The metrics themselves are in `traube.metrics`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -13,9 +13,9 @@ import pandas as pd
 
 from traube.benchmark.plan import Cell
 from traube.benchmark.record import Recorder
-from traube.engine import units, workers
+from traube.engine import units
+from traube.engine.executors import Executor, Failure, Job, failure
 from traube.engine.progress import SILENT, Progress
-from traube.engine.schedule import Failure, failure
 from traube.foundation.errors import TraubeError
 from traube.models import Vectors
 from traube.tasks.task import Task, groups_of
@@ -28,6 +28,7 @@ COLUMNS = ["cell_id", "split", "level", "metric", "value", "replicates"]
 def score(
     task: Task,
     assignments: pd.DataFrame,
+    executor: Executor,
     vectors: Vectors | None = None,
     split_set: str = "default",
     progress: Progress = SILENT,
@@ -47,27 +48,31 @@ def score(
     Raises
     ------
     TraubeError
-        If a worker process was killed (mostly: out of memory).
+        If a split cannot be scored, or a worker process was killed (mostly: out of memory).
     """
     splits = {(s.split, s.level): s for s in task.test_splits(split_set)}
     group_of_text = groups_of(task.corpus["text_id"])
-    keys, jobs = [], []
+    jobs: dict[Job, tuple[Any, ...]] = {}
     items, clusters_of = (assignments[column].to_numpy(np.int64) for column in ("item", "cluster"))
     for (cell_id, name, level), rows in assignments.groupby(["cell_id", "split", "level"], sort=False).indices.items():
         split = splits[name, level]
         clusters = pd.Series(clusters_of[rows], index=items[rows]).reindex(split.items).to_numpy(np.int64)
         view = None if split.labels is not None or vectors is None else vectors.subset(split.rows)
-        keys.append((cell_id, name, level))
-        jobs.append((split.labels, clusters, group_of_text[split.rows], view))
+        arguments = split.labels, clusters, group_of_text[split.rows], view
+        jobs[Job(units.score, arguments)] = cell_id, name, level
     progress.total("scores", len(jobs))
-    scores: list[tuple[Any, ...]] = []
-    try:
-        results = workers.pool().map(units.score, *zip(*jobs, strict=True), chunksize=4)
-        for key, (values, without) in zip(keys, results, strict=True):
+    found: dict[Job, units.Scores] = {}
+    with closing(executor.run(list(jobs))) as outcomes:
+        for job, outcome in outcomes:
+            if isinstance(outcome, Failure):
+                raise TraubeError(outcome.reason)
+            found[job] = outcome
             progress.done("scores", 1)
-            scores.extend((*key, metric, value, without.get(metric)) for metric, value in values.items())
-    except BrokenProcessPool as error:
-        raise workers.broken(error) from None
+    scores = [
+        (*key, metric, value, found[job][1].get(metric))
+        for job, key in jobs.items()
+        for metric, value in found[job][0].items()
+    ]
     return pd.DataFrame(scores, columns=COLUMNS)
 
 
@@ -75,6 +80,7 @@ def score_stored(
     task: Task,
     cells: Sequence[Cell],
     recorder: Recorder,
+    executor: Executor,
     vectors: Vectors | None = None,
     progress: Progress = SILENT,
 ) -> None:
@@ -95,8 +101,10 @@ def score_stored(
         group = cells[start : start + CELLS_AT_ONCE]
         stored = {cell.cell_id: store.assignments(cell.task, cell.cell_id) for cell in group}
         assignments = {cell_id: frame for cell_id, (frame, _) in stored.items()}
-        workers.pool()  # that there is none is no cell's fault
-        scored = partial(score, task, vectors=vectors, split_set=group[0].split_set, progress=progress)
+        executor.start()  # that there are no workers is no cell's fault
+        scored = partial(
+            score, task, executor=executor, vectors=vectors, split_set=group[0].split_set, progress=progress
+        )
         scores = _by_cell(assignments, scored)
         for cell in group:
             found = scores[cell.cell_id]

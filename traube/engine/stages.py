@@ -17,7 +17,6 @@ from scipy import sparse
 
 from traube.benchmark.plan import Cell, Request, cells_of, missing_cells
 from traube.benchmark.record import Recorder
-from traube.engine import workers
 from traube.engine.cluster import cluster
 from traube.engine.pair_cells import TEST
 from traube.engine.pair_scores import embed_pairs
@@ -250,7 +249,7 @@ def cluster_missing(
     cells = [cell for cell in missing if not store.sound_assignments(task, cell.cell_id)]
     read = workbench.task(task)
     vectors = workbench.vectors(read, model, progress)
-    for result in cluster(read, vectors, cells, store, progress, model.similarity, model):
+    for result in cluster(read, vectors, cells, store, workbench.executor, progress, model.similarity, model):
         statuses[result.status] += 1
         if result.assignments is None:
             warn(f"{result.cell.title}: {result.status}: {result.reason}")
@@ -301,8 +300,8 @@ def score_clustered(
     store, read = workbench.store, workbench.task(task)
     unscored = unscored_cells(task, model, request, store)
     vectors = None if read.labelled else workbench.vectors(read, model, progress)
-    recorder = Recorder(store, workers.device(model, len(read.scored)), run_id)
-    score_stored(read, unscored, recorder, vectors, progress)
+    recorder = Recorder(store, workbench.executor.device(model, len(read.scored)), run_id)
+    score_stored(read, unscored, recorder, workbench.executor, vectors, progress)
     manifest = workbench.manifest(task)
     whole = replace(request, methods=None, seeds=None)
     asked, official = (

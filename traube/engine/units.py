@@ -1,12 +1,14 @@
 """The units of work: what is done of a split, by whatever process does it.
 
 They see no file of whoever asks but those that vectors lie in; a cluster is sent these with what they
-hold. They are given the parts themselves: a worker does not know what was registered in the parent.
-Who does them is said by `traube.engine.workers`.
+hold. They are given the parts themselves, and look nothing up in the registries: a worker does not
+know what was registered in the parent. Who does them is said by
+`traube.engine.executors`.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -29,6 +31,7 @@ from traube.store import Cost
 
 Labels = NDArray[np.int64]
 Points = NDArray[np.float32]
+Scores = tuple[dict[str, float], dict[str, NDArray[np.float64]]]
 PICTURED = 1_000  # texts of a split whose representations are kept
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,6 +49,14 @@ def sent_whole(function: Callable[P, T]) -> Callable[P, T]:
             raise kind(reason(error)) from None
 
     return run
+
+
+def warm_up(reducers: Sequence[Part], memory: int) -> None:
+    """Import and compile what reducers need."""
+    points = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    for reducer in reducers:
+        with suppress(Exception):  # whatever is wrong with it is said when it is used
+            reducer.build(**reducer.params, **({"random_state": 0} if reducer.seeded else {})).fit_transform(points)
 
 
 class Clustered(NamedTuple):
@@ -79,9 +90,8 @@ class Reduced(NamedTuple):
 @sent_whole
 def reduce(vectors: Vectors, reducer: Part, params: dict[str, Any], seed: int, memory: int) -> Reduced:
     """Fit a reducer on a split's vectors."""
-    methods.REDUCERS[reducer.name] = reducer
     with measured() as taken:
-        points = methods.reduce(reducer.name, params, vectors.load(), seed, memory)
+        points = methods.reduce(reducer, params, vectors.load(), seed, memory)
     return Reduced(points, Cost(points.shape[0], taken.seconds, taken.memory))
 
 
@@ -93,12 +103,11 @@ def cluster(
 
     Without k, the one with the best silhouette is taken.
     """
-    methods.CLUSTERERS[clusterer.name] = clusterer
     values = points.load()
     if k is None and clusterer.takes_k and not clusterer.chooses_k(params):
         k, _ = methods.choose_k(values, seed)
     with measured() as taken:
-        labels = methods.cluster(clusterer.name, params, values, k, seed, memory)
+        labels = methods.cluster(clusterer, params, values, k, seed, memory)
     return Clustered(labels, taken.seconds, taken.memory)
 
 
@@ -121,13 +130,12 @@ def cluster_by_distance(
     ----------
     query : the vector of the split's query, where the similarity compares for one
     """
-    methods.CLUSTERERS[clusterer.name] = clusterer
     values = vectors.load()
     with measured() as taken:
         distances = similarity.distances(values, None if query is None else query.load()[0], memory)
         if k is None and clusterer.takes_k:
-            k, _ = methods.choose_k_by_distance(clusterer.name, params, distances, seed)
-        labels = methods.cluster_by_distance(clusterer.name, params, distances, k, seed)
+            k, _ = methods.choose_k_by_distance(clusterer, params, distances, seed)
+        labels = methods.cluster_by_distance(clusterer, params, distances, k, seed)
     return Clustered(labels, taken.seconds, taken.memory)
 
 
@@ -136,19 +144,19 @@ def cluster_by_text(
     texts: Sequence[str], clusterer: Part, params: dict[str, Any], k: int | None, seed: int, memory: int
 ) -> Clustered:
     """Cluster a split whose clusterer works on its texts."""
-    methods.CLUSTERERS[clusterer.name] = clusterer
     with measured() as taken:
-        labels = methods.cluster_by_text(clusterer.name, params, texts, k, seed)
+        labels = methods.cluster_by_text(clusterer, params, texts, k, seed)
     return Clustered(labels, taken.seconds, taken.memory)
 
 
 @sent_whole
 def score(
     labels: NDArray[np.object_] | None,
-    clusters: NDArray[np.int64],
+    clusters: Labels,
     groups: NDArray[np.int64],
     vectors: Vectors | None,
-) -> tuple[dict[str, float], dict[str, NDArray[np.float64]]]:
+    memory: int,
+) -> Scores:
     """Every metric of a split, against its labels or, where it has none, of its vectors; and the
     metrics without each group of texts.
     """

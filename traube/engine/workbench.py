@@ -6,13 +6,14 @@ What is done with them (clusters, scores, figures, a served clustering) does not
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Self
 
 from traube.benchmark.plan import not_read
 from traube.engine.embed import embed, embed_task
+from traube.engine.executors import Executor, ProcessExecutor
 from traube.engine.progress import SILENT, Progress
 from traube.foundation.disk import make_private
 from traube.foundation.hashing import digest
@@ -23,22 +24,25 @@ from traube.tasks.task import Task, text_id
 
 @dataclass(frozen=True)
 class Workbench:
-    """The tasks of a store, and vectors of texts.
+    """The tasks of a store, vectors of texts, and who does the work.
 
     Attributes
     ----------
     store : tasks, results, and the matrices of models that are fitted on a corpus
     cache : vectors of all other models, by text
+    executor : encodes, reduces, clusters and scores; by default processes of this machine. Whoever
+        has it do more than encode ends it
     """
 
     store: Store
     cache: EmbeddingCache
+    executor: Executor = field(default_factory=ProcessExecutor)
 
     @classmethod
-    def at(cls, home: Path) -> Self:
+    def at(cls, home: Path, executor: Executor | None = None) -> Self:
         """The workbench whose store and cache lie in a folder, as they do in TRAUBE_HOME."""
         make_private(home)
-        return cls(Store(home / "store"), EmbeddingCache(home / "embeddings"))
+        return cls(Store(home / "store"), EmbeddingCache(home / "embeddings"), executor or ProcessExecutor())
 
     def task(self, name: str) -> Task:
         """A stored task, with the card that it was read with.
@@ -78,7 +82,7 @@ class Workbench:
         """
         matrix = self.store.matrix(task.name, fingerprint_on(model.encoder, task.corpus_version))
         told = partial(self.store.save_cost, task.name, fingerprint_on(model, task.corpus_version))
-        return embed_task(task, model, self.cache, matrix, progress, told)
+        return embed_task(task, model, self.cache, matrix, progress, told, self.executor)
 
     def vectors(self, task: Task, model: Model, progress: Progress = SILENT) -> Vectors:
         """A task's vectors under a model; Vectors [n, d], a row for each text of the corpus.
@@ -94,4 +98,4 @@ class Workbench:
         """
         corpus = digest([text_id(text) for text in texts])
         matrix = self.store.matrix("texts", digest([model.encoder.fingerprint, corpus]))
-        return embed(texts, model, self.cache, matrix, progress)[0]
+        return embed(texts, model, self.cache, matrix, progress, executor=self.executor)[0]

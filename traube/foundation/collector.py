@@ -1,6 +1,6 @@
 """Python's cyclic garbage collector, in processes that mostly import and end.
 
-How much a computation may hold is not said here; see `engine/workers.memory`.
+How much a computation may hold is not said here; see `memory` of `traube.engine.executors`.
 """
 
 import atexit

@@ -22,7 +22,7 @@ LONGEST = 3600.0  # seconds of a core for a split, as far as they are known befo
 
 
 def reduce(
-    reducer_name: str,
+    reducer: str | Part,
     params: Mapping[str, Any] | None,
     X: Matrix,
     seed: int | None,
@@ -32,6 +32,7 @@ def reduce(
 
     Parameters
     ----------
+    reducer : the part, or the name of a registered one
     params : in place of some defaults
     X : [n, d], dense or sparse
     seed : same inputs and seed, same result
@@ -49,7 +50,7 @@ def reduce(
     DoesNotFit
         If a dense copy of sparse vectors would not fit.
     """
-    part = get_reducer(reducer_name)
+    part = get_reducer(reducer)
     resolved = part.resolve(params)
     X = _suited(part, resolved, _checked(X), memory_bytes)
     coordinates = _run(part, resolved, seed, {}, lambda estimator: estimator.fit_transform(X))
@@ -59,7 +60,7 @@ def reduce(
 
 
 def cluster(
-    clusterer_name: str,
+    clusterer: str | Part,
     params: Mapping[str, Any] | None,
     X: Matrix,
     k: int | Literal["auto"] | None,
@@ -70,6 +71,7 @@ def cluster(
 
     Parameters
     ----------
+    clusterer : the part, or the name of a registered one
     k : number of clusters, for clusterers that take it; "auto", or `k: auto` among the parameters,
         = that of `choose_stable_k`
     params, X, seed, memory_bytes : as in `reduce`
@@ -85,7 +87,7 @@ def cluster(
     DoesNotFit
         If the distances or a dense copy would not fit, or it would take more than `LONGEST`.
     """
-    part = get_clusterer(clusterer_name)
+    part = get_clusterer(clusterer)
     if part.takes != "vectors":
         raise TraubeError(f"{part.name} works on texts, not on vectors")
     X = _checked(X)
@@ -125,14 +127,14 @@ def _as_labels(part: Part, n: int, given: Any) -> Labels:
 
 
 def cluster_by_distance(
-    clusterer_name: str, params: Mapping[str, Any] | None, distances: Matrix, k: int | None, seed: int | None
+    clusterer: str | Part, params: Mapping[str, Any] | None, distances: Matrix, k: int | None, seed: int | None
 ) -> Labels:
     """Fit a clusterer on distances and give the labels.
 
     Parameters
     ----------
     distances : float [n, n], symmetric, 0 on the diagonal
-    params, k, seed : as in `cluster`
+    clusterer, params, k, seed : as in `cluster`
 
     Returns
     -------
@@ -143,7 +145,7 @@ def cluster_by_distance(
     TraubeError
         As in `cluster`; or if the clusterer does not work on distances.
     """
-    part = get_clusterer(clusterer_name)
+    part = get_clusterer(clusterer)
     resolved = part.resolve(params)
     suited = part.by_distance(resolved)
     if suited is None:
@@ -157,14 +159,14 @@ def cluster_by_distance(
 
 
 def cluster_by_text(
-    clusterer_name: str, params: Mapping[str, Any] | None, texts: Sequence[str], k: int | None, seed: int | None
+    clusterer: str | Part, params: Mapping[str, Any] | None, texts: Sequence[str], k: int | None, seed: int | None
 ) -> Labels:
     """Fit a clusterer on texts and give the labels.
 
     Parameters
     ----------
     texts : at least one; empty ones too
-    params, k, seed : as in `cluster`
+    clusterer, params, k, seed : as in `cluster`
 
     Returns
     -------
@@ -175,7 +177,7 @@ def cluster_by_text(
     TraubeError
         As in `cluster`; or if there are no texts, or the clusterer does not work on them.
     """
-    part = get_clusterer(clusterer_name)
+    part = get_clusterer(clusterer)
     if part.takes != "texts":
         raise TraubeError(f"{part.name} works on {part.takes}, not on texts")
     texts, n = list(texts), len(texts)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from traube.foundation.errors import TraubeError
 from traube.methods.apply import Labels, Matrix, cluster, cluster_by_distance, reduce
+from traube.methods.parts import Part
 
 ROWS = 3_000
 MOST = 100
@@ -53,7 +54,7 @@ def choose_k(
 
 
 def choose_k_by_distance(
-    clusterer_name: str,
+    clusterer: str | Part,
     params: Mapping[str, Any] | None,
     distances: Matrix,
     seed: int,
@@ -68,7 +69,7 @@ def choose_k_by_distance(
 
     Parameters
     ----------
-    clusterer_name, params : as in `cluster_by_distance`
+    clusterer, params : as in `cluster_by_distance`
     distances : float [n, n], symmetric, 0 on the diagonal; of at most 3,000 rows, drawn by `seed`
     candidates : as in `choose_k`
 
@@ -91,7 +92,7 @@ def choose_k_by_distance(
         raise TraubeError("no number of clusters suits these texts: they are all equally alike")
 
     def clustered(k: int) -> Labels:
-        return cluster_by_distance(clusterer_name, params, square, k, seed)
+        return cluster_by_distance(clusterer, params, square, k, seed)
 
     return _best(tried, "correlation", lambda k: _correlation(square, clustered(k)), "they are all equally alike")
 

@@ -143,14 +143,20 @@ REDUCERS: dict[str, Part] = {}
 CLUSTERERS: dict[str, Part] = {}
 
 
-def get_reducer(name: str) -> Part:
-    """The registered reducer; TraubeError naming those that are near, if there is none."""
-    return _get("reducer", REDUCERS, name)
+def get_reducer(reducer: str | Part) -> Part:
+    """Return a reducer as it is, or the registered one of a name.
+
+    Raises
+    ------
+    TraubeError
+        If there is none of the name; those that are near are named.
+    """
+    return reducer if isinstance(reducer, Part) else _get("reducer", REDUCERS, reducer)
 
 
-def get_clusterer(name: str) -> Part:
-    """The registered clusterer; TraubeError naming those that are near, if there is none."""
-    return _get("clusterer", CLUSTERERS, name)
+def get_clusterer(clusterer: str | Part) -> Part:
+    """Return a clusterer as it is, or the registered one of a name; raises as `get_reducer`."""
+    return clusterer if isinstance(clusterer, Part) else _get("clusterer", CLUSTERERS, clusterer)
 
 
 def register_reducer(

@@ -7,29 +7,28 @@ What is checked, and how, is said elsewhere: this module only says where.
 
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
-from importlib import import_module
 from importlib.util import find_spec
 from typing import ParamSpec, TypeVar
 
-from traube.engine import workers
+from traube.engine.executors import Executor
+from traube.engine.executors.base import broken
 
-NAME = "checks"
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def warm_up() -> None:
+def warm_up(executor: Executor) -> None:
     """Start the process, if it does not run yet, and have it import Great Expectations.
 
     Returns at once.
     """
     if find_spec("great_expectations"):
-        workers.process(NAME).submit(import_module, "great_expectations")
+        executor.call_apart(_import)
 
 
-def in_own_process(check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a check returns; it is computed in the process, which is started if it does not run. Where
-    Great Expectations is not installed there is nothing to spare, and it is computed here.
+def in_own_process(executor: Executor, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What a check returns; it is computed in the executor's process for this, which is started if it does
+    not run. Where Great Expectations is not installed there is nothing to spare, and it is computed here.
 
     Raises
     ------
@@ -40,7 +39,11 @@ def in_own_process(check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     if not find_spec("great_expectations"):
         return check(*args, **kwargs)
     try:
-        return workers.process(NAME).submit(check, *args, **kwargs).result()
+        return executor.call_apart(check, *args, **kwargs).result()
     except BrokenProcessPool as error:
-        workers.stop()
-        raise workers.broken(error) from None
+        executor.stop()
+        raise broken(error) from None
+
+
+def _import() -> None:  # returns nothing: a module that is sent back would be imported by the caller, too
+    import great_expectations  # noqa: F401

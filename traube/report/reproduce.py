@@ -13,6 +13,7 @@ from traube.benchmark.changes import Change, Kind
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import Cell
 from traube.engine.cluster import cluster
+from traube.engine.executors import make_executor
 from traube.engine.progress import SILENT, Progress
 from traube.engine.score import score
 from traube.engine.workbench import Workbench
@@ -85,17 +86,16 @@ def reproduce(
     protocol = protocols.get(record["protocol"])
     model = load_model(record["model"], precision=protocol.precision if protocol else None)
     cell = _cell_of(record, protocol)
-    workbench = Workbench(store, cache)
-    task = workbench.task(record["task"])
-    with TemporaryDirectory(prefix="traube-") as name:
-        fresh = Workbench.at(Path(name))
+    with TemporaryDirectory(prefix="traube-") as name, make_executor() as executor:
+        workbench, fresh = Workbench(store, cache, executor), Workbench.at(Path(name), executor)
+        task = workbench.task(record["task"])
         new, old = fresh.vectors(task, model, progress), workbench.vectors(task, model)
         deviation = _deviation(new.subset(task.scored).load(), old.subset(task.scored).load())
-        (result,) = cluster(task, old, [cell], fresh.store, progress, model.similarity, model)
+        (result,) = cluster(task, old, [cell], fresh.store, executor, progress, model.similarity, model)
         if result.assignments is None:
             raise TraubeError(f"cell {record['cell_id']}: {result.status}: {result.reason}")
         clusters = result.assignments.assign(cell_id=record["cell_id"])
-        again = score(task, clusters, None if task.labelled else old, cell.split_set, progress)
+        again = score(task, clusters, executor, None if task.labelled else old, cell.split_set, progress)
     before, _ = store.assignments(cell.task, record["cell_id"])
     both, equal = _side_by_side(store.scores(matching), again), _same_clusters(before, clusters)
     return Reproduction(record["cell_id"], both, equal, deviation, changed)

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traube import methods
+from traube.engine.executors import make_executor
 from traube.engine.progress import SILENT, Progress
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
@@ -281,7 +282,8 @@ def check_query(model: str, similarity: Similarity | None, query: str | None) ->
 def encoded(model: Model, texts: list[str], progress: Progress = SILENT) -> Matrix:
     """The vectors of texts, [n, d], kept in TRAUBE_HOME; the model is downloaded if it is not here."""
     model.fetch()
-    return Workbench.at(paths.home()).vectors_of_texts(texts, model, progress).load()
+    with make_executor() as executor:
+        return Workbench.at(paths.home(), executor).vectors_of_texts(texts, model, progress).load()
 
 
 def _stable(texts: list[str], values: Matrix, k: int | None, seed: int) -> Clusters:

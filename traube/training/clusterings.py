@@ -14,6 +14,7 @@ from pydantic import Field
 
 from traube.benchmark.params import Protocol
 from traube.deep.encoding import Encoded
+from traube.engine.executors import Executor
 from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
 from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
@@ -74,9 +75,12 @@ class ClusteringTrainer(Trainer[C]):
     @abstractmethod
     def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "SplitExamples": ...
 
-    def measure(self, task: Task, base: Transformer, network: Any, learner: Any, step: int) -> float:
+    def measure(
+        self, task: Task, base: Transformer, network: Any, learner: Any, step: int, executor: Executor
+    ) -> float:
         """Mean ARI over the validation splits."""
-        return mean_score(part_as_test(task, "validation"), _EncoderAtStep(base, learner.encoder, step), VALIDATED, ARI)
+        snapshot = _EncoderAtStep(base, learner.encoder, step)
+        return mean_score(part_as_test(task, "validation"), snapshot, VALIDATED, ARI, executor)
 
     def split_problems(self, task: Task, texts: Sequence[str]) -> list["Problem"]:
         """The train splits, as rows of `texts` and classes.

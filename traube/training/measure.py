@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
 from traube.engine.evaluate import evaluate_cells
+from traube.engine.executors import Executor
 from traube.models.base import ByBatches
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task
@@ -54,8 +55,8 @@ class NetworkAtStep(Snapshot):
         return self._model.encode_batches(texts)
 
 
-def mean_score(task: Task, model: Snapshot, protocol: Protocol, metric: str) -> float:
+def mean_score(task: Task, model: Snapshot, protocol: Protocol, metric: str, executor: Executor | None = None) -> float:
     """The unweighted mean of a metric over the task's test splits."""
     with TemporaryDirectory(prefix="traube-") as folder:
-        scores, _ = evaluate_cells(task, model, cells(task, model, protocol), Path(folder))
+        scores, _ = evaluate_cells(task, model, cells(task, model, protocol), Path(folder), executor)
     return float(scores.loc[scores["metric"] == metric, "value"].mean())

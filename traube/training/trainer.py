@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import pandas as pd
 
 from traube.benchmark.params import Protocol
+from traube.engine.executors import Executor, make_executor
 from traube.engine.progress import SILENT, Progress
 from traube.foundation.disk import read_json
 from traube.foundation.errors import TraubeError
@@ -189,11 +190,13 @@ class Trainer(ByRecipe[R]):
         """What else goes into the learning curve, of the steps since the last time."""
         return {}
 
-    def measure(self, task: Task, base: Transformer, network: Any, learner: Any, step: int) -> float:
+    def measure(
+        self, task: Task, base: Transformer, network: Any, learner: Any, step: int, executor: Executor
+    ) -> float:
         """The watched score of the network as it is: V-measure, the unweighted mean over the task's
         test splits.
         """
-        return mean_score(task, NetworkAtStep(base, network, step), WATCHED, METRIC)
+        return mean_score(task, NetworkAtStep(base, network, step), WATCHED, METRIC, executor)
 
     def fit(
         self,
@@ -230,7 +233,8 @@ class Trainer(ByRecipe[R]):
             if all(finished) and finished[0]:
                 return Checkpoint(folders["last"], folders["best"], finished[0]["curve"], self.watched)
             work = out / f".{name}.{digest(identity)}"
-            curve = Loop(self.learning(task, base, texts, progress), work, progress, watch).train()
+            with make_executor() as executor:
+                curve = Loop(self.learning(task, base, texts, executor, progress), work, progress, watch).train()
             about = {
                 **identity,
                 "trainer": self.name,
@@ -248,7 +252,9 @@ class Trainer(ByRecipe[R]):
             shutil.rmtree(work, ignore_errors=True)
         return Checkpoint(folders["last"], folders["best"], curve, self.watched)
 
-    def learning(self, task: Task, base: Transformer, texts: Sequence[str], progress: Progress) -> Learning:
+    def learning(
+        self, task: Task, base: Transformer, texts: Sequence[str], executor: Executor, progress: Progress
+    ) -> Learning:
         """What is trained and how it is watched, put together.
 
         Raises
@@ -268,7 +274,7 @@ class Trainer(ByRecipe[R]):
             examples=examples,
             device=base.device,
             watched=self.watched,
-            measure=lambda step: self.measure(task, base, network, learner, step),
+            measure=lambda step: self.measure(task, base, network, learner, step, executor),
             report=lambda: self.report(learner),
             prepare=lambda: self.prepare(learner, examples, progress),
             patience=self.patience,

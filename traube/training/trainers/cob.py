@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube.engine import workers
+from traube.engine.executors import cores
 from traube.foundation.errors import TraubeError
 from traube.tasks.task import Task
 from traube.training.clusterings import (
@@ -168,7 +168,7 @@ def _function() -> Any:
 def _in_threads(function: Callable[..., Any], *arguments: list[Any]) -> list[Any]:
     if len(arguments[0]) == 1:
         return [function(*(a[0] for a in arguments))]
-    with ThreadPoolExecutor(min(workers.cores(), len(arguments[0]))) as threads:
+    with ThreadPoolExecutor(min(cores(), len(arguments[0]))) as threads:
         return list(threads.map(function, *arguments))
 
 

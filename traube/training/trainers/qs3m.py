@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from traube.engine.executors import Executor
 from traube.engine.workbench import Workbench
 from traube.foundation import paths
 from traube.foundation.errors import TraubeError
@@ -166,7 +167,9 @@ class Qs3m(Trainer[Qs3mRecipe]):
         begun = TrainedSimilarity.at(paths.checkpoints() / self.recipe.start).fingerprint if self.recipe.start else None
         return {**super()._identity(task, base, texts), **({"start_fingerprint": begun} if begun else {})}
 
-    def measure(self, task: Task, base: Transformer, network: "Comparer", learner: Any, step: int) -> float:
+    def measure(
+        self, task: Task, base: Transformer, network: "Comparer", learner: Any, step: int, executor: Executor
+    ) -> float:
         """AUC over all pairs of a validation page, mean over pages."""
         from traube.metrics.pairs import page_auc
 

@@ -3,6 +3,8 @@
 from traube.benchmark.record import library_versions
 from traube.foundation.errors import DoesNotFit, TraubeError
 
+RETRIES = 3  # of what is lost because a node or a process died
+
 
 def check(versions: dict[str, str]) -> None:
     """Refuse to compute with other versions than the driver's: numbers depend on them."""
@@ -12,6 +14,13 @@ def check(versions: dict[str, str]) -> None:
     ]
     if others:
         raise TraubeError(f"a node of the Ray cluster has {'; '.join(others)}: install the same there as here")
+
+
+def has_died(error: BaseException) -> bool:
+    """Whether a process died, or its node."""
+    from ray.exceptions import LocalRayletDiedError, NodeDiedError, WorkerCrashedError
+
+    return isinstance(error, LocalRayletDiedError | NodeDiedError | WorkerCrashedError)
 
 
 def in_words(error: BaseException) -> BaseException:
