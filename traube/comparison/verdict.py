@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes half a second to import
 
-from traube.comparison.jackknife import CONFIDENCE, Difference, Sample, difference
+from traube.comparison.jackknife import Difference, Sample, difference
 from traube.foundation.hashing import digest
 
-LEVEL = 1 - CONFIDENCE
+LEVEL = 0.05
 
 
 class Undecided(Enum):
