@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from traube.deep.augmentation import Augment, swapped_or_deleted
-from traube.deep.encoding import Base
+from traube.deep.encoding import Base, Rows
+from traube.deep.grouping import Labels, Points
 from traube.deep.work import Work
 from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
@@ -31,9 +31,6 @@ from traube.foundation.versions import versions
 if TYPE_CHECKING:
     from torch import Tensor
 
-Labels: TypeAlias = NDArray[np.int64]
-Rows: TypeAlias = NDArray[np.int64]
-Points: TypeAlias = NDArray[np.float32]
 Entry: TypeAlias = dict[str, float]
 
 SHOWN = ("acc", "nmi", "loss")  # what fits beside a progress bar
