@@ -25,7 +25,7 @@ from traube.deep.work import Work
 from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
 from traube.foundation.progress import SILENT, Progress
-from traube.foundation.recipes import ByRecipe, Recipe
+from traube.foundation.recipes import Recipe, RecipeMixin
 from traube.foundation.versions import versions
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def even_batches(rows: Rows, batch: int) -> list[Rows]:
     return np.array_split(rows, math.ceil(len(rows) / batch))
 
 
-class DeepClusterer(ByRecipe[R]):
+class DeepClusterer(RecipeMixin[R]):
     """Trains on the texts of one clustering problem, without labels, and groups them.
 
     Parameters
