@@ -22,7 +22,7 @@ TaskName = Annotated[str, typer.Argument(help="The task to train on.", show_defa
 BaseName = Annotated[str, typer.Option("--model", "-m", help="The model to start from.")]
 
 
-class OfTrainers(TyperCommand):
+class TrainerCommand(TyperCommand):
     """A command whose help names the trainers. They take a second to import, so that is done for
     this help alone.
     """
@@ -33,7 +33,7 @@ class OfTrainers(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-@app.command(cls=OfTrainers)
+@app.command(cls=TrainerCommand)
 def train(
     trainer: TrainerName,
     task: TaskName,
@@ -104,7 +104,7 @@ def trainers(
         print_table(rows, fold={"what": 40, "section": 30}, optional=["section"])
 
 
-@app.command(cls=OfTrainers)
+@app.command(cls=TrainerCommand)
 def tune(
     trainer: TrainerName,
     task: TaskName,

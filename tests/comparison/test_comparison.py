@@ -184,7 +184,7 @@ def test_the_family_guard_stops_true_losses_and_lets_equal_models_pass(
     store: Store, tasks: dict[str, Task], score: Score
 ) -> None:
     """A true loss of two points on the family's other task is seldom promoted, and an equal model mostly."""
-    trials, promoted = 60, {-0.02: 0, 0.0: 0}
+    trials, promoted = 24, {-0.02: 0, 0.0: 0}
     for draw in range(trials):
         for task in ("one", "two"):
             score(task, "old", 0.5, spread=0.006, draw=draw)
@@ -192,8 +192,8 @@ def test_the_family_guard_stops_true_losses_and_lets_equal_models_pass(
         for loss in promoted:
             score("two", "new", 0.5 + loss, spread=0.006, draw=draw)
             promoted[loss] += verdicts(store, tasks)["one"].outcome == "promote"
-    assert promoted[-0.02] <= 3
-    assert promoted[0.0] >= 0.75 * trials
+    assert promoted[-0.02] <= 2
+    assert promoted[0.0] >= 0.7 * trials
 
 
 def test_one_split_needs_two_seeds_to_decide(store: Store, tasks: dict[str, Task], score: Score) -> None:

@@ -16,24 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from traube.deep.augmentation import Augment, swapped_or_deleted
-from traube.deep.encoding import Base
+from traube.deep.encoding import Base, Rows
+from traube.deep.grouping import Labels, Points
 from traube.deep.work import Work
 from traube.foundation.errors import TraubeError
 from traube.foundation.hashing import digest
 from traube.foundation.progress import SILENT, Progress
-from traube.foundation.recipes import ByRecipe, Recipe
+from traube.foundation.recipes import Recipe, RecipeMixin
 from traube.foundation.versions import versions
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Labels: TypeAlias = NDArray[np.int64]
-Rows: TypeAlias = NDArray[np.int64]
-Points: TypeAlias = NDArray[np.float32]
 Entry: TypeAlias = dict[str, float]
 
 SHOWN = ("acc", "nmi", "loss")  # what fits beside a progress bar
@@ -124,7 +121,7 @@ def even_batches(rows: Rows, batch: int) -> list[Rows]:
     return np.array_split(rows, math.ceil(len(rows) / batch))
 
 
-class DeepClusterer(ByRecipe[R]):
+class DeepClusterer(RecipeMixin[R]):
     """Trains on the texts of one clustering problem, without labels, and groups them.
 
     Parameters

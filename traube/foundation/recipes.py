@@ -22,8 +22,8 @@ class Recipe(Strict):
 R = TypeVar("R", bound=Recipe)
 
 
-class ByRecipe(ABC, Generic[R]):
-    """Base class of what trains by a recipe.
+class RecipeMixin(ABC, Generic[R]):
+    """What trains by a recipe: trainers and deep clusterers.
 
     Parameters
     ----------

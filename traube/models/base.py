@@ -114,7 +114,7 @@ class OwnEncoder:
         """Nothing: there are no weights, or they are in memory."""
 
 
-class ByBatches(OwnEncoder, ABC):
+class BatchEncoder(OwnEncoder, ABC):
     """An encoder: the vector of a text depends on that text alone."""
 
     name: str

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from traube.foundation.hashing import digest
-from traube.models.base import ByBatches
+from traube.models.base import BatchEncoder
 from traube.models.lexical import SEED, OfWords
 from traube.models.vectors import Dense
 
@@ -23,7 +23,7 @@ OF_A_WORD = 8  # dimensions of a word's vector that are not 0; drawn with replac
 TEXTS_A_BATCH = 4_096
 
 
-class Hashed(OfWords, ByBatches):
+class Hashed(OfWords, BatchEncoder):
     """Counts of hashed words in rows of length 1, under a sparse random projection (Achlioptas 2003;
     Li et al. 2006): float32 [n, dimensions].
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.foundation.hashing import digest
-from traube.models.base import ByBatches, Encoder, Model
+from traube.models.base import BatchEncoder, Encoder, Model
 from traube.models.card import ModelCard
 from traube.models.similarities import Untrained
 from traube.models.similarity import SENTENCES, SIMILARITY_VERSION, TrainedSimilarity
@@ -26,7 +26,7 @@ TEXTS_AT_ONCE = 256
 _END_OF_SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"'”’»)\]]))\s+")  # perhaps with a quotation's end
 
 
-class _As:
+class _DelegateMixin:
     """A model that computes where, and in which precision, another one does."""
 
     _other: Any
@@ -44,7 +44,7 @@ class _As:
         return str(self._other.precision)
 
 
-class _OfEncoder(_As):
+class _OfEncoder(_DelegateMixin):
     """A model whose vectors are its encoder's."""
 
     trainable = False
@@ -141,7 +141,7 @@ class Compared(_OfEncoder):
         self.encoder.fetch()
 
 
-class Sentences(_As, ByBatches):
+class Sentences(_DelegateMixin, BatchEncoder):
     """An encoder whose vector of a text is the whole text's and those of its first sentences, one
     after the other: float32 [n, (1 + SENTENCES) d], with zeros where a text has fewer (QS3M,
     section 3.5).

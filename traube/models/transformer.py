@@ -23,7 +23,7 @@ from traube.foundation.hashes import remembered_sha256
 from traube.foundation.hashing import digest
 from traube.foundation.versions import versions
 from traube.models.attention import use_products, use_torchs
-from traube.models.base import ByBatches
+from traube.models.base import BatchEncoder
 from traube.models.card import ModelCard
 from traube.models.precision import resolve_precision
 from traube.models.tensors import check_tensors, quiet
@@ -49,7 +49,7 @@ TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
 BATCHES_AT_ONCE = 16  # on a CPU, at most: more threads would wait for Python's lock
 
 
-class Transformer(ByBatches):
+class Transformer(BatchEncoder):
     """A sentence-transformers model.
 
     Parameters

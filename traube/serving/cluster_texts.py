@@ -103,31 +103,24 @@ class Clusters:
         labels = np.where(self.strays, -1, self.labels)
         return replace(self, labels=labels, distances=np.where(self.strays, np.nan, self.distances))
 
-    def of_all(self, first: NDArray[np.int64], same: NDArray[np.int64]) -> "Clusters":
-        """The same clusters of all texts, where each text was clustered once.
+    def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Clusters":
+        """The same clusters of all texts, where each distinct text was clustered once, and blank ones
+        were not.
 
         Parameters
         ----------
-        first : int64 [m], where each distinct text stands first
-        same : int64 [n], which of the distinct texts each text is
+        first : int64 [m], where each text that was clustered stands first
+        which : int64 [n], which of these each text is; -1 for a blank one
         """
-        if len(first) == len(same):
-            return self
-        typical = {c: [int(first[i]) for i in positions] for c, positions in self.typical.items()}
-        found = self.strays[same] if len(self.strays) else self.strays
-        return replace(self, labels=self.labels[same], distances=self.distances[same], typical=typical, strays=found)
-
-    def among(self, rows: NDArray[np.int64], n: int) -> "Clusters":
-        """The same clusters among n texts, of which `rows` [m] were clustered and the others are blank."""
-        if len(rows) == n:
-            return self
-        labels, distances = np.full(n, -1, dtype=np.int64), np.full(n, np.nan)
-        labels[rows], distances[rows] = self.labels, self.distances
-        found = np.zeros(n if len(self.strays) else 0, dtype=bool)
-        if len(found):
-            found[rows] = self.strays
-        typical = {c: [int(rows[i]) for i in positions] for c, positions in self.typical.items()}
-        return replace(self, labels=labels, distances=distances, typical=typical, strays=found, blank=n - len(rows))
+        blank = which < 0
+        return replace(
+            self,
+            labels=np.where(blank, -1, self.labels[which]),
+            distances=np.where(blank, np.nan, self.distances[which]),
+            typical={c: [int(first[i]) for i in positions] for c, positions in self.typical.items()},
+            strays=self.strays[which] & ~blank if len(self.strays) else self.strays,
+            blank=int(blank.sum()),
+        )
 
     @property
     def score(self) -> float:
@@ -193,14 +186,10 @@ def cluster_texts(
     >>> [found[positions[0]] for positions in groups.typical.values()]
     ['the crew of the ship', 'the dough of the bread']
     """
-    total, rows = len(texts), filled(texts)
-    first, same = distinct([texts[i] for i in rows])
-    texts = [texts[rows[i]] for i in first]
+    first, which = distinct(texts)
+    texts = [texts[i] for i in first]
     if k is not None and not 1 <= k <= len(texts):
         raise TraubeError(f"{k} clusters cannot be made of {len(texts)} distinct text{'s' * (len(texts) != 1)}")
-
-    def of_all(found: Clusters) -> Clusters:
-        return found.of_all(first, same).among(rows, total)
 
     loaded = load_model(model, precision=precision)
     similarity, method = loaded.similarity, usual_method(loaded) if method is None else method
@@ -218,7 +207,7 @@ def cluster_texts(
         raise TraubeError("there is one distinct text, and a similarity compares texts: give at least two")
     values = encoded(loaded, texts if query is None else [*texts, query], progress)
     if is_stable:
-        return of_all(_stable(texts, values, k, seed))
+        return _stable(texts, values, k, seed).of_all(first, which)
     if methods.get_clusterer(method.clusterer).takes == "texts":
         labels = methods.cluster_by_text(method.clusterer, method.clusterer_params, texts, k, seed)
         distance, table = distances(values, labels), None
@@ -229,7 +218,7 @@ def cluster_texts(
         labels, distance, table = _of_distances(pairs, method, k, seed)
     strange = strays_by_distance(pairs, labels) if similarity else strays(values, labels)
     words, nearest = keywords(texts, labels), typical(labels, distance)
-    return of_all(Clusters(labels, distance, words, nearest, table, strays=strange))
+    return Clusters(labels, distance, words, nearest, table, strays=strange).of_all(first, which)
 
 
 def filled(texts: Sequence[str]) -> NDArray[np.int64]:
@@ -246,11 +235,26 @@ def filled(texts: Sequence[str]) -> NDArray[np.int64]:
     return rows
 
 
+def numbered(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Which of the texts at some rows each of n texts is, int64 [n]; -1 where it is none of them."""
+    which = np.full(n, -1, dtype=np.int64)
+    which[rows] = np.arange(len(rows))
+    return which
+
+
 def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each distinct text stands first, int64 [m], and which of them each text is, int64 [n]."""
-    number: dict[str, int] = {}
-    same = np.array([number.setdefault(text, len(number)) for text in texts], dtype=np.int64)
-    return np.unique(same, return_index=True)[1].astype(np.int64), same
+    """Where each distinct text that is not blank stands first, int64 [m], and which of these each text
+    is, int64 [n]; -1 for a blank one.
+
+    Raises
+    ------
+    TraubeError
+        If all are blank.
+    """
+    rows, number = filled(texts), dict[str, int]()
+    which = np.full(len(texts), -1, dtype=np.int64)
+    which[rows] = [number.setdefault(texts[i], len(number)) for i in rows]
+    return rows[np.unique(which[rows], return_index=True)[1]], which
 
 
 def usual_method(model: Model) -> str:

@@ -12,7 +12,7 @@ from traube.methods.apply import Matrix
 from traube.methods.new_points import centres, nearest_on_average
 from traube.models import load_model
 from traube.models.card import Precision
-from traube.serving.cluster_texts import Clusters, check_query, encoded, filled
+from traube.serving.cluster_texts import Clusters, check_query, encoded, filled, numbered
 from traube.serving.describe import keywords, typical
 from traube.serving.served import Served
 from traube.serving.strays import strays, strays_by_distance
@@ -80,7 +80,7 @@ def put_like(
     words = keywords(examples, of)
     called = {c: str(name) for c, name in enumerate(names)}
     found = Clusters(labels, distance, words, typical(labels, distance), None, names=called, strays=strange)
-    return found.among(rows, total)
+    return found.of_all(rows, numbered(rows, total))
 
 
 def labelled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -137,4 +137,6 @@ def put_by(served: Served, texts: Sequence[str]) -> Clusters:
     rows = filled(texts)
     found = served.predict([texts[i] for i in rows])
     labels, distance = found["cluster"].to_numpy(np.int64), found["distance"].to_numpy(np.float64)
-    return Clusters(labels, distance, served.words, typical(labels, distance), None).among(rows, len(texts))
+    return Clusters(labels, distance, served.words, typical(labels, distance), None).of_all(
+        rows, numbered(rows, len(texts))
+    )

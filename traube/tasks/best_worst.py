@@ -241,15 +241,20 @@ def _usable(file: Path, columns: Columns, faults: list[str]) -> list[_Row]:
 
 def _rows(file: Path, columns: Columns) -> Iterator[_Row]:
     table = read_rows(file)
-    names = columns.items or tuple(name for name in table.columns if name.startswith(ITEM))
-    if len(names) < 2:
-        there = ", ".join(table.columns)
-        raise TraubeError(f"{file}: no columns {ITEM}1, {ITEM}2, ... with the tuples' items (there are: {there})")
-    items = zip(*(read_ids(table, name) for name in names), strict=True)
+    items = _tuples(table, columns.items)
     answers = zip(read_ids(table, columns.best), read_ids(table, columns.worst), strict=True)
     people = [file.stem] * len(table) if columns.annotator is None else read_ids(table, columns.annotator)
     for place, who, shown, (best, worst) in zip(table.places, people, items, answers, strict=True):
         yield _Row(place, who, shown, best, worst)
+
+
+def _tuples(table: Rows, names: Sequence[str] = ()) -> list[Tuple]:
+    """The tuple of each row, by default of all columns that begin with `item_`."""
+    names = names or [name for name in table.columns if name.startswith(ITEM)]
+    if len(names) < 2:
+        there = ", ".join(table.columns)
+        raise TraubeError(f"{table.path}: no columns {ITEM}1, {ITEM}2, ... with the tuples' items (there are: {there})")
+    return list(zip(*(read_ids(table, name) for name in names), strict=True))
 
 
 def read_ids(table: Rows, name: str) -> list[str]:
@@ -310,11 +315,7 @@ def scores_table(judgements: Judgements, scores: NDArray[np.float64]) -> pd.Data
 
 def read_design(path: Path) -> list[Tuple]:
     """The tuples of a design: a table with the columns item_1, item_2, ..."""
-    table = read_rows(path)
-    names = [name for name in table.columns if name.startswith(ITEM)]
-    if len(names) < 2:
-        raise TraubeError(f"{path}: no columns {ITEM}1, {ITEM}2, ... (there are: {', '.join(table.columns)})")
-    return list(zip(*(read_ids(table, name) for name in names), strict=True))
+    return _tuples(read_rows(path))
 
 
 def read_expert(path: Path) -> dict[str, bool]:

@@ -128,7 +128,7 @@ class Raw(ABC, Generic[C]):
 K = TypeVar("K", bound=Strict)
 
 
-class OfCard(Raw[Any], Generic[K]):
+class CardSource(Raw[Any], Generic[K]):
     """What a card in `cards/` describes: a `Source` or a `PairSource`, by one of the user's own files.
 
     Attributes

@@ -14,14 +14,14 @@ from traube.benchmark.params import Protocol
 from traube.benchmark.plan import cells
 from traube.engine.evaluate import evaluate_cells
 from traube.engine.executors import Executor
-from traube.models.base import ByBatches
+from traube.models.base import BatchEncoder
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task
 
 Blocks = Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]
 
 
-class Snapshot(ByBatches):
+class Snapshot(BatchEncoder):
     """A network as it is at a step, as the engine wants a model.
 
     Parameters

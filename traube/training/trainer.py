@@ -23,7 +23,7 @@ from traube.foundation.disk import read_json
 from traube.foundation.errors import TraubeError
 from traube.foundation.files import locked, write_json
 from traube.foundation.hashing import digest
-from traube.foundation.recipes import ByRecipe
+from traube.foundation.recipes import RecipeMixin
 from traube.foundation.versions import versions
 from traube.models.transformer import Transformer
 from traube.tasks.source import Source
@@ -68,7 +68,7 @@ class Checkpoint:
         return [float(entry[self.watched] or 0) for entry in self.curve]
 
 
-class Trainer(ByRecipe[R]):
+class Trainer(RecipeMixin[R]):
     """Trains an encoder on a task.
 
     What is defined here serves trainers on texts; those that learn from something else say so, and

@@ -28,7 +28,7 @@ from traube.foundation.hashing import digest
 from traube.foundation.inputs import is_file, is_folder, named
 from traube.tasks.reading import read_any_text
 from traube.tasks.sections import Level, Page, Passage, draw, records
-from traube.tasks.source import KeyLines, OfCard, Source
+from traube.tasks.source import CardSource, KeyLines, Source
 from traube.tasks.splitting import generator
 from traube.tasks.task import Part, TaskCard
 
@@ -57,7 +57,7 @@ class MarkdownCard(TaskCard):
         return self
 
 
-class Markdown(OfCard[MarkdownCard], Source):
+class Markdown(CardSource[MarkdownCard], Source):
     """A folder of pages described by a card."""
 
     form = MarkdownCard

@@ -26,7 +26,7 @@ from traube.foundation.errors import TraubeError, Unavailable
 from traube.foundation.files import locked, write_json
 from traube.foundation.inputs import is_file, parse_json, read_bytes
 from traube.tasks.reading import as_text, format_of, read_rows
-from traube.tasks.source import OfCard, Source
+from traube.tasks.source import CardSource, Source
 from traube.tasks.task import TaskCard, make_split
 
 FORMATS = ("*.jsonl", "*.jsonl.gz", "*.parquet")
@@ -53,7 +53,7 @@ class RowsCard(TaskCard):
         return card if card.source or not self.dataset else card.model_copy(update={"source": hub})
 
 
-class MtebRows(OfCard[RowsCard], Source):
+class MtebRows(CardSource[RowsCard], Source):
     """Splits that come ready-made."""
 
     form = RowsCard

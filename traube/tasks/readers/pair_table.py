@@ -35,7 +35,7 @@ from traube.foundation.inputs import parse_json
 from traube.foundation.paths import raw
 from traube.tasks.reading import Rows, as_score, as_text, plain_or_gzipped, read_rows
 from traube.tasks.scored_pairs import PairCard, PairSource
-from traube.tasks.source import KeyLines, OfCard
+from traube.tasks.source import CardSource, KeyLines
 
 N_TURNS = "n_turns"
 
@@ -76,7 +76,7 @@ class PairTableCard(PairCard):
         return PairCard(**plain, groups=(*self.groups, *((N_TURNS,) if self.turns else ())))
 
 
-class PairTable(OfCard[PairTableCard], PairSource):
+class PairTable(CardSource[PairTableCard], PairSource):
     """A table of pairs that a card describes."""
 
     form = PairTableCard

@@ -28,7 +28,7 @@ from pydantic import Field
 
 from traube.foundation.extras import install_hint
 from traube.foundation.hashing import digest
-from traube.tasks.source import OfCard, Source
+from traube.tasks.source import CardSource, Source
 from traube.tasks.splitting import everything, generator, random_fractions, shuffled
 from traube.tasks.task import Declared, TaskCard
 
@@ -139,7 +139,7 @@ class PydocsCard(TaskCard):
         )
 
 
-class Pydocs(OfCard[PydocsCard], Source):
+class Pydocs(CardSource[PydocsCard], Source):
     """The docstrings of the packages of a size."""
 
     form = PydocsCard

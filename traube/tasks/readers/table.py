@@ -21,7 +21,7 @@ from traube.foundation.config import PathName
 from traube.foundation.errors import TraubeError, unknown
 from traube.foundation.inputs import regular
 from traube.tasks.reading import Rows, format_of, lines, read_rows
-from traube.tasks.source import KeyLines, OfCard, Source
+from traube.tasks.source import CardSource, KeyLines, Source
 from traube.tasks.task import PARTS, Part, TaskCard, make_split, names_texts
 
 
@@ -56,7 +56,7 @@ class TableCard(TaskCard):
         return value
 
 
-class Table(OfCard[TableCard], Source):
+class Table(CardSource[TableCard], Source):
     """A table described by a card."""
 
     form = TableCard
