@@ -25,7 +25,7 @@ from pathlib import Path
 from tests.storage.made import save_cell
 from traube.storage import Storage
 storage = Storage(Path(sys.argv[1]))
-for number in range(int(sys.argv[2]), 10_000):
+for number in range(int(sys.argv[2]), 1_000_000):
     print(save_cell(storage, number), flush=True)
 """
 KILLS = 4
