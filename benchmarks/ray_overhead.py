@@ -78,7 +78,7 @@ def main() -> int:
         print(f"\nray / local, {unit}: median {ratios.median():.3f} [{ratios.min():.3f} to {ratios.max():.3f}]")
     print(f"\nclusters and scores equal: {equal}")
     for executor in executors.values():
-        executor.stop()
+        executor.close()
     cluster.shutdown()
     return int(not equal)
 

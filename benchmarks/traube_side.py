@@ -51,7 +51,7 @@ def main() -> None:
     asked = cells(task, model, PROTOCOL, methods=[PROTOCOL.method(METHOD)])
     scores, _ = evaluate_cells(task, model, asked, arguments.cache, executor)
     work = {"wall": time.perf_counter() - wall, "cpu": cpu_seconds() - cpu}
-    executor.stop()
+    executor.close()
 
     v = scores[scores["metric"] == "v_measure/noise_as_cluster"].set_index("split")["value"]
     print(json.dumps({**startup, **work, "v": v.to_dict()}))

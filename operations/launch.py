@@ -122,8 +122,8 @@ class Launcher:
     def __enter__(self) -> "Launcher":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
+    def __exit__(self, *raised: Any) -> None:
+        self._open.__exit__(*raised)
         self.instance.dispose()
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:

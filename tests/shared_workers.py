@@ -23,11 +23,12 @@ class Lent:
             raise
         return self._calls[-1]
 
-    def shutdown(self, kill_workers: bool) -> None:
-        if all(call.done() and not isinstance(call.exception(), BrokenProcessPool) for call in self._calls):
-            return
-        self._forget()
-        self._pool.shutdown(kill_workers=kill_workers)
+    def shutdown(self, wait: bool, kill_workers: bool) -> None:
+        ended = [call.exception() for call in self._calls if call.done()]
+        are_broken = any(isinstance(error, BrokenProcessPool) for error in ended)
+        if are_broken or (kill_workers and len(ended) < len(self._calls)):
+            self._forget()
+            self._pool.shutdown(kill_workers=True)
 
 
 class SharedWorkers:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, STDOUT
 
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from tests.made import cells_of
+from tests.waiting import wait_for
 from traube.engine.evaluate import evaluate_cells
 from traube.engine.executors import Executor, Failure, Job, ProcessExecutor, ensure_executor, make_executor
 from traube.engine.executors.loky import start_processes
@@ -108,12 +110,14 @@ def children(monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[int]]:
     for module in ("base", "processes"):
         monkeypatch.setattr(f"traube.engine.executors.{module}.start_processes", start_processes)
     before = {child.pid for child in psutil.Process().children()}
-    tracker = "resource_tracker"  # of loky and of Python: one of each for the life of a process
-    return lambda: {
-        child.pid
-        for child in psutil.Process().children()
-        if child.pid not in before and not any(tracker in word for word in child.cmdline())
-    }
+
+    def is_new(child: psutil.Process) -> bool:
+        try:  # loky and Python have a resource tracker each, for the life of this process
+            return child.pid not in before and not any("resource_tracker" in word for word in child.cmdline())
+        except psutil.Error:  # it has ended
+            return False
+
+    return lambda: {child.pid for child in psutil.Process().children() if is_new(child)}
 
 
 def test_an_executor_leaves_no_process_behind(children: Callable[[], set[int]]) -> None:
@@ -122,7 +126,15 @@ def test_an_executor_leaves_no_process_behind(children: Callable[[], set[int]]) 
         list(executor.run([Job(sleep, (0.0,))]))
         executor.call_apart(os.getpid).result()
         assert len(children()) == executor.n_workers + 1
+    wait_for(lambda: not children(), "the end of the processes")
+
+
+def test_what_is_raised_ends_an_executor_at_once(children: Callable[[], set[int]]) -> None:
+    with suppress(KeyboardInterrupt), ProcessExecutor() as executor:
+        executor.start()
+        executor.submit(sleep, 900.0, memory=0)
         executor.call_apart(time.sleep, 900)
+        raise KeyboardInterrupt
     assert not children()
 
 
@@ -132,18 +144,19 @@ def test_an_evaluation_ends_its_own_executor_and_leaves_anothers(
     monkeypatch.setenv("TRAUBE_WORKERS", "1")
     asked = cells_of(tiny_task, "none/kmeans")
     evaluate_cells(tiny_task, load_model("bow"), asked)
-    assert not children()
+    wait_for(lambda: not children(), "the end of the process")
     with ProcessExecutor() as executor:
         evaluate_cells(tiny_task, load_model("bow"), asked, executor=executor)
         with ensure_executor(executor) as lent:
             assert lent is executor
         assert len(children()) == 1
-    assert not children()
+    wait_for(lambda: not children(), "the end of the process")
 
 
 def test_a_warm_up_that_is_stopped_starts_nothing_anew(children: Callable[[], set[int]]) -> None:
     with ProcessExecutor() as executor:
         executor.warm_up([])
+        executor.stop()
     time.sleep(0.5)
     assert not children()
 

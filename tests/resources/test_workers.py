@@ -8,15 +8,15 @@ import pytest
 from resources.workers import workers
 from traube.engine.executors import Executor, ProcessExecutor
 
-stopped: list[Executor] = []
+closed: list[Executor] = []
 
 
 class Counted(ProcessExecutor):
-    """Notes when it is stopped."""
+    """Notes when it is closed."""
 
-    def stop(self) -> None:
-        stopped.append(self)
-        super().stop()
+    def close(self) -> None:
+        closed.append(self)
+        super().close()
 
 
 @dg.asset
@@ -26,7 +26,7 @@ def process(workers: dg.ResourceParam[Executor]) -> dg.MaterializeResult:
 
 def run(resource: object) -> int:
     """Execute a run; the process that it called."""
-    stopped.clear()
+    closed.clear()
     with dg.DagsterInstance.ephemeral() as instance:
         result = dg.materialize([process], instance=instance, resources={"workers": resource})
         return int(result.asset_materializations_for_node("process")[0].metadata["id"].value)
@@ -35,10 +35,10 @@ def run(resource: object) -> int:
 def test_a_run_ends_its_own_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resources.workers.make_executor", Counted)
     assert run(workers) != os.getpid()
-    assert len(stopped) == 1
+    assert len(closed) == 1
 
 
 def test_runs_leave_the_workers_of_whoever_starts_them() -> None:
     with Counted() as executor:
         assert run(executor) == run(executor)
-        assert not stopped
+        assert not closed

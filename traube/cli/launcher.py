@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from traube.benchmark.params import load_params
 from traube.benchmark.plan import Request, request_of
@@ -101,8 +102,8 @@ class Launcher:
     def __enter__(self) -> "Launcher":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
+    def __exit__(self, *raised: Any) -> None:
+        self._open.__exit__(*raised)
 
     @property
     def store(self) -> Store:

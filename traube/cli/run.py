@@ -153,7 +153,7 @@ def compute(request: "Request", store: "Store", before: "Plan", verbose: bool = 
             for name, tasks in unlogged(request).items() if untold else ():  # what an earlier run left
                 out.print(f"Telling MLflow of {name} on {', '.join(tasks)}")
                 errors += launcher.evaluate(name, tasks, request)
-            executor.stop()  # what the workers hold in memory is not needed any more
+            executor.close()  # the workers take a second to end, and do so while this process publishes
             unpublished = launcher.publish(touched if narrow else None)
             if unpublished:
                 have_made_anew(store)

@@ -4,7 +4,6 @@ The metrics themselves are in `traube.metrics`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -62,12 +61,15 @@ def score(
         jobs[Job(units.score, arguments)] = cell_id, name, level
     progress.total("scores", len(jobs))
     found: dict[Job, units.Scores] = {}
-    with closing(executor.run(list(jobs))) as outcomes:
-        for job, outcome in outcomes:
-            if isinstance(outcome, Failure):
-                raise TraubeError(outcome.reason)
+    failures: list[Failure] = []
+    for job, outcome in executor.run(list(jobs)):
+        if isinstance(outcome, Failure):
+            failures.append(outcome)
+        else:
             found[job] = outcome
-            progress.done("scores", 1)
+        progress.done("scores", 1)
+    for failed in failures:
+        raise failed.error()
     scores = [
         (*key, metric, value, found[job][1].get(metric))
         for job, key in jobs.items()

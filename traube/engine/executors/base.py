@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+ERRORS: dict[str, type[TraubeError]] = {"unsupported": Unsupported, "unavailable": DoesNotFit}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,10 @@ class Failure:
     status: str
     reason: str
 
+    def error(self) -> TraubeError:
+        """Return an error of this status and reason."""
+        return ERRORS.get(self.status, TraubeError)(self.reason)
+
 
 class Executor(ABC):
     """Does the work of a run, and ends with it: use it in a `with` statement.
@@ -75,8 +80,11 @@ class Executor(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.stop()
 
     @property
     @abstractmethod
@@ -101,11 +109,18 @@ class Executor(ABC):
     def memory(self, needs: int = 0) -> int:
         """Return the bytes that a job may take, of which it is known to need some."""
 
+    def close(self) -> None:
+        """Have all processes end as soon as they are idle, and return at once; what is asked for next starts others."""
+        self._end(kill=False)
+
     def stop(self) -> None:
-        """End all processes at once, whatever they are doing; what is asked for next starts others."""
+        """End all processes now, whatever they are doing; what is asked for next starts others."""
+        self._end(kill=True)
+
+    def _end(self, kill: bool) -> None:
         apart, self._apart = self._apart, None
         if apart is not None:
-            apart.shutdown(kill_workers=True)
+            apart.shutdown(wait=kill, kill_workers=kill)
 
     def run(self, jobs: Sequence[Job]) -> Generator[tuple[Job, Any], None, None]:
         """Run jobs side by side; yield each with its result, or its Failure, as soon as it has ended.
@@ -221,8 +236,8 @@ def _with_all_after(job: Job, waiting: dict[Job, list[Job]]) -> Iterator[Job]:
 
 def failure(error: BaseException) -> Failure:
     """What an error makes of whatever raised it."""
-    statuses: dict[type, str] = {Unsupported: "unsupported", DoesNotFit: "unavailable"}
-    return Failure(statuses.get(type(error), "failed"), reason(error))
+    status = next((status for status, kind in ERRORS.items() if type(error) is kind), "failed")
+    return Failure(status, reason(error))
 
 
 def broken(error: BrokenProcessPool) -> TraubeError:

@@ -73,10 +73,9 @@ class ProcessExecutor(Executor):
         """Return half a core's share of the free memory."""
         return int(psutil.virtual_memory().available // (2 * self.n_workers))
 
-    def stop(self) -> None:
-        """End the processes at once."""
+    def _end(self, kill: bool) -> None:
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
-            pool.shutdown(kill_workers=True)
-        super().stop()
+            pool.shutdown(wait=kill, kill_workers=kill)
+        super()._end(kill)

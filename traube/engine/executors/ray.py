@@ -77,12 +77,12 @@ class RayExecutor(Executor):
             # by default jobs wait for the node that holds what they are sent, this one, while others are idle
             self._call = ray.remote(max_retries=RETRIES, scheduling_strategy="SPREAD")(_call)
 
-    def stop(self) -> None:
+    def _end(self, kill: bool) -> None:
         """Let go of the cluster, which ends what is under way there for this process."""
         ray, self._connection, self._sent = self._connection, None, None
         if ray is not None:
             ray.shutdown()
-        super().stop()
+        super()._end(kill)
 
     @property
     def n_workers(self) -> int:
