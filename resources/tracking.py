@@ -94,7 +94,8 @@ class TrackingResource(dg.ConfigurableResource):
         identity = {name: str(first[name]) for name in IDENTITY}
         key: Any = [identity, "own choice", sorted(done["cell_id"])] if own_choice else identity
         tags = {
-            "traube.kind": "own choice" if own_choice else "task",
+            "traube.kind": "task",
+            **({"traube.own_choice": "true"} if own_choice else {}),
             **{f"traube.{name}": value for name, value in identity.items()},
             "dagster.run_id": run_id,
             "dagster.asset_key": asset,
@@ -153,6 +154,8 @@ class TrackingResource(dg.ConfigurableResource):
         date = datetime.now(UTC).date().isoformat()
         for run in _runs(client, experiment, "tags.`traube.kind` = 'task'").values():
             known = run.data.tags
+            if "traube.own_choice" in known:  # no rank of the leaderboard is theirs
+                continue
             own = rows.get(tuple(known.get(f"traube.{name}", "") for name in names))
             tags = _verdict_tags(own) if own is not None else {}
             if any(known.get(name) != value for name, value in tags.items()):
