@@ -14,11 +14,10 @@ from assets import all_assets  # noqa: E402
 from assets.common import Job  # noqa: E402
 from assets.jobs import all_jobs  # noqa: E402
 from resources import all_resources  # noqa: E402
-from sensors import all_schedules, all_sensors, sensor_jobs  # noqa: E402
-from traube.foundation import paths  # noqa: E402
-from traube.foundation.disk import make_private  # noqa: E402
-from traube.foundation.identity import refuse_later  # noqa: E402
-from traube.tasks import pair_sources, sources  # noqa: E402
+from sensors import offered  # noqa: E402
+from traube.core import paths  # noqa: E402
+from traube.core.disk import make_private  # noqa: E402
+from traube.tasks import PAIRS, sources  # noqa: E402
 
 
 def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **overrides: Any) -> dg.Definitions:
@@ -29,14 +28,14 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
     executor : how the steps of a run are executed
     overrides : resources to use instead of the default ones, by name
     """
-    tasks, pairs = sources(), pair_sources()
-    defined: list[Job] = [*all_jobs([*tasks, *pairs]), *sensor_jobs()]
+    tasks = {**sources(), **sources(PAIRS)}
+    defined: list[Job] = [*all_jobs(tasks), *offered("jobs")]
     jobs = {job.name: job for job in defined}
     return dg.Definitions(
-        assets=all_assets(tasks.values(), pairs.values()),
+        assets=all_assets(tasks.values()),
         jobs=defined,
-        sensors=all_sensors(jobs),
-        schedules=all_schedules(jobs),
+        sensors=offered("sensors", jobs),
+        schedules=offered("schedules", jobs),
         resources={**all_resources(), **overrides},
         executor=executor,
     )
@@ -47,6 +46,5 @@ def defs() -> dg.Definitions:
     """What Dagster loads. It is built when Dagster asks, not when this module is imported: a command
     builds its own.
     """
-    refuse_later(paths.home())
     make_private(paths.home())  # `dagster dev` may be all that was ever started
     return build_defs()

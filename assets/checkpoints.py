@@ -11,10 +11,10 @@ from assets.common import asset_key
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
-from traube.engine.progress import Progress
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError
-from traube.report.markdown import markdown
+from traube.core import paths
+from traube.core.errors import TraubeError
+from traube.core.progress import Progress
+from traube.reports.markdown import markdown
 from traube.tasks.source import Source
 from traube.training import TRAINERS, Trainer
 
@@ -114,7 +114,7 @@ def _searched(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinitio
         tracking: TrackingResource,
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        from traube.report.studies import history, importances, trials_table
+        from traube.reports.studies import history, importances, trials_table
         from traube.training.study import search, study_file
 
         path = study_file(storage.root / "studies", trainer.name, source.name, config.model, config.recipe)

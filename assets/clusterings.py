@@ -6,26 +6,27 @@ What is stored is not clustered again.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import dagster as dg
 
-from assets.common import FILL, MODELS, TRAINING_STAGE, asset_key, claimed
+from assets.common import FILL, MODELS, asset_key, claimed, plan_of
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
-from traube.benchmark.plan import CLUSTERING_VERSION, Cell
-from traube.benchmark.record import Recorder
-from traube.engine.executors import Executor
-from traube.engine.progress import Progress
-from traube.engine.stages import cluster_missing
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import digest
-from traube.report.markdown import markdown
-from traube.report.trainings import last_epochs
-from traube.store import Store
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
+from traube.core.progress import Progress
+from traube.pipeline.cell import CLUSTERING_VERSION, Cell
+from traube.pipeline.executors import Executor
+from traube.pipeline.run import Clustered, Failed, run
+from traube.reports.markdown import markdown
+from traube.reports.trainings import last_epochs
+from traube.storage import Storage
 from traube.tasks.source import Source
+from traube.tasks.task import Stage
 
 POOL = "training"  # of steps that share a GPU; runs follow each other, so no limit of its own is set (the UI can)
 
@@ -33,9 +34,8 @@ POOL = "training"  # of steps that share a GPU; runs follow each other, so no li
 def clusterings_asset(source: Source) -> dg.AssetsDefinition:
     return _asset(
         source,
-        "clusterings",
-        lambda cell: not cell.method.trains,
-        lambda store, cells: {},
+        Stage.CLUSTERINGS,
+        lambda storage, cells: {},
         kinds={"scikitlearn"},
         description="The clusters that each method finds in each split.",
     )
@@ -44,8 +44,7 @@ def clusterings_asset(source: Source) -> dg.AssetsDefinition:
 def deep_clusterings_asset(source: Source) -> dg.AssetsDefinition:
     return _asset(
         source,
-        TRAINING_STAGE,
-        lambda cell: cell.method.trains,
+        Stage.DEEP_CLUSTERINGS,
         _trainings,
         kinds={"torch"},
         description="The clusters that each method finds that trains on the texts of each split. A training that was "
@@ -56,19 +55,18 @@ def deep_clusterings_asset(source: Source) -> dg.AssetsDefinition:
     )
 
 
-def _trainings(store: Store, cells: Sequence[Cell]) -> dict[str, dg.MetadataValue]:
-    table = last_epochs(store, cells)
+def _trainings(storage: Storage, cells: Sequence[Cell]) -> dict[str, dg.MetadataValue]:
+    table = last_epochs(storage, cells)
     return {"last_epochs": dg.MetadataValue.md("nothing was trained" if table.empty else markdown(table.round(4)))}
 
 
 def _asset(
     source: Source,
-    stage: str,
-    is_of: Callable[[Cell], bool],
-    told: Callable[[Store, Sequence[Cell]], dict[str, dg.MetadataValue]],
+    stage: Stage,
+    told: Callable[[Storage, Sequence[Cell]], dict[str, dg.MetadataValue]],
     **about: Any,
 ) -> dg.AssetsDefinition:
-    """An asset of the cells that are of it.
+    """The asset of a stage that clusters.
 
     Parameters
     ----------
@@ -94,34 +92,27 @@ def _asset(
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         began = time.perf_counter()
-        store, workbench = storage.store, storage.workbench_with(workers)
+        statuses, cells = Counter[str](), list[Cell]()
         try:
-            request = benchmark.request()
-            model = encoder.model(context.partition_key, request.protocol.precision)
-            recorder = Recorder(store, run_id=context.run.run_id)
-            made = cluster_missing(
-                source.name,
-                model,
-                request,
-                workbench,
-                recorder,
-                is_of=is_of,
-                warn=context.log.warning,
-                progress=progress,
-            )
+            plan = plan_of(source.name, context.partition_key, benchmark.request(), encoder, storage).only(stage)
+            for event in run(plan, storage.workbench_with(workers), progress, context.run.run_id):
+                assert isinstance(event, Clustered | Failed)
+                status = "done" if isinstance(event, Clustered) else event.status
+                statuses[status] += 1
+                cells.append(event.cell)
+                if event.reason:
+                    context.log.warning(f"{event.cell.title}: {status}: {event.reason}")
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         return dg.MaterializeResult(
-            data_version=dg.DataVersion(
-                digest([workbench.manifest(source.name).data_version, made.dimensions, sorted(made.unscored)])
-            ),
+            data_version=dg.DataVersion(digest(sorted(cell.cell_id for cell in plan.cells))),
             metadata={
-                "clustered_now": made.statuses["done"],
-                "failed": made.statuses["failed"],
-                "unsupported": made.statuses["unsupported"],
-                "unavailable": made.statuses["unavailable"],
+                "clustered_now": statuses["done"],
+                "failed": statuses["failed"],
+                "unsupported": statuses["unsupported"],
+                "unavailable": statuses["unavailable"],
                 "seconds": time.perf_counter() - began,
-                **told(store, made.cells),
+                **told(storage.open(), cells),
             },
         )
 

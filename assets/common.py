@@ -2,27 +2,25 @@
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import dagster as dg
 
+from resources.encoder import EncoderResource
 from resources.storage import StorageResource
-from traube.foundation.errors import TraubeError
-from traube.foundation.files import locked
-from traube.methods import Method
-from traube.tasks import pair_sources
+from traube.components import Method
+from traube.core.errors import TraubeError, Unsupported
+from traube.pipeline.plan import Plan, Request
+from traube.pipeline.survey import survey_stored
+from traube.tasks import get_source
+from traube.tasks.task import Stage
 
 T = TypeVar("T")
 Job: TypeAlias = Any  # a JobDefinition, or what `define_asset_job` makes: its class has no public name
-DATA_STAGES = ("corpus", "splits")
-MODEL_STAGES = ("embeddings", "clusterings", "scores")
-TRAINING_STAGE = "deep_clusterings"  # of a run one of whose methods trains
 PAGE, PAGES = "report", ("traube/page", "task")  # a task's page, and the tag of all of them
-PAIR_DATA_STAGES = ("corpus", "pairs")
-PAIR_MODEL_STAGES = ("embeddings", "pair_scores")
-RESERVED = ("papers", "checkpoints", "leaderboard", "report", "registry")
 
 NIGHT = "traube/night"  # tag of a run that is part of a night: the night's date
 
@@ -49,40 +47,50 @@ SECONDS_TO_WAIT = 60
 
 
 def asset_key(task: str, stage: str) -> dg.AssetKey:
-    return dg.AssetKey([task, stage])
+    return dg.AssetKey([task, str(stage)])  # Dagster writes no enum
 
 
 def data_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
-    """What a `datasets` run of some tasks and pair tasks makes."""
-    return _keys(tasks, DATA_STAGES, PAIR_DATA_STAGES)
+    """What a `datasets` run of some tasks makes."""
+    return [asset_key(task, stage) for task in tasks for stage in ("corpus", get_source(task, None).card.type.table)]
 
 
 def model_keys(tasks: Iterable[str], methods: Iterable[Method]) -> list[dg.AssetKey]:
-    """What an `evaluate` run of some tasks and pair tasks makes, the tasks by some methods."""
+    """What an `evaluate` run of some tasks makes, those of clustering by some methods."""
     trains = any(method.trains for method in methods)
-    return _keys(tasks, (*MODEL_STAGES, TRAINING_STAGE) if trains else MODEL_STAGES, PAIR_MODEL_STAGES)
+    return [key for key in all_model_keys(tasks) if trains or key.path[-1] != Stage.DEEP_CLUSTERINGS]
 
 
 def all_model_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
-    """What an `evaluate` run of some tasks and pair tasks can make."""
-    return _keys(tasks, (*MODEL_STAGES, TRAINING_STAGE), PAIR_MODEL_STAGES)
+    """What an `evaluate` run of some tasks can make."""
+    return [asset_key(task, stage) for task in tasks for stage in get_source(task, None).card.type.stages]
 
 
-def _keys(tasks: Iterable[str], stages: Iterable[str], of_pairs: Iterable[str]) -> list[dg.AssetKey]:
-    pair_tasks = pair_sources()
-    return [asset_key(task, stage) for task in tasks for stage in (of_pairs if task in pair_tasks else stages)]
+def plan_of(task: str, model: str, request: Request, encoder: EncoderResource, storage: StorageResource) -> Plan:
+    """Plan what a request asks of a stored task and a model.
+
+    Raises
+    ------
+    TraubeError
+        If the task has not been read, or there is no such model, or it cannot compare pairs.
+    """
+    loaded = encoder.model(model, request.protocol.precision)
+    plan = Plan.of(replace(request, tasks=[task]), survey_stored([task], loaded, storage.open()))
+    if not plan.total:
+        raise Unsupported(f"model '{model}' compares texts for a query, and pairs have none")
+    return plan
 
 
 def claimed(task: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """Have a stage of a task and a model be at work once, among all processes and machines that share
-    the store: whoever waited finds what the other has stored.
+    the storage: whoever waited finds what the other has stored.
     """
 
     def wrap(compute: Callable[..., T]) -> Callable[..., T]:
         @wraps(compute)
         def alone(context: dg.AssetExecutionContext, storage: StorageResource, **more: Any) -> T:
             try:
-                with locked(storage.store.claim(task, context.partition_key)):
+                with storage.open().hold(task, context.partition_key, "cells"):
                     return compute(context, storage=storage, **more)
             except TraubeError as error:  # what is shared cannot be reached
                 raise dg.Failure(str(error), allow_retries=False) from error

@@ -8,12 +8,12 @@ import dagster as dg
 from assets.common import asset_key
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
-from traube.engine.executors import Executor
-from traube.engine.stages import read_corpus
-from traube.foundation.config import read_yaml
-from traube.foundation.errors import TraubeError
-from traube.report.markdown import markdown
-from traube.tasks.source import Source
+from traube.core.config import read_yaml
+from traube.core.errors import TraubeError
+from traube.pipeline.executors import Executor
+from traube.pipeline.stages import read_corpus
+from traube.reports.markdown import markdown
+from traube.tasks import Source
 
 
 def dvc_hashes(source: Source) -> dict[str, str]:
@@ -41,14 +41,14 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
         code_version=source.version,
         description=f"{source.card.description or source.name}: the unique texts.",
         metadata={"language": source.card.language, "licence": source.card.licence, "source": source.card.source},
-        check_specs=check_specs(key, source.card, "corpus"),
+        check_specs=check_specs(source.card, "corpus"),
     )
     def corpus(
         storage: StorageResource, quality: QualityResource, workers: dg.ResourceParam[Executor]
     ) -> dg.MaterializeResult:
         began = time.perf_counter()
         try:
-            read = read_corpus(source, storage.store)
+            read = read_corpus(source, storage.open())
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         texts = read.texts
@@ -66,7 +66,7 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
                     markdown(texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200)))
                 ),
             },
-            check_results=quality.check_corpus(source.card, key, texts, workers),
+            check_results=quality.check(source.card, "corpus", texts, texts, workers),
         )
 
     return corpus

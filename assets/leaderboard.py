@@ -1,4 +1,4 @@
-"""`leaderboard`: every score that stands, rebuilt whole from the store."""
+"""`leaderboard`: every score that stands, rebuilt whole from the storage."""
 
 from functools import partial
 
@@ -8,9 +8,9 @@ from assets.common import NIGHTLY, REBUILD, asset_key, told
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
-from traube.foundation.hashing import frame_digest
-from traube.report.publish import publish_leaderboard
-from traube.report.tables import CSV
+from traube.core.hashing import frame_digest
+from traube.reports.publish import publish_leaderboard
+from traube.reports.tables import CSV
 
 
 def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
@@ -29,8 +29,8 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
         benchmark: BenchmarkResource,
         tracking: TrackingResource,
     ) -> dg.MaterializeResult:
-        store = storage.store
-        table = publish_leaderboard(store, benchmark.request(), benchmark.protocols())
+        opened = storage.open()
+        table = publish_leaderboard(opened, benchmark.request(), benchmark.protocols())
         shown = ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]
         best = table[table["best"].astype(bool)][[*shown, "rank_low", "rank_high", "p", "comparisons", "verdict"]]
         counts = table["status"].value_counts()
@@ -39,7 +39,7 @@ def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
             metadata={
                 "dagster/row_count": len(table),
                 "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
-                "path": dg.MetadataValue.path(store.table(CSV)),
+                "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
                 **{status: int(n) for status, n in counts.items()},
                 **told(context, partial(tracking.log_ranks, table)),
             },

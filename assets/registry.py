@@ -10,13 +10,15 @@ from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.registry import CHAMPION, RegistryResource, is_candidate
 from resources.storage import StorageResource
-from traube.benchmark.params import load_params
-from traube.engine.workbench import Workbench
-from traube.foundation.errors import TraubeError
-from traube.foundation.files import locked
+from traube.core.errors import TraubeError
+from traube.core.files import locked
 from traube.models import Model, fingerprint_on
 from traube.models.card import Precision
-from traube.store import Store
+from traube.pipeline.params import load_params
+from traube.pipeline.workbench import Workbench
+from traube.storage import Storage
+from traube.tasks import sources
+from traube.tasks.stored import get_manifest, read_task
 from traube.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -41,19 +43,19 @@ def registry(
     from traube.comparison.candidates import candidates, main_metric
     from traube.comparison.promotion import judge
 
-    store, request = storage.store, benchmark.request()
-    with locked(store.table("registry")):
-        tasks = _tasks(store, list(request.tasks))
+    opened, request = storage.open(), benchmark.request()
+    with locked(opened.get_table_path("registry")):
+        tasks = _tasks(opened, list(request.tasks))
         options = {
             name: candidates(
-                store, name, request.protocol_name, request.protocol, main_metric(task.card, request.protocol)
+                opened, name, request.protocol_name, request.protocol, main_metric(task.card, request.protocol)
             )
             for name, task in tasks.items()
         }
         precision, split_set = request.protocol.precision, request.protocol.split_set
         challengers, champions, newcomers = _sides(models, encoder, precision, storage.workbench, options)
         families = {name: task.card.family for name, task in tasks.items()}
-        decisions = judge(store, families, options, challengers, champions, load_params().promotion, newcomers)
+        decisions = judge(opened, families, options, challengers, champions, load_params().promotion, newcomers)
         notes = []
         for name, task in tasks.items():
             try:  # a model that is gone keeps only its own task from being served
@@ -75,9 +77,10 @@ def registry(
     )
 
 
-def _tasks(store: Store, names: list[str]) -> dict[str, Task]:
+def _tasks(storage: Storage, names: list[str]) -> dict[str, Task]:
     """The stored tasks with labels: without them nothing can be better."""
-    stored = {name: store.task(card) for name in names if store.manifest(name) and (card := store.card(name))}
+    known = sources()
+    stored = {name: read_task(storage, name) for name in names if name in known and get_manifest(storage, name)}
     return {name: task for name, task in stored.items() if task.labelled}
 
 
@@ -155,10 +158,10 @@ def _apply(
 def _register(
     candidate: "Candidate", task: Task, model: Model, storage: StorageResource, models: RegistryResource, split_set: str
 ) -> str:
-    from traube.serving import served as serving
+    from traube.grouping import served as serving
 
-    store, vectors = storage.store, storage.workbench.vectors(task, model)
-    return models.register(candidate, lambda: serving.freeze(store, task, candidate, model, vectors, split_set))
+    opened, vectors = storage.open(), storage.workbench.vectors(task, model)
+    return models.register(candidate, lambda: serving.freeze(opened, task, candidate, model, vectors, split_set))
 
 
 def decision_table(decisions: list["Decision"]) -> pd.DataFrame:

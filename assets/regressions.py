@@ -5,9 +5,9 @@ import dagster as dg
 from assets.common import NIGHT
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
-from traube.benchmark.params import load_params
-from traube.report.markdown import markdown
-from traube.report.publish import publish_regressions
+from traube.pipeline.params import load_params
+from traube.reports.markdown import markdown
+from traube.reports.publish import publish_regressions
 
 
 @dg.asset(
@@ -21,7 +21,7 @@ def regressions(
     context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
 ) -> dg.MaterializeResult:
     night, timezone = context.run.tags.get(NIGHT), load_params().nightly.timezone
-    since, changes = publish_regressions(storage.store, benchmark.protocols(), timezone, night)
+    since, changes = publish_regressions(storage.open(), benchmark.protocols(), timezone, night)
     shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
     worse = int((changes["verdict"] == "worse").sum())
     return dg.MaterializeResult(

@@ -10,9 +10,9 @@ import dagster as dg
 from assets.common import NIGHTLY, PAGE, PAGES, asset_key
 from resources.benchmark import BenchmarkResource
 from resources.storage import StorageResource
-from traube.foundation.errors import reason
-from traube.report.pages import SERVED, make_page
-from traube.report.publish import publish_index
+from traube.core.errors import reason
+from traube.reports.pages import SERVED, make_page
+from traube.reports.publish import publish_index
 from traube.tasks.source import Source
 
 
@@ -25,7 +25,7 @@ from traube.tasks.source import Source
     description="The leaderboard as a page.",
 )
 def report(storage: StorageResource) -> dg.MaterializeResult:
-    path = publish_index(storage.store, storage.root)
+    path = publish_index(storage.open(), storage.root)
     return dg.MaterializeResult(metadata=_links(path))
 
 
@@ -56,7 +56,7 @@ def task_reports_asset(sources: Iterable[Source]) -> dg.AssetsDefinition:
     def task_reports(
         context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
     ) -> Iterator[dg.MaterializeResult]:
-        scored, protocols, errors = set(storage.store.scored_tasks()), benchmark.protocols(), []
+        scored, protocols, errors = set(storage.open().list_scored_tasks()), benchmark.protocols(), []
         for key in sorted(context.selected_asset_keys):
             name = tasks[key].name
             if name not in scored:

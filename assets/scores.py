@@ -1,24 +1,30 @@
-"""`T/scores`: metrics of every clustering, stored first, tracked in MLflow then."""
+"""`T/scores`: metrics of every clustering, stored first, tracked in MLflow then; of a pair task, `T/pair_scores`."""
 
+from dataclasses import replace
 from functools import partial
 
 import dagster as dg
 import pandas as pd
 
-from assets.common import FILL, MODELS, TRAINING_STAGE, asset_key, claimed, told
+from assets.common import FILL, MODELS, asset_key, claimed, plan_of, told
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
 from resources.tracking import TrackingResource
-from traube.engine.executors import Executor
-from traube.engine.progress import Progress
-from traube.engine.stages import failed_cells, score_clustered
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import digest
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
+from traube.core.progress import Progress
 from traube.metrics import SCORING_VERSION
-from traube.report.markdown import markdown
-from traube.report.tables import summary
+from traube.pipeline.executors import Executor
+from traube.pipeline.pairs import PAIRS_VERSION, PairCell, read_pair_scores
+from traube.pipeline.plan import Plan
+from traube.pipeline.run import run
+from traube.pipeline.stages import failed_cells
+from traube.reports.markdown import markdown
+from traube.reports.tables import summary
+from traube.tasks.scored_pairs import ALL
 from traube.tasks.source import Source
+from traube.tasks.task import Stage
 
 
 def scores_asset(source: Source) -> dg.AssetsDefinition:
@@ -26,7 +32,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
 
     @dg.asset(
         key=key,
-        deps=[asset_key(source.name, stage) for stage in ("clusterings", TRAINING_STAGE, "splits")],
+        deps=[asset_key(source.name, stage) for stage in (Stage.CLUSTERINGS, Stage.DEEP_CLUSTERINGS, "splits")],
         partitions_def=MODELS,
         automation_condition=FILL,
         group_name=source.card.family,
@@ -44,32 +50,34 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
         workers: dg.ResourceParam[Executor],
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        store, workbench = storage.store, storage.workbench_with(workers)
+        opened, request = storage.open(), benchmark.request()
         try:
-            request = benchmark.request()
-            model = encoder.model(context.partition_key, request.protocol.precision)
-            workbench.manifest(source.name)  # only of a task that is read is MLflow owed anything
-            tracking.owe(context.partition_key, source.name)
-            made = score_clustered(source.name, model, request, workbench, run_id=context.run.run_id, progress=progress)
+            plan = plan_of(source.name, context.partition_key, request, encoder, storage)
+            # what counts for the protocol stands by itself: a method or seed that somebody asked for besides is a run of its own
+            official = Plan.of(replace(request, tasks=[source.name], methods=None, seeds=None), plan.at_hand).cell_ids
+            owed = (context.partition_key, source.name, request.protocol_name)  # of a task that is read
+            own = tracking.add_debt(*owed, sorted({*plan.cell_ids} - {*official}))
+            for _ in run(plan.only(Stage.SCORES), storage.workbench_with(workers), progress, context.run.run_id):
+                pass
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
 
-        metadata: dict[str, dg.MetadataValue] = {}
-        # what counts for the protocol stands by itself: a method or seed that somebody asked for besides is a run of its own
-        for ids, own_choice in ((sorted({*made.asked} - {*made.official}), True), (made.official, False)):
-            cells = store.cells_by_id(source.name, ids)
+        metadata, logs = dict[str, dg.MetadataValue](), []
+        for ids, own_choice in (*((ids, True) for ids in own), (official, False)):
+            cells = opened.read_cells(ids=ids)
             if cells.empty:
                 continue
-            values = store.scores(cells, replicates=True)
+            values = opened.read_scores(cells, replicates=True)
             protocols = {request.protocol_name: request.protocol}
             table = summary(cells, values, {source.name: source.card}, protocols=protocols)
-            run = (context.run.run_id, key.to_user_string(), context.partition_key)
-            log = partial(tracking.log, source.card, cells, values, table, *run, own_choice=own_choice)
-            metadata |= _metadata(table, own_choice) | told(context, log)
-        if failed := failed_cells(store, source.name, made.asked):  # what was scored of the others is shown
+            of_run = (context.run.run_id, key.to_user_string(), context.partition_key)
+            logs.append(partial(tracking.log, source.card, cells, values, table, *of_run, own_choice=own_choice))
+            metadata |= _metadata(table, own_choice)
+        metadata |= told(context, partial(tracking.log_all, *owed, logs))
+        if failed := failed_cells(opened, plan.cell_ids):  # what was scored of the others is shown
             raise dg.Failure(failed, metadata=metadata, allow_retries=False)
         return dg.MaterializeResult(
-            data_version=dg.DataVersion(digest([sorted(made.asked), SCORING_VERSION])), metadata=metadata
+            data_version=dg.DataVersion(digest([sorted(plan.cell_ids), SCORING_VERSION])), metadata=metadata
         )
 
     return scores
@@ -89,3 +97,52 @@ def _metadata(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataVal
             metadata[f"best_{level}"] = dg.MetadataValue.float(float(best["mean"]))
             metadata[f"best_{level}_method"] = dg.MetadataValue.text(str(best["method"]))
     return metadata
+
+
+def pair_scores_asset(source: Source) -> dg.AssetsDefinition:
+    """Return the asset of a pair task's scores."""
+    key = asset_key(source.name, Stage.PAIR_SCORES)
+
+    @dg.asset(
+        key=key,
+        deps=[asset_key(source.name, "embeddings"), asset_key(source.name, "pairs")],
+        partitions_def=MODELS,
+        automation_condition=FILL,
+        group_name=source.card.family,
+        kinds={"parquet", "mlflow"},
+        code_version=PAIRS_VERSION,
+        description="How well each comparison of the model's vectors follows the gold scores.",
+    )
+    @claimed(source.name)
+    def pair_scores(
+        context: dg.AssetExecutionContext,
+        storage: StorageResource,
+        encoder: EncoderResource,
+        benchmark: BenchmarkResource,
+        tracking: TrackingResource,
+        workers: dg.ResourceParam[Executor],
+        progress: dg.ResourceParam[Progress],
+    ) -> dg.MaterializeResult:
+        try:
+            plan = plan_of(source.name, context.partition_key, benchmark.request(), encoder, storage)
+            owed = (context.partition_key, source.name, benchmark.request().protocol_name)
+            tracking.add_debt(*owed)
+            events = run(plan.only(Stage.PAIR_SCORES), storage.workbench_with(workers), progress, context.run.run_id)
+            computed = sum(1 for _ in events)
+        except TraubeError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        cells = [cell for cell in plan.cells if isinstance(cell, PairCell)]
+        table = read_pair_scores(storage.open(), cells)
+        whole = table[table["group"] == ALL]
+        of_run = (context.run.run_id, key.to_user_string(), context.partition_key)
+        log = partial(tracking.log_pairs, source.card, cells[0], table, *of_run)
+        metadata = {
+            "scored_now": dg.MetadataValue.int(computed),
+            "pearson": dg.MetadataValue.float(float(whole["pearson"].iloc[0])),
+            "spearman": dg.MetadataValue.float(float(whole["spearman"].iloc[0])),
+            "scores": dg.MetadataValue.md(markdown(table.drop(columns=["task", "model"]).round(4))),
+            **told(context, partial(tracking.log_all, *owed, [log])),
+        }
+        return dg.MaterializeResult(data_version=dg.DataVersion(digest(sorted(plan.cell_ids))), metadata=metadata)
+
+    return pair_scores

@@ -1,19 +1,27 @@
-"""`T/splits`: the clustering problems of a task, drawn from its records and frozen."""
+"""`T/splits`: the clustering problems of a task, drawn from its records and frozen. Of a pair task, `T/pairs`: which
+texts are compared, and their gold scores.
+"""
+
+from typing import Any
 
 import dagster as dg
+import pandas as pd
 
 from assets.common import asset_key
 from resources.quality import QualityResource, check_specs
 from resources.storage import StorageResource
-from traube.engine.executors import Executor
-from traube.engine.stages import draw_splits
-from traube.foundation.errors import TraubeError
-from traube.report.markdown import markdown
-from traube.tasks.source import Source
+from traube.core.errors import TraubeError
+from traube.pipeline.executors import Executor
+from traube.pipeline.stages import draw
+from traube.reports.markdown import markdown
+from traube.tasks import CLUSTERING, PAIRS, Source
+from traube.tasks.stored import complete_task, read_ingested
 
 
-def splits_asset(source: Source) -> dg.AssetsDefinition:
-    key = asset_key(source.name, "splits")
+def rows_asset(source: Source) -> dg.AssetsDefinition:
+    """Return the asset of the table that a task has besides its corpus."""
+    table = source.card.type.table
+    key, (what, describe) = asset_key(source.name, table), _OF_TYPE[source.card.type]
 
     @dg.asset(
         key=key,
@@ -21,37 +29,56 @@ def splits_asset(source: Source) -> dg.AssetsDefinition:
         group_name=source.card.family,
         kinds={"parquet"},
         code_version=source.version,
-        description=f"{source.card.description or source.name}: which texts are to be grouped, and their gold labels.",
-        check_specs=check_specs(key, source.card, "splits"),
+        description=f"{source.card.description or source.name}: {what}",
+        check_specs=check_specs(source.card, table),
     )
-    def splits(
+    def drawn(
         storage: StorageResource, quality: QualityResource, workers: dg.ResourceParam[Executor]
     ) -> dg.MaterializeResult:
-        store = storage.store
+        opened = storage.open()
         try:
-            frame, manifest = draw_splits(source, store)
+            rows, manifest = draw(source, opened)
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        sizes = (
-            frame.groupby(["split", "level", "part"], sort=False)
-            .agg(rows=("item", "size"), texts=("text_id", "nunique"), classes=("label", "nunique"))
-            .reset_index()
-        )
-        labels = frame["label"].value_counts().head(50).rename_axis("label").reset_index(name="rows")
-        checked = quality.check_splits(source.card, key, frame, store.corpus(source.name), workers)
-        # only now: a task whose checks were cut short is read again
-        store.complete(source.card, manifest)
+        checked = quality.check(source.card, table, rows, read_ingested(opened, source.name, "corpus"), workers)
+        complete_task(opened, source.card)  # only now: a task whose checks were cut short is read again
         return dg.MaterializeResult(
-            data_version=dg.DataVersion(manifest.splits_version),
+            data_version=dg.DataVersion(manifest.rows_version),
             metadata={
-                "dagster/row_count": len(frame),
-                "splits": int(frame["split"].nunique()),
-                "redundancy": float(len(frame) / max(1, frame["text_id"].nunique())),
+                "dagster/row_count": len(rows),
                 "task_data_version": manifest.data_version,
-                "sizes": dg.MetadataValue.md(markdown(sizes)),
-                "label_histogram": dg.MetadataValue.md(markdown(labels)),
+                **describe(rows),
             },
             check_results=checked,
         )
 
-    return splits
+    return drawn
+
+
+def _describe_splits(rows: pd.DataFrame) -> dict[str, Any]:
+    sizes = (
+        rows.groupby(["split", "level", "part"], sort=False)
+        .agg(rows=("item", "size"), texts=("text_id", "nunique"), classes=("label", "nunique"))
+        .reset_index()
+    )
+    labels = rows["label"].value_counts().head(50).rename_axis("label").reset_index(name="rows")
+    return {
+        "splits": int(rows["split"].nunique()),
+        "redundancy": float(len(rows) / max(1, rows["text_id"].nunique())),
+        "sizes": dg.MetadataValue.md(markdown(sizes)),
+        "label_histogram": dg.MetadataValue.md(markdown(labels)),
+    }
+
+
+def _describe_pairs(rows: pd.DataFrame) -> dict[str, Any]:
+    by_part = rows.groupby("part", sort=False)["score"].describe().reset_index()
+    return {
+        "dialogues": int(rows["dialogue"].nunique()),
+        "scores": dg.MetadataValue.md(markdown(by_part.round(3))),
+    }
+
+
+_OF_TYPE = {
+    CLUSTERING: ("which texts are to be grouped, and their gold labels.", _describe_splits),
+    PAIRS: ("which texts are compared, and their gold scores.", _describe_pairs),
+}

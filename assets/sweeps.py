@@ -2,22 +2,20 @@
 are stored like any others: a sweep that was stopped goes on with the next cell.
 """
 
-from collections import Counter
-
 import dagster as dg
 from pydantic import Field
 
 from resources.benchmark import BenchmarkResource
 from resources.encoder import EncoderResource
 from resources.storage import StorageResource
-from traube.benchmark.params import Point, Sweep, load_params
-from traube.benchmark.plan import Request
-from traube.benchmark.record import Recorder
-from traube.engine.executors import Executor
-from traube.engine.fill import fill
-from traube.engine.progress import Progress
-from traube.foundation.errors import TraubeError
-from traube.store import Store
+from traube.core.errors import TraubeError
+from traube.core.progress import Progress
+from traube.pipeline.executors import Executor
+from traube.pipeline.params import Point, Sweep, load_params
+from traube.pipeline.plan import Plan, Request
+from traube.pipeline.run import Scored, run
+from traube.pipeline.survey import survey_stored
+from traube.storage import Storage
 
 
 class Swept(dg.Config):
@@ -60,26 +58,26 @@ def _sweep(name: str, description: str) -> dg.AssetsDefinition:
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         points = {key: p for key, p in benchmark.protocols().items() if isinstance(p, Point) and p.sweep == name}
-        statuses, workbench = Counter[str](), storage.workbench_with(workers)
+        computed, workbench = 0, storage.workbench_with(workers)
         try:
             for key, point in points.items():
                 model = encoder.model(config.model, point.precision)
-                recorder = Recorder(storage.store, model.device, context.run.run_id)
                 request = Request(config.tasks, [config.model], key, point, seeds=config.seeds or None)
-                for task in config.tasks:
-                    statuses += fill(task, model, request, workbench, recorder, progress)
+                plan = Plan.of(request, survey_stored(config.tasks, model, storage.open()))
+                events = run(plan, workbench, progress, context.run.run_id)
+                computed += sum(isinstance(event, Scored) for event in events)
                 context.log.info(f"{key}: done")
         except TraubeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        _refuse_failed_cells(storage.store, config.tasks, context.run.run_id)
-        return dg.MaterializeResult(metadata={"points": len(points), "computed_now": statuses["done"]})
+        _refuse_failed_cells(storage.open(), config.tasks, context.run.run_id)
+        return dg.MaterializeResult(metadata={"points": len(points), "computed_now": computed})
 
     return swept
 
 
-def _refuse_failed_cells(store: Store, tasks: list[str], run_id: str) -> None:
+def _refuse_failed_cells(storage: Storage, tasks: list[str], run_id: str) -> None:
     """Fail where a cell of this run failed."""
-    cells = store.cells(*tasks)
+    cells = storage.read_cells(*tasks)
     failed = cells[(cells["run_id"] == run_id) & (cells["status"] == "failed")]
     if len(failed):
         first = failed.iloc[0]

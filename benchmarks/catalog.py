@@ -52,7 +52,7 @@ def write(storage: Storage, cells: int, splits: int, texts: int) -> None:
         {"split_set": "default", "split": names, "level": "fine", "item": np.tile(np.arange(texts), splits)}
     )
     full = table.assign(text_id="", label="a", query_id=None, part="test")
-    storage.save_task("blurbs", "clustering", {}, {"data_version": "d"}, {"splits": full})
+    storage.save_task("blurbs", "clustering", {}, {"data_version": "d"}, {}, full)
     random = np.random.default_rng(0)
     known = {
         "task": "blurbs",
@@ -62,7 +62,8 @@ def write(storage: Storage, cells: int, splits: int, texts: int) -> None:
         "reason": "",
         "seconds": 1.0,
     }
-    empty = {column: "" for column in CELL_COLUMNS if column != "created"} | {"clusters": None, "memory": None}
+    empty = {column: "" for column in CELL_COLUMNS if column != "created"}
+    empty |= dict.fromkeys(("clusters", "texts", "memory", "total_seconds"))
     for number in range(cells):
         model, method = divmod(number, METHODS)
         method_of = {

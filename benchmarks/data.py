@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from traube.foundation.errors import Unavailable
+from traube.core.errors import Unavailable
 from traube.tasks import get_source, load_task
 from traube.tasks.splitting import everything, generator, random_fractions, shuffled
 from traube.tasks.task import Task, TaskCard, index_texts

@@ -12,21 +12,22 @@ from typing import Any
 
 import numpy as np
 import yaml
+from sklearn.metrics import normalized_mutual_info_score
 
 from traube import load_model, load_task
-from traube.augment import Published
-from traube.deep import DEEP
-from traube.engine.workbench import Workbench
-from traube.foundation import paths
-from traube.foundation.hashing import digest
-from traube.foundation.progress import Progress
-from traube.methods import cluster
-from traube.metrics.clustering import acc, nmi_arithmetic
+from traube.components import cluster
+from traube.components.deep import DEEP
+from traube.core import paths
+from traube.core.hashing import digest
+from traube.core.progress import Progress
+from traube.metrics.clustering import acc
+from traube.models.augmentation import Published
+from traube.pipeline.workbench import Workbench
 from traube.tasks import get_source
 
 
 def percent(gold: Any, found: Any) -> str:
-    return f"ACC {100 * acc(gold, found):.2f}  NMI {100 * nmi_arithmetic(gold, found):.2f}"
+    return f"ACC {100 * acc(gold, found):.2f}  NMI {100 * normalized_mutual_info_score(gold, found):.2f}"
 
 
 def main() -> None:

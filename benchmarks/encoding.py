@@ -19,10 +19,10 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import v_measure_score
 
 from traube import load_model, load_task
-from traube.methods import cluster
-from traube.metrics.clustering import v_measure
+from traube.components import cluster
 from traube.models.transformer import Transformer
 
 AGREEMENT = 0.003  # of mean V-measures
@@ -154,7 +154,7 @@ def agreement(tasks: Sequence[str], models: dict[str, Transformer]) -> bool:
 
 
 def scored(vectors: Any, labels: Any, seed: int) -> float:
-    return float(v_measure(labels, cluster("kmeans", {"n_init": 10}, vectors, len(set(labels)), seed)))
+    return float(v_measure_score(labels, cluster("kmeans", {"n_init": 10}, vectors, len(set(labels)), seed)))
 
 
 if __name__ == "__main__":

@@ -91,19 +91,17 @@ def printed(command: Sequence[str]) -> str:
 
 def stored() -> tuple[pd.DataFrame, pd.DataFrame]:
     """All scores with replicates, and a hash of each cell's clusters: what this script knows of storage."""
-    from traube.benchmark.current import current_cells
-    from traube.benchmark.params import load_params
-    from traube.foundation import paths
-    from traube.store import Store
+    from traube.core import paths
+    from traube.pipeline.current import current_cells
+    from traube.pipeline.params import load_params
+    from traube.storage import open_storage
 
-    store = Store(paths.home() / "store")
-    cells = current_cells(store, load_params().protocols, own_choice=True)
+    storage = open_storage(paths.home())
+    cells = current_cells(storage, load_params().protocols, own_choice=True)
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
-    scores = store.scores(cells, replicates=True).merge(cells[["cell_id", *CELLS]], on="cell_id")
+    scores = storage.read_scores(cells, replicates=True).merge(cells[["cell_id", *CELLS]], on="cell_id")
     done = cells[cells["status"] == "done"]
-    hashes = [
-        hashed(store.assignments(task, cell_id)[0]) for task, cell_id in zip(done["task"], done["cell_id"], strict=True)
-    ]
+    hashes = [hashed(storage.read_cell_table(cell_id)) for cell_id in done["cell_id"]]
     clusters = done[CELLS].assign(clusters=hashes)
     others = cells.loc[cells["status"] != "done", [*CELLS, "status"]].rename(columns={"status": "clusters"})
     return scores[[*SCORES, "value", "replicates"]], pd.concat([clusters, others])

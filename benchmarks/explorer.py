@@ -15,14 +15,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from traube.benchmark.params import Protocol
-from traube.benchmark.plan import cells
-from traube.benchmark.record import Recorder
-from traube.engine.workbench import Workbench
 from traube.metrics import GROUPS
 from traube.models import load_model
-from traube.report.explorer import task_page
-from traube.report.tables import leaderboard
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import cells
+from traube.pipeline.record import Recorder
+from traube.pipeline.workbench import Workbench
+from traube.reports.explorer import task_page
+from traube.reports.tables import leaderboard
+from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2, 3))
@@ -40,16 +41,17 @@ def home_of(texts: int, folder: Path) -> Workbench:
     corpus, records = index_texts(pd.DataFrame({"text": lines, "label": [f"class {c}" for c in classes]}))
     task = Task(TaskCard(name="large"), corpus, make_split(records, "all", "label", label="label"))
     bench = Workbench.at(folder)
-    bench.store.save_corpus("large", task.corpus, task.corpus[["text_id"]], "raw")
-    bench.store.complete(task.card, bench.store.save_splits(task.card, task.splits))
+    save_corpus(bench.storage, "large", task.corpus, task.corpus[["text_id"]], "raw")
+    save_rows(bench.storage, task.card, task.splits)
+    complete_task(bench.storage, task.card)
     found = task.splits[["split", "level", "item"]].assign(cluster=np.where(np.arange(texts) % 5 == 4, 0, classes))
     for model in map(load_model, ("bow", "tfidf", "lsa")):
         for cell in cells(task, model, OWN, protocol_name="own"):
             value = rng.normal(0.6, 0.02)
             score = {"split": ["all"], "level": "label", "metric": "v_measure/noise_as_cluster", "value": value}
             replicates = pd.Series([rng.normal(value, 0.01, GROUPS)], dtype=object)
-            Recorder(bench.store).clustered(cell, found, 1.0)
-            Recorder(bench.store).scored(cell, pd.DataFrame(score).assign(replicates=replicates), 1.0)
+            Recorder(bench.storage).clustered(cell, found, 1.0)
+            Recorder(bench.storage).scored(cell, pd.DataFrame(score).assign(replicates=replicates))
         bench.vectors(task, model)
     return bench
 
@@ -78,7 +80,7 @@ def main(sizes: list[int]) -> None:
     for texts in sizes:
         with tempfile.TemporaryDirectory() as folder:
             bench = home_of(texts, Path(folder))
-            table = leaderboard(bench.store, protocols={"own": OWN})
+            table = leaderboard(bench.storage, protocols={"own": OWN})
             began = time.process_time()
             page = Path(folder) / "large.html"
             page.write_text(task_page(bench, {"own": OWN}, "large", table), encoding="utf-8")

@@ -30,9 +30,10 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 import psutil
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import file_sha256
-from traube.store import Store
+from traube.core.errors import TraubeError
+from traube.core.hashing import file_sha256
+from traube.storage import open_storage
+from traube.storage.entries import Entry
 
 PROJECT = Path(__file__).resolve().parents[1]
 TRAUBE = str(Path(sys.executable).with_name("traube"))
@@ -126,11 +127,11 @@ class World:
 
     def results(self) -> pd.DataFrame:
         """Every score that is stored, by what it is of."""
-        store = Store(self.home / "store")
-        cells = store.cells()
+        storage = open_storage(self.home)
+        cells = storage.read_cells()
         keys = ["task", "model", "reducer", "clusterer", "seed", "protocol"]
         cells["seed"] = cells["seed"].astype(float)  # an empty table has no types
-        scores = store.scores(cells).merge(cells[["cell_id", *keys]], on="cell_id").drop(columns="cell_id")
+        scores = storage.read_scores(cells).merge(cells[["cell_id", *keys]], on="cell_id").drop(columns="cell_id")
         return scores.sort_values([*keys, "split", "level", "metric"]).reset_index(drop=True)
 
 
@@ -358,7 +359,7 @@ def flips(
     world = template.copy(folder / "flips")
     os.environ.update(world.environment())
     kinds: dict[str, list[Path]] = {}
-    for path in sorted(p for p in (world.home / "store").rglob("*") if p.is_file() and p.suffix != ".lock"):
+    for path in _list_stored(world.home):
         kinds.setdefault(_kind(path, world.home), []).append(path)
     of = {kind: Campaign(f"damage {kind}") for kind in kinds}
     campaigns += of.values()
@@ -376,11 +377,13 @@ def flips(
         world = template.copy(folder / "heals")
         path = world.folder / rng.choice(kinds[kind]).relative_to(folder / "flips")
         how = _damage(path, path.read_bytes(), rng)
-        if kind.startswith(("reductions", "matrices")):  # they are read when a cell is missing
-            for record in world.home.glob("store/results/*/*.json"):
-                record.unlink()
-            for table in world.home.glob("store/results/*/*.parquet"):
-                table.unlink()
+        if kind == "blobs, matrices":  # they are read when a cell is missing
+            storage = open_storage(world.home)
+            for row in storage.read_rows("cell"):
+                storage.blobs.delete(row["blob"])
+            storage.verify()
+        elif kind.startswith("catalog"):
+            world.run("rebuild")
         campaign.tried += 1
         code, output = world.run("run")
         if code:
@@ -389,9 +392,23 @@ def flips(
         _judge(campaign, world, wanted, f"run after {path.name}: {how}")
 
 
+def _list_stored(home: Path) -> list[Path]:
+    """Return the files that results and tables lie in."""
+    files = [file for folder in ("blobs", "embeddings", "store") for file in (home / folder).rglob("*")]
+    return [home / "catalog.db", *sorted(file for file in files if file.is_file() and file.suffix != ".lock")]
+
+
 def _kind(path: Path, home: Path) -> str:
-    parts = path.relative_to(home / "store").parts
-    return f"{parts[0]}/*{''.join(path.suffixes) or path.name}" if parts[0] != "tasks" else f"tasks/{path.name}"
+    folder, *_ = path.relative_to(home).parts
+    if folder != "blobs" or path.suffix:
+        return f"{folder}, {path.suffix or path.name}"
+    content = path.read_bytes()
+    if content.startswith(b"PAR1"):
+        return "blobs, tables"
+    try:
+        return f"blobs, {Entry.unpack(content).table}"
+    except TraubeError:
+        return "blobs, matrices"
 
 
 def _damage(path: Path, whole: bytes, rng: random.Random) -> str:
@@ -407,22 +424,25 @@ def _damage(path: Path, whole: bytes, rng: random.Random) -> str:
         data[at : at + length] = rng.randbytes(len(data[at : at + length]))
     else:
         data = data[:at]
+    path.unlink()  # a database that is open would go on with the pages that it has read
     path.write_bytes(bytes(data))
     return f"{how} at {at} of {len(whole)}"
 
 
 def _read(campaign: Campaign, world: World, wanted: pd.DataFrame, note: str) -> None:
     """Read as `traube run` and `traube leaderboard` do: the plan, then the scores of what counts."""
-    from traube.benchmark.params import load_params
-    from traube.benchmark.plan import Request, plan, wanted_models
-    from traube.report.tables import leaderboard, tables_are_current
+    from traube.pipeline.params import load_params
+    from traube.pipeline.plan import Request, wanted_models
+    from traube.pipeline.survey import plan
+    from traube.reports.tables import leaderboard, tables_are_current
 
-    params, store = load_params(), Store(world.home / "store")
+    params = load_params()
     request = Request(params.tasks, wanted_models(params), params.protocol, params.chosen())
     try:
-        todo = plan(request, store)
-        said = bool(todo.count or todo.unread) or not tables_are_current(store)
-        leaderboard(store, protocols=params.protocols)
+        storage = open_storage(world.home)
+        todo = plan(request, storage)
+        said = bool(todo.count or todo.unread) or not tables_are_current(storage)
+        leaderboard(storage, protocols=params.protocols)
         stored = world.results()
     except TraubeError:
         return  # it says what is damaged; whether `run` mends it is seen below
@@ -553,7 +573,7 @@ def _timed(world: World, *command: str) -> float:
 
 
 def _without_tables(world: World) -> None:
-    (world.home / "store" / "tables" / "published.json").unlink(missing_ok=True)
+    (world.home / "tables" / "published.json").unlink(missing_ok=True)
 
 
 def _without_registry(world: World) -> None:

@@ -39,17 +39,18 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.metrics import normalized_mutual_info_score
 
-from traube.deep import DEEP
-from traube.engine.deep import augmentation
-from traube.engine.progress import Progress
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError, Unavailable
-from traube.methods import cluster
-from traube.metrics.clustering import acc, nmi_arithmetic
+from traube.components import cluster
+from traube.components.deep import DEEP
+from traube.core import paths
+from traube.core.errors import TraubeError, Unavailable
+from traube.core.progress import Progress
+from traube.metrics.clustering import acc
 from traube.models import ModelCard, load_model, model_of
 from traube.models.tensors import quiet
 from traube.models.transformer import Transformer, best_device
+from traube.pipeline.deep import augmentation
 from traube.tasks import get_source, load_task
 from traube.training import TRAINERS
 from traube.training.clusterings import ARI, VALIDATED
@@ -472,9 +473,9 @@ def aecl(day: Day) -> Iterator[Unit]:
                 "augmentation": views,
                 "epochs": len(clusterer.history),
                 "k-means ACC": round(100 * acc(gold, plain), 1),
-                "k-means NMI": round(100 * nmi_arithmetic(gold, plain), 1),
+                "k-means NMI": round(100 * normalized_mutual_info_score(gold, plain), 1),
                 "AECL ACC": round(100 * acc(gold, found), 1),
-                "AECL NMI": round(100 * nmi_arithmetic(gold, found), 1),
+                "AECL NMI": round(100 * normalized_mutual_info_score(gold, found), 1),
                 "clusters": len(set(found.tolist())),
                 "s since it was last begun": round(time.perf_counter() - began, 1),
                 "GPU memory, GiB": highest(day),

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube import methods
-from traube.engine.workbench import Workbench
-from traube.foundation import paths
-from traube.methods.estimators.ecic import IterativeClassification
-from traube.methods.estimators.stable_kmeans import StableKMeans
+from traube import components
+from traube.components.estimators.ecic import IterativeClassification
+from traube.components.estimators.stable_kmeans import StableKMeans
+from traube.core import paths
 from traube.metrics import clustering
 from traube.models import load_model
+from traube.pipeline.workbench import Workbench
 from traube.tasks import load_task
 
 TASKS = (
@@ -97,7 +97,7 @@ def on_vectors(table: Table, task: str, model: str, X: Any, gold: Any, seeds: ra
         for seed, end in asked:
             same = seed if start in SEEDED else 0
             if same not in begun:
-                begun[same] = timed(methods.cluster, start, None, X, k, same)
+                begun[same] = timed(components.cluster, start, None, X, k, same)
             found, seconds = begun[same]
             table.add(gold, found, seconds, task, model, start, same)
             classified, more = timed(IterativeClassification(k, start=found, random_state=seed, **ENDS[end]).fit, X)
@@ -109,7 +109,7 @@ def on_vectors(table: Table, task: str, model: str, X: Any, gold: Any, seeds: ra
             table.add(gold, fitted.labels_, seconds, task, model, "stable_kmeans", seed, score=fitted.score_)
             given, seconds = timed(StableKMeans(k, random_state=seed).fit, X)
             table.add(gold, given.labels_, seconds, task, model, "stable_kmeans:true_k", seed)
-            found, seconds = timed(methods.cluster, "kmeans", None, X, fitted.n_clusters_, seed)
+            found, seconds = timed(components.cluster, "kmeans", None, X, fitted.n_clusters_, seed)
             table.add(gold, found, seconds, task, model, "kmeans:auto", seed, score=fitted.score_)
 
 
@@ -152,7 +152,7 @@ def main() -> None:
         on_vectors(table, task, model, X, gold, seeds, only)
         for seed in seeds:
             if (not only or "gsdmm" in only) and not table.has(task, "words", "gsdmm", seed):
-                found, seconds = timed(methods.cluster_by_text, "gsdmm", None, texts, None, seed)
+                found, seconds = timed(components.cluster_by_text, "gsdmm", None, texts, None, seed)
                 table.add(gold, found, seconds, task, "words", "gsdmm", seed)
     printed(arguments.file)
 

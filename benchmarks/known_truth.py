@@ -13,14 +13,14 @@ from importlib.resources import files
 
 import pandas as pd
 
-from traube.benchmark.params import load_params
-from traube.benchmark.plan import cells
-from traube.engine.evaluate import evaluate_cells
-from traube.engine.progress import Progress
-from traube.foundation import paths
-from traube.foundation.errors import Unavailable
-from traube.methods import parse_method
+from traube.components import parse_method
+from traube.core import paths
+from traube.core.errors import Unavailable
+from traube.core.progress import Progress
 from traube.models import load_model
+from traube.pipeline.evaluate import evaluate_cells
+from traube.pipeline.params import load_params
+from traube.pipeline.plan import cells
 from traube.tasks import load_task
 
 ACC, NMI = "acc/noise_as_cluster", "nmi_arithmetic/noise_as_cluster"

@@ -23,18 +23,19 @@ import pandas as pd
 import psutil
 from numpy.typing import NDArray
 
-from traube.benchmark.params import Protocol
-from traube.benchmark.plan import cells
-from traube.engine.cluster import cluster
-from traube.engine.executors import Executor, ProcessExecutor
-from traube.engine.score import score
-from traube.engine.workbench import Workbench
-from traube.foundation.hashing import digest
-from traube.methods import parse_method
-from traube.models import EmbeddingCache, load_model
-from traube.store import Store
+from traube.components import parse_method
+from traube.core.hashing import digest
+from traube.models import load_model
+from traube.pipeline.cluster import cluster
+from traube.pipeline.executors import Executor, ProcessExecutor
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import cells
+from traube.pipeline.score import score
+from traube.pipeline.workbench import Workbench
+from traube.storage import Storage, open_storage
 from traube.tasks.readers.pydocs import FULL, docstrings
 from traube.tasks.splitting import everything
+from traube.tasks.stored import complete_task, read_task, save_corpus, save_rows
 from traube.tasks.task import Task, TaskCard, index_texts
 
 GIB = 2**30
@@ -146,10 +147,11 @@ def write_task(folder: Path, count: int) -> str:
     docs = docstrings(FULL)
     texts = pd.concat([docs[["coarse", "fine"]].assign(text=docs[kind]) for kind in ("s2s", "p2p")])
     corpus, records = index_texts(texts.drop_duplicates("text")[:count])
-    store = Store(folder / "store")
-    store.save_corpus(CARD.name, corpus, records, raw_version="")
+    storage = open_storage(folder)
+    save_corpus(storage, CARD.name, corpus, records, raw_version="")
     splits = everything(records, "all", "fine")
-    store.complete(CARD, store.save_splits(CARD, splits))
+    save_rows(storage, CARD, splits)
+    complete_task(storage, CARD)
     return f"{len(corpus):,} unique texts in one split of {splits['label'].nunique()} classes"
 
 
@@ -177,25 +179,25 @@ def measure(folder: Path, encoder: str, runs: Iterable[tuple[str, str]]) -> tupl
 
 def evaluate(pipe: Connection, folder: Path, encoder: str, runs: list[tuple[str, str]]) -> None:
     """Embed, cluster and score, telling the parent of each stage. Reductions are not kept from run to run."""
-    task = Store(folder / "store").task(CARD)
+    task = read_task(open_storage(folder), CARD.name)
     with TemporaryDirectory(dir=folder) as name, ProcessExecutor() as executor:
         for kind in dict.fromkeys(kind for kind, _ in runs):
             model: Any = RandomProjection() if (kind, encoder) == ("dense", "random") else None
             model = model or load_model("minilm" if kind == "dense" else kind)
             methods = [method for k, method in runs if k == kind]
-            _evaluate(pipe, folder, Store(Path(name)), task, model, methods, executor)
+            _evaluate(pipe, folder, open_storage(Path(name)), task, model, methods, executor)
 
 
 def _evaluate(
-    pipe: Connection, folder: Path, store: Store, task: Task, model: Any, names: list[str], executor: Executor
+    pipe: Connection, folder: Path, storage: Storage, task: Task, model: Any, names: list[str], executor: Executor
 ) -> None:
     protocol = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), precision="fp32")
     asked = cells(task, model, protocol, methods=[parse_method(name) for name in names], seeds=SEEDS)
     pipe.send(("stage", f"{model.name}: embed"))
-    vectors = Workbench(store, EmbeddingCache(folder / "embeddings")).vectors(task, model)
+    vectors = Workbench(open_storage(folder)).vectors(task, model)
     pipe.send(("stage", f"{model.name}: cluster"))
     began, done = time.monotonic(), []
-    for result in cluster(task, vectors, asked, store, executor):
+    for result in cluster(task, vectors, asked, storage, executor):
         pipe.send(("line", f"{result.cell.method.name} {result.status} {result.reason}".strip()))
         if result.assignments is not None:
             done.append(result.assignments.assign(cell_id=result.cell.cell_id))

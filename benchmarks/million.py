@@ -23,7 +23,7 @@ import numpy as np
 import psutil
 import yaml
 
-from traube.foundation import paths
+from traube.core import paths
 from traube.tasks import get_source
 
 GIB = 2**30

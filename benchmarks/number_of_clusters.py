@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from labelled_sets import OTHERS, TUNED, load
 
-from traube.methods import choose_k, choose_stable_k
-from traube.methods.stability import TEXTS, _cloud, looked_at
+from traube.components import choose_k, choose_stable_k
+from traube.components.stability import TEXTS, _cloud, looked_at
 
 
 def main() -> None:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import pandas as pd
 import psutil
 
-from traube.benchmark.params import load_params
-from traube.benchmark.plan import cells
-from traube.engine.evaluate import evaluate_cells
-from traube.engine.executors import Executor, Job, ProcessExecutor
-from traube.engine.executors.ray import RayExecutor
-from traube.methods import Part, get_reducer
+from traube.components import Component, get_reducer
 from traube.models import load_model
+from traube.pipeline.evaluate import evaluate_cells
+from traube.pipeline.executors import Executor, Job, ProcessExecutor
+from traube.pipeline.executors.ray import RayExecutor
+from traube.pipeline.params import load_params
+from traube.pipeline.plan import cells
 from traube.tasks import load_task
 
 MEMORY = 512 * 2**20  # of a node's object store
@@ -83,7 +83,7 @@ def main() -> int:
     return int(not equal)
 
 
-def start(executor: Executor, reducers: Sequence[Part]) -> None:
+def start(executor: Executor, reducers: Sequence[Component]) -> None:
     """Have each worker start and import what the reducers need; wait for them."""
     executor.warm_up(reducers)
     list(executor.run([Job(pause, ()) for _ in range(4)]))

@@ -12,7 +12,6 @@ round exceeds a limit.
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -25,15 +24,17 @@ import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
-from traube.benchmark.params import Params, load_params
-from traube.benchmark.plan import Cell, Request, cells_of
-from traube.benchmark.record import record
-from traube.foundation.files import write_text
+from traube.core.files import write_text
 from traube.metrics import FULL_NAMES, GROUPS
 from traube.models import load_model
-from traube.store import Store
+from traube.pipeline.cell import Cell
+from traube.pipeline.params import Params, load_params
+from traube.pipeline.plan import Request, cells_of
+from traube.pipeline.record import Recorder, make_scores, record
+from traube.storage import Storage, open_storage
 from traube.tasks import get_source
 from traube.tasks.source import Source
+from traube.tasks.stored import complete_task, get_manifest, read_task, save_corpus, save_rows
 from traube.tasks.task import Task, index_texts
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -66,7 +67,7 @@ def main() -> int:
         os.environ |= places(folder)
         if not (folder / "made").exists():
             make(folder, arguments.models, arguments.megabytes)
-        number = len(list((folder / "home" / "store" / "results").glob("*/*.json")))
+        number = len(open_storage(folder / "home").read_cells())
         rows = list(measure(folder, arguments.rounds))
     table = pd.DataFrame(rows)
     print(f"{number:,} cells of {arguments.models} models with {arguments.megabytes} MB of weights each\n")
@@ -104,16 +105,16 @@ def make(folder: Path, models: int, megabytes: int) -> None:
         "protocols": {"wide": PROTOCOL},
     }
     write_text(folder / "params.yaml", yaml.safe_dump(params))
-    store, asked = Store(folder / "home" / "store"), load_params()
+    storage, asked = open_storage(folder / "home"), load_params()
     names = [f"model_{i:03d}" for i in range(models)]
     write_text(folder / "params.yaml", yaml.safe_dump({**params, "models": names[:1]}))
     quality = dict(zip(names, rng.normal(0.5, 0.08, models), strict=True))
     for name, *_ in TASKS:
-        task = read(store, get_source(name))
+        task = read(storage, get_source(name))
         for model in names:
-            for cell in wanted(task, model, asked, store):
-                write_cell(store, task, cell, quality[model], rng)
-        print(f"{name}: {len(list((store.folder / 'results' / name).glob('*.json'))):,} cells", file=sys.stderr)
+            for cell in wanted(task, model, asked, storage):
+                write_cell(storage, task, cell, quality[model], rng)
+        print(f"{name}: {len(storage.read_cells(name)):,} cells", file=sys.stderr)
     write_text(folder / "made", "")
 
 
@@ -152,29 +153,30 @@ def write_checkpoint(folder: Path, rng: np.random.Generator, megabytes: int) -> 
         file.truncate(megabytes * 10**6)
 
 
-def read(store: Store, source: Source) -> Task:
+def read(storage: Storage, source: Source) -> Task:
     """A task, read and stored as the graph does it."""
     corpus, records = index_texts(source.read())
-    store.save_corpus(source.name, corpus, records, source.raw_version())
-    store.complete(source.card, store.save_splits(source.card, source.draw(records)))
-    return store.task(source.card)
+    save_corpus(storage, source.name, corpus, records, source.raw_version())
+    save_rows(storage, source.card, source.draw(records))
+    complete_task(storage, source.card)
+    return read_task(storage, source.name)
 
 
-def wanted(task: Task, name: str, params: Params, store: Store) -> list[Cell]:
+def wanted(task: Task, name: str, params: Params, storage: Storage) -> list[Cell]:
     """The cells of a task and a model: the protocol's, and a method and a seed beside them."""
-    manifest, protocol = store.manifest(task.name), params.chosen()
+    manifest, protocol = get_manifest(storage, task.name), params.chosen()
     assert manifest is not None
     model = load_model(name, precision=protocol.precision)
     methods, seeds = [protocol.method(m) for m in BESIDE["methods"]], BESIDE["seeds"]
     asked = Request([task.name], [name], params.protocol, protocol)
     beside = Request([task.name], [name], params.protocol, protocol, methods, seeds)
-    return [cell for request in (asked, beside) for cell in cells_of(task.name, manifest, model, request)]
+    return [cell for request in (asked, beside) for cell in cells_of(manifest, model, request)]
 
 
-def write_cell(store: Store, task: Task, cell: Cell, quality: float, rng: np.random.Generator) -> None:
+def write_cell(storage: Storage, task: Task, cell: Cell, quality: float, rng: np.random.Generator) -> None:
     """Made-up assignments and scores of every metric, and the record that makes them count."""
     if reason := cell.method.unsupported():
-        store.save_cell(record(cell, "unsupported", reason=reason))
+        Recorder(storage).without_clusters(cell, "unsupported", reason)
         return
     splits = list(task.test_splits())
     sizes = [split.size for split in splits]
@@ -197,9 +199,8 @@ def write_cell(store: Store, task: Task, cell: Cell, quality: float, rng: np.ran
             "replicates": list(replicates(values, rng)),
         }
     )
-    store.save_assignments(task.name, cell.cell_id, assignments, 0.1)
-    store.save_scores(task.name, cell.cell_id, scores)
-    store.save_cell(record(cell, "done", seconds=0.1))
+    made = make_scores(scores, storage.read_splits(cell.data_version, cell.split_set))
+    storage.save_cell(record(cell, "done", seconds=0.1), {"assignments": assignments}, made)
 
 
 def replicates(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -212,11 +213,10 @@ def replicates(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray
 def measure(folder: Path, rounds: int) -> Iterator[dict[str, object]]:
     """What each command costs, round by round."""
     home = folder / "home"
-    shutil.rmtree(home / "store" / "index", ignore_errors=True)
     (home / "hashes.jsonl").unlink(missing_ok=True)
     for number in range(1, rounds + 1):
         for name, command in (("leaderboard", "leaderboard"), ("run --dry-run", "run --dry-run"), ("publish", "run")):
-            (home / "store" / "tables" / "published.json").unlink(missing_ok=True)
+            (home / "tables" / "published.json").unlink(missing_ok=True)
             row = {"round": number, "command": name, **cost(command.split(), folder / f"{name.split()[0]}.txt")}
             print(row, file=sys.stderr, flush=True)
             yield row

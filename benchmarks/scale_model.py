@@ -31,12 +31,12 @@ from encoding import work
 from million import NAME, measured, write
 from scipy.optimize import nnls
 
-from traube import methods
-from traube.benchmark.params import load_params
-from traube.methods import Method
+from traube import components
+from traube.components import Method
 from traube.metrics import clustering
 from traube.metrics.names import GROUPS
 from traube.models import load_model
+from traube.pipeline.params import load_params
 
 SIZES = (1_000, 2_000, 4_000, 6_000, 8_000)
 CHECKED = (12_000, 18_000)
@@ -75,7 +75,7 @@ def terms_of(unit: str) -> Terms:
 def grid() -> list[Method]:
     """The methods of protocol `full`, those that make no sense left out."""
     protocol = load_params().chosen("full")
-    every = methods.grid(protocol.reducers, protocol.clusterers, protocol.parameters)
+    every = components.grid(protocol.reducers, protocol.clusterers, protocol.parameters)
     return [method for method in every if method.unsupported() is None]
 
 
@@ -135,9 +135,9 @@ def units(data: tuple[list[str], Any]) -> Iterator[tuple[str, float]]:
     points = {"none": vectors}
     for m in grid():
         if m.reducer not in points:
-            points[m.reducer], seconds = timed(methods.reduce, m.reducer, m.reducer_params, vectors, SEED)
+            points[m.reducer], seconds = timed(components.reduce, m.reducer, m.reducer_params, vectors, SEED)
             yield f"reduce {m.reducer}", seconds
-        labels, seconds = timed(methods.cluster, m.clusterer, m.clusterer_params, points[m.reducer], CLASSES, SEED)
+        labels, seconds = timed(components.cluster, m.clusterer, m.clusterer_params, points[m.reducer], CLASSES, SEED)
         yield clustering_unit(m), seconds
     groups = np.arange(len(texts)) % GROUPS
     _, seconds = timed(clustering.score, gold, labels)
@@ -158,8 +158,8 @@ def whole(folder: Path, size: int) -> dict[str, float]:
         write_and_read(folder, size)
         shutil.rmtree(path.parent / "home", ignore_errors=True)
         row = measured(path.parent, ["run", "-t", NAME, "-m", "hashed", "--protocol", "full", "--seed", str(SEED)])
-        store = path.parent / "home" / "store"
-        row |= {f"{kind} bytes": total(store / kind) for kind in ("results", "reductions", "costs")}
+        storage = path.parent / "home" / "store"
+        row |= {f"{kind} bytes": total(storage / kind) for kind in ("results", "reductions", "costs")}
         path.write_text(json.dumps(row))
     found: dict[str, float] = json.loads(path.read_text())
     return found
@@ -268,7 +268,7 @@ class Asked:
         """Methods whose distances do not fit a worker's memory."""
         too_much = 8 * self.texts**2 > self.assumed["memory_a_core"] * 2**30
         return [
-            m for m in grid() if too_much and methods.get_clusterer(m.clusterer).holds_distances(m.clusterer_params)
+            m for m in grid() if too_much and components.get_clusterer(m.clusterer).holds_distances(m.clusterer_params)
         ]
 
     @property
@@ -301,7 +301,8 @@ class Asked:
         size, found = CHECKED[-1], whole(folder, CHECKED[-1])
         reductions = len({m.reducer for m in grid() if m.reduces})
         wanted = sum(
-            self.seeds if methods.get_reducer(r).seeded else 1 for r in {m.reducer for m in self.methods if m.reduces}
+            self.seeds if components.get_reducer(r).seeded else 1
+            for r in {m.reducer for m in self.methods if m.reduces}
         )
         a_text = {
             "vectors": 4 * self.assumed["encoder"]["dimensions"] + 20,

@@ -13,10 +13,11 @@ from dataclasses import replace
 
 import pandas as pd
 
-from traube.benchmark.params import load_params
-from traube.benchmark.plan import Cell, cells
-from traube.engine.evaluate import evaluate_cells
 from traube.models import Model, load_model
+from traube.pipeline.cell import Cell
+from traube.pipeline.evaluate import evaluate_cells
+from traube.pipeline.params import load_params
+from traube.pipeline.plan import cells
 from traube.tasks import load_task
 from traube.tasks.task import Task
 
@@ -83,7 +84,7 @@ def pieces(task: Task) -> Iterator[Task]:
     """A task for each split and level."""
     for _, splits in task.splits[task.splits["part"] == "test"].groupby(["split", "level"], sort=False):
         corpus = task.corpus[task.corpus["text_id"].isin(splits["text_id"])].reset_index(drop=True)
-        yield replace(task, corpus=corpus, splits=splits.reset_index(drop=True))
+        yield replace(task, corpus=corpus, rows=splits.reset_index(drop=True))
 
 
 def v_measures(task: Task, model: Model, asked: list[Cell]) -> pd.DataFrame:

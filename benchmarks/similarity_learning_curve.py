@@ -21,11 +21,11 @@ import pandas as pd
 from scipy.optimize import curve_fit
 
 from traube import load_model, load_task
-from traube.engine.workbench import Workbench
-from traube.foundation import paths
+from traube.core import paths
 from traube.models.similarity import TrainedSimilarity
 from traube.models.transformer import Transformer
 from traube.papers.qs3m.pages import scores_of
+from traube.pipeline.workbench import Workbench
 from traube.tasks.task import Task
 from traube.training.trainers.qs3m import Qs3m
 
@@ -81,7 +81,7 @@ def _with_fewer(task: Task, fold: str, articles: int) -> Task:
     splits = task.splits
     learnt = (splits["split_set"] == fold) & (splits["part"] == "train")
     names = np.random.default_rng(0).permutation(splits.loc[learnt, "split"].drop_duplicates().to_numpy(dtype=object))
-    return replace(task, splits=splits[~learnt | splits["split"].isin(names[:articles])])
+    return replace(task, rows=splits[~learnt | splits["split"].isin(names[:articles])])
 
 
 def _tell(rows: pd.DataFrame, to: int) -> None:

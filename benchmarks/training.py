@@ -17,7 +17,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from traube.engine.progress import Progress
+from traube.core.progress import Progress
 from traube.models import load_model
 from traube.tasks import load_task
 from traube.training import TRAINERS

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from cpu import used
 
-from traube.methods.estimators.stable_kmeans import StableKMeans
-from traube.serving.describe import keywords
+from traube.components.estimators.stable_kmeans import StableKMeans
+from traube.grouping.describe import keywords
 
 
 def main() -> None:

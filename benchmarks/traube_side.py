@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 import psutil
 
-from traube import methods
-from traube.benchmark.params import Protocol
-from traube.benchmark.plan import cells
-from traube.engine import units
-from traube.engine.evaluate import evaluate_cells
-from traube.engine.executors import Executor, ProcessExecutor
+from traube import components
 from traube.metrics import GROUPS
 from traube.models import load_model
+from traube.pipeline import units
+from traube.pipeline.evaluate import evaluate_cells
+from traube.pipeline.executors import Executor, ProcessExecutor
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import cells
 from traube.tasks.task import Task, TaskCard
 
 METHOD = "none/minibatch_kmeans"
@@ -72,7 +72,7 @@ def _start_workers(executor: Executor) -> None:
 
 
 def _warm_up(points: np.ndarray, memory: int) -> int:
-    clusters = methods.cluster("minibatch_kmeans", None, points, 2, 0)
+    clusters = components.cluster("minibatch_kmeans", None, points, 2, 0)
     labels = np.arange(50).astype(str).astype(object)
     units.score(labels, clusters, np.arange(50) % GROUPS, None, memory)
     time.sleep(0.5)  # so that the next job goes to another worker

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from rich.progress import track
 from scipy import stats
 
-from traube.benchmark.params import Promotion
 from traube.comparison.jackknife import Sample, best
 from traube.comparison.ranking import rank
 from traube.comparison.verdict import compare
-from traube.foundation import paths
+from traube.core import paths
+from traube.pipeline.params import Promotion
 
 Values = NDArray[np.float64]
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -163,7 +163,7 @@ def scored(
     """[seeds, splits, 21]: the metric, and its replicates."""
     from sklearn import config_context
 
-    from traube import methods
+    from traube import components
     from traube.metrics.contingency import Contingency
     from traube.metrics.measures import scores_of
 
@@ -172,7 +172,7 @@ def scored(
         k, vectors, of_group = len(np.unique(labels)), model[rows], groups[rows] + 1  # group 0 is empty
         for s in range(seeds):
             with config_context(assume_finite=True, skip_parameter_validation=True):
-                clusters = methods.cluster("minibatch_kmeans", None, vectors, k, int(rng.integers(2**31)))
+                clusters = components.cluster("minibatch_kmeans", None, vectors, k, int(rng.integers(2**31)))
             found[s, j] = scores_of(Contingency.without_each(labels, clusters, of_group, 21), ["v_measure"])[
                 "v_measure"
             ]
@@ -411,18 +411,18 @@ def gate(numbers: range, pool: Path, name: str = "28 overlapping") -> Iterator[d
 
 
 def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
-    """The registry's decision, from a store."""
-    from traube.benchmark.plan import Cell
-    from traube.benchmark.record import record
+    """The registry's decision, from a storage."""
     from traube.comparison.candidates import Candidate
     from traube.comparison.promotion import judge
-    from traube.methods import parse_method
-    from traube.store import Store
+    from traube.components import parse_method
+    from traube.pipeline.cell import Cell
+    from traube.pipeline.record import make_scores, record
+    from traube.storage import open_storage
 
     tasks = dict.fromkeys(("here", "elsewhere"), "f")
     found: dict[str, list[Candidate]] = {name: [] for name in tasks}
     with TemporaryDirectory(prefix="verdicts-") as folder:
-        store = Store(Path(folder))
+        storage = open_storage(Path(folder))
         for task, sides in zip(tasks, scores, strict=True):
             for model, values in zip(("challenger", "champion"), sides, strict=True):
                 method = parse_method("none/kmeans")
@@ -432,13 +432,17 @@ def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
                         {"split": [f"s{j}" for j in range(len(of_seed))], "level": "l", "metric": METRIC}
                     )
                     frame = frame.assign(value=of_seed[:, 0], replicates=list(of_seed[:, 1:]))
-                    store.save_scores(task, cell.cell_id, frame)
-                    store.save_cell(record(cell, "done"))
+                    splits = (
+                        frame[["split", "level"]].drop_duplicates().assign(split_set="default", part="test", label="a")
+                    )
+                    storage.save_splits_of("d", splits)
+                    made = make_scores(frame, storage.read_splits("d"))
+                    storage.save_cell(record(cell, "done"), {}, made)
                 ids = tuple(cell.cell_id for cell in cells)
                 mean = float(values[..., 0].mean())
                 found[task].append(Candidate(task, "p", METRIC, model, model, "none/kmeans", "d", ids, mean))
         challenger, champion = found["here"]
-        (decision,) = judge(store, tasks, found, {"here": challenger}, {"here": champion}, rules)
+        (decision,) = judge(storage, tasks, found, {"here": challenger}, {"here": champion}, rules)
     return decision.outcome
 
 

@@ -26,7 +26,7 @@ from labelled_sets import OTHERS, TUNED, LabelledSet, load
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, v_measure_score
 
-from traube.foundation import paths
+from traube.core import paths
 
 BERTOPIC = "0.17.4"
 SAME = ("numpy", "scikit-learn", "umap-learn", "hdbscan", "numba", "pandas")  # versions on both sides

@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 import data
-from traube.foundation import paths
+from traube.core import paths
 from traube.models import load_model
 from traube.tasks.task import Task
 

@@ -51,7 +51,7 @@ TOPICS = {
 IMPORT_ALL = """
 import importlib, pkgutil, sys, traube
 for module in pkgutil.walk_packages(traube.__path__, "traube."):
-    if not module.name.endswith("__main__") and "traube.storage" not in module.name:  # nothing uses it yet
+    if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 """
 START = "import time; began = time.perf_counter(); import traube; print(1000 * (time.perf_counter() - began))"

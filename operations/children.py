@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 from filelock import FileLock, Timeout
 
-from traube.foundation import paths
-from traube.foundation.disk import read_json
-from traube.foundation.errors import TraubeError
-from traube.foundation.files import write_json
+from traube.core import paths, stopping
+from traube.core.disk import read_json
+from traube.core.errors import TraubeError
+from traube.core.files import write_json
 
 SECONDS_TO_STOP = 1.0
 
@@ -33,8 +33,9 @@ class Children:
         """Start one in the home, since dagster lets a .env of the folder it starts in overrule the
         environment: that of the project may name another home.
         """
-        self._processes[name] = subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
-        write_json(_record(), {str(p.pid): _began(p.pid) for p in self._processes.values()})
+        with stopping.deferred():  # a signal amid Popen would leave a process that nobody knows of
+            self._processes[name] = subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
+            write_json(_record(), {str(p.pid): _began(p.pid) for p in self._processes.values()})
 
     def check(self) -> None:
         """Raise an error if one has ended."""

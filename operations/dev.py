@@ -14,9 +14,9 @@ import typer
 
 from operations.children import Children, alone
 from traube.cli.printing import out
-from traube.foundation import paths, stopping
-from traube.foundation.errors import TraubeError
-from traube.foundation.files import write_text
+from traube.core import paths, stopping
+from traube.core.errors import TraubeError
+from traube.core.files import write_text
 
 HOST = "127.0.0.1"
 LOCATION = "definitions"  # the module that Dagster loads, by the name that it has in workspace.yaml
@@ -34,7 +34,7 @@ def init() -> None:
 
     from operations.launch import align, prepare
     from resources.tracking import connect, default_uri
-    from traube.methods.registered.umap import compile_umap
+    from traube.components.registered.umap import compile_umap
 
     prepare()
     connect(default_uri())

@@ -14,11 +14,10 @@ import typer
 
 from traube.cli.options import Json
 from traube.cli.printing import print_json, print_table
-from traube.foundation import paths
-from traube.foundation.disk import OTHERS
-from traube.foundation.errors import TraubeError
-from traube.foundation.identity import about
-from traube.foundation.system_errors import explain_system_error
+from traube.core import paths
+from traube.core.disk import OTHERS
+from traube.core.errors import TraubeError
+from traube.core.system_errors import explain_system_error
 
 app = typer.Typer()
 OLDEST_POSTGRES = 12
@@ -50,7 +49,7 @@ def examine() -> list[Finding]:
     for check in (
         _antlr,
         _home,
-        _share,
+        _blobs,
         _database,
         _disk,
         _params,
@@ -89,7 +88,6 @@ def _home() -> Iterator[Finding]:
     except OSError:
         yield Finding("home", "wrong", f"{home} cannot be written to; set TRAUBE_HOME to another folder")
         return
-    about(home)  # refuses one of a later version
     if home.stat().st_mode & OTHERS:
         yield Finding("home", "note", f"{home} can be read by others on this machine; chmod 700 it")
     else:
@@ -100,37 +98,20 @@ def _home() -> Iterator[Finding]:
         yield Finding("DAGSTER_HOME", "note", f"is set to {given}; Traube uses {wanted} instead")
 
 
-def _share() -> Iterator[Finding]:
-    from traube.foundation import remote, settings
-    from traube.foundation.machines import network_of
-    from traube.foundation.share import of_home
+def _blobs() -> Iterator[Finding]:
+    from traube.storage import open_storage
 
-    network = network_of(paths.home())
-    if network and not settings.database():
-        said = (
-            f"{paths.home()} is on {network}, where file locks are not kept: set {settings.DATABASE} if others use it"
-        )
-        yield Finding("locks", "note", said)
-    url = settings.share()
-    if not url:
-        return
-    remote.PATIENCE = 5.0  # who asks what is wrong does not want to wait for it
-    for right, fault in remote.rights(remote.remote_at(url)):
-        yield Finding(f"share, {right}", "wrong" if fault else "ok", fault or url)
-    share = of_home()
-    if share and not share.remote.swaps and not isinstance(share.remote, remote.Folder) and not settings.database():
-        yield Finding("share, locks", "wrong", f"{url} knows no locks: set {settings.DATABASE} to a Postgres")
-    if share:
-        share.look()
-        said = "" if share.remote.skew is None else f"; this machine's clock is off by {abs(share.remote.skew):.0f} s"
-        yield Finding("share", "ok", f"{len(share.theirs)} files of the store{said}")
+    storage = open_storage(paths.home())
+    if not storage.catalog.is_read_only:
+        storage.blobs.delete(storage.blobs.put(b"traube doctor"))  # refused where a right lacks
+    yield Finding("blobs", "ok", storage.blobs.url)
 
 
 def _database() -> Iterator[Finding]:
     from contextlib import closing
 
-    from traube.foundation import settings
-    from traube.foundation.machines import connect
+    from resources.databases import connect
+    from traube.core import settings
 
     url = settings.database()
     if not url:
@@ -161,7 +142,7 @@ def _disk() -> Iterator[Finding]:
 
 
 def _params() -> Iterator[Finding]:
-    from traube.benchmark.params import load_params
+    from traube.pipeline.params import load_params
 
     params = load_params()
     yield Finding(
@@ -170,7 +151,7 @@ def _params() -> Iterator[Finding]:
 
 
 def _engine() -> Iterator[Finding]:
-    from traube.engine.executors import cores, engine, make_executor
+    from traube.pipeline.executors import cores, engine, make_executor
 
     name, address = engine(), os.environ.get("RAY_ADDRESS")
     if name == "local":
@@ -198,7 +179,7 @@ def _tasks() -> Iterator[Finding]:
 
 
 def _weights() -> Iterator[Finding]:
-    from traube.foundation.errors import Unavailable
+    from traube.core.errors import Unavailable
     from traube.models import model_cards
     from traube.models.tensors import check_tensors
     from traube.models.weights import check_folder, is_folder, locate
@@ -240,19 +221,14 @@ def _device() -> Iterator[Finding]:
 
 
 def _store() -> Iterator[Finding]:
-    from traube.comparison.regressions import damaged_snapshots
-    from traube.store import Store
+    from traube.storage import open_storage
 
-    store = Store(paths.home() / "store")
-    stored = store.read()
-    for task, files in stored.damaged.items():
-        said = f"{len(files)} files of cells are damaged; `traube run` makes again what is asked for"
-        yield Finding(f"store, {task}", "wrong", said)
-    for path in damaged_snapshots(store):
-        said = f"{path} is damaged and passed over: changes are told since the night before; delete it"
-        yield Finding("nights", "wrong", said)
-    if not stored.damaged:
-        yield Finding("store", "ok", f"{len(stored.table)} cells")
+    storage = open_storage(paths.home())
+    corrupt = storage.verify()
+    for line in corrupt:
+        yield Finding("storage", "wrong", line)
+    if not corrupt:
+        yield Finding("storage", "ok", f"{len(storage.read_cells())} cells")
 
 
 def _runs() -> Iterator[Finding]:
@@ -272,7 +248,7 @@ def _runs() -> Iterator[Finding]:
 
 def _databases() -> Iterator[Finding]:
     from resources.databases import dagster_databases, mlflow_database
-    from traube.foundation import settings
+    from traube.core import settings
 
     home = paths.home()
     if settings.database():
@@ -289,7 +265,7 @@ def _databases() -> Iterator[Finding]:
 
 def _mlflow() -> Iterator[Finding]:
     from resources.tracking import connect, default_uri
-    from traube.foundation.settings import without_password
+    from traube.core.settings import without_password
 
     connect(default_uri())
     yield Finding("mlflow", "ok", without_password(default_uri()))

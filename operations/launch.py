@@ -20,14 +20,15 @@ from operations.children import is_served
 from resources.databases import OF_DAGSTER, make_dagster
 from resources.tracking import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
-from traube.benchmark.params import load_params
-from traube.benchmark.plan import Request, wanted_models
 from traube.cli.launcher import prepare_home
 from traube.cli.printing import failed_check
-from traube.engine.executors import Executor, ensure_executor
-from traube.engine.progress import Progress
-from traube.foundation import paths, settings, stopping
-from traube.foundation.system_errors import explained
+from traube.core import paths, settings, stopping
+from traube.core.early_imports import begin_import, import_whole
+from traube.core.progress import Progress
+from traube.core.system_errors import explained
+from traube.pipeline.executors import Executor, ensure_executor
+from traube.pipeline.params import load_params
+from traube.pipeline.plan import Request, wanted_models
 
 OURS = re.compile(r"^traube\.[\w.]+: ")
 # by the name that Dagster's documentation gives for dagster.yaml
@@ -141,6 +142,8 @@ class Launcher:
         }
         config = {"resources": {"benchmark": {"config": asked}}}
         keys = model_keys(tasks, request.methods or request.protocol.methods())
+        # its import takes two seconds, in which the workers cluster
+        begin_import("mlflow")
         return self._execute("evaluate", keys, config, partition_key=model)
 
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
@@ -168,6 +171,7 @@ class Launcher:
             everything is rebuilt, but for the tasks' pages: `traube open` makes one when it is asked
             for
         """
+        import_whole("mlflow")
         graph = self.definitions.resolve_asset_graph()
         selected = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
         keys = [key for key in selected if len(key.path) == 1 or key.path[-1] != PAGE]

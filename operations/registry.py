@@ -10,7 +10,7 @@ from traube.cli.printing import out
 
 if TYPE_CHECKING:
     from resources.registry import RegistryResource
-    from traube.serving.served import Served
+    from traube.grouping.served import Served
 
 app = typer.Typer()
 

@@ -33,55 +33,56 @@ def release(
 
 def _datasets() -> None:
     from operations.launch import Launcher
-    from traube.benchmark.params import load_params
-    from traube.benchmark.plan import unread
-    from traube.engine.progress import SILENT
-    from traube.foundation import paths
-    from traube.report.release import write_datasets
-    from traube.store import Store
+    from traube.core import paths
+    from traube.core.progress import SILENT
+    from traube.pipeline.params import load_params
+    from traube.pipeline.survey import unread
+    from traube.reports.release import write_datasets
+    from traube.storage import open_storage
 
-    tasks, store = load_params().tasks, Store(paths.home() / "store")
-    new, unavailable = unread(tasks, store)
+    tasks, storage = load_params().tasks, open_storage(paths.home())
+    new, unavailable = unread(tasks, storage)
     if new:
         out.print(f"Reading {', '.join(new)}")
         with Launcher(SILENT) as launcher:
             fail_on(launcher.datasets(new))
     print_unavailable(unavailable)
-    write_datasets(store, tasks, paths.release())
+    write_datasets(storage, tasks, paths.release())
 
 
 def _validate() -> None:
-    from traube.benchmark.params import load_params
-    from traube.foundation import paths
-    from traube.foundation.files import write_json
-    from traube.quality import data_docs, validate_tasks
-    from traube.store import Store
+    from traube.core import paths
+    from traube.core.files import write_json
+    from traube.pipeline.params import load_params
+    from traube.pipeline.validation import data_docs, validate_tasks
+    from traube.storage import open_storage
 
-    results = validate_tasks(Store(paths.home() / "store"), load_params().tasks, data_docs())
+    results = validate_tasks(open_storage(paths.home()), load_params().tasks, data_docs())
     write_json(paths.release() / "validation.json", results)
     fail_on([f"{key} failed" for key, r in results.items() if r["blocking"] and not r["passed"]])
 
 
 def _benchmark() -> None:
-    from traube.benchmark.params import load_params
-    from traube.benchmark.plan import Request, plan
     from traube.cli.run import compute
-    from traube.foundation import paths
-    from traube.report.release import write_scores
-    from traube.store import Store
+    from traube.core import paths
+    from traube.pipeline.params import load_params
+    from traube.pipeline.plan import Request
+    from traube.pipeline.survey import plan
+    from traube.reports.release import write_scores
+    from traube.storage import open_storage
 
-    params, store = load_params(), Store(paths.home() / "store")
+    params, storage = load_params(), open_storage(paths.home())
     # the release's own models: what lies in checkpoints/ on this machine is no part of it
     request = Request(params.tasks, params.models, params.protocol, params.chosen())
-    if not compute(request, store, plan(request, store)).finished:
+    if not compute(request, storage, plan(request, storage)).finished:
         raise typer.Exit(1)
-    write_scores(store, params, paths.release())
+    write_scores(storage, params, paths.release())
 
 
 def _report() -> None:
-    from traube.benchmark.params import load_params
-    from traube.foundation import paths
-    from traube.report.release import write_metrics
-    from traube.store import Store
+    from traube.core import paths
+    from traube.pipeline.params import load_params
+    from traube.reports.release import write_metrics
+    from traube.storage import open_storage
 
-    write_metrics(Store(paths.home() / "store"), load_params(), paths.release())
+    write_metrics(open_storage(paths.home()), load_params(), paths.release())

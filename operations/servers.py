@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from operations.dev import HOST
 from operations.guard import Guard
-from traube.foundation import paths
-from traube.report.pages import FOLDER, SERVED
+from traube.core import paths
+from traube.reports.pages import FOLDER, SERVED
 
 POLL_MILLISECONDS = 2000  # how often the Dagster UI asks for news, as under `dagster dev`
 SECONDS_TO_FINISH = 3  # that requests under way have when the server is told to stop

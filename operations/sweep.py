@@ -27,9 +27,9 @@ def sweep(
     stopped. Points are no part of the leaderboard; figures of papers show
     them.
     """
-    from traube.benchmark.params import Point, load_params
-    from traube.foundation import paths
-    from traube.foundation.errors import unknown
+    from traube.core import paths
+    from traube.core.errors import unknown
+    from traube.pipeline.params import Point, load_params
 
     params = load_params()
     if name not in params.sweeps:

@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 from traube.cli.options import Json, Verbose
 from traube.cli.printing import bars, escape, fail_on, out, print_json, print_table
 from traube.cli.run import fetch
-from traube.foundation.errors import TraubeError, unknown
+from traube.core.errors import TraubeError, unknown
 
 if TYPE_CHECKING:
     from operations.launch import Launcher
@@ -56,7 +56,7 @@ def train(
     train splits and are validated on its validation splits. A stopped
     training continues from its last saved step, with the same result.
     """
-    from traube.foundation import paths
+    from traube.core import paths
     from traube.tasks import get_source
 
     chosen, values = _trainer_for(trainer, task), _values(recipe)
@@ -125,7 +125,7 @@ def tune(
     is kept and can be continued. Pass what it finds to `traube train` with
     --set.
     """
-    from traube.foundation import paths
+    from traube.core import paths
     from traube.training.study import known, open_study, study_file
 
     chosen, values = _trainer_for(trainer, task, searched=True), _values(recipe)
@@ -192,12 +192,12 @@ def _values(recipe: list[str] | None) -> dict[str, str]:
 def on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launcher"], list[str]]) -> None:
     """Do some work on a model and tasks, which are read first if they were not."""
     from operations.launch import Launcher
-    from traube.benchmark.plan import unread
-    from traube.foundation import paths
-    from traube.store import Store
+    from traube.core import paths
+    from traube.pipeline.survey import unread
+    from traube.storage import open_storage
 
     fetch(tasks, [model])
-    new, unavailable = unread(tasks, Store(paths.home() / "store"))
+    new, unavailable = unread(tasks, open_storage(paths.home()))
     for name, reason in unavailable.items():
         raise TraubeError(f"{name} is unavailable: {reason}")
     with bars(hidden=verbose) as (progress, _), Launcher(progress, verbose) as launcher:

@@ -16,7 +16,7 @@ def all_resources() -> dict[str, Any]:
     from resources.storage import StorageResource
     from resources.tracking import TrackingResource
     from resources.workers import workers
-    from traube.engine.progress import SILENT
+    from traube.core.progress import SILENT
 
     return {
         "storage": StorageResource(),

@@ -3,8 +3,8 @@
 import dagster as dg
 from pydantic import Field
 
-from traube.benchmark.params import Protocol, load_params
-from traube.benchmark.plan import Request, request_of
+from traube.pipeline.params import Protocol, load_params
+from traube.pipeline.plan import Request, request_of
 
 
 class BenchmarkResource(dg.ConfigurableResource):

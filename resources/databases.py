@@ -16,15 +16,16 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
-from traube.foundation import paths, settings
-from traube.foundation.errors import TraubeError
-from traube.foundation.files import locked, write_text
-from traube.foundation.identity import VERSION, about
-from traube.foundation.machines import connect, held_by_name
-from traube.foundation.system_errors import explained
+from traube.core import paths, settings
+from traube.core.errors import TraubeError
+from traube.core.extras import install_hint
+from traube.core.files import locked, write_text
+from traube.core.system_errors import explained
+from traube.storage import open_storage
 
 EXPERIMENT = "traube"
 SETTINGS = "dagster.yaml"
@@ -150,44 +151,58 @@ def _make_shared_dagster(folder: Path) -> None:
     if (folder / SETTINGS).is_symlink() or _text(folder / SETTINGS) != text:
         (folder / SETTINGS).unlink(missing_ok=True)
         write_text(folder / SETTINGS, text)
-    with held_by_name("databases"):  # not made by two machines at once
+    with _alone():  # not made by two machines at once
         if _make_schema("dagster"):
             _make_tables(folder)
 
 
 def _make_schema(name: str) -> bool:
-    """Make a schema of the shared database that is this home's; whether there was none.
+    """Make a schema of the shared database, unless it has tables; return whether it has none.
 
     Raises
     ------
     TraubeError
-        If the database is another home's.
+        If the catalog in the database is that of another blob store.
     """
+    open_storage(paths.home())
     with closing(connect()) as connection, connection, connection.cursor() as cursor:
-        cursor.execute("CREATE SCHEMA IF NOT EXISTS traube")
-        cursor.execute("CREATE TABLE IF NOT EXISTS traube.home (id TEXT, version INTEGER)")
-        cursor.execute("SELECT id, version FROM traube.home")
-        row, mine = cursor.fetchone(), about(paths.home())
-        if row is None:
-            cursor.execute("INSERT INTO traube.home VALUES (%s, %s)", (mine["home"], VERSION))
-        elif row[1] > VERSION:
-            raise TraubeError(f"{_shown()}: made by a later Traube; upgrade this one")
-        elif row[0] != mine["home"]:
-            said = f"another home's ({row[0][:8]}; {paths.home()} is {mine['home'][:8]})"
-            raise TraubeError(f"{_shown()}: {said}: use another database, or the share of that home")
         cursor.execute("SELECT 1 FROM information_schema.tables WHERE table_schema = %s LIMIT 1", (name,))
         absent = cursor.fetchone() is None
         cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
     return absent
 
 
-def _shown() -> str:
-    return settings.without_password(settings.database())
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keep other nodes from making tables in the shared database at the same time."""
+    with closing(connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(7237122)")  # the connection's end frees it
+        yield
+
+
+def connect() -> Any:
+    """Return a connection to the shared database.
+
+    Raises
+    ------
+    TraubeError
+        If it cannot be reached, or refuses.
+    """
+    url = settings.database()
+    try:
+        import psycopg2
+    except ImportError:
+        raise TraubeError(f"{settings.DATABASE}: psycopg2 is not installed: {install_hint('postgres')}") from None
+    try:
+        return psycopg2.connect(url, connect_timeout=10, application_name="traube", keepalives_idle=30)
+    except psycopg2.Error as error:
+        reason = " ".join(str(error).split())
+        raise TraubeError(f"{settings.without_password(url)}: {settings.without_password(reason)}") from None
 
 
 def make_shared_mlflow(artifacts: str) -> None:
     """Make MLflow's tables in the shared database, with our experiment in it, unless they are there."""
-    with held_by_name("databases"):
+    with _alone():
         if _make_schema("mlflow"):
             _make_mlflow(mlflow_url(), artifacts)
 

@@ -1,4 +1,4 @@
-"""What `traube.quality` finds, as Dagster's asset checks."""
+"""What `traube.pipeline.validation` finds, as Dagster's asset checks."""
 
 from pathlib import Path
 from typing import Any
@@ -6,26 +6,23 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from traube.engine.executors import Executor
-from traube.quality import (
+from traube.pipeline.executors import Executor
+from traube.pipeline.validation import (
     CHECKS,
     Finding,
     Table,
-    Validation,
     blocks,
     data_docs,
     in_own_process,
-    validate_corpus,
-    validate_pairs,
-    validate_splits,
+    validate_table,
 )
-from traube.report.markdown import markdown_rows
-from traube.tasks.scored_pairs import PairCard
+from traube.reports.markdown import markdown_rows
 from traube.tasks.task import TaskCard
 
 
-def check_specs(key: dg.AssetKey, card: TaskCard, table: Table) -> list[dg.AssetCheckSpec]:
-    """Say which checks an asset declares."""
+def check_specs(card: TaskCard, table: Table) -> list[dg.AssetCheckSpec]:
+    """Say which checks the asset of a task's table declares."""
+    key = dg.AssetKey([card.name, table])
     return [
         dg.AssetCheckSpec(check.name, asset=key, description=check.description, blocking=blocks(check, card))
         for check in CHECKS[table]
@@ -49,27 +46,13 @@ class QualityResource(dg.ConfigurableResource):
         """The folder, as a path."""
         return Path(self.folder) if self.folder else data_docs()
 
-    def check_corpus(
-        self, card: TaskCard, key: dg.AssetKey, corpus: pd.DataFrame, executor: Executor
+    def check(
+        self, card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame, executor: Executor
     ) -> list[dg.AssetCheckResult]:
-        """Check a corpus; one result for each of the corpus' `check_specs`."""
-        return _results(key, in_own_process(executor, validate_corpus, card, corpus, self.root))
-
-    def check_splits(
-        self, card: TaskCard, key: dg.AssetKey, splits: pd.DataFrame, corpus: pd.DataFrame, executor: Executor
-    ) -> list[dg.AssetCheckResult]:
-        """Check a splits table; one result for each of the splits' `check_specs`."""
-        return _results(key, in_own_process(executor, validate_splits, card, splits, corpus, self.root))
-
-    def check_pairs(
-        self, card: PairCard, key: dg.AssetKey, pairs: pd.DataFrame, corpus: pd.DataFrame, executor: Executor
-    ) -> list[dg.AssetCheckResult]:
-        """Check a pairs table; one result for each of the pairs' `check_specs`."""
-        return _results(key, in_own_process(executor, validate_pairs, card, pairs, corpus, self.root))
-
-
-def _results(key: dg.AssetKey, validation: Validation) -> list[dg.AssetCheckResult]:
-    return [_result(key, finding, validation.page) for finding in validation.findings]
+        """Check a table of a task (of a corpus, rows are the corpus); one result for each of its `check_specs`."""
+        validation = in_own_process(executor, validate_table, card, table, rows, corpus, self.root)
+        key = dg.AssetKey([card.name, table])
+        return [_result(key, finding, validation.page) for finding in validation.findings]
 
 
 def _result(key: dg.AssetKey, finding: Finding, page: Path | None) -> dg.AssetCheckResult:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from resources.tracking import connect, default_uri
-from traube.foundation.errors import TraubeError, Unknown, unknown
-from traube.foundation.hashing import digest
-from traube.models.checkpoints import pin
+from traube.core.errors import TraubeError, Unknown, unknown
+from traube.core.hashing import digest
+from traube.models.pins import pin
 
 if TYPE_CHECKING:
     from traube.comparison.candidates import Candidate
     from traube.comparison.promotion import Decision
-    from traube.serving.served import Served
+    from traube.grouping.served import Served
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 REJECTED = "traube.rejected"  # tag of a version that a person rolled back
@@ -52,9 +52,7 @@ class RegistryResource(dg.ConfigurableResource):
         return connect(self.uri or default_uri())[0]
 
     def held(self, task: str, alias: str) -> dict[str, str] | None:
-        """Tags of the version that has an alias, and its number as `version`; None if there is
-        none.
-        """
+        """Tags of the version that has an alias, and its number as `version`; None if there is none."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -70,7 +68,7 @@ class RegistryResource(dg.ConfigurableResource):
         import mlflow
         from mlflow.exceptions import MlflowException
 
-        from traube.serving import served as serving
+        from traube.grouping import served as serving
 
         client, experiment = connect(self.uri or default_uri())
         name, identity = registered_name(candidate.task), {key: str(getattr(candidate, key)) for key in IDENTITY}
@@ -79,7 +77,7 @@ class RegistryResource(dg.ConfigurableResource):
         if versions:
             return str(versions[0].version)
         served = freeze()
-        served.card = pin(served.card, served.fingerprint)
+        served.card = pin(key, served.card, served.fingerprint, candidate.cells)
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         mlflow.set_tracking_uri(self.uri or default_uri())
         run = client.create_run(
@@ -113,11 +111,11 @@ class RegistryResource(dg.ConfigurableResource):
         Raises
         ------
         TraubeError
-            If the task has no champion.
+            If the task has no champion, or its files are gone.
         """
         import mlflow
 
-        from traube.serving import served as serving
+        from traube.grouping import served as serving
 
         self._known(task)
         version = self._version_of(task, CHAMPION)
@@ -125,7 +123,13 @@ class RegistryResource(dg.ConfigurableResource):
         mlflow.set_tracking_uri(self.uri or default_uri())
         with TemporaryDirectory(prefix="traube-") as folder:
             at = mlflow.artifacts.download_artifacts(f"models:/{registered_name(task)}/{version}", dst_path=folder)
-            return serving.load(Path(at) / "artifacts" / "served")
+            served = Path(at) / "artifacts" / "served"
+            if not served.is_dir():  # MLflow notes whole paths
+                source = self.client().get_model_version(registered_name(task), version).source
+                raise TraubeError(
+                    f"{source}: the champion's files are gone; restore a backup to the path that it is of"
+                )
+            return serving.load(served)
 
     def explain(self, task: str, version: str, decision: "Decision") -> None:
         """Write down on a version what was decided of it, and why."""

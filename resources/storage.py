@@ -4,15 +4,14 @@ from pathlib import Path
 
 import dagster as dg
 
-from traube.engine.executors import Executor
-from traube.engine.workbench import Workbench
-from traube.foundation import paths
-from traube.models import EmbeddingCache
-from traube.store import Store
+from traube.core import paths
+from traube.pipeline.executors import Executor
+from traube.pipeline.workbench import Workbench
+from traube.storage import Storage, open_storage
 
 
 class StorageResource(dg.ConfigurableResource):
-    """The result store and the embedding cache.
+    """What is computed.
 
     Attributes
     ----------
@@ -25,19 +24,15 @@ class StorageResource(dg.ConfigurableResource):
     def root(self) -> Path:
         return Path(self.home) if self.home else paths.home()
 
-    @property
-    def store(self) -> Store:
-        return Store(self.root / "store")
-
-    @property
-    def cache(self) -> EmbeddingCache:
-        return EmbeddingCache(self.root / "embeddings")
+    def open(self) -> Storage:
+        """Return the storage of the data directory."""
+        return open_storage(self.root)
 
     @property
     def workbench(self) -> Workbench:
         """The stored tasks, and their vectors under any model."""
-        return Workbench(self.store, self.cache)
+        return Workbench(self.open())
 
     def workbench_with(self, executor: Executor) -> Workbench:
         """The same, where an executor does the work."""
-        return Workbench(self.store, self.cache, executor)
+        return Workbench(self.open(), executor)

@@ -1,6 +1,6 @@
 """MLflow: a run per task, model and version of everything, a nested run per method.
 
-Scores are in the store before MLflow is told of them, so tracking can fail, or be repeated, without
+Scores are in the storage before MLflow is told of them, so tracking can fail, or be repeated, without
 losing or doubling anything: runs are found again by a tag that hashes what they are about.
 """
 
@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,14 +19,16 @@ import dagster as dg
 import pandas as pd
 
 from resources.databases import EXPERIMENT, make_mlflow, make_shared_mlflow, mlflow_url
-from resources.unlogged import mark
-from traube.foundation import paths, settings
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import digest
-from traube.foundation.inert import csv_text
-from traube.report.pages import SERVED
-from traube.report.tables import places
-from traube.tasks.scored_pairs import PairCard
+from resources.unlogged import add_debt, settle_debt
+from traube.core import paths, settings
+from traube.core.early_imports import import_whole
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
+from traube.core.inert import csv_text
+from traube.pipeline.cell import Cell
+from traube.pipeline.pairs import KINDS
+from traube.reports.pages import SERVED
+from traube.reports.tables import places
 from traube.tasks.task import TaskCard
 
 KEY = "traube.key"
@@ -52,13 +54,20 @@ class TrackingResource(dg.ConfigurableResource):
         """
         return connect(self.uri or default_uri())
 
-    def owe(self, model: str, task: str) -> None:
-        """Note that MLflow is to be told of a model's scores on a task; to be called before they
-        are stored, so that whoever is killed in between leaves the note.
+    def add_debt(self, model: str, task: str, protocol: str, own_choice: Sequence[str] = ()) -> list[list[str]]:
+        """Note that MLflow lacks scores (see `resources.unlogged.add_debt`).
+
+        To be called before they are stored, so that no killed process loses the note.
         """
-        note = mark(model, task)
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.touch()
+        return add_debt(model, task, protocol, own_choice)
+
+    def log_all(
+        self, model: str, task: str, protocol: str, logs: Iterable[Callable[[], dict[str, dg.MetadataValue]]]
+    ) -> dict[str, dg.MetadataValue]:
+        """Log all scores of a model on a task under a protocol: from then on MLflow lacks none."""
+        metadata = {name: value for log in logs for name, value in log().items()}
+        settle_debt(model, task, protocol)
+        return metadata
 
     def log(
         self,
@@ -76,7 +85,7 @@ class TrackingResource(dg.ConfigurableResource):
 
         Parameters
         ----------
-        cells, scores : as the store gives them
+        cells, scores : as the storage gives them
         table : from `summary`
         run_id, asset, partition : of the Dagster run, for the link back
         own_choice : of methods or seeds that are not the protocol's: they have runs of their own
@@ -87,7 +96,6 @@ class TrackingResource(dg.ConfigurableResource):
         """
         done = cells[cells["status"] == "done"]
         if done.empty:
-            mark(partition, card.name).unlink(missing_ok=True)
             return {}
         client, experiment = self.client()
         first = done.iloc[0]
@@ -133,7 +141,6 @@ class TrackingResource(dg.ConfigurableResource):
                     **_flat(rows.iloc[0]["params"]),
                 }
                 _log(client, child, params, metrics)
-        mark(partition, card.name).unlink(missing_ok=True)
         return {"mlflow": dg.MetadataValue.url(_url(experiment, parent.info.run_id))}
 
     def log_ranks(self, leaderboard: pd.DataFrame) -> dict[str, dg.MetadataValue]:
@@ -143,7 +150,7 @@ class TrackingResource(dg.ConfigurableResource):
         Parameters
         ----------
         leaderboard : DataFrame
-            From `traube.report.tables.leaderboard`.
+            From `traube.reports.tables.leaderboard`.
         """
         from mlflow.entities import RunTag
 
@@ -164,14 +171,15 @@ class TrackingResource(dg.ConfigurableResource):
         return {}
 
     def log_pairs(
-        self, card: PairCard, records: Sequence[Mapping[str, Any]], run_id: str, asset: str, partition: str
+        self, card: TaskCard, cell: Cell, table: pd.DataFrame, run_id: str, asset: str, partition: str
     ) -> dict[str, dg.MetadataValue]:
         """Log how well a model follows the gold scores of a pair task, as one run; update it if it
         is there already.
 
         Parameters
         ----------
-        records : of its cells, as the store gives them
+        cell : one of its cells
+        table : of all, from `read_pair_scores`
         run_id, asset, partition : of the Dagster run, for the link back
 
         Returns
@@ -179,20 +187,18 @@ class TrackingResource(dg.ConfigurableResource):
         Metadata for Dagster: the link to the MLflow run.
         """
         client, experiment = self.client()
-        first = records[0]
-        identity = {name: str(first[name]) for name in PAIR_IDENTITY}
+        identity = {name: str(getattr(cell, name)) for name in PAIR_IDENTITY}
         tags = {
             **{f"traube.{name}": value for name, value in identity.items()},
             "dagster.run_id": run_id,
             "dagster.asset_key": asset,
             "dagster.partition": partition,
         }
-        name = f"{card.name} x {first['model']}"
+        name = f"{card.name} x {cell.model}"
         with _run(client, experiment, digest(["pairs", identity]), name, tags) as run:
             about = {"family": card.family, "language": card.language, "licence": card.licence}
-            _log(client, run, {**identity, **about}, dict(_pair_metrics(records)))
+            _log(client, run, {**identity, **about}, dict(_pair_metrics(table)))
             _log_dataset(client, run, card, identity["data_version"])
-        mark(partition, card.name).unlink(missing_ok=True)
         return {"mlflow": dg.MetadataValue.url(_url(experiment, run.info.run_id))}
 
     def log_curve(
@@ -268,8 +274,8 @@ def default_uri() -> str:
 
 
 def artifacts() -> str:
-    """Where MLflow keeps files: in the share, or in the home."""
-    shared = settings.share()
+    """Return where MLflow keeps files: beside the blobs where these are shared, or in the data directory."""
+    shared = settings.blobs()
     return f"{shared.rstrip('/')}/mlartifacts" if "://" in shared else _folder_of_artifacts(shared).as_uri()
 
 
@@ -280,6 +286,7 @@ def _folder_of_artifacts(shared: str) -> Path:
 def connect(uri: str) -> tuple[Any, str]:
     """An MlflowClient and the experiment's id; the store is made if need be."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    import_whole("mlflow")
     from mlflow import MlflowClient
 
     asked = os.environ.get("MLFLOW_LOGGING_LEVEL")
@@ -379,18 +386,17 @@ def _verdict_tags(rows: pd.DataFrame) -> dict[str, str]:
     return tags
 
 
-def _pair_metrics(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+def _pair_metrics(table: pd.DataFrame) -> Iterator[tuple[str, float]]:
     """Such as spearman/cosine, and spearman/cosine/history/domain=find_hotel."""
-    for record in records:
-        compared = f"{record['comparison']}/history" if record["history"] else record["comparison"]
-        for row in record["scores"]:
-            of = f"/{row['group']}={row['value']}" if row["value"] else ""
-            for kind in ("pearson", "spearman"):
-                if row[kind] is not None:
-                    yield f"{kind}/{compared}{of}", row[kind]
+    for row in table.to_dict("records"):
+        compared = f"{row['comparison']}/history" if row["history"] else row["comparison"]
+        of = f"/{row['group']}={row['value']}" if row["value"] else ""
+        for kind in KINDS:
+            if pd.notna(row[kind]):
+                yield f"{kind}/{compared}{of}", row[kind]
 
 
-def _log_dataset(client: Any, run: Any, card: TaskCard | PairCard, version: str) -> None:
+def _log_dataset(client: Any, run: Any, card: TaskCard, version: str) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     source = card.source or card.name

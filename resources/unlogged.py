@@ -1,24 +1,49 @@
-"""What MLflow still has to be told: a mark for each task and model, which lies there from before
-MLflow is told until it knows everything.
+"""Which scores MLflow does not have yet: of which models, on which tasks, under which protocol.
 
-Telling it is done in `resources.tracking`.
+Each is a document of the catalog, entered before the scores are stored and removed once MLflow has
+them. As with every document, its blob is the truth: `traube rebuild` makes the row again.
 """
 
-from pathlib import Path
+from collections.abc import Sequence
 
-from traube.benchmark.plan import Request
-from traube.foundation import paths
+from traube.core import paths
+from traube.pipeline.plan import Request
+from traube.storage import open_storage
+
+DEBT = "debt"  # kind of these documents
 
 
-def mark(model: str, task: str) -> Path:
-    """The mark of a task and a model, a file."""
-    return paths.home() / "untold" / model / task  # its name in homes that exist
+def add_debt(model: str, task: str, protocol: str, own_choice: Sequence[str] = ()) -> list[list[str]]:
+    """Note that MLflow lacks scores of a model on a task.
+
+    Parameters
+    ----------
+    model, task, protocol : str
+        Of which scores.
+    own_choice : sequence of str
+        Ids of cells of methods or seeds that are not the protocol's.
+
+    Returns
+    -------
+    list of list of str
+        These and those that earlier runs could not report, by run.
+    """
+    storage, key = open_storage(paths.home()), f"{task}/{model}/{protocol}"
+    known = [row["content"]["own_choice"] for row in storage.read_rows("document", kind=DEBT, key=key)]
+    lacking = [list(ids) for ids in dict.fromkeys(map(tuple, [*(known[0] if known else ()), own_choice])) if ids]
+    storage.save("document", {"kind": DEBT, "key": key, "content": {"own_choice": lacking}})
+    return lacking
+
+
+def settle_debt(model: str, task: str, protocol: str) -> None:
+    """Note that MLflow has all scores of a model on a task under a protocol."""
+    storage = open_storage(paths.home())
+    storage.remove("document", storage.read_rows("document", kind=DEBT, key=f"{task}/{model}/{protocol}"))
 
 
 def unlogged(request: Request) -> dict[str, list[str]]:
-    """What MLflow lacks of what is asked for, because it could not be reached, or the process died:
-    tasks by model.
-    """
-    tasks = [*request.tasks, *request.pair_tasks]
-    by_model = {model: [t for t in tasks if mark(model, t).exists()] for model in request.models}
-    return {model: tasks for model, tasks in by_model.items() if tasks}
+    """Return the requested tasks of which MLflow lacks scores, by model."""
+    debts = {row["key"] for row in open_storage(paths.home()).read_rows("document", kind=DEBT)}
+    name = request.protocol_name
+    by_model = {m: [task for task in request.tasks if f"{task}/{m}/{name}" in debts] for m in request.models}
+    return {model: lacking for model, lacking in by_model.items() if lacking}

@@ -8,7 +8,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from traube.foundation.inert import visible
+from traube.core.inert import visible
 
 SECONDS = 10
 NOT_POSTED = "the alert was not posted"

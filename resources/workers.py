@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from traube.engine.executors import Executor, make_executor
+from traube.pipeline.executors import Executor, make_executor
 
 
 @dg.resource(description="Worker processes, or a Ray cluster: started when they are needed, ended with the run.")

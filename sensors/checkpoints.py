@@ -8,15 +8,14 @@ import dagster as dg
 
 from assets.common import MODELS, model_keys
 from sensors import Jobs
-from traube.benchmark.params import Params, load_params
-from traube.benchmark.plan import unread
-from traube.engine.pair_cells import unread_pairs
-from traube.engine.pair_scores import asks_for_query
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError
+from traube.core import paths
+from traube.core.errors import TraubeError
 from traube.models import checkpoints, load_model
-from traube.store import Store
-from traube.store.pairs import PairStore
+from traube.models.checkpoint_exchange import exchange_with_nodes
+from traube.pipeline.pairs import asks_for_query
+from traube.pipeline.params import Params, load_params
+from traube.pipeline.survey import unread
+from traube.storage import open_storage
 
 
 @dataclass
@@ -47,11 +46,16 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     def new_checkpoints(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         seen = {name: Seen(**entry) for name, entry in json.loads(context.cursor or "{}").items()}
         params = load_params()
-        tasks, waiting = _tasks(params)
+        new, unavailable = unread([*params.tasks, *params.pair_tasks], open_storage(paths.home()))
+        tasks, pairs = (
+            [name for name in names if name not in new and name not in unavailable]
+            for names in (params.tasks, params.pair_tasks)
+        )
         if not tasks:
+            waiting = ", ".join(name for name in new if name in params.tasks)
             return dg.SkipReason(f"no task of params.yaml has been read yet ({waiting or 'none can be had here'})")
-        pairs = _pair_tasks(params)
         requests, said = [], []
+        exchange_with_nodes()
         for folder in checkpoints.folders():
             entry = seen.setdefault(folder.name, Seen())
             try:
@@ -75,18 +79,6 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         )
 
     return [new_checkpoints]
-
-
-def _tasks(params: Params) -> tuple[list[str], str]:
-    """The tasks to evaluate on, and those that have to be read first."""
-    new, unavailable = unread(params.tasks, Store(paths.home() / "store"))
-    return [t for t in params.tasks if t not in new and t not in unavailable], ", ".join(new)
-
-
-def _pair_tasks(params: Params) -> list[str]:
-    """The pair tasks to evaluate on."""
-    new, unavailable = unread_pairs(params.pair_tasks, PairStore.of(Store(paths.home() / "store")))
-    return [task for task in params.pair_tasks if task not in new and task not in unavailable]
 
 
 def _look_at(folder: Path, entry: Seen, params: Params, tasks: list[str], pairs: list[str]) -> dg.RunRequest | str:

@@ -11,9 +11,9 @@ import dagster as dg
 
 from resources.webhook import post
 from sensors import Jobs
-from traube.foundation import paths
-from traube.foundation.files import append_line
-from traube.foundation.inert import visible
+from traube.core import paths
+from traube.core.files import append_line
+from traube.core.inert import visible
 
 WEBHOOK = "TRAUBE_WEBHOOK"
 WILL_RETRY, PARTITION = "dagster/will_retry", "dagster/partition"

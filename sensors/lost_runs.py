@@ -10,7 +10,7 @@ import dagster as dg
 import psutil
 
 from sensors import Jobs
-from traube.foundation import settings
+from traube.core import settings
 
 PID, STARTED, HOST = "traube/pid", "traube/process_started", "traube/host"
 ALIVE = (
@@ -81,9 +81,7 @@ def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def process_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
-    """The run's process id, and a time by which that process had started; None where it is not
-    known yet.
-    """
+    """The run's process id, and a time by which that process had started; None where it is not known yet."""
     if PID in run.tags:
         return int(run.tags[PID]), float(run.tags[STARTED]) + 1
     for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):

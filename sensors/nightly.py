@@ -11,13 +11,11 @@ from resources.benchmark import BenchmarkResource
 from resources.unlogged import unlogged
 from sensors import Jobs
 from sensors.publish import is_waiting
-from traube.benchmark.params import Nightly, load_params
-from traube.benchmark.plan import plan
-from traube.engine.pair_cells import plan_pairs
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError
-from traube.store import Store
-from traube.store.pairs import PairStore
+from traube.core import paths
+from traube.core.errors import TraubeError
+from traube.pipeline.params import Nightly, load_params
+from traube.pipeline.survey import plan
+from traube.storage import open_storage
 
 
 def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
@@ -38,15 +36,13 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
     def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         assert MODELS.name is not None
         request = BenchmarkResource().request()
-        store = Store(paths.home() / "store")
-        todo = plan(request, store)
-        pairs = plan_pairs(request, PairStore.of(store))
-        unavailable = todo.unavailable | pairs.unavailable
+        storage = open_storage(paths.home())
+        todo = plan(request, storage)
         work = {model: list(by_task) for model, by_task in todo.missing.items()}
-        for model, tasks in (*pairs.missing.items(), *unlogged(request).items()):
-            if model not in unavailable:
+        for model, tasks in unlogged(request).items():
+            if model not in todo.unavailable:
                 work[model] = list(dict.fromkeys([*work.get(model, []), *tasks]))
-        for name, reason in unavailable.items():
+        for name, reason in todo.unavailable.items():
             context.log.warning(f"{name} is unavailable: {reason}")
         if not work:
             return dg.SkipReason(f"nothing is missing: {todo.total} cells are up to date")

@@ -1,6 +1,4 @@
-"""After every evaluation, whether it succeeded or not, the leaderboard and the report are made
-anew.
-"""
+"""After every evaluation, whether it succeeded or not, the leaderboard and the report are made anew."""
 
 from collections.abc import Mapping
 
@@ -18,9 +16,7 @@ def is_waiting(instance: dg.DagsterInstance, night: Mapping[str, str]) -> bool:
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
-    """One sensor per outcome: a run fails when one of its tasks does, and the others' scores still
-    count.
-    """
+    """One sensor per outcome: a run fails when one of its tasks does, and the others' scores still count."""
 
     def sensor(status: dg.DagsterRunStatus) -> dg.SensorDefinition:
         @dg.run_status_sensor(

@@ -17,8 +17,8 @@ import dagster as dg
 
 from resources.tracking import connect, default_uri
 from sensors import Jobs
-from traube.benchmark.params import load_params
-from traube.foundation import paths
+from traube.core import paths
+from traube.pipeline.params import load_params
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from tests.servers import Postgres
     from tests.shared_workers import SharedWorkers
-    from traube.engine.executors import Executor
     from traube.models.transformer import Transformer
+    from traube.pipeline.executors import Executor
     from traube.tasks.task import Task
 
 TOPICS = {
@@ -44,8 +44,12 @@ MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:  # databases wait for disks after every sentence
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-# the clusters of tests ask for a token, which Ray reads once in the life of a process
-os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "grapes" * 8}
+# the workers have the cores: threads that wait for each other at every layer of a tiny network take twice the CPU time
+os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+
+# the clusters of tests ask for a token, which Ray reads once in the life of a process; beside other tests Ray's own
+# workers, which are nice by default, would wait for minutes
+os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "grapes" * 8, "RAY_worker_niceness": "0"}
 
 SLOWEST = ("e2e", "platform", "training")
 
@@ -94,24 +98,25 @@ def processes() -> Iterator[list[SharedWorkers]]:
         workers.end()
 
 
-@pytest.fixture(autouse=True)
-def shared_workers(processes: list[SharedWorkers], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def shared_workers(processes: list[SharedWorkers]) -> Iterator[None]:
     """Have executors go on with the processes of those before. What has not been imported yet starts its own."""
-    if "traube.engine.executors" not in sys.modules:
-        return
-    from tests.shared_workers import SharedWorkers
+    with pytest.MonkeyPatch.context() as patch:
+        if "traube.pipeline.executors" in sys.modules:
+            from tests.shared_workers import SharedWorkers
 
-    if not processes:
-        processes.append(SharedWorkers())
-    for module in ("base", "processes"):
-        start = partial(processes[0].start, module)
-        monkeypatch.setattr(f"traube.engine.executors.{module}.start_processes", start)
+            if not processes:
+                processes.append(SharedWorkers())
+            for module in ("base", "processes"):
+                start = partial(processes[0].start, module)
+                patch.setattr(f"traube.pipeline.executors.{module}.start_processes", start)
+        yield
 
 
 @pytest.fixture
 def executor() -> Iterator[Executor]:
     """Worker processes."""
-    from traube.engine.executors import ProcessExecutor
+    from traube.pipeline.executors import ProcessExecutor
 
     with ProcessExecutor() as executor:
         yield executor
@@ -175,11 +180,11 @@ def cards(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def registries() -> Iterator[None]:
     """Whatever a test registers is gone after it."""
-    from traube import methods
+    from traube import components
 
-    reducers, clusterers = dict(methods.REDUCERS), dict(methods.CLUSTERERS)
+    reducers, clusterers = dict(components.REDUCERS), dict(components.CLUSTERERS)
     yield
-    for registry, before in ((methods.REDUCERS, reducers), (methods.CLUSTERERS, clusterers)):
+    for registry, before in ((components.REDUCERS, reducers), (components.CLUSTERERS, clusterers)):
         registry.clear()
         registry.update(before)
 
@@ -283,7 +288,7 @@ def postgres() -> Iterator[Postgres]:
 def database(postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of an empty database; its password is in a file, and the environment does not say it."""
     from tests.servers import PASSWORD
-    from traube.foundation import settings
+    from traube.core import settings
 
     password = tmp_path / "password"
     password.write_text(f"{PASSWORD}\n")
@@ -291,7 +296,7 @@ def database(postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     # what commands put into the environment is gone after the test
     for variable in (
         "PGPASSWORD",
-        settings.SHARE,
+        settings.BLOBS,
         settings.DATABASE,
         "MLFLOW_TRACKING_URI",
         "DAGSTER_HOME",

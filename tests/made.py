@@ -1,24 +1,32 @@
-"""Made for tests: scores as the store wants them, and cells."""
+"""Made for tests: scores as the storage wants them, and cells."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from traube.benchmark.params import Protocol
-from traube.benchmark.plan import Cell, cells
-from traube.benchmark.record import record
-from traube.foundation import paths
-from traube.methods import parse_method
-from traube.metrics import GROUPS
+from traube.components import parse_method
+from traube.core import paths
+from traube.core.hashing import digest
+from traube.metrics import GROUPS, SCORING_VERSION
 from traube.models import Model, load_model
 from traube.models.similarity import CONFIG, FOLDER, WEIGHTS, SimilarityConfig, make_network
-from traube.store import Store
+from traube.pipeline.cell import Cell
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import Plan, Request, cells
+from traube.pipeline.record import make_scores, record
+from traube.pipeline.run import Event, Failed, run
+from traube.pipeline.survey import survey_stored
+from traube.pipeline.workbench import Workbench
+from traube.storage import Storage
+from traube.storage.blobs import FolderBlobs
 from traube.tasks.best_worst import ITEM, Tuple
 from traube.tasks.splitting import generator
 from traube.tasks.task import Task
@@ -31,11 +39,65 @@ def with_replicates(scores: pd.DataFrame, spread: float = 0.0, seed: int = 0) ->
     return scores.assign(replicates=pd.Series(made, index=scores.index, dtype=object))
 
 
-def save_done(store: Store, cell: Cell) -> None:
+def page_data(page: str) -> Any:
+    """What a page's scripts read; of a page of figures, traces and layout of each."""
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert data is not None
+    return json.loads(data[1])
+
+
+def tips_of(page: str) -> list[str]:
+    """What pointing at the texts of a page's figures shows."""
+    return [tip for figure in page_data(page) for trace in figure["traces"] for tip in trace["hovertext"]]
+
+
+def save_scored(
+    storage: Storage,
+    record: Mapping[str, Any],
+    scores: pd.DataFrame,
+    assignments: pd.DataFrame | None = None,
+    histories: Mapping[str, Any] | None = None,
+) -> None:
+    """Store a cell that is done, with scores of any splits (split, level, metric, value, replicates)."""
+    known = storage.read_splits(record["data_version"], record["split_set"])
+    named = scores[["split", "level"]].drop_duplicates()
+    if not set(named.itertuples(index=False, name=None)) <= set(zip(known["name"], known["level"], strict=True)):
+        record = {**record, "split_set": digest(named.to_numpy().tolist())}
+        splits = named.assign(split_set=record["split_set"], item=0, text_id="", label="a", query_id=None, part="test")
+        versions = {"data_version": record["data_version"]}
+        storage.save_task(record["split_set"], "clustering", {}, versions, {}, splits)
+        known = storage.read_splits(record["data_version"], record["split_set"])
+    frames = {} if assignments is None else {"assignments": assignments}
+    storage.save_cell(record, frames, make_scores(scores, known), histories=histories)
+
+
+def damage_blob(storage: Storage, blob: str) -> None:
+    """Flip a bit in the middle of a blob."""
+    assert isinstance(storage.blobs, FolderBlobs)
+    path = storage.blobs.get_path(blob)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+def save_done(storage: Storage, cell: Cell, assignments: pd.DataFrame | None = None) -> None:
     """Store a cell as it is when it is done, with a score of one half."""
     scores = pd.DataFrame({"split": ["all"], "level": "area", "metric": "v_measure/noise_as_cluster", "value": 0.5})
-    store.save_scores(cell.task, cell.cell_id, with_replicates(scores))
-    store.save_cell(record(cell, "done"))
+    save_scored(storage, record(cell, "done"), with_replicates(scores), assignments)
+
+
+def is_finished(cell: Cell, storage: Storage) -> bool:
+    """Whether a cell needs no work."""
+    return cell.cell_id in storage.find_finished(cell.task, SCORING_VERSION)
+
+
+def run_missing(workbench: Workbench, request: Request) -> list[Event]:
+    """Compute what a request lacks of stored tasks, as a run does, and require that nothing failed."""
+    models = [load_model(name, precision=request.protocol.precision) for name in request.models]
+    at_hand = [survey_stored(request.tasks, model, workbench.storage) for model in models]
+    events = [event for found in at_hand for event in run(Plan.of(request, found), workbench)]
+    assert not [event for event in events if isinstance(event, Failed)]
+    return events
 
 
 _OWN = Protocol(reducers=("none",), clusterers=("kmeans",))

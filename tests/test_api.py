@@ -11,9 +11,10 @@ import pytest
 
 import traube
 from traube import cluster_texts, evaluate, load_model, make_task
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError
-from traube.methods import parse_method
+from traube.components import parse_method
+from traube.core import paths
+from traube.core.errors import TraubeError
+from traube.storage import open_storage
 
 TEXTS = ["a goal", "a goal in the match", "the match", "the moon", "the moon and a star", "a star"]
 LABELS = ["sport", "sport", "sport", "space", "space", "space"]
@@ -36,7 +37,7 @@ def test_every_name_is_there_and_another_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["traube", "traube.engine.evaluate", "traube.tasks.task", "traube.serving.cluster_texts"]
+    "module", ["traube", "traube.pipeline.evaluate", "traube.tasks.task", "traube.grouping.cluster_texts"]
 )
 def test_the_examples_of_the_docstrings_are_true(module: str) -> None:
     found = doctest.testmod(import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
@@ -85,7 +86,7 @@ def test_vectors_are_kept_where_somebody_says_so(tmp_path: Path, home: Path) -> 
     first = evaluate(task, bow)
     assert not any(home.iterdir())
     second = evaluate(task, bow, folder=tmp_path)
-    assert any(tmp_path.rglob("*.npz"))
+    assert open_storage(tmp_path).read_rows("artifact", kind="matrix")
     pd.testing.assert_frame_equal(first.scores, second.scores)
 
 

@@ -33,10 +33,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from traube.engine.evaluate import evaluate
-    from traube.engine.pair_scores import evaluate_pairs
+    from traube.grouping.cluster_texts import cluster_texts
     from traube.models import load_model
-    from traube.serving.cluster_texts import cluster_texts
+    from traube.pipeline.evaluate import evaluate
+    from traube.pipeline.pair_scores import evaluate_pairs
     from traube.tasks import load_pairs, load_task
     from traube.tasks.task import make_task
 
@@ -54,9 +54,9 @@ __all__ = ["cluster_texts", "evaluate", "evaluate_pairs", "load_model", "load_pa
 # Imported when they are first asked for: pandas alone takes longer than most commands of the
 # command line should.
 _DEFINED_IN = {
-    "cluster_texts": "traube.serving.cluster_texts",
-    "evaluate": "traube.engine.evaluate",
-    "evaluate_pairs": "traube.engine.pair_scores",
+    "cluster_texts": "traube.grouping.cluster_texts",
+    "evaluate": "traube.pipeline.evaluate",
+    "evaluate_pairs": "traube.pipeline.pair_scores",
     "load_model": "traube.models",
     "load_pairs": "traube.tasks",
     "load_task": "traube.tasks",

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import traube
-from traube.foundation import paths
-from traube.foundation.config import read_yaml
+from traube.core import paths
+from traube.core.config import read_yaml
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ def test_a_wheel_holds_the_library_alone(wheel: Path) -> None:
         tops = {name.split("/")[0] for name in packed.namelist()}
         scripts = next(packed.read(name).decode() for name in packed.namelist() if name.endswith("entry_points.txt"))
         assert "traube/models/catalogue.yaml" in packed.namelist()
-        assert {"traube/py.typed", "traube/benchmark/params.yaml"} <= set(packed.namelist())
+        assert {"traube/py.typed", "traube/pipeline/params.yaml"} <= set(packed.namelist())
     assert {top for top in tops if not top.endswith(".dist-info")} == {"traube"}
     assert "traube = traube.cli.console:main" in scripts
 
@@ -66,7 +66,7 @@ def test_the_command_of_a_wheel_offers_what_works_there(wheel: Path, tmp_path: P
 
 
 def test_a_wheel_brings_the_benchmark_of_whoever_has_written_none(wheel: Path, tmp_path: Path) -> None:
-    code = "from traube.benchmark.params import load_params; print(load_params().protocol)"
+    code = "from traube.pipeline.params import load_params; print(load_params().protocol)"
     assert in_unpacked(wheel, tmp_path, code).stdout == "paper\n"
     own = (paths.PROJECT / "params.yaml").read_text(encoding="utf-8").replace("protocol: paper", "protocol: own", 1)
     (tmp_path / ".traube").mkdir()
@@ -75,11 +75,11 @@ def test_a_wheel_brings_the_benchmark_of_whoever_has_written_none(wheel: Path, t
 
 
 def test_a_wheel_writes_below_the_persons_home_and_never_into_site_packages(wheel: Path, tmp_path: Path) -> None:
-    code = "from traube.foundation import paths as p; print(p.home(), p.raw(), p.cards(), p.checkpoints(), sep='\\n')"
+    code = "from traube.core import paths as p; print(p.home(), p.raw(), p.cards(), p.checkpoints(), sep='\\n')"
     places = in_unpacked(wheel, tmp_path, code).stdout.splitlines()
     assert places[0] == str(tmp_path / ".traube")
     assert all(Path(place).is_relative_to(tmp_path / ".traube") for place in places)
-    given = in_unpacked(wheel, tmp_path, "from traube.foundation import paths as p; print(p.raw())", TRAUBE_RAW="data")
+    given = in_unpacked(wheel, tmp_path, "from traube.core import paths as p; print(p.raw())", TRAUBE_RAW="data")
     assert given.stdout.strip() == str(tmp_path / "data")  # as a notebook means it
 
 
@@ -107,3 +107,10 @@ def test_a_terminal_that_has_no_such_letters_shows_their_numbers(tmp_path: Path)
 def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
     done = command("ulimit -v 900000; exec traube leaderboard", tmp_path / "home")
     assert done.stderr == "error: memory is limited to 879 MiB (`ulimit -v`): allow at least 2,048\n"
+
+
+def test_the_command_imports_nothing_heavy_before_it_knows_what_is_wanted() -> None:
+    code = "import sys, traube.cli.main; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"pandas", "sqlalchemy", "sklearn", "torch", "dagster"} & set(loaded)
+    assert "typer" in loaded

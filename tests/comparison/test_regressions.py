@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.made import with_replicates
-from traube.benchmark.params import Protocol
-from traube.benchmark.plan import Cell
-from traube.benchmark.record import record
-from traube.comparison.regressions import damaged_snapshots, present, regressions, snapshot
-from traube.methods import parse_method
-from traube.store import Store
+from tests.made import damage_blob, save_scored, with_replicates
+from traube.comparison.regressions import present, regressions, snapshot
+from traube.components import parse_method
+from traube.pipeline.cell import Cell
+from traube.pipeline.params import Protocol
+from traube.pipeline.record import record
+from traube.storage import Storage, open_storage
+from traube.tasks.stored import complete_task, get_manifest, save_corpus, save_rows
 from traube.tasks.task import TaskCard, text_id
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1,))
@@ -21,7 +22,7 @@ METRIC = "v_measure/noise_as_cluster"
 Add = Callable[..., None]
 
 
-def save_task(store: Store, more: str = "") -> None:
+def save_task(storage: Storage, more: str = "") -> None:
     """Eight disjoint splits of four texts."""
     texts = [f"{s} {i}{more}" for s in range(8) for i in range(4)]
     corpus = pd.DataFrame({"text_id": [text_id(t) for t in texts], "text": texts})
@@ -38,92 +39,94 @@ def save_task(store: Store, more: str = "") -> None:
         }
     )
     card = TaskCard(name="tiny")
-    store.save_corpus("tiny", corpus, corpus[["text_id"]], "raw")
-    store.complete(card, store.save_splits(card, splits))
+    save_corpus(storage, "tiny", corpus, corpus[["text_id"]], "raw")
+    save_rows(storage, card, splits)
+    complete_task(storage, card)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "store")
-    save_task(store)
-    return store
+def storage(tmp_path: Path) -> Storage:
+    storage = open_storage(tmp_path)
+    save_task(storage)
+    return storage
 
 
 @pytest.fixture
-def add(store: Store) -> Add:
+def add(storage: Storage) -> Add:
     """Stores a model's scores on eight splits."""
 
     def cell(mean: float, day: str, model: str = "ck", fingerprint: str = "f1", **changes: object) -> None:
-        manifest = store.manifest("tiny")
+        manifest = get_manifest(storage, "tiny")
         assert manifest is not None
         method = parse_method("none/kmeans")
         made = Cell("tiny", "own", model, fingerprint, method, 1, "own", "default", manifest.data_version)
         noise = np.random.default_rng([len(model), int(100 * mean)]).normal(0, 0.01, 8)
         values = mean + noise - noise.mean()
         frame = {"split": [f"s{i}" for i in range(8)], "level": "coarse", "metric": METRIC, "value": values}
-        store.save_scores("tiny", made.cell_id, with_replicates(pd.DataFrame(frame)))
-        store.save_cell({**record(made, "done"), "created": day, **changes})
-        snapshot(store, present(store, {"own": OWN}), day)
+        scores = with_replicates(pd.DataFrame(frame))
+        save_scored(storage, {**record(made, "done"), "created": day, **changes}, scores)
+        snapshot(storage, present(storage, {"own": OWN}), day)
 
     return cell
 
 
-def changes(store: Store, day: str = "2026-01-02") -> pd.DataFrame:
-    return regressions(store, {"own": OWN}, present(store, {"own": OWN}), day)[1]
+def changes(storage: Storage, day: str = "2026-01-02") -> pd.DataFrame:
+    return regressions(storage, {"own": OWN}, present(storage, {"own": OWN}), day)[1]
 
 
-def test_without_an_earlier_night_there_is_nothing_to_compare(store: Store, add: Add) -> None:
+def test_without_an_earlier_night_there_is_nothing_to_compare(storage: Storage, add: Add) -> None:
     add(0.5, "2026-01-02")
-    since, found = regressions(store, {"own": OWN}, present(store, {"own": OWN}), "2026-01-02")
+    since, found = regressions(storage, {"own": OWN}, present(storage, {"own": OWN}), "2026-01-02")
     assert since == ""
     assert found.empty
 
 
-def test_a_night_in_which_nothing_changed_reports_nothing(store: Store, add: Add) -> None:
+def test_a_night_in_which_nothing_changed_reports_nothing(storage: Storage, add: Add) -> None:
     add(0.5, "2026-01-01")
-    snapshot(store, present(store, {"own": OWN}), "2026-01-02")
-    assert changes(store).empty
+    snapshot(storage, present(storage, {"own": OWN}), "2026-01-02")
+    assert changes(storage).empty
 
 
 @pytest.mark.parametrize(("after", "verdict"), [(0.4, "worse"), (0.6, "better"), (0.5, "no significant change")])
-def test_new_weights_are_named_as_the_cause(store: Store, add: Add, after: float, verdict: str) -> None:
+def test_new_weights_are_named_as_the_cause(storage: Storage, add: Add, after: float, verdict: str) -> None:
     add(0.5, "2026-01-01")
     add(after, "2026-01-02", fingerprint="f2")
-    (row,) = changes(store).to_dict("records")
+    (row,) = changes(storage).to_dict("records")
     assert row["verdict"] == verdict
     assert row["cause"] == "model weights or settings"
     assert row["difference"] == pytest.approx(after - 0.5)
 
 
-def test_other_data_cannot_be_paired(store: Store, add: Add) -> None:
+def test_other_data_cannot_be_paired(storage: Storage, add: Add) -> None:
     add(0.5, "2026-01-01")
-    save_task(store, more="!")
+    save_task(storage, more="!")
     add(0.6, "2026-01-02")
-    (row,) = changes(store).to_dict("records")
+    (row,) = changes(storage).to_dict("records")
     assert row["verdict"] == "changed; not comparable"
     assert row["cause"] == "data"
 
 
-def test_new_and_gone_models_are_named(store: Store, add: Add) -> None:
+def test_new_and_gone_models_are_named(storage: Storage, add: Add) -> None:
     add(0.5, "2026-01-01", model="old")
-    next(store.folder.glob("results/tiny/*.json")).rename(store.folder / "away.json")
     add(0.6, "2026-01-02", model="newer")
-    found = changes(store).set_index("model")["verdict"].to_dict()
+    counting = present(storage, {"own": OWN}).query("model != 'old'")
+    found = regressions(storage, {"own": OWN}, counting, "2026-01-02")[1].set_index("model")["verdict"].to_dict()
     assert found == {"newer": "new", "old": "gone"}
 
 
-def test_libraries_are_named_with_their_versions(store: Store, add: Add) -> None:
+def test_libraries_are_named_with_their_versions(storage: Storage, add: Add) -> None:
     add(0.5, "2026-01-01", library_versions={"numpy": "1.0", "scipy": "1.0"})
     add(0.4, "2026-01-02", fingerprint="f2", library_versions={"numpy": "2.0", "scipy": "1.0"})
-    (row,) = changes(store).to_dict("records")
+    (row,) = changes(storage).to_dict("records")
     assert row["cause"] == "model weights or settings; libraries: numpy 1.0 -> 2.0"
 
 
-def test_a_damaged_night_is_passed_over_and_named(store: Store, add: Add) -> None:
+def test_a_corrupt_night_is_passed_over_and_named(storage: Storage, add: Add) -> None:
     for day in ("2026-01-01", "2026-01-02"):
         add(0.5, day)
-    assert damaged_snapshots(store) == []
-    path = store.table("nights") / "2026-01-02.parquet"
-    path.write_bytes(path.read_bytes()[:-50])
-    assert damaged_snapshots(store) == [path]
-    assert regressions(store, {"own": OWN}, present(store, {"own": OWN}), "2026-01-03")[0] == "2026-01-01"
+        add(0.5, day, model=day)
+    (night,) = storage.read_rows("document", kind="night", key="2026-01-02")
+    damage_blob(storage, night["files"]["cells"])
+    assert regressions(storage, {"own": OWN}, present(storage, {"own": OWN}), "2026-01-03")[0] == "2026-01-01"
+    (line,) = storage.verify()
+    assert night["files"]["cells"] in line

@@ -7,7 +7,7 @@ import pytest
 from traube.comparison.jackknife import Sample, interval, intervals
 from traube.comparison.samples import samples_of
 from traube.metrics import GROUPS
-from traube.report.tables import summary
+from traube.reports.tables import summary
 
 METRIC = "v_measure/noise_as_cluster"
 KEYS = ["task", "family", "protocol", "model", "method", "fingerprint", "data_version"]

@@ -10,7 +10,8 @@ from tests import giccs_like
 from tests.e2e.conftest import NEEDS_BROWSER
 from tests.waiting import wait_for
 from traube.metrics.agreement import counting_scores
-from traube.tasks.annotation_sheets import WORDINGS, Item, Sheet, sheet_form, sheets
+from traube.reports.annotation_form import sheet_form
+from traube.tasks.annotation_sheets import WORDINGS, Item, Sheet, sheets
 from traube.tasks.best_worst import Answers, read_judgements
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]

@@ -3,13 +3,16 @@
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
 import dagster as dg
+import psutil
 import pytest
 
-from tests.e2e.conftest import Servers, answers, free_port
+from tests.e2e.conftest import Servers, answers, environment_in, free_port
 from tests.platform.conftest import PARAMS, word_rows, write_task
 from tests.waiting import PATIENCE, wait_for
 
@@ -22,6 +25,36 @@ def folder(tmp_path: Path) -> Path:
     write_task(tmp_path / "cards", "words", word_rows())
     (tmp_path / "params.yaml").write_text(PARAMS)
     return tmp_path
+
+
+INTERRUPTED = """
+import os, signal, subprocess, time
+from operations.children import Children
+from traube.core import stopping
+
+class Interrupted(subprocess.Popen):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        print(self.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+
+stopping.watch()
+subprocess.Popen, children = Interrupted, Children()
+try:
+    children.start("a server", "sleep", "3600")
+finally:
+    children.kill()
+"""
+
+
+def test_a_server_that_is_being_started_when_ctrl_c_comes_is_ended_too(folder: Path) -> None:
+    (folder / "home").mkdir()
+    with (folder / "log").open("w") as log:  # a pipe would be held open by a server that is left
+        subprocess.run([sys.executable, "-c", INTERRUPTED], env=environment_in(folder), stdout=log, stderr=log)
+    pid, *rest = (folder / "log").read_text().splitlines()
+    assert "Stopped" in rest[-1]
+    assert not psutil.pid_exists(int(pid))
 
 
 def has_begun(servers: Servers, processes: int) -> bool:

@@ -17,13 +17,14 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from tests.e2e.conftest import NEEDS_BROWSER
 from tests.made import with_replicates
 from tests.waiting import PATIENCE
-from traube.benchmark.params import Protocol
-from traube.benchmark.plan import cells
-from traube.benchmark.record import Recorder
-from traube.engine.workbench import Workbench
 from traube.models import load_model
-from traube.report.explorer import task_page
-from traube.report.tables import leaderboard
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import cells
+from traube.pipeline.record import Recorder
+from traube.pipeline.workbench import Workbench
+from traube.reports.explorer import task_page
+from traube.reports.tables import leaderboard
+from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
@@ -49,17 +50,18 @@ def page(tmp_path_factory: pytest.TempPathFactory, topics: pd.DataFrame) -> Path
     ]
     task = Task(TaskCard(name="topics"), corpus, pd.concat(halves, ignore_index=True)).validate()
     bench = Workbench.at(folder)
-    bench.store.save_corpus("topics", task.corpus, task.corpus[["text_id"]], "raw")
-    bench.store.complete(task.card, bench.store.save_splits(task.card, task.splits))
+    save_corpus(bench.storage, "topics", task.corpus, task.corpus[["text_id"]], "raw")
+    save_rows(bench.storage, task.card, task.splits)
+    complete_task(bench.storage, task.card)
     for name, protocol, models in (("own", OWN, ("bow", "tfidf")), ("full", FULL, ("bow",))):
         for seed, (score, model) in enumerate(zip((0.6, 0.5), map(load_model, models), strict=False)):
             bench.vectors(task, model)  # their cost is measured
             for cell in cells(task, model, protocol, protocol_name=name):
-                Recorder(bench.store).clustered(cell, found(task, noise=model.name == "tfidf"), 0.5)
+                Recorder(bench.storage).clustered(cell, found(task, noise=model.name == "tfidf"), 0.5)
                 by_split = (score, score + 0.1 * (model.name == "bow"))
-                Recorder(bench.store).scored(cell, scores(*by_split, seed=seed), 0.5)
+                Recorder(bench.storage).scored(cell, scores(*by_split, seed=seed))
     protocols = {"own": OWN, "full": FULL}
-    table = leaderboard(bench.store, {"far": "its weights are <i>not</i> here"}, protocols=protocols)
+    table = leaderboard(bench.storage, {"far": "its weights are <i>not</i> here"}, protocols=protocols)
     path = folder / "topics.html"
     path.write_text(task_page(bench, protocols, "topics", table), encoding="utf-8")
     return path
@@ -282,6 +284,16 @@ def test_the_cost_of_what_is_chosen_is_drawn_and_pointed_at(reader: Reader) -> N
     assert "score" in reader.tooltip() and "with none/" in reader.tooltip()
 
 
+def test_ranks_are_drawn_and_heat_maps_when_they_are_opened(reader: Reader) -> None:
+    assert "bow [1.00]" in reader.text("ranks-0") and "tfidf [2.00]" in reader.text("ranks-0")
+    assert reader.ask("return document.querySelectorAll('#heatmap-0 .hm').length") == 0
+    reader.browser.find_element("css selector", "#heatmaps summary").click()
+    cells = "return document.querySelectorAll('#heatmap-0 .heatmap-label').length"
+    WebDriverWait(reader.browser, PATIENCE).until(
+        lambda _: reader.ask(cells) == 2
+    )  # of protocol full: one model, two methods
+
+
 def test_the_history_has_a_line_and_a_mark_for_each_state(reader: Reader) -> None:
     drawn = reader.ask("return document.getElementById('history-figure').data.map(of => [of.mode, of.x.length])")
     assert drawn == [["lines", 1]] * 3 + [["markers", 3]]  # two models under one protocol, one under another
@@ -314,3 +326,5 @@ def test_it_fits_a_phone_and_asks_the_network_for_nothing(reader: Reader, page: 
         reader.browser.set_window_size(1500, 1000)
     asked = reader.ask("return performance.getEntriesByType('resource').map(entry => entry.name)")
     assert [name for name in asked if not name.startswith("data:")] == []
+    buttons = reader.ask("return [...document.querySelectorAll('.modebar-btn')].map(button => button.dataset.title)")
+    assert "Download plot" in buttons and not [title for title in buttons if "hare" in title]

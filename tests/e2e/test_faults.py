@@ -8,7 +8,7 @@ from datetime import date
 
 import pytest
 
-from traube.foundation import paths
+from traube.core import paths
 
 SHORT = "--no-encoder --kills 1 --only run --writers 1 --flips 20 --heals 1 --levels 1 --seconds-to-end 300"
 

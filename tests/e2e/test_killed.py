@@ -13,9 +13,10 @@ from sensors.lost_runs import process_of
 from tests.e2e.conftest import Servers
 from tests.platform.conftest import word_rows, write_task
 from tests.waiting import PATIENCE, wait_for
-from traube.benchmark.params import load_params
-from traube.benchmark.plan import Request, plan
-from traube.store import Store
+from traube.pipeline.params import load_params
+from traube.pipeline.plan import Request
+from traube.pipeline.survey import plan
+from traube.storage import Storage, open_storage
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 EVERY_MINUTE = """
@@ -33,8 +34,8 @@ OPEN = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunS
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """The store of a home of its own, with a small benchmark to fill it."""
+def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    """The storage of a home of its own, with a small benchmark to fill it."""
     (tmp_path / "cards").mkdir()
     (tmp_path / "params.yaml").write_text(EVERY_MINUTE)
     write_task(tmp_path / "cards", "words", word_rows())
@@ -45,7 +46,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
         ("CHECKPOINTS", "checkpoints"),
     ):
         monkeypatch.setenv(f"TRAUBE_{name}", str(tmp_path / place))
-    return Store(tmp_path / "home" / "store")
+    return open_storage(tmp_path / "home")
 
 
 @pytest.fixture
@@ -71,13 +72,12 @@ def kill_worker(home: Path) -> None:
     psutil.Process(process[0]).kill()
 
 
-def test_a_night_survives_whatever_is_killed(tmp_path: Path, store: Store, start: Callable[[], Servers]) -> None:
+def test_a_night_survives_whatever_is_killed(tmp_path: Path, storage: Storage, start: Callable[[], Servers]) -> None:
     servers = start()
-    results = store.folder / "results" / "words"
-    wait_for(lambda: list(results.glob("*.assignments.parquet")), "the first clustering of the night")
+    wait_for(lambda: storage.read_rows("cell"), "the first clustering of the night")
     kill_worker(tmp_path / "home")
-    before = len(list(results.glob("*.assignments.parquet")))
-    wait_for(lambda: len(list(results.glob("*.assignments.parquet"))) > before, "going on after the worker was killed")
+    before = len(storage.read_rows("cell"))
+    wait_for(lambda: len(storage.read_rows("cell")) > before, "going on after the worker was killed")
     assert servers.kill("mlflow")
     assert servers.kill()  # the daemon with its worker, the web server, everything
     servers.process.wait(PATIENCE)
@@ -85,12 +85,12 @@ def test_a_night_survives_whatever_is_killed(tmp_path: Path, store: Store, start
     servers = start()
     params = load_params()
     request = Request(params.tasks, params.models, params.protocol, params.chosen())
-    wait_for(lambda: plan(request, store).count == 0, "finishing the night", 2 * PATIENCE)
-    cells = store.cells()
-    assert len(cells) == plan(request, store).total == 2 * (3 * 6 + 1)
+    wait_for(lambda: plan(request, storage).count == 0, "finishing the night", 2 * PATIENCE)
+    cells = storage.read_cells()
+    assert len(cells) == plan(request, storage).total == 2 * (3 * 6 + 1)
     assert set(cells["status"]) == {"done", "unsupported"}
     assert not cells.duplicated(["task", "model", "reducer", "clusterer", "seed"]).any()
-    board = store.table("leaderboard.csv")
+    board = storage.get_table_path("leaderboard.csv")
     wait_for(lambda: board.exists() and "tfidf" in board.read_text(), "publishing")
 
     with dg.DagsterInstance.from_config(str(tmp_path / "home" / "dagster")) as instance:
@@ -98,22 +98,23 @@ def test_a_night_survives_whatever_is_killed(tmp_path: Path, store: Store, start
     servers.stop()
 
 
-def test_a_command_that_was_killed_is_begun_again_and_loses_nothing(tmp_path: Path, store: Store) -> None:
+def test_a_command_that_was_killed_is_begun_again_and_loses_nothing(tmp_path: Path, storage: Storage) -> None:
     command = [str(Path(sys.executable).parent / "traube"), "run"]
 
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    results = store.folder / "results" / "words"
-    wait_for(lambda: len(list(results.glob("*.assignments.parquet"))) > 2, "the first clusterings")
+    wait_for(lambda: len(storage.read_rows("cell")) > 2, "the first clusterings")
     first.kill()
     first.wait()
-    kept = {path: path.stat().st_mtime_ns for path in results.glob("*.assignments.parquet")}
+    kept = {row["cell_id"]: row["created"] for row in storage.read_rows("cell", status="done")}
 
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 0
     assert "was lost: its process no longer exists. Its finished cells are kept" in again.stderr
     params = load_params()
-    assert plan(Request(params.tasks, params.models, params.protocol, params.chosen()), store).count == 0
-    assert not store.cells().duplicated(["task", "model", "reducer", "clusterer", "seed"]).any()
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # what was finished was not computed again
+    assert plan(Request(params.tasks, params.models, params.protocol, params.chosen()), storage).count == 0
+    assert not storage.read_cells().duplicated(["task", "model", "reducer", "clusterer", "seed"]).any()
+    assert (
+        kept.items() <= {row["cell_id"]: row["created"] for row in storage.read_rows("cell")}.items()
+    )  # what was finished was not computed again
     with dg.DagsterInstance.from_config(str(tmp_path / "home" / "dagster")) as instance:
         assert not instance.get_runs(dg.RunsFilter(statuses=OPEN))

@@ -75,7 +75,7 @@ def test_a_checkpoint_put_there_gets_its_row_with_nothing_clicked(
     running: Running, tiny_bert: Path, see: Callable[..., str]
 ) -> None:
     shutil.copytree(tiny_bert, running.checkpoints / "fresh")
-    board = running.home / "store" / "tables" / "leaderboard.csv"
+    board = running.home / "tables" / "leaderboard.csv"
     wait_for(lambda: "fresh" in board.read_text(), "the row on the leaderboard")
     see(f"{running.dagster}/locations/definitions/sensors/new_checkpoints", "1 run requested", picture="sensor")
 

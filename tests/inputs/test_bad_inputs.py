@@ -17,7 +17,7 @@ from tests.inputs.case import Case
 from tests.inputs.table import PARAMS, TASK_CARDS, cases
 from tests.inputs.yaml_faults import FAULTS
 from traube.cli.main import app
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.models import load_model, model_cards
 from traube.models.tensors import check_tensors
 from traube.models.weights import locate

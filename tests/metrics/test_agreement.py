@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.metrics.agreement import (
     Judgements,
     against_expert,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.metrics import full_name
 from traube.metrics.clustering import score
 

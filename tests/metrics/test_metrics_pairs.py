@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import roc_auc_score
 
-from traube.foundation.errors import TraubeError
-from traube.metrics.pairs import auc, auc_of_pairs, mean_of_pages, page_auc
+from traube.core.errors import TraubeError
+from traube.metrics.pairs import auc, page_auc
 from traube.tasks.pairs import balanced_pairs
 from traube.tasks.task import Split
 
@@ -46,7 +46,7 @@ def test_random_values_are_at_chance() -> None:
     split = Split("s", "l", np.arange(300), np.arange(300), labels.astype(str).astype(object))
     pairs = balanced_pairs(split)
     alike = (labels[:, None] == labels) + rng.normal(0, 1, (300, 300))
-    balanced = auc_of_pairs(alike, pairs.first, pairs.second, pairs.same)
+    balanced = auc(alike[pairs.first, pairs.second], pairs.same)
     assert balanced == pytest.approx(page_auc(alike, labels), abs=0.02)  # it does not depend on the shares
 
 
@@ -76,11 +76,6 @@ def test_it_always_depends_on_the_order_of_values_alone(page: tuple[np.ndarray, 
 @pytest.mark.parametrize("labels", [[], ["a"], ["a", "a", "a"], ["a", "b", "c"]])
 def test_where_all_pairs_are_the_same_or_none_is_there_is_no_value(labels: list[str]) -> None:
     assert np.isnan(page_auc(np.ones((len(labels), len(labels))), np.array(labels)))
-
-
-def test_the_mean_leaves_out_pages_without_a_value() -> None:
-    assert mean_of_pages([1.0, float("nan"), 0.5]) == 0.75
-    assert np.isnan(mean_of_pages([float("nan")])) and np.isnan(mean_of_pages([]))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.metrics.richness import mtld, richness, rttr, words
 
 TOKENS = st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=60)

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traube.engine.workbench import Workbench
-from traube.foundation.errors import TraubeError
-from traube.models import ModelCard, cache_key, load_model, model_of
+from traube.core.errors import TraubeError
+from traube.models import ModelCard, load_model, model_of
+from traube.pipeline.workbench import Workbench
 from traube.tasks.task import Task
 
 TEXTS = ["cat dog", "dog owl", "a goal in the match", "the match had no goal", "..."]
@@ -40,7 +40,7 @@ def test_a_text_without_words_has_the_vector_0_and_no_texts_are_an_error() -> No
 def test_other_dimensions_are_another_model_with_vectors_of_its_own() -> None:
     small = model_of(ModelCard(name="small", kind="hashed", dimensions=16, features=1000))
     assert small.encode(TEXTS).shape == (5, 16)
-    assert cache_key(small) != cache_key(load_model("hashed"))
+    assert small.fingerprint != load_model("hashed").fingerprint
 
 
 def test_what_one_task_has_encoded_another_need_not(tmp_path: Path, tiny_task: Task) -> None:

@@ -19,8 +19,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.made import Mark, make_module, peer
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError
+from traube.core import paths
+from traube.core.errors import TraubeError
 from traube.models import ModelCard, allowed, checkpoints, load_model
 from traube.models.language import load_language_model
 from traube.models.likelihood import CausalModel
@@ -398,16 +398,16 @@ def test_a_checkpoint_is_judged_by_its_lists(tiny_bert: Path, tmp_path: Path, ho
 def test_a_folder_in_the_layout_of_the_hub(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are links to blobs elsewhere; an index and pickles lie among them."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    store = tmp_path / "hub" / "models--org--encoder"
+    storage = tmp_path / "hub" / "models--org--encoder"
     commit = "0" * 40
-    snapshot = store / "snapshots" / commit
-    (store / "blobs").mkdir(parents=True)
+    snapshot = storage / "snapshots" / commit
+    (storage / "blobs").mkdir(parents=True)
     snapshot.mkdir(parents=True)
     for i, path in enumerate(sorted(tiny_bert.iterdir())):
-        shutil.copy(path, store / "blobs" / str(i))
-        (snapshot / path.name).symlink_to(store / "blobs" / str(i))
-    (store / "refs").mkdir()
-    (store / "refs" / "main").write_text(commit)
+        shutil.copy(path, storage / "blobs" / str(i))
+        (snapshot / path.name).symlink_to(storage / "blobs" / str(i))
+    (storage / "refs").mkdir()
+    (storage / "refs" / "main").write_text(commit)
     card = ModelCard(name="case", model="org/encoder", revision=commit)
     expected = Model(card, "cpu").encode(TEXTS)
     assert np.array_equal(expected, vectors(tiny_bert))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from traube.engine.embed import embed
-from traube.engine.workbench import Workbench
-from traube.foundation.errors import TraubeError
-from traube.models import EmbeddingCache, ModelCard, fingerprint_on, load_model, model_of
+from traube.core.errors import TraubeError
+from traube.models import ModelCard, fingerprint_on, load_model, model_of
+from traube.pipeline.embed import embed_task
+from traube.pipeline.workbench import Workbench
+from traube.storage import Storage
 from traube.tasks.task import Task
 
 LEXICAL = ["bow", "tfidf", "lsa", "jaccard", "lda"]
@@ -107,14 +108,17 @@ def test_both_readings_of_topics_share_a_matrix(tmp_path: Path, tiny_task: Task)
 def test_the_matrix_of_a_corpus_is_kept_and_a_damaged_one_made_anew(
     name: str, keep: int | None, tmp_path: Path, tiny_task: Task
 ) -> None:
+    storage = Storage(tmp_path)
+
     def encode() -> tuple[np.ndarray, int]:
-        vectors, encoded = embed(tiny_task.texts, load_model(name), EmbeddingCache(tmp_path), tmp_path / "matrix")
+        vectors, encoded = embed_task(tiny_task, load_model(name), storage)
         return dense(vectors.load()), encoded
 
     vectors, encoded = encode()
     assert encoded == len(tiny_task.texts)
     if keep is not None:
-        (path,) = tmp_path.glob("matrix-*")
+        (row,) = storage.read_rows("artifact", kind="matrix")
+        path = storage.get_path(row["files"]["matrix"])
         path.write_bytes(path.read_bytes()[:keep])
     again, encoded = encode()
     assert np.array_equal(again, vectors)

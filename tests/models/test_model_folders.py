@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.made import make_module, peer
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.models import ModelCard, checkpoints
 from traube.models.transformer import Transformer as Model
 from traube.models.weights import FILTER, files
@@ -23,7 +23,16 @@ from traube.models.weights import FILTER, files
 TEXTS = ["the cat", "a dog a star", "soup", "bread bread bread the dog", "star", "the the a a cat cat"]
 PROMPT = "query the "
 POOLINGS = ("mean", "cls", "lasttoken", "weightedmean")
-CASES = list(product(POOLINGS, (None, PROMPT), (True, False), (None, 8), ("plain", "dense", "normalised")))
+WAYS = ((PROMPT, False), (PROMPT, True), (None, True))
+# any two settings meet in some quick case, and a prompt that is left out of the pooling meets every pooling
+QUICK = [
+    (pooling, *WAYS[(i + j) % 3], (None, 8)[(i + j) % 2], rest)
+    for (i, pooling), (j, rest) in product(enumerate(POOLINGS), enumerate(("plain", "dense", "normalised")))
+]
+CASES = [
+    pytest.param(*case, marks=[] if case in QUICK else pytest.mark.slow)
+    for case in product(POOLINGS, (None, PROMPT), (True, False), (None, 8), ("plain", "dense", "normalised"))
+]
 
 
 def model(folder: Path, **card: Any) -> Model:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from tests.made import save_similarity
-from traube.engine.workbench import Workbench
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError
-from traube.models import Model, ModelCard, cache_key, checkpoints, load_model, model_of
+from traube.core import paths
+from traube.core.errors import TraubeError
+from traube.models import Model, ModelCard, checkpoints, load_model, model_of
 from traube.models.pairwise import Pairwise, sentences
+from traube.models.pins import pin
 from traube.models.similarity import SENTENCES
+from traube.pipeline.workbench import Workbench
 
 TEXTS = ["the cat. a dog!", "star soup", "bread"]
 Drop = Callable[..., Pairwise]
@@ -44,7 +45,7 @@ def test_what_the_base_has_encoded_is_not_encoded_again(drop: Drop, base: Model,
     again = bench.vectors_of_texts(TEXTS, similarity)
     assert "network" not in vars(similarity.encoder)  # it was not even loaded
     assert np.array_equal(before.load(), again.load())
-    assert cache_key(similarity) == cache_key(base)
+    assert again.path == before.path
     bench.vectors_of_texts([*TEXTS, "a new cat"], similarity)  # twin: what is new is encoded
     assert "network" in vars(similarity.encoder)
 
@@ -66,7 +67,7 @@ def test_it_has_another_fingerprint_than_its_base_and_than_other_similarities(dr
 def test_the_encoder_is_set_up_as_it_was_in_training(drop: Drop, tiny_bert: Path) -> None:
     prompted = model_of(ModelCard(name="p", model=str(tiny_bert), prompt="query the "), "cpu")
     similarity = drop(prompt="query the ")
-    assert cache_key(similarity) == cache_key(prompted)
+    assert similarity.encoder.fingerprint == prompted.fingerprint
     assert np.array_equal(similarity.encode(TEXTS), prompted.encode(TEXTS))
 
 
@@ -75,7 +76,7 @@ def test_it_compares_the_same_in_another_process_and_folder(drop: Drop, tmp_path
     X, query = similarity.encode(TEXTS), similarity.encode(["query"])[0]
     found = similarity.similarity.distances(X, query)
     assert np.array_equal(pickle.loads(pickle.dumps(similarity.similarity)).distances(X, query), found)
-    pinned = model_of(checkpoints.pin(similarity.card, similarity.fingerprint), "cpu")
+    pinned = model_of(pin("key", similarity.card, similarity.fingerprint, []), "cpu")
     shutil.rmtree(paths.checkpoints() / "mine")
     assert pinned.fingerprint == similarity.fingerprint
     assert pinned.similarity is not None and np.array_equal(pinned.similarity.distances(X, query), found)

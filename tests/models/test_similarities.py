@@ -11,14 +11,14 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from tests.made import cells_of
-from traube.engine.cluster import cluster
-from traube.engine.workbench import Workbench
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.metrics.pairs import page_auc
 from traube.models import load_model, model_of
 from traube.models.card import ModelCard
 from traube.models.catalogue import catalogue
 from traube.models.similarities import Divergence, Jaccard, JensenShannon, QuerySpace
+from traube.pipeline.cluster import cluster
+from traube.pipeline.workbench import Workbench
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 
@@ -104,7 +104,12 @@ def test_they_are_clustered_by_their_distances_and_nothing_else(tmp_path: Path, 
     results = {
         r.cell.method.name: r
         for r in cluster(
-            tiny_task, bench.vectors(tiny_task, model), asked, bench.store, bench.executor, similarity=model.similarity
+            tiny_task,
+            bench.vectors(tiny_task, model),
+            asked,
+            bench.storage,
+            bench.executor,
+            similarity=model.similarity,
         )
     }
     assert {name: r.status for name, r in results.items()} == dict(
@@ -207,7 +212,7 @@ def test_on_splits_without_queries_it_is_unsupported(tmp_path: Path, tiny_bert: 
     bench = Workbench.at(tmp_path)
     asked = cells_of(tiny_task, "none/agglomerative_average", model=model)
     vectors = bench.vectors(tiny_task, model)
-    (result,) = cluster(tiny_task, vectors, asked, bench.store, bench.executor, similarity=model.similarity)
+    (result,) = cluster(tiny_task, vectors, asked, bench.storage, bench.executor, similarity=model.similarity)
     assert (result.status, result.reason) == (
         "unsupported",
         "tiny compares texts for a query, and splits of tiny have none",
@@ -221,7 +226,7 @@ def test_where_there_are_queries_it_is_clustered(tmp_path: Path, tiny_bert: Path
     bench = Workbench.at(tmp_path)
     asked = cells_of(task, "none/agglomerative_average", model=model)
     (result,) = cluster(
-        task, bench.vectors(task, model), asked, bench.store, bench.executor, similarity=model.similarity
+        task, bench.vectors(task, model), asked, bench.storage, bench.executor, similarity=model.similarity
     )
     assert (result.status, result.reason) == ("done", "")
     assert result.assignments is not None and len(result.assignments) == 36

@@ -17,9 +17,9 @@ from hypothesis.extra.numpy import arrays
 from safetensors.torch import load_file, save_file
 
 from tests.made import save_similarity
-from traube.foundation import paths
-from traube.foundation.errors import DoesNotFit, TraubeError
-from traube.methods import cluster_by_distance
+from traube.components import cluster_by_distance
+from traube.core import paths
+from traube.core.errors import DoesNotFit, TraubeError
 from traube.models import checkpoints
 from traube.models.similarity import (
     SENTENCES,

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.made import make_module
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.models import ModelCard, checkpoints
 from traube.models.tensors import IDLE, check_tensors
 from traube.models.transformer import Transformer as Model

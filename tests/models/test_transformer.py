@@ -18,7 +18,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from traube.foundation.errors import TraubeError, Unavailable
+from traube.core.errors import TraubeError, Unavailable
 from traube.models import ModelCard, card_errors, load_model, model_cards
 from traube.models.transformer import Transformer
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from traube.benchmark.params import load_params
-from traube.engine.workbench import Workbench
-from traube.foundation import paths
+from traube.core import paths
 from traube.models import load_model
 from traube.papers import Context
+from traube.pipeline.params import load_params
+from traube.pipeline.workbench import Workbench
 
 
 @pytest.fixture

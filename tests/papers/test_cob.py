@@ -9,27 +9,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.made import run_missing
 from tests.training.test_training import words_task
-from traube.benchmark.params import Protocol, load_params
-from traube.benchmark.plan import cells
-from traube.benchmark.record import Recorder
-from traube.engine.cluster import cluster
-from traube.engine.executors import ProcessExecutor
-from traube.engine.score import score
-from traube.engine.workbench import Workbench
-from traube.foundation import paths
-from traube.models import EmbeddingCache, load_model
+from traube.core import paths
 from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.papers import Context
 from traube.papers.cob import PAPER, figures, tables
-from traube.papers.plots import convergence
 from traube.papers.spec import beside
-from traube.store import Store
+from traube.pipeline.params import load_params
+from traube.pipeline.plan import Request
+from traube.pipeline.workbench import Workbench
+from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task
 from traube.training import TRAINERS
 
-RECIPE = {"learning_rate": 1e-2, "max_length": 16, "epochs": 4, "batch": 1, "evaluate_every": 2}
+RECIPE = {"learning_rate": 1e-2, "max_length": 16, "epochs": 4, "batch": 1, "evaluate_every": 40}
 
 
 def test_what_is_printed() -> None:
@@ -65,15 +60,15 @@ def trained_home(newsgroups: Task, tiny_bert: Path, tmp_path_factory: pytest.Tem
         patch.setenv("TRAUBE_CHECKPOINTS", str(home / "checkpoints"))
         patch.setenv("TRAUBE_CARDS", str(home / "cards"))
         base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
-        store = Workbench.at(home).store
-        store.save_corpus("newsgroups", newsgroups.corpus, newsgroups.corpus, raw_version="")
-        store.complete(newsgroups.card, store.save_splits(newsgroups.card, newsgroups.splits))
-        protocol = load_params().chosen("cob")
+        storage = Workbench.at(home).storage
+        save_corpus(storage, "newsgroups", newsgroups.corpus, newsgroups.corpus, raw_version="")
+        save_rows(storage, newsgroups.card, newsgroups.splits)
+        complete_task(storage, newsgroups.card)
         for name in ("cob", "triplet", "untrained"):
             for seed in (42, 1):
                 recipe = {**RECIPE, "seed": seed} | ({"epochs": 0} if name == "untrained" else {})
                 left = TRAINERS[name].with_values(**recipe).fit(newsgroups, base, paths.checkpoints())
-                _evaluate(store, newsgroups, (left.last if name == "untrained" else left.best).name, protocol)
+                evaluate((left.last if name == "untrained" else left.best).name)
         yield home
 
 
@@ -84,19 +79,13 @@ def trained(trained_home: Path, home: Path, context: Context) -> Context:
     return context
 
 
-def _evaluate(store: Store, task: Task, name: str, protocol: Protocol) -> None:
-    model = load_model(name, precision="fp32")
-    asked = cells(task, model, protocol, protocol_name="cob")
-    vectors = Workbench(store, EmbeddingCache(paths.home() / "embeddings")).vectors(task, model)
-    for result in cluster(task, vectors, asked, store, ProcessExecutor()):
-        assert result.assignments is not None
-        found = score(task, result.assignments.assign(cell_id=result.cell.cell_id), ProcessExecutor(), vectors)
-        Recorder(store).clustered(result.cell, result.assignments, 0.0)
-        Recorder(store).scored(result.cell, found, 0.0)
+def evaluate(model: str) -> None:
+    """Evaluate a model on the paper's task."""
+    run_missing(Workbench.at(paths.home()), Request(["newsgroups"], [model], "cob", load_params().chosen("cob")))
 
 
 def test_results_are_means_over_splits_and_seeds_beside_the_papers(trained: Context) -> None:
-    store, table = trained.store, made("table_4", trained)
+    storage, table = trained.storage, made("table_4", trained)
     ari = table[(table["task"] == "newsgroups") & (table["metric"] == "ari")].set_index("method")
     assert ari.loc["cob", "published"] == 0.233
     assert ari.loc["cob", "seeds"] == 2
@@ -106,8 +95,8 @@ def test_results_are_means_over_splits_and_seeds_beside_the_papers(trained: Cont
     assert {"untrained", "tfidf, cosine"} <= set(ari.index)
     assert set(table["metric"]) == {"ri", "ari", "nmi", "ami"}
     by_hand = []
-    scored = store.scores(store.cells("newsgroups"), ["ari/noise_as_cluster"]).merge(
-        store.cells("newsgroups"), on="cell_id"
+    scored = storage.read_scores(storage.read_cells("newsgroups"), ["ari/noise_as_cluster"]).merge(
+        storage.read_cells("newsgroups"), on="cell_id"
     )
     for seed in (42, 1):
         name = TRAINERS["cob"].with_values(**RECIPE | {"seed": seed}).names("newsgroups", "minilm")
@@ -125,7 +114,7 @@ def test_another_recipe_is_a_row_of_its_own(trained: Context, newsgroups: Task, 
         .with_values(**RECIPE | {"metric": "purity", "lam": 1e4})
         .fit(newsgroups, base, paths.checkpoints())
     )
-    _evaluate(trained.store, newsgroups, left.best.name, load_params().chosen("cob"))
+    evaluate(left.best.name)
     table = made("table_4", trained)
     rows = table[(table["method"] == "cob") & (table["metric"] == "ari") & (table["task"] == "newsgroups")]
     assert sorted(rows["seeds"]) == [1, 2]
@@ -159,7 +148,8 @@ def test_other_tables_and_figures(trained: Context) -> None:
     times = figures.convergence(curves)
     assert (times.loc[times["method"] == "cob", "times_slower"].dropna() == 1).all()
     assert len(times) == 4
-    assert "<svg" in str(convergence(curves))
+    (drawn,) = figures.learning_curves(curves)
+    assert {trace["name"] for trace in drawn.traces} == {"cob", "triplet"}
     spaces = figures.spaces(trained, "newsgroups", 1)
     assert [s.model.split("__")[0] for s in spaces] == ["cob", "triplet"]
     drawing = figures.trained_spaces(trained)

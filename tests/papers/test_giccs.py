@@ -3,24 +3,25 @@ hand-written sample with simulated judgements (which is not GiCCS: see tests/gic
 
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests import giccs_like
-from traube.benchmark.plan import cells
-from traube.benchmark.record import Recorder
-from traube.engine.cluster import cluster
-from traube.engine.pair_cells import pair_cells, score_missing
-from traube.engine.score import score_stored
+from tests.made import page_data, run_missing
 from traube.metrics.correlation import spearman
+from traube.models import Model
 from traube.papers import Context, Table, papers
 from traube.papers.giccs.tables import FEWEST, pair_scores, published, published_words
-from traube.store.pairs import PairStore
+from traube.pipeline.multiple_choice import save_choices
+from traube.pipeline.pairs import make_pair_cells
+from traube.pipeline.plan import AtHand, Plan, Request
+from traube.pipeline.run import Scored, run
+from traube.pipeline.workbench import Given
 from traube.tasks import load_pairs
-from traube.tasks.task import Task
+from traube.tasks.stored import Manifest, complete_task, save_corpus, save_rows
+from traube.tasks.task import Stage, Task
 
 PAPER = papers()["giccs"]
 TABLES = {table.name: table for table in PAPER.tables}
@@ -120,10 +121,19 @@ def test_words_of_the_dialogues_are_counted(context: Context, sample: Path) -> N
     assert table["find_restaurant 3-turn", "turn_length"] == pytest.approx(len(tokens) / 3)
 
 
+def compare(context: Context, task: Task, model: Model) -> None:
+    """Score a pair task's cells of a model."""
+    manifest = Manifest.of(task)
+    at_hand = AtHand({task.name: manifest}, {model.name: model})
+    plan = Plan({model.name: {task.name: list(make_pair_cells(manifest, model))}}, at_hand).only(Stage.PAIR_SCORES)
+    workbench = replace(context.workbench, given={task.name: Given(task)})
+    assert all(isinstance(event, Scored) for event in run(plan, workbench))
+
+
 def test_correlations_are_those_of_the_stored_cells(context: Context, sample: Path) -> None:
     assert measured(TABLES["table_5"], context).empty
     task, model = load_pairs("giccs"), context.model("tfidf", None)
-    score_missing(task, model, pair_cells(task, model), context.workbench)
+    compare(context, task, model)
     rows = measured(TABLES["table_5"], context).set_index("metric")
     stored = pair_scores(context, "giccs").iloc[0]
     assert stored["comparison"] == "cosine" and not stored["history"]
@@ -142,8 +152,7 @@ def test_choices_are_those_that_were_kept(context: Context, sample: Path) -> Non
         [(3, True, "sum", 0.25, 0.1, 0.2, 4), (3, True, "pmi", 0.5, 0.1, 0.2, 4)],
         columns=["n_turns", "context", "score", "accuracy", "error", "chance", "questions"],
     )
-    about = {"fingerprint": "abc", "library_versions": {}, "created": "today"}
-    PairStore.of(context.store).save_choices(load_pairs("giccs"), "ai-forever/mGPT", kept, about)
+    save_choices(context.storage, load_pairs("giccs"), "ai-forever/mGPT", "abc", kept)
     rows = TABLES["table_6"].make(context).set_index("column")
     assert rows.loc["3-turn with context", ["published", "measured"]].tolist() == [0.133, 0.25]
     assert "below the 0.2 that guessing gives" in rows.loc["3-turn with context", "note"]
@@ -151,23 +160,13 @@ def test_choices_are_those_that_were_kept(context: Context, sample: Path) -> Non
 
 def test_the_figure_counts_scores_in_tenths(context: Context, sample: Path) -> None:
     drawing = PAPER.figures[0].make(context)
-    ElementTree.fromstring(drawing.content)
+    (bars,) = page_data(drawing.content)[0]["traces"]
+    assert sum(bars["y"]) == 40 and bars["x"][0] == "0.0-0.1"
     assert drawing.data is not None and drawing.data["pairs"].sum() == 40 and len(drawing.data) == 10
 
 
 def test_without_data_the_figure_says_what_is_missing(context: Context, raw: Path) -> None:
     assert "GiCCS has not been read" in PAPER.figures[0].make(context).content
-
-
-def clustered(context: Context, task: Task, name: str) -> None:
-    """Evaluate a model on a clustering task."""
-    model, protocol = context.model(name, None), context.protocols[context.protocol]
-    asked = cells(task, model, protocol, protocol_name=context.protocol)
-    vectors, recorder = context.workbench.vectors(task, model), Recorder(context.store)
-    for result in cluster(task, vectors, asked, context.store, context.workbench.executor):
-        assert result.assignments is not None
-        recorder.clustered(result.cell, result.assignments, result.seconds)
-    score_stored(task, asked, recorder, context.workbench.executor)
 
 
 def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_both(
@@ -176,18 +175,21 @@ def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_bot
     context = replace(context, protocol="mteb-v1")
     spec, pairs = TABLES["similarity_and_clustering"], load_pairs("giccs")
     task = Task(tiny_task.card.model_copy(update={"name": "tweet"}), tiny_task.corpus, tiny_task.splits)
-    context.store.save_corpus("tweet", task.corpus, task.corpus, raw_version="")
-    context.store.complete(task.card, context.store.save_splits(task.card, task.splits))
+    save_corpus(context.storage, "tweet", task.corpus, task.corpus, raw_version="")
+    save_rows(context.storage, task.card, task.splits)
+    complete_task(context.storage, task.card)
     for name in ("bow", "tfidf", "lsa"):
         assert spec.make(context).empty  # fewer than three models tell nothing
-        clustered(context, task, name)
-        model = context.model(name, None)
-        score_missing(pairs, model, pair_cells(pairs, model), context.workbench)
+        run_missing(context.workbench, Request(["tweet"], [name], "mteb-v1", context.protocols["mteb-v1"]))
+        compare(context, pairs, context.model(name, None))
     (row,) = spec.make(context).to_dict("records")
     assert (row["pair_task"], row["task"], row["models"], row["which"]) == ("giccs", "tweet", FEWEST, "bow, lsa, tfidf")
     own = context.cells(["tweet"], "mteb-v1")
     scores = (
-        context.store.scores(own, [row["metric"]]).merge(own[["cell_id", "model"]]).groupby("model")["value"].mean()
+        context.storage.read_scores(own, [row["metric"]])
+        .merge(own[["cell_id", "model"]])
+        .groupby("model")["value"]
+        .mean()
     )
     alike = pair_scores(context, "giccs").set_index("model")["spearman"]
     assert row["rho"] == pytest.approx(spearman(alike[scores.index], scores), nan_ok=True)

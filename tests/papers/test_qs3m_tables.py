@@ -1,8 +1,6 @@
 """QS3M's tables: measured beside published, over the pages of all folds."""
 
-import os
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +10,12 @@ import pytest
 from scipy.stats import ttest_rel
 from sklearn.metrics import adjusted_rand_score, pairwise_distances, roc_auc_score
 
+from tests.made import damage_blob
 from tests.papers.conftest import at_home
 from tests.training.test_qs3m import QUICK, pages
-from traube.benchmark.params import load_params
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError
-from traube.methods import cluster
+from traube.components import cluster
+from traube.core import paths
+from traube.core.errors import TraubeError
 from traube.models import Model, load_model
 from traube.models.card import ModelCard, Precision
 from traube.models.checkpoints import trained_on
@@ -25,7 +23,7 @@ from traube.models.transformer import Transformer
 from traube.papers import Context
 from traube.papers.qs3m import PAPER, figures, tables
 from traube.papers.qs3m.pages import METRICS, REFERENCE, page_scores, scores_of
-from traube.report.unused import UNREAD, unused
+from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Split, Task
 from traube.training.trainers.qs3m import Qs3m
 
@@ -53,9 +51,10 @@ def measured(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
         patch.setenv("TRAUBE_CHECKPOINTS", str(home / "checkpoints"))
         patch.setenv("TRAUBE_CARDS", str(tmp_path_factory.mktemp("cards")))
         stored, context = in_folds(), at_home()
-        store = context.store
-        store.save_corpus(NAME, stored.corpus, stored.corpus, raw_version="")
-        store.complete(stored.card, store.save_splits(stored.card, stored.splits))
+        storage = context.storage
+        save_corpus(storage, NAME, stored.corpus, stored.corpus, raw_version="")
+        save_rows(storage, stored.card, stored.splits)
+        complete_task(storage, stored.card)
         base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
         for fold in ("fold_1", "fold_2"):
             Qs3m.with_values(**QUICK | {"split_set": fold}).fit(stored, base, paths.checkpoints())
@@ -140,25 +139,11 @@ def test_table_2_tests_every_way_against_the_reference(context: Context, task: T
 
 def test_what_was_measured_is_kept_and_a_damaged_file_is_measured_again(context: Context, task: Task) -> None:
     first = page_scores(context, task)
-    files = sorted((context.store.folder / "pages").glob("*.parquet"))
-    inodes = {path: path.stat().st_ino for path in files}
+    kept = context.storage.read_rows("artifact", kind="pages")
     assert page_scores(context, task).equals(first)
-    assert {path: path.stat().st_ino for path in files} == inodes  # read, not written
-    files[0].write_bytes(files[0].read_bytes()[:-20])
+    assert context.storage.read_rows("artifact", kind="pages") == kept  # read, not written
+    damage_blob(context.storage, kept[0]["files"]["scores"])
     assert page_scores(context, task).equals(first)
-
-
-def test_pages_that_no_table_reads_for_a_week_may_go(context: Context, task: Task, home: Path) -> None:
-    page_scores(context, task)
-    old, *used = sorted((home / "store" / "pages").glob("*.parquet"))
-    week = time.time() - UNREAD - 60
-    for path in (old, *used):
-        os.utime(path, (week, week))
-    kept = old.rename(home / "other.parquet")
-    page_scores(context, task)  # reads all but one, which it measures again
-    os.utime(kept.rename(old.with_name("other.parquet")), (week, week))
-    listed = [entry.path for entry in unused(home, load_params()) if entry.path.parent.name == "pages"]
-    assert listed == [old.with_name("other.parquet")]
 
 
 def test_tables_of_an_encoder_that_is_gone_show_what_is_left(
@@ -201,7 +186,7 @@ def test_figures_count_who_is_helped_and_name_changed_pairs(context: Context, ta
 
 def test_texts_are_only_text_in_the_page_of_pairs() -> None:
     row = ("t", "<b>q", "<script>alert(1)</script>", "a & b", True, 0.5, 0.25)
-    page = figures._page(pd.DataFrame([row], columns=["task", "query", "one", "other", "same", "before", "after"]))
+    page = figures.pairs_page(pd.DataFrame([row], columns=["task", "query", "one", "other", "same", "before", "after"]))
     assert "<script>" not in page and "&lt;script&gt;" in page and "&lt;b&gt;q" in page and "a &amp; b" in page
 
 

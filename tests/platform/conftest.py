@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,18 @@ import pytest
 from filelock import FileLock
 
 from tests.conftest import without_servers
-from traube.foundation import paths
+from traube.core import paths
 
 if TYPE_CHECKING:
     import dagster as dg
+    from typer.testing import Result
 
     from operations.launch import Launcher
-    from traube.benchmark.plan import Plan, Request
-    from traube.store import Store
+    from traube.pipeline.plan import Plan, Request
+    from traube.storage import Storage
+    from traube.tasks import Source
+
+    Traube = Callable[..., Result]
 
 TOPICS = {
     "fruit": ["apple", "pear", "plum", "cherry", "grape", "peach", "quince", "fig", "melon", "berry"],
@@ -74,6 +79,39 @@ def schedule_of(definitions: dg.Definitions, name: str) -> Any:
     return next(schedule for schedule in definitions.schedules or [] if schedule.name == name)
 
 
+@pytest.fixture(autouse=True)
+def few_papers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each publication make one table of one paper: all 44 take ten times as long as the rest."""
+    if not request.node.get_closest_marker("all_papers"):
+        publish_one_table(monkeypatch)
+
+
+def publish_one_table(patch: pytest.MonkeyPatch) -> None:
+    import assets.papers
+    import traube.cli.launcher
+    from traube.papers import papers
+
+    german = papers()["german"]
+    few = {"german": replace(german, tables=german.tables[1:2], figures=())}
+    for module in (assets.papers, traube.cli.launcher):
+        patch.setattr(module, "papers", lambda: few)
+
+
+@pytest.fixture(autouse=True)
+def few_tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the graph hold the tasks of the test's own cards: that of all 42 takes most of a second to build, and more to run."""
+    if request.node.get_closest_marker("all_tasks"):
+        return
+    import definitions
+
+    every = definitions.sources
+
+    def of_cards(*kinds: Any) -> dict[str, Source]:
+        return {n: source for n, source in every(*kinds).items() if kinds or (paths.cards() / f"{n}.yaml").exists()}
+
+    monkeypatch.setattr(definitions, "sources", of_cards)
+
+
 @pytest.fixture
 def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cards folder, with the task `words`; and a params.yaml that asks for it."""
@@ -92,9 +130,9 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     from operations.launch import Launcher
     from resources.tracking import connect, default_uri
-    from traube.benchmark.params import load_params
-    from traube.benchmark.plan import Request
-    from traube.engine.progress import SILENT
+    from traube.core.progress import SILENT
+    from traube.pipeline.params import load_params
+    from traube.pipeline.plan import Request
 
     folder = tmp_path_factory.getbasetemp()
     folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "templates"
@@ -106,6 +144,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("HOME", "CHECKPOINTS", "CARDS", "PARAMS"):
             patch.setenv(f"TRAUBE_{name}", str(made / PLACES[name]))
         without_servers(patch)
+        publish_one_table(patch)
         connect(default_uri())
         with Launcher(SILENT) as launcher:
             asked = Request(["words"], ["bow"], "tiny", load_params().chosen("tiny"))
@@ -124,8 +163,10 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def begin_with(template: str, templates: Path) -> None:
-    """Make TRAUBE_HOME a copy of one of the `templates`."""
+def begin_with(request: pytest.FixtureRequest, templates: Path) -> None:
+    """Make TRAUBE_HOME a copy of the one of the `templates` that `@pytest.mark.begin_with` names, or of `new`."""
+    marker = request.node.get_closest_marker("begin_with")
+    template = marker.args[0] if marker else "new"
     home, made_in = paths.home(), (templates / "made_in").read_text()
     shutil.copytree(templates / template, home, symlinks=True, dirs_exist_ok=True)
     with closing(sqlite3.connect(home / "mlflow.db")) as database, database:  # MLflow keeps absolute paths
@@ -138,13 +179,23 @@ def begin_with(template: str, templates: Path) -> None:
 
 
 @pytest.fixture
+def traube(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Traube:
+    """Call the command, in a new home or in what `@pytest.mark.begin_with` names of the `templates`; its result."""
+    from typer.testing import CliRunner
+
+    from traube.cli.main import app
+
+    begin_with(request, templates)
+    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+@pytest.fixture
 def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Iterator[Launcher]:
     """A launcher in a new home, or in what `@pytest.mark.begin_with` names of the `templates`."""
     from operations.launch import Launcher
-    from traube.engine.progress import SILENT
+    from traube.core.progress import SILENT
 
-    marker = request.node.get_closest_marker("begin_with")
-    begin_with(marker.args[0] if marker else "new", templates)
+    begin_with(request, templates)
     with Launcher(SILENT) as launcher:
         yield launcher
 
@@ -152,8 +203,8 @@ def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> It
 @pytest.fixture
 def request_for() -> Callable[..., Request]:
     """What is asked for: tasks and models under the protocol `tiny`."""
-    from traube.benchmark.params import load_params
-    from traube.benchmark.plan import Request
+    from traube.pipeline.params import load_params
+    from traube.pipeline.plan import Request
 
     def make(tasks: list[str], models: list[str]) -> Request:
         return Request(tasks, models, "tiny", load_params().chosen("tiny"))
@@ -162,14 +213,14 @@ def request_for() -> Callable[..., Request]:
 
 
 @pytest.fixture
-def store() -> Store:
-    from traube.store import Store
+def storage() -> Storage:
+    from traube.storage import open_storage
 
-    return Store(paths.home() / "store")
+    return open_storage(paths.home())
 
 
 @pytest.fixture
-def planned(store: Store, request_for: Callable[..., Request]) -> Callable[..., Plan]:
-    from traube.benchmark.plan import plan
+def planned(storage: Storage, request_for: Callable[..., Request]) -> Callable[..., Plan]:
+    from traube.pipeline.survey import plan
 
-    return lambda tasks, models=("bow",): plan(request_for(list(tasks), list(models)), store)
+    return lambda tasks, models=("bow",): plan(request_for(list(tasks), list(models)), storage)

@@ -16,7 +16,7 @@ from definitions import build_defs
 from operations.launch import Launcher
 from tests.made import Mark
 from tests.platform.conftest import sensor_of
-from traube.foundation import paths
+from traube.core import paths
 from traube.models import checkpoints, load_model, model_cards
 from traube.models.checkpoints import ask_again
 
@@ -81,7 +81,7 @@ def test_the_requested_run_scores_the_checkpoint(tick: Tick, drop: Callable[[str
     )
     assert done.success
     launcher.publish()
-    board = (paths.home() / "store" / "tables" / "leaderboard.csv").read_text()
+    board = (paths.home() / "tables" / "leaderboard.csv").read_text()
     assert "mine" in board
 
 
@@ -208,16 +208,6 @@ def test_a_checkpoint_is_a_model_like_any_other(drop: Callable[[str], Path], car
     assert "mine" in model_cards()
     assert load_model("mine").encode(["the cat", "a dog"]).shape == (2, 32)
     assert json.loads((paths.checkpoints() / "mine" / "config.json").read_text())["hidden_size"] == 32
-
-
-def test_pinned_weights_outlive_their_folder(drop: Callable[[str], Path], cards: Path) -> None:
-    folder = drop("mine")
-    model = load_model("mine")
-    card = checkpoints.pin(model.card, model.fingerprint)
-    shutil.rmtree(folder)
-    from traube.models import model_of
-
-    assert model_of(card).fingerprint == model.fingerprint
 
 
 def test_a_link_is_refused_without_being_walked(tick: Tick, drop: Callable[[str], Path], tmp_path: Path) -> None:

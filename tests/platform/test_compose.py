@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from traube.foundation import paths
+from traube.core import paths
 
 DEPLOY = paths.PROJECT / "deploy"
 

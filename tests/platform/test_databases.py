@@ -1,6 +1,7 @@
 """The databases of the home are whole or not there, however a first start ends."""
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 from resources.databases import dagster_databases, make_dagster, make_mlflow, mlflow_database
 from resources.tracking import connect
 from traube.cli.main import app
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 
 MAKE_BOTH = """
 import sys
@@ -42,6 +43,21 @@ def usable(home: Path) -> bool:
         assert instance.get_dynamic_partitions("models") == ["bow"]
     assert MlflowClient(f"sqlite:///{home / 'mlflow.db'}").get_experiment_by_name("traube") is not None
     return not list(home.glob(".*"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both databases: the migrations that make them take a second."""
+    folder = tmp_path_factory.mktemp("made")
+    make_dagster(folder / "dagster")
+    make_mlflow(folder / "mlflow.db", folder / "mlartifacts")
+    return folder
+
+
+@pytest.fixture
+def whole(made: Path, home: Path) -> Path:
+    """A home with both databases."""
+    return Path(shutil.copytree(made, home, symlinks=True, dirs_exist_ok=True))
 
 
 @pytest.mark.e2e
@@ -77,20 +93,18 @@ def test_what_an_earlier_version_left_half_made_is_made_anew(home: Path) -> None
 
 
 @pytest.mark.parametrize("revisions", [1, 20])
-def test_a_database_whose_migrations_were_cut_off_is_made_anew(home: Path, revisions: int) -> None:
+def test_a_database_whose_migrations_were_cut_off_is_made_anew(whole: Path, revisions: int) -> None:
     """MLflow stamps each migration: with a stamp of one in the middle, it would never open it again."""
     from alembic.script import ScriptDirectory
     from mlflow.store.db.utils import _get_alembic_config
 
-    make_dagster(home / "dagster")
-    make_mlflow(home / "mlflow.db", home / "mlartifacts")
-    uri = f"sqlite:///{home / 'mlflow.db'}"
+    uri = f"sqlite:///{whole / 'mlflow.db'}"
     former = [s.revision for s in ScriptDirectory.from_config(_get_alembic_config(uri)).walk_revisions()][revisions]
-    with closing(sqlite3.connect(home / "mlflow.db")) as database, database:
+    with closing(sqlite3.connect(whole / "mlflow.db")) as database, database:
         database.execute("UPDATE alembic_version SET version_num = ?", (former,))
         database.execute("DELETE FROM experiments")
-    make_mlflow(home / "mlflow.db", home / "mlartifacts")
-    assert usable(home)
+    make_mlflow(whole / "mlflow.db", whole / "mlartifacts")
+    assert usable(whole)
 
 
 def test_a_database_of_somebody_elses_is_never_made_anew(home: Path, tmp_path: Path) -> None:
@@ -103,24 +117,23 @@ def test_a_database_of_somebody_elses_is_never_made_anew(home: Path, tmp_path: P
         assert database.execute("SELECT name FROM experiments WHERE name = 'traube'").fetchall()
 
 
-def test_a_database_that_is_whole_is_left_as_it_is(home: Path) -> None:
+def test_a_database_that_is_whole_is_left_as_it_is(whole: Path) -> None:
     def make() -> list[tuple[int, int]]:
-        make_dagster(home / "dagster")
-        make_mlflow(home / "mlflow.db", home / "mlartifacts")
-        files = [d.path for d in (*dagster_databases(home / "dagster"), mlflow_database(home / "mlflow.db"))]
+        make_dagster(whole / "dagster")
+        make_mlflow(whole / "mlflow.db", whole / "mlartifacts")
+        files = [d.path for d in (*dagster_databases(whole / "dagster"), mlflow_database(whole / "mlflow.db"))]
         return [(file.stat().st_ino, file.stat().st_mtime_ns) for file in files]
 
     assert make() == make()
 
 
-def test_a_moved_checkout_costs_no_history(home: Path) -> None:
-    make_dagster(home / "dagster")
-    (home / "dagster" / "dagster.yaml").unlink()
-    (home / "dagster" / "dagster.yaml").symlink_to("/no/such/checkout/dagster.yaml")
-    before = (home / "dagster" / "history" / "runs.db").stat().st_ino
-    make_dagster(home / "dagster")
-    assert (home / "dagster" / "dagster.yaml").exists()
-    assert (home / "dagster" / "history" / "runs.db").stat().st_ino == before
+def test_a_moved_checkout_costs_no_history(whole: Path) -> None:
+    (whole / "dagster" / "dagster.yaml").unlink()
+    (whole / "dagster" / "dagster.yaml").symlink_to("/no/such/checkout/dagster.yaml")
+    before = (whole / "dagster" / "history" / "runs.db").stat().st_ino
+    make_dagster(whole / "dagster")
+    assert (whole / "dagster" / "dagster.yaml").exists()
+    assert (whole / "dagster" / "history" / "runs.db").stat().st_ino == before
 
 
 def test_what_holds_rows_is_never_made_anew(home: Path) -> None:
@@ -135,10 +148,8 @@ def test_what_holds_rows_is_never_made_anew(home: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["mlflow.db", "dagster/history/runs.db", "dagster/history/runs/index.db", "dagster/schedules/schedules.db"]
 )
-def test_a_damaged_database_is_named_with_the_remedy(home: Path, name: str) -> None:
-    make_dagster(home / "dagster")
-    make_mlflow(home / "mlflow.db", home / "mlartifacts")
-    (home / name).write_bytes(os.urandom(4096))
+def test_a_damaged_database_is_named_with_the_remedy(whole: Path, name: str) -> None:
+    (whole / name).write_bytes(os.urandom(4096))
     for command in (["init"], ["doctor"]):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 1

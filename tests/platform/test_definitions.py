@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from traube.foundation import paths
+from traube.core import paths
 
 HEAVY = {
     "torch",
@@ -21,6 +21,8 @@ HEAVY = {
     "matplotlib",
     "ray",
 }
+
+pytestmark = [pytest.mark.all_papers, pytest.mark.all_tasks]
 
 
 @pytest.fixture
@@ -134,10 +136,10 @@ def test_an_asset_has_at_most_eight_checks(definitions: dg.Definitions) -> None:
 
 
 def test_every_registered_task_is_in_the_graph(definitions: dg.Definitions) -> None:
-    from traube.tasks import pair_sources, sources
+    from traube.tasks import PAIRS, sources
 
     keys = {key.path[0] for key in definitions.resolve_asset_graph().get_all_asset_keys()}
-    assert {*sources(), *pair_sources()} <= keys
+    assert {*sources(), *sources(PAIRS)} <= keys
 
 
 def test_a_pair_task_has_stages_of_its_own(definitions: dg.Definitions) -> None:

@@ -14,18 +14,20 @@ from pathlib import Path
 import dagster as dg
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from typer.testing import Result
 
 from assets.common import data_keys
 from operations.children import alone
 from operations.launch import Launcher, WithoutUnwritten, align
 from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, own_process
+from tests.made import damage_blob
 from tests.platform.conftest import word_rows, write_task
-from traube.benchmark.plan import Plan, Request
-from traube.cli.main import app
-from traube.engine.progress import SILENT
-from traube.methods import parse_method
-from traube.store import Store
+from traube.components import parse_method
+from traube.core import paths
+from traube.core.progress import SILENT
+from traube.pipeline.params import load_params
+from traube.pipeline.plan import Plan, Request
+from traube.storage import Storage
 
 Planned = Callable[..., Plan]
 Asked = Callable[..., Request]
@@ -35,8 +37,10 @@ def read(launcher: Launcher, *tasks: str) -> list[str]:
     return launcher.datasets(list(tasks))
 
 
+@pytest.mark.all_papers
+@pytest.mark.all_tasks
 def test_from_raw_data_to_the_leaderboard(
-    launcher: Launcher, planned: Planned, request_for: Asked, store: Store, home: Path
+    launcher: Launcher, planned: Planned, request_for: Asked, storage: Storage, home: Path
 ) -> None:
     assert planned(["words"]).unread == ["words"]
     assert read(launcher, "words") == []
@@ -48,7 +52,7 @@ def test_from_raw_data_to_the_leaderboard(
     assert planned(["words"]).count == 0
 
     assert launcher.publish() == []
-    board = pd.read_parquet(store.table("leaderboard.parquet"))
+    board = pd.read_parquet(storage.get_table_path("leaderboard.parquet"))
     done = board[board["status"] == "done"]
     assert len(done) == 5
     assert done["mean"].between(0, 1).all()
@@ -72,15 +76,15 @@ def test_what_stops_nothing_is_noted(launcher: Launcher, cards: Path) -> None:
 
 
 @pytest.mark.begin_with("evaluated")
-def test_what_is_stored_is_not_computed_again(launcher: Launcher, request_for: Asked, store: Store) -> None:
+def test_what_is_stored_is_not_computed_again(launcher: Launcher, request_for: Asked, storage: Storage) -> None:
     asked = request_for(["words"], ["bow"])
-    before = {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.parquet")}
+    before = storage.read_rows("cell")
     launcher.evaluate("bow", ["words"], asked)
-    assert {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.parquet")} == before
+    assert storage.read_rows("cell") == before
 
 
 def test_a_bad_task_stops_itself_and_no_other(
-    launcher: Launcher, cards: Path, request_for: Asked, planned: Planned, store: Store
+    launcher: Launcher, cards: Path, request_for: Asked, planned: Planned, storage: Storage
 ) -> None:
     write_task(cards, "holes", [*word_rows(), ("  ", "birds")])
     with Launcher(SILENT) as launcher:  # definitions are read when they are built
@@ -89,7 +93,7 @@ def test_a_bad_task_stops_itself_and_no_other(
         assert "holes/corpus: the blocking check 'texts_present' failed (1 row; see " in errors[0]
         assert planned(["words", "holes"]).unread == ["holes"]
         assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
-    assert set(store.cells()["task"]) == {"words"}
+    assert set(storage.read_cells()["task"]) == {"words"}
 
 
 @pytest.mark.parametrize("sound", [True, False])
@@ -116,7 +120,7 @@ def test_checks_that_were_begun_and_not_finished_are_made_before_a_model_is_eval
 
 
 def test_a_check_that_failed_in_an_earlier_run_still_blocks(
-    launcher: Launcher, cards: Path, request_for: Asked, store: Store
+    launcher: Launcher, cards: Path, request_for: Asked, storage: Storage
 ) -> None:
     asked = request_for(["words"], ["bow"])
     # one class only: found by a check on splits, after they were stored
@@ -126,13 +130,13 @@ def test_a_check_that_failed_in_an_earlier_run_still_blocks(
         refused = launcher.evaluate("bow", ["words"], asked)
         assert len(refused) == 1
         assert "words/splits: the blocking check 'two_classes' failed" in refused[0]
-        assert store.cells().empty
+        assert storage.read_cells().empty
 
     write_task(cards, "words", word_rows())
     with Launcher(SILENT) as launcher:
         assert read(launcher, "words") == []
         assert launcher.evaluate("bow", ["words"], asked) == []
-    assert len(store.cells()) == 6
+    assert len(storage.read_cells()) == 6
 
 
 @pytest.mark.begin_with("evaluated")
@@ -203,15 +207,16 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launche
 
 @pytest.mark.begin_with("read")
 def test_a_tracking_server_that_is_down_loses_no_score(
-    launcher: Launcher, request_for: Asked, store: Store, tmp_path: Path, monkeypatch
+    launcher: Launcher, request_for: Asked, storage: Storage, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/no/such/folder/mlflow.db")
     assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
-    assert (store.cells()["status"] == "done").sum() == 5
+    assert (storage.read_cells()["status"] == "done").sum() == 5
 
 
+@pytest.mark.begin_with("read")
 def test_what_a_tracking_server_missed_is_told_by_the_next_run(
-    cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    traube: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow import MlflowClient
 
@@ -219,31 +224,78 @@ def test_what_a_tracking_server_missed_is_told_by_the_next_run(
 
     (tmp_path / "file").touch()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/mlflow.db")
-    CliRunner().invoke(app, ["run"])
+    traube("run")
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    again = CliRunner().invoke(app, ["run"])
-    assert "Telling MLflow of bow on words" in again.output
+    again = traube("run")
+    assert "Reporting bow on words to MLflow" in again.output
     client = MlflowClient(default_uri())
     experiment = client.get_experiment_by_name("traube")
     runs = [run.info.run_name for run in client.search_runs([experiment.experiment_id])]
     assert len([name for name in runs if not name.startswith("serve ")]) == 1 + 5
-    assert "Nothing is missing" in CliRunner().invoke(app, ["run"]).output
+    assert "Nothing is missing" in traube("run").output
 
 
 @pytest.mark.begin_with("read")
 def test_who_is_killed_between_storing_and_telling_leaves_a_note(
-    launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
+    launcher: Launcher, request_for: Asked, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from resources.tracking import TrackingResource
     from resources.unlogged import unlogged
 
     asked = request_for(["words"], ["bow"])
     with monkeypatch.context() as killed:
-        killed.setattr(TrackingResource, "log", lambda *_: {})  # as if the process had ended here
+        killed.setattr(TrackingResource, "log_all", lambda *_: {})  # as if the process had ended here
         launcher.evaluate("bow", ["words"], asked)
     assert unlogged(asked) == {"bow": ["words"]}
+    assert storage.rebuild() == [] and unlogged(asked) == {"bow": ["words"]}
     launcher.evaluate("bow", ["words"], asked)
     assert unlogged(asked) == {}
+
+
+@pytest.mark.begin_with("evaluated")
+def test_scores_are_reported_again_if_only_some_of_them_were(
+    launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The protocol's own scores once counted as reported if those of another seed were."""
+    from resources.tracking import TrackingResource
+    from resources.unlogged import unlogged
+
+    log = TrackingResource.log
+
+    def fail_for_protocol(self: TrackingResource, *given: object, own_choice: bool) -> dict[str, dg.MetadataValue]:
+        if not own_choice:
+            raise OSError("connection lost")
+        return log(self, *given, own_choice=own_choice)
+
+    asked = request_for(["words"], ["bow"])
+    monkeypatch.setattr(TrackingResource, "log", fail_for_protocol)
+    launcher.evaluate("bow", ["words"], dataclasses.replace(asked, seeds=[5]))
+    assert unlogged(asked) == {"bow": ["words"]}
+
+
+@pytest.mark.begin_with("evaluated")
+def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
+    launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, any report of a model on a task counted for all of its scores."""
+    from resources.tracking import TrackingResource
+    from resources.unlogged import unlogged
+
+    def fail(*_: object, **_kwargs: object) -> None:
+        raise OSError("connection lost")
+
+    with paths.params().open("a") as file:
+        file.write("  other:\n    reducers: [none]\n    clusterers: [agglomerative]\n")
+    asked = request_for(["words"], ["bow"])
+    other = dataclasses.replace(asked, protocol_name="other", protocol=load_params().chosen("other"))
+    with monkeypatch.context() as down:
+        down.setattr(TrackingResource, "log", fail)
+        for request in (dataclasses.replace(asked, seeds=[5]), other):
+            launcher.evaluate("bow", ["words"], request)
+    launcher.evaluate("bow", ["words"], asked)
+    assert unlogged(asked) == {} and unlogged(other) == {"bow": ["words"]}
+    client, experiment = TrackingResource().client()
+    assert "words x bow, own choice" in {run.info.run_name for run in client.search_runs([experiment])}
 
 
 @pytest.mark.begin_with("read")
@@ -254,15 +306,16 @@ def test_an_absent_model_is_a_clear_failure(launcher: Launcher, request_for: Ask
     assert "deepset/gbert-base" in errors[0]
 
 
+@pytest.mark.e2e
 @pytest.mark.begin_with("evaluated")
-def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: Asked, store: Store) -> None:
+def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: Asked, storage: Storage) -> None:
     code = (
-        "from operations.launch import Launcher; from traube.engine.progress import SILENT\n"
+        "from operations.launch import Launcher; from traube.core.progress import SILENT\n"
         "with Launcher(SILENT) as launcher: raise SystemExit(bool(launcher.publish()))"
     )
     both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
     assert [process.wait(600) for process in both] == [0, 0]
-    assert len(pd.read_parquet(store.table("leaderboard.parquet"))) == 6
+    assert len(pd.read_parquet(storage.get_table_path("leaderboard.parquet"))) == 6
 
 
 def test_a_run_whose_process_is_gone_is_ended(launcher: Launcher) -> None:
@@ -314,8 +367,8 @@ def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(la
 
 
 @pytest.mark.begin_with("evaluated")
-def test_every_cell_says_where_it_comes_from(launcher: Launcher, request_for: Asked, store: Store) -> None:
-    cell = store.cells().set_index("clusterer").loc["minibatch_kmeans"].iloc[0]
+def test_every_cell_says_where_it_comes_from(launcher: Launcher, request_for: Asked, storage: Storage) -> None:
+    cell = storage.read_cells().set_index("clusterer").loc["minibatch_kmeans"].iloc[0]
     assert launcher.instance.get_run_by_id(cell["run_id"]) is not None
     assert cell["seed"] == 42
     assert json.loads(json.dumps(cell["params"]))["clusterer_params"]["batch_size"] == 500
@@ -331,7 +384,7 @@ def test_a_task_whose_checks_were_cut_short_is_read_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(QualityResource, "check_splits", interrupted)
+        patched.setattr(QualityResource, "check", interrupted)
         with suppress(KeyboardInterrupt):
             read(launcher, "words")
     assert planned(["words"]).unread == ["words"]
@@ -341,12 +394,12 @@ def test_a_task_whose_checks_were_cut_short_is_read_again(
 
 @pytest.mark.begin_with("evaluated")
 def test_damaged_assignments_are_made_again(
-    launcher: Launcher, planned: Planned, request_for: Asked, store: Store
+    launcher: Launcher, planned: Planned, request_for: Asked, storage: Storage
 ) -> None:
     asked = request_for(["words"], ["bow"])
-    damaged = next(store.folder.glob("results/words/*.assignments.parquet"))
-    damaged.write_bytes(damaged.read_bytes()[:-40])
-    damaged.with_name(damaged.name.replace(".assignments.parquet", ".json")).unlink()
+    cell = storage.read_rows("cell", task="words")[0]
+    storage.save_cell({**cell, "status": "clustered"}, {"assignments": storage.read_cell_table(cell["cell_id"])})
+    damage_blob(storage, storage.read_rows("cell", cell_id=cell["cell_id"])[0]["blob"])
     assert planned(["words"]).count == 1
     assert launcher.evaluate("bow", ["words"], asked) == []
     assert planned(["words"]).count == 0
@@ -354,13 +407,13 @@ def test_damaged_assignments_are_made_again(
 
 @pytest.mark.begin_with("read")
 def test_what_did_not_fit_the_memory_is_tried_again(
-    launcher: Launcher, planned: Planned, request_for: Asked, store: Store, monkeypatch: pytest.MonkeyPatch
+    launcher: Launcher, planned: Planned, request_for: Asked, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = request_for(["words"], ["bow"])
     with monkeypatch.context() as patched:
-        patched.setattr("traube.engine.executors.ProcessExecutor.memory", lambda executor, needs: 1000)
+        patched.setattr("traube.pipeline.executors.ProcessExecutor.memory", lambda executor, needs: 1000)
         assert launcher.evaluate("bow", ["words"], asked) == []
-    refused = store.cells()[store.cells()["status"] == "unavailable"]
+    refused = storage.read_cells()[storage.read_cells()["status"] == "unavailable"]
     assert len(refused) > 0
     assert "GiB" in refused["reason"].iloc[0]
     assert planned(["words"]).count == len(refused)
@@ -368,13 +421,13 @@ def test_what_did_not_fit_the_memory_is_tried_again(
     assert planned(["words"]).count == 0
 
 
+@pytest.mark.begin_with("read")
 def test_one_model_that_cannot_be_used_does_not_stop_the_others(
     launcher: Launcher, cards: Path, planned: Planned, tmp_path: Path
 ) -> None:
     (tmp_path / "pickled").mkdir()
     (tmp_path / "pickled" / "pytorch_model.bin").write_bytes(b"no weights")
     (cards / "pick.yaml").write_text(f"model: {tmp_path / 'pickled'}\n")
-    read(launcher, "words")
     todo = planned(["words"], ["bow", "pick"])
     assert list(todo.missing) == ["bow"]
     assert "only pickled weights" in todo.unavailable["pick"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from traube.foundation import paths
+from traube.core import paths
 
 
 @pytest.fixture

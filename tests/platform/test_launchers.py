@@ -9,26 +9,27 @@ import pytest
 
 from operations.launch import Launcher as PlatformLauncher
 from tests.platform.conftest import word_rows, write_task
-from traube.benchmark.plan import Request, plan
 from traube.cli.launcher import Launcher
-from traube.engine.progress import SILENT
-from traube.foundation import paths
-from traube.foundation.disk import read_json
-from traube.quality import process, validate
-from traube.report.tables import CSV, tables_are_current
-from traube.store import Store
+from traube.core import paths
+from traube.core.progress import SILENT
+from traube.pipeline.plan import Request
+from traube.pipeline.survey import plan
+from traube.pipeline.validation import process, validate
+from traube.reports.tables import CSV, tables_are_current
+from traube.storage import Storage, open_storage
+from traube.tasks.stored import get_manifest
 
 LAUNCHERS = {"platform": PlatformLauncher, "library": Launcher}
-Run = Callable[..., tuple[list[str], list[str], Store]]
+Run = Callable[..., tuple[list[str], list[str], Storage]]
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Have one of the launchers work in a home of its own; its errors, its notes and the store."""
+    """Have one of the launchers work in a home of its own; its errors, its notes and the storage."""
 
     def run(
         name: str, work: Callable[[PlatformLauncher | Launcher], list[str]], home: str = ""
-    ) -> tuple[list[str], list[str], Store]:
+    ) -> tuple[list[str], list[str], Storage]:
         for variable in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
             monkeypatch.delenv(variable, raising=False)
         with monkeypatch.context() as patch:
@@ -38,7 +39,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
                     patch.setattr(module, "find_spec", lambda package: None)
             with LAUNCHERS[name](SILENT) as launcher:
                 errors = work(launcher)
-            return errors, launcher.notes, Store(paths.home() / "store")
+            return errors, launcher.notes, open_storage(paths.home())
 
     return run
 
@@ -52,13 +53,17 @@ def test_numbers_are_equal(cards: Path, run: Run, request_for: Callable[..., Req
 
     kept = {}
     for name in LAUNCHERS:
-        errors, notes, store = run(name, work)
+        errors, notes, storage = run(name, work)
         assert (errors, notes) == ([], [])
-        assert not plan(request, store).missing
-        assert tables_are_current(store)
-        cells = store.cells("words").sort_values("cell_id", ignore_index=True)
-        scores = store.scores(cells, replicates=True).sort_values(["cell_id", "split", "level", "metric"])
-        kept[name] = cells.drop(columns=["run_id", "seconds", "created"]), scores, pd.read_csv(store.table(CSV))
+        assert not plan(request, storage).missing
+        assert tables_are_current(storage)
+        cells = storage.read_cells("words").sort_values("cell_id", ignore_index=True)
+        scores = storage.read_scores(cells, replicates=True).sort_values(["cell_id", "split", "level", "metric"])
+        kept[name] = (
+            cells.drop(columns=["run_id", "seconds", "total_seconds", "memory", "created"]),
+            scores,
+            pd.read_csv(storage.get_table_path(CSV)),
+        )
     for ours, theirs in zip(kept["library"], kept["platform"], strict=True):
         columns = [column for column in ours if column != "created"]
         pd.testing.assert_frame_equal(ours[columns], theirs[columns], check_exact=True)
@@ -76,8 +81,8 @@ def test_a_blocking_check_stops_a_task_in_the_same_words(
 
     said = {}
     for name in LAUNCHERS:
-        errors, _, store = run(name, work)
-        assert store.cells("wrong").empty
+        errors, _, storage = run(name, work)
+        assert storage.read_cells("wrong").empty
         said[name] = [re.sub("; see [^)]*", "", error) for error in errors]
     assert len(said["library"]) == 2  # when it is read, and when it is to be evaluated
     assert said["library"] == said["platform"]
@@ -88,10 +93,11 @@ def test_a_check_that_blocks_since_stops_both(cards: Path, run: Run, request_for
     rows = [*word_rows(), word_rows()[0]]  # a text twice in its split is a warning
     write_task(cards, "twice", rows)
     request = request_for(["twice"], ["bow"])
-    errors, notes, store = run("library", lambda launcher: launcher.datasets(["twice"]))
+    errors, notes, storage = run("library", lambda launcher: launcher.datasets(["twice"]))
     assert errors == []
     assert "the check 'texts_once' failed (2 rows)" in notes[0]
-    assert not read_json(store.checks("twice"))["passed"]["splits/texts_once"]
+    (found,) = storage.read_rows("check", task="twice", name="splits/texts_once")
+    assert not found["passed"]
     write_task(cards, "twice", rows, "blocking: [texts_once]\n")
     for name in LAUNCHERS:
         errors, _, _ = run(name, lambda launcher: launcher.evaluate("bow", ["twice"], request), home="library")
@@ -104,4 +110,4 @@ def test_a_task_that_cannot_be_read_stops_no_other(cards: Path, run: Run) -> Non
     said = {name: run(name, lambda launcher: launcher.datasets(["empty", "words"])) for name in LAUNCHERS}
     assert said["library"][0] == said["platform"][0]
     assert len(said["library"][0]) == 1
-    assert said["library"][2].manifest("words") == said["platform"][2].manifest("words")
+    assert get_manifest(said["library"][2], "words") == get_manifest(said["platform"][2], "words")

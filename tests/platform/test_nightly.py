@@ -23,9 +23,9 @@ from operations.launch import Launcher
 from sensors.failures import WEBHOOK
 from sensors.lost_runs import end_lost_runs
 from tests.platform.conftest import PARAMS, schedule_of, sensor_of, word_rows, write_task
-from traube.benchmark.plan import Request
-from traube.foundation import paths
-from traube.store import Store
+from traube.core import paths
+from traube.pipeline.plan import Request
+from traube.storage import Storage
 
 Asked = Callable[..., Request]
 
@@ -35,11 +35,11 @@ def night(launcher: Launcher, name: str = "nightly_benchmark") -> Any:
     return schedule_of(build_defs(), name)(context)
 
 
+@pytest.mark.begin_with("read")
 def test_the_night_asks_for_one_run_for_each_model_that_lacks_cells(
     launcher: Launcher, cards: Path, request_for: Asked
 ) -> None:
     paths.params().write_text(PARAMS.replace("[bow]", "[bow, tfidf]"))
-    launcher.datasets(["words"])
     assert {r.partition_key for r in night(launcher)} == {"bow", "tfidf"}
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     (request,) = night(launcher)
@@ -60,18 +60,18 @@ def test_the_night_ends_with_tables_even_if_nothing_was_missing(launcher: Launch
     assert request.tags[NIGHT] == "2026-01-01"
 
 
-def test_a_day_is_remembered_as_its_night_left_it(launcher: Launcher, request_for: Asked, store: Store) -> None:
+@pytest.mark.begin_with("evaluated")
+def test_a_day_is_remembered_as_its_night_left_it(launcher: Launcher, request_for: Asked, storage: Storage) -> None:
     def remembered(day: str) -> int:
-        return len(pd.read_parquet(store.table("nights") / f"{day}.parquet"))
+        (night,) = storage.read_rows("document", kind="night", key=day)
+        return len(night["cells"])
 
-    launcher.datasets(["words"])
-    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     publish = launcher.definitions.resolve_job_def("publish")
     publish.execute_in_process(instance=launcher.instance, tags={NIGHT: "2026-01-01"})
     launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
     launcher.publish()  # of a later day: it compares with that night
     assert remembered("2026-01-01") == 5
-    changes = pd.read_parquet(store.table("regressions.parquet"))
+    changes = pd.read_parquet(storage.get_table_path("regressions.parquet"))
     assert set(changes["since"]) == {"2026-01-01"}
     assert set(zip(changes["model"], changes["verdict"], strict=True)) == {("tfidf", "new")}
     publish.execute_in_process(instance=launcher.instance, tags={NIGHT: "2026-01-01"})
@@ -146,7 +146,7 @@ def failed_run(launcher: Launcher, cards: Path) -> dg.DagsterRun:
 
 
 def _tiny() -> Any:
-    from traube.benchmark.params import load_params
+    from traube.pipeline.params import load_params
 
     return load_params().chosen("tiny")
 

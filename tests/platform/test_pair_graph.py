@@ -1,8 +1,6 @@
 """Pair tasks in the graph: from raw data to stored scores, and checks that stop what is broken."""
 
-import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,19 +16,19 @@ from definitions import build_defs
 from operations.launch import Launcher
 from resources.tracking import TrackingResource
 from tests import giccs_like
-from tests.platform.conftest import PARAMS, schedule_of, sensor_of
-from traube.benchmark.params import load_params
-from traube.benchmark.plan import Request
+from tests.made import damage_blob
+from tests.platform.conftest import PARAMS, begin_with, schedule_of, sensor_of
 from traube.cli.main import app
-from traube.engine.pair_cells import pair_cells
-from traube.engine.pair_scores import ALL
-from traube.engine.progress import SILENT
-from traube.foundation import paths
+from traube.core import paths
+from traube.core.progress import SILENT
 from traube.models import load_model
-from traube.report.unused import unused
-from traube.store import Store
-from traube.store.pairs import PairStore
+from traube.pipeline.pairs import list_outdated_cells, make_pair_cells, read_pair_scores
+from traube.pipeline.params import load_params
+from traube.pipeline.plan import Request
+from traube.storage import open_storage
 from traube.tasks import load_pairs
+from traube.tasks.scored_pairs import ALL
+from traube.tasks.stored import Manifest, read_task
 
 Run = Callable[..., dg.ExecuteInProcessResult]
 
@@ -73,28 +71,30 @@ def test_from_raw_data_to_scores_once(run: Run) -> None:
     own = run("giccs", "jaccard").asset_materializations_for_node("giccs__pair_scores")[0].metadata
     assert own["scored_now"].value == 2
 
-    store = PairStore.of(Store(paths.home() / "store"))
-    task = store.task("giccs")
-    assert task is not None and task.data_version == load_pairs("giccs").data_version
-    records = list((store.folder / "results" / "giccs").glob("*.json"))
-    assert len(records) == 8
-    record = store.cell("giccs", records[0].stem)
-    assert record is not None and record["run_id"] and record["scores"][0]["group"] == ALL
-    assert len(store.alike("giccs", records[0].stem)) == 40  # kept, so that a metric can be added
+    storage = open_storage(paths.home())
+    assert read_task(storage, "giccs").data_version == load_pairs("giccs").data_version
+    cells = storage.read_cells("giccs")
+    assert len(cells) == 8 and set(cells["status"]) == {"done"} and cells["run_id"].all()
+    assert storage.read_scores(cells)["level"].iloc[0] == ALL
+    assert (
+        len(storage.read_cell_table(cells["cell_id"][0], "similarities")) == 40
+    )  # kept, so that a metric can be added
+    of_clusters = ["explain", "giccs", "tfidf"], ["leaderboard", "-t", "giccs"], ["reproduce", cells["cell_id"][0]]
+    for command in of_clusters:
+        refused = CliRunner().invoke(app, command)
+        assert refused.exit_code == 1 and "`traube pairs -t giccs` scores it" in refused.stderr, refused.output
 
 
 def test_a_damaged_cell_is_made_again(run: Run) -> None:
     run("giccs")
     run("giccs", "jaccard")
-    store = PairStore.of(Store(paths.home() / "store"))
-    broken = next((store.folder / "results" / "giccs").glob("*.parquet"))
-    content = bytearray(broken.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    broken.write_bytes(content)
-    assert store.cell("giccs", broken.stem) is None
+    storage = open_storage(paths.home())
+    row = storage.read_rows("cell", task="giccs", model="jaccard")[0]
+    damage_blob(storage, row["blob"])
+    assert len(storage.verify()) == 1 and storage.get_cell(row["cell_id"]) is None
     again = run("giccs", "jaccard").asset_materializations_for_node("giccs__pair_scores")[0].metadata
     assert again["scored_now"].value == 1
-    assert store.cell("giccs", broken.stem) is not None
+    assert storage.get_cell(row["cell_id"]) is not None
 
 
 def test_bad_pairs_are_told_and_nothing_is_scored(run: Run, cards: Path) -> None:
@@ -119,8 +119,9 @@ def test_missing_raw_data_is_one_line(run: Run) -> None:
 
 
 @pytest.fixture
-def launcher(cards: Path) -> Iterator[Launcher]:
+def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Iterator[Launcher]:
     """With a pair task in params.yaml."""
+    begin_with(request, templates)
     (cards / "mine.csv").write_text("a,b,score\nred moon,red sun,0.9\nold bread,new car,0.1\nold soup,old hat,0.4\n")
     (cards / "mine.yaml").write_text("pairs: mine.csv\ntext_a: a\ntext_b: b\nscore: score\n")
     paths.params().write_text(f"{PARAMS}pair_tasks: [mine, giccs]\n")
@@ -159,40 +160,51 @@ def test_the_night_and_new_checkpoints_evaluate_pair_tasks_that_are_there(
 
 
 def test_mlflow_holds_one_run_a_pair_task_and_model(launcher: Launcher, request_for: Callable[..., Request]) -> None:
-    asked = replace(request_for(["words"], ["bow"]), pair_tasks=("mine",))
+    asked = replace(request_for(["words"], ["bow"]), tasks=["mine"])
     launcher.datasets(["mine"])
     assert launcher.evaluate("bow", ["mine"], asked) == launcher.evaluate("bow", ["mine"], asked) == []
     client, experiment = TrackingResource().client()
     (run,) = client.search_runs([experiment])
     assert run.info.run_name == "mine x bow" and run.data.tags["traube.data_version"]
-    store = PairStore.of(Store(paths.home() / "store"))
-    found = store.scores(pair_cells(load_pairs("mine"), load_model("bow"), ["cosine"]))
+    cells = make_pair_cells(Manifest.of(load_pairs("mine")), load_model("bow"), ["cosine"])
+    found = read_pair_scores(open_storage(paths.home()), cells)
     assert run.data.metrics["spearman/cosine"] == found["spearman"].item()
 
 
-def test_run_evaluates_the_pair_tasks_of_params_and_clean_removes_what_no_longer_counts(
+def test_run_evaluates_the_pair_tasks_of_params_and_lists_what_no_longer_counts(
     launcher: Launcher, cards: Path, request_for: Callable[..., Request]
 ) -> None:
     first = CliRunner().invoke(app, ["run", "-t", "mine"])
-    assert "Evaluating bow on the pairs of mine" in first.output and "words" not in first.output, first.output
+    assert "Evaluating bow: 3 cells on mine" in first.output and "words" not in first.output, first.output
     absent = CliRunner().invoke(app, ["run", "-t", "giccs"])
     assert absent.exit_code == 1 and "giccs is unavailable" in absent.stderr
     first = CliRunner().invoke(app, ["run"])
     assert "Evaluating bow: 6 cells on words" in first.output and "giccs" in first.stderr, first.output
     assert "Nothing is missing" in CliRunner().invoke(app, ["run"]).output
-    results = PairStore.of(Store(paths.home() / "store")).folder / "results" / "mine"
-    kept = {path.name for path in results.iterdir()}
+    kept = set(open_storage(paths.home()).read_cells("mine")["cell_id"])
     (cards / "mine.csv").write_text("a,b,score\nred moon,red sun,0.9\nold bread,new car,0.1\nred soup,old hat,0.3\n")
     launcher.datasets(["mine"])
     launcher.evaluate("bow", ["mine"], request_for(["words"], ["bow"]))
-    (results / "half.parquet").write_bytes(b"its record was never written")
-    then = time.time() - 24 * 3600
-    for path in results.iterdir():
-        os.utime(path, (then, then))
+    assert list_outdated_cells(open_storage(paths.home()), load_params().protocols) == kept
 
-    def listed(outdated: bool) -> set[str]:
-        found = unused(paths.home(), load_params(), outdated)
-        return {entry.path.name for entry in found if entry.path.parent == results}
 
-    assert listed(outdated=False) == {"half.parquet"}
-    assert listed(outdated=True) == {"half.parquet", *kept}
+def test_pairs_that_were_compared_without_being_stored_count(launcher: Launcher, tiny_bert: Path) -> None:
+    """Once, only those of ingested tasks did, by models that are here, in the precision of their card."""
+    folder = shutil.copytree(tiny_bert, paths.checkpoints() / "mini")
+    paths.params().write_text(paths.params().read_text().replace("clusterers:", "precision: bf16\n    clusterers:"))
+    compared = CliRunner().invoke(app, ["pairs", "-t", "mine", "-m", "bow", "-m", "mini"])
+    assert compared.exit_code == 0, compared.output
+    storage, protocols = open_storage(paths.home()), load_params().protocols
+    assert len(storage.read_cells("mine")) == 2 and list_outdated_cells(storage, protocols) == set()
+    run = CliRunner().invoke(app, ["run", "-t", "mine", "-m", "mini"])
+    assert set(storage.read_cells("mine")["precision"]) == {"", "fp32", "bf16"}, run.output
+    assert list_outdated_cells(storage, protocols) == set()
+    shutil.rmtree(folder)
+    assert list_outdated_cells(storage, protocols) == set()
+
+
+def test_what_only_texts_with_labels_have_is_refused_of_pairs_in_a_line(launcher: Launcher) -> None:
+    assert launcher.datasets(["mine"]) == []
+    for command in (["best", "mine"], ["compare", "bow", "tfidf", "-t", "mine"], ["open", "mine"]):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 1 and "`traube pairs -t mine` scores it" in result.stderr, result.output

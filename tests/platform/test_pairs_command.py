@@ -9,10 +9,10 @@ from typer.testing import CliRunner, Result
 
 from tests import giccs_like
 from traube.cli.main import app
-from traube.foundation import paths
+from traube.core import paths
 from traube.models.likelihood import CausalModel
-from traube.store import Store
-from traube.store.pairs import PairStore
+from traube.pipeline.multiple_choice import read_choices
+from traube.storage import open_storage
 from traube.tasks import load_pairs
 
 Traube = Callable[..., Result]
@@ -37,11 +37,11 @@ def test_a_language_model_chooses_and_what_it_chose_is_kept(traube: Traube, tmp_
     rows = json.loads(result.stdout)
     assert {(row["n_turns"], row["context"]) for row in rows} == {(t, c) for t in (3, 5) for c in (True, False)}
     assert all(row["chance"] == pytest.approx(0.2) and row["questions"] == 4 for row in rows)
-    store = PairStore.of(Store(paths.home() / "store"))
-    kept = store.choices(load_pairs("giccs"))
+    storage = open_storage(paths.home())
+    kept = read_choices(storage, load_pairs("giccs"))
     assert kept["accuracy"].tolist() == [row["accuracy"] for row in rows] and set(kept["model"]) == {str(folder)}
-    (record,) = (store.folder / "choices" / "giccs").glob("*.json")
-    assert json.loads(record.read_text())["fingerprint"] == CausalModel.load(str(folder)).fingerprint
+    (row,) = storage.read_rows("document", kind="choices")
+    assert row["content"]["fingerprint"] == CausalModel.load(str(folder)).fingerprint
     wrong = CliRunner().invoke(app, ["choose", str(tmp_path), "-t", "giccs"])
     assert wrong.exit_code == 1 and "no causal language model can be loaded" in wrong.stderr
 
@@ -97,7 +97,7 @@ def test_pairs_without_a_history_are_scored_once(traube: Traube) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-t", "min"], "unknown pair task 'min': did you mean mine?"),
+        (["-t", "min"], "unknown task 'min': did you mean mine?"),
         (["-t", "mine", "-m", "bow", "--part", "train"], "no pair's part is 'train'"),
     ],
 )

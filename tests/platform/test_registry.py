@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,10 +15,13 @@ from operations.launch import Launcher
 from resources.registry import RegistryResource
 from resources.tracking import default_uri
 from tests.platform.conftest import word_rows, write_task
-from traube.benchmark.plan import Request
 from traube.cli.main import app
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError
+from traube.comparison.regressions import NIGHT
+from traube.core import paths
+from traube.core.errors import TraubeError
+from traube.models.pins import PIN
+from traube.pipeline.plan import Request
+from traube.storage import Storage
 
 Asked = Callable[..., Request]
 pytestmark = pytest.mark.begin_with("published")
@@ -87,6 +91,14 @@ print(model.predict(["apple pear fruit", "owl robin birds", "plum cherry fruit"]
     }
 
 
+def test_the_cells_of_what_is_served_are_never_removed(launcher: Launcher, storage: Storage) -> None:
+    storage.remove("document", storage.read_rows("document", kind=NIGHT))  # nights pin cells too
+    pinned = [cell for row in storage.read_rows("document", kind=PIN) for cell in row["cells"]]
+    rows = storage.read_rows("cell")
+    assert pinned and storage.remove("cell", rows) == len(rows) - len(pinned)
+    assert sorted(row["cell_id"] for row in storage.read_rows("cell")) == sorted(pinned)
+
+
 def test_compare_says_who_is_better_or_why_it_cannot(launcher: Launcher, request_for: Asked) -> None:
     launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
     result = CliRunner().invoke(app, ["compare", "bow", "tfidf", "--json"])
@@ -100,8 +112,6 @@ def test_compare_says_who_is_better_or_why_it_cannot(launcher: Launcher, request
     assert verdict["answer"].startswith("undecided") == (verdict["undecided"] == "one_seed")
     twice = CliRunner().invoke(app, ["compare", "bow", "tfidf", "--json", "-t", "words", "-t", "words"])
     assert json.loads(twice.stdout) == [row]  # one task, one table
-    wrong = CliRunner().invoke(app, ["compare", "bow", "tfdif"])
-    assert wrong.exit_code == 1
 
 
 def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
@@ -133,3 +143,10 @@ def test_what_a_person_rolled_back_stays_back(launcher: Launcher) -> None:
     assert (registry.held("words", "champion") or {})["version"] == "1"
     challenger = registry.held("words", "challenger")
     assert challenger is None or challenger["version"] != "2"
+
+
+def test_a_champion_whose_files_are_gone_is_named(launcher: Launcher, tmp_path: Path) -> None:
+    shutil.rmtree(paths.home() / "mlartifacts")
+    (tmp_path / "new.txt").write_text("owl robin swift\n")
+    served = CliRunner().invoke(app, ["cluster", str(tmp_path / "new.txt"), "--champion", "words"])
+    assert served.exit_code == 1 and "the champion's files are gone; restore a backup to the path" in served.stderr

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 from operations.launch import Launcher
 from resources.registry import RegistryResource
 from resources.tracking import connect, default_uri
-from traube.benchmark.params import load_params
-from traube.benchmark.plan import Request
 from traube.cli.main import app
-from traube.engine.workbench import Workbench
-from traube.foundation import paths
-from traube.report.pages import make_page
-from traube.store import Store
+from traube.core import paths
+from traube.pipeline.params import load_params
+from traube.pipeline.plan import Request
+from traube.pipeline.workbench import Workbench
+from traube.reports.pages import make_page
+from traube.storage import Storage
 
 MODELS = ("bow", "tfidf", "lsa")
 
@@ -33,18 +33,18 @@ def answer(*command: str) -> Any:
 
 
 @pytest.fixture
-def rows(launcher: Launcher, request_for: Callable[..., Request], store: Store) -> dict[str, dict[str, Any]]:
+def rows(launcher: Launcher, request_for: Callable[..., Request], storage: Storage) -> dict[str, dict[str, Any]]:
     """The leaderboard's row of each model, with three models scored and published."""
     for model in MODELS[1:]:
         assert launcher.evaluate(model, ["words"], request_for(["words"], [model])) == []
     assert launcher.publish() == []
-    table = pd.read_parquet(store.table("leaderboard.parquet"))
+    table = pd.read_parquet(storage.get_table_path("leaderboard.parquet"))
     return {row["model"]: row for row in table[table["best"].astype(bool)].to_dict("records")}
 
 
 @pytest.mark.begin_with("evaluated")
 def test_all_surfaces_quote_the_same_numbers_and_verdicts(
-    launcher: Launcher, rows: dict[str, dict[str, Any]], store: Store
+    launcher: Launcher, rows: dict[str, dict[str, Any]], storage: Storage
 ) -> None:
     first = next(iter(rows))
     assert set(rows) == set(MODELS)

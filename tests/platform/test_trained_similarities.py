@@ -22,8 +22,8 @@ from resources.tracking import default_uri
 from tests.made import save_similarity
 from tests.platform.conftest import sensor_of
 from traube.cli.main import app
-from traube.foundation import paths
-from traube.store import Store
+from traube.core import paths
+from traube.storage import Storage
 
 PARAMS = """
 protocol: tiny
@@ -62,24 +62,26 @@ def checkpoint(tiny_bert: Path) -> Path:
 
 
 @pytest.fixture
-def traube(cards: Path) -> Callable[..., Result]:
+def traube(traube: Callable[..., Result]) -> Callable[..., Result]:
+    """Call a command that succeeds."""
+
     def call(*arguments: str) -> Result:
-        result = CliRunner().invoke(app, list(arguments))
+        result = traube(*arguments)
         assert result.exit_code == 0, result.output
         return result
 
     return call
 
 
-def statuses(store: Store) -> dict[tuple[str, str], str]:
+def statuses(storage: Storage) -> dict[tuple[str, str], str]:
     """Of the cells of `mine`, by task and method."""
-    cells = store.cells()
+    cells = storage.read_cells()
     cells = cells[cells["model"] == "mine"]
     return dict(zip(zip(cells["task"], cells["reducer"] + "/" + cells["clusterer"]), cells["status"]))  # noqa: B905
 
 
 def test_the_sensor_has_it_evaluated_where_splits_have_queries(
-    launcher: Launcher, checkpoint: Path, store: Store
+    launcher: Launcher, checkpoint: Path, storage: Storage
 ) -> None:
     launcher.datasets(["asked", "words"])
     definitions = build_defs()
@@ -94,16 +96,16 @@ def test_the_sensor_has_it_evaluated_where_splits_have_queries(
         instance=launcher.instance, partition_key=request.partition_key, asset_selection=request.asset_selection
     )
     assert done.success
-    found = statuses(store)
+    found = statuses(storage)
     assert [key for key, status in found.items() if status == "done"] == [("asked", METHOD)]
     assert set(found.values()) == {"done", "unsupported"} and len(found) == 8
-    cells = store.cells()
+    cells = storage.read_cells()
     (reason,) = set(cells[(cells["model"] == "mine") & (cells["task"] == "words")]["reason"])
     assert reason == "mine compares texts for a query, and splits of words have none"
 
 
 def test_every_command_takes_it_for_a_model(
-    traube: Callable[..., Result], checkpoint: Path, home: Path, store: Store
+    traube: Callable[..., Result], checkpoint: Path, home: Path, storage: Storage
 ) -> None:
     traube("run", "-m", "mine", "-m", "bow")
     board = json.loads(traube("leaderboard", "--all", "--json").stdout)

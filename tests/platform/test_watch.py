@@ -8,7 +8,7 @@ import pytest
 from definitions import build_defs
 from resources.tracking import connect, default_uri
 from tests.platform.conftest import PARAMS, sensor_of
-from traube.foundation import paths
+from traube.core import paths
 from traube.models import checkpoints, load_model
 
 

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from resources.workers import workers
-from traube.engine.executors import Executor, ProcessExecutor
+from traube.pipeline.executors import Executor, ProcessExecutor
 
 closed: list[Executor] = []
 

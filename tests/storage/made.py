@@ -38,15 +38,16 @@ def save_task(storage: Storage, data_version: str = "d1") -> None:
         {"text_id": [f"t{i}" for i in range(ITEMS)], "text": [f"apple {i}\n\x00é" for i in range(ITEMS)]}
     )
     versions = {"raw_version": "r1", "data_version": data_version}
-    storage.save_task("fruit", "clustering", {"name": "fruit"}, versions, {"corpus": corpus, "splits": make_splits()})
+    splits = make_splits()
+    storage.save_task("fruit", "clustering", {"name": "fruit"}, versions, {"corpus": corpus, "splits": splits}, splits)
 
 
 def make_record(cell_id: str, status: str = "done", **others: Any) -> dict[str, Any]:
     """Return a cell's record."""
     known = {
-        "cell_id": cell_id, "task": "fruit", "status": status, "params": {"kmeans": {"n_init": 10}}, "seed": 42,
+        "cell_id": cell_id, "task": "fruit", "model": "bow", "status": status, "params": {"kmeans": {"n_init": 10}}, "seed": 42,
         "split_set": "default", "data_version": "d1", "clusters": None, "scoring_version": "1", "numerics": {"numpy": "2"},
-        "library_versions": {"numpy": "2"}, "seconds": 1.25, "memory": float("nan"), "reason": "",
+        "library_versions": {"numpy": "2"}, "seconds": 1.25, "memory": float("nan"), "total_seconds": None, "texts": None, "reason": "",
     }  # fmt: skip
     return {**{column: "" for column in CELL_COLUMNS if column != "created"}, **known, **others}
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.servers import Postgres
 from tests.storage.made import read_contents, save_cell, save_task
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.storage import Storage, Unreachable, blobs, storage
 
 pytestmark = pytest.mark.cluster

@@ -10,8 +10,8 @@ import pytest
 
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
-from traube.foundation.errors import TraubeError
-from traube.storage import Storage
+from traube.core.errors import TraubeError
+from traube.storage import Storage, open_storage
 from traube.storage.storage import rebuild
 
 START = """
@@ -72,15 +72,53 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         Storage(tmp_path / "data")
 
 
-def test_a_catalog_that_is_gone_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_catalog_that_is_gone_is_made_again_and_once_more_if_that_was_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     storage = Storage(tmp_path)
     save_task(storage)
     save_cell(storage, 1)
     before = read_contents(storage)
-    storage.catalog.close()
-    (tmp_path / "catalog.db").unlink()
-    assert read_contents(Storage(tmp_path)) == before
+    for file in tmp_path.glob("catalog.db*"):
+        file.unlink()
+    with monkeypatch.context() as killed:
+        killed.setattr(Storage, "rebuild", raise_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            Storage(tmp_path)
     assert "making the catalog again" in capsys.readouterr().err
+    assert read_contents(Storage(tmp_path)) == before
+
+
+def raise_interrupt(_: Storage) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_data_directory_of_an_earlier_version_is_named(tmp_path: Path) -> None:
+    (tmp_path / "store" / "results" / "words").mkdir(parents=True)
+    with pytest.raises(TraubeError, match=r"earlier version of Traube.*set TRAUBE_HOME to another folder"):
+        Storage(tmp_path)
+    assert not (tmp_path / "catalog.db").exists()
+
+
+def test_a_data_directory_that_is_replaced_is_opened_again(tmp_path: Path) -> None:
+    save_task(open_storage(tmp_path / "home"))
+    first = open_storage(tmp_path / "home")
+    assert open_storage(tmp_path / "home") is first
+    (tmp_path / "home").rename(tmp_path / "old")
+    assert open_storage(tmp_path / "home").get_task("fruit") is None
+    assert open_storage(tmp_path / "old").get_task("fruit") is not None
+
+
+@pytest.mark.parametrize("name", ["what?a", "50%25", "a#b", "a::b", "a b'c"])
+def test_a_data_directory_may_have_any_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    storage = Storage(tmp_path / name)
+    save_task(storage)
+    save_cell(storage, 1)
+    before = read_contents(storage)
+    storage.catalog.close()
+    assert read_contents(Storage(tmp_path / name, is_read_only=True)) == before
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_catalog_that_cannot_be_opened_is_set_aside(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.storage.conftest import Open
 from tests.storage.made import count_rows, find_orphans, make_assignments, make_scores, read_contents, save_cell
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.storage import Storage
 from traube.storage.blobs import FolderBlobs
 from traube.storage.catalog import CELL, SCORE

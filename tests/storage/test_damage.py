@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.made import damage_blob
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.storage import Corrupt, Storage
 from traube.storage.blobs import FolderBlobs
 from traube.storage.catalog import CELL, SCORE
@@ -83,6 +84,26 @@ def test_flipped_bits_of_a_catalog_are_found_and_mended(template: Path, tmp_path
     assert found > 0
 
 
+@pytest.mark.parametrize("is_catalog_lost", [False, True])
+def test_flipped_bits_of_the_marker_of_a_blob_store_are_found_and_mended(
+    is_catalog_lost: bool, template: Path, tmp_path: Path
+) -> None:
+    truth, chance = str(read_all(template)), random.Random(3)
+    identity = Storage(template).blobs.get_identity()
+    for number in range(FLIPS // 2):
+        folder = tmp_path / str(number)
+        shutil.copytree(template, folder)
+        marker = folder / "blobs" / "identity.json"
+        flip(marker, chance.randrange(8 * marker.stat().st_size))
+        with pytest.raises(Corrupt, match=r"identity\.json: corrupt; `traube rebuild` makes it again"):
+            Storage(folder)
+        if is_catalog_lost:
+            (folder / "catalog.db").write_bytes(b"no database")
+        assert rebuild(folder) == []
+        assert str(read_all(folder)) == truth
+        assert is_catalog_lost or Storage(folder).blobs.get_identity() == identity
+
+
 def test_a_changed_number_is_found_that_the_database_does_not_find(template: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(template, folder)
@@ -132,17 +153,6 @@ def test_flipped_bits_of_blobs_are_found_and_are_mended_or_count_as_absent(
     assert read_contents(storage) == before
 
 
-def test_a_task_whose_corpus_is_corrupt_is_ingested_again(storage: Storage) -> None:
-    row = storage.get_task("fruit")
-    assert row is not None
-    storage.blobs.delete(row["files"]["corpus"])
-    (line,) = storage.verify()
-    assert "the blob is absent" in line
-    assert storage.get_task("fruit") is None
-    save_task(storage)
-    assert storage.verify() == []
-
-
 def test_blobs_that_cannot_be_read_are_named_by_a_rebuild(open_storage: Open, storage: Storage) -> None:
     save_cell(storage, 1)
     row = storage.read_rows("cell")[0]
@@ -152,3 +162,18 @@ def test_blobs_that_cannot_be_read_are_named_by_a_rebuild(open_storage: Open, st
     assert storage.read_rows("cell") == []
     save_cell(storage, 1)
     assert len(open_storage("two").read_cells()) == 1
+
+
+def test_a_corrupt_cell_counts_as_absent_also_if_a_night_names_it(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "data")
+    save_task(storage)
+    cell = save_cell(storage, 1)
+    storage.save("document", {"kind": "night", "key": "2026-11-24", "content": {}, "cells": [cell]})
+    rows = storage.read_rows("cell")
+    assert storage.remove("cell", rows) == 0
+    damage_blob(storage, rows[0]["blob"])
+    assert "checksum mismatch" in storage.verify()[0]
+    assert storage.read_rows("cell") == []
+    save_cell(storage, 1)
+    assert storage.verify() == []
+    assert storage.remove("cell", storage.read_rows("cell")) == 0

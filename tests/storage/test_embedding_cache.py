@@ -1,20 +1,38 @@
 """A text is encoded once for all nodes, and what is corrupt is encoded again."""
 
+import errno
+import os
+import random
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.storage.conftest import Open
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.storage import Storage
-from traube.storage.embedding_cache import EmbeddingCache
+from traube.storage.embedding_cache import RECORD, EmbeddingCache
 
 TEXTS = [f"text {i}" for i in range(9)]
+PROJECT = Path(__file__).parents[2]
+WRITE = """
+import sys
+from pathlib import Path
+from tests.storage.test_embedding_cache import encode
+from traube.storage import Storage
+from traube.storage.embedding_cache import EmbeddingCache
+cache = EmbeddingCache(Storage(Path(sys.argv[1])), "f", "n")
+for number in range(1_000_000):
+    cache.append(texts := [f"{sys.argv[2]} {number} {i}" for i in range(50)], encode(texts))
+    print(number, flush=True)
+"""
 
 
 def encode(texts: list[str]) -> NDArray[np.float32]:
@@ -34,6 +52,7 @@ def check(cache: EmbeddingCache, texts: list[str]) -> None:
     batches=st.lists(st.lists(st.text(max_size=3), unique=True, min_size=1, max_size=5), min_size=1, max_size=4),
     number=st.integers(),
 )
+@example(batches=[["\ud800", "\udfff"]], number=0)  # halves of a surrogate pair are texts like any other
 def test_what_is_appended_is_found(batches: list[list[str]], number: int, tmp_path: Path) -> None:
     cache = EmbeddingCache(Storage(tmp_path), f"f{number}", "n")
     for texts in batches:
@@ -51,14 +70,6 @@ def test_nodes_have_each_others_embeddings(open_storage: Open) -> None:
     assert len(one.storage.read_rows("embedding")) == 2
     other = EmbeddingCache(one.storage, "f", "other versions of the libraries")
     assert other.find_rows(TEXTS).tolist() == [-1] * 9
-
-
-def test_a_cache_that_is_deleted_is_made_again_of_blocks(tmp_path: Path) -> None:
-    cache = EmbeddingCache(Storage(tmp_path), "f", "n")
-    cache.append(TEXTS, encode(TEXTS))
-    shutil.rmtree(cache.folder)
-    check(cache, TEXTS)
-    assert len(cache.storage.read_rows("embedding")) == 1
 
 
 def test_a_torn_end_and_a_flipped_bit_are_encoded_again(tmp_path: Path) -> None:
@@ -79,3 +90,106 @@ def test_vectors_of_another_length_are_refused(tmp_path: Path) -> None:
     cache.append(TEXTS, encode(TEXTS))
     with pytest.raises(TraubeError, match="vectors of length 3 among those of 2"):
         cache.append(["more"], np.zeros((1, 3), np.float32))
+
+
+@pytest.mark.slow
+def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
+    chance, texts = random.Random(0), list[str]()
+    for kill in range(4):
+        names = [f"{kill}{writer}" for writer in "ab"]
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", WRITE, str(tmp_path), name], cwd=PROJECT, stdout=subprocess.PIPE, text=True
+            )
+            for name in names
+        ]
+        told = [process.stdout.readline() if process.stdout else "" for process in processes]
+        time.sleep(chance.random() / 4)
+        for process in processes:
+            process.kill()
+        for name, process, first in zip(names, processes, told, strict=True):
+            numbers = [first, *(process.stdout or ())]
+            process.wait()
+            texts += [f"{name} {int(number)} {i}" for number in numbers if number.endswith("\n") for i in range(50)]
+        cache = EmbeddingCache(Storage(tmp_path), "f", "n")
+        check(cache, texts)
+        keys = np.fromfile(cache.folder / "index", RECORD)["text"]
+        assert len({key.tobytes() for key in keys}) == len(keys) == len(cache.open_vectors())
+        assert sum(row["texts"] for row in cache.storage.read_rows("embedding")) == len(keys)
+        assert cache.storage.verify() == []
+    shutil.rmtree(cache.folder)
+    check(cache, texts)
+
+
+@pytest.mark.parametrize("note", [b"", b"{", b"{}", b"null", b"\xff", b'{"a": 1}'])
+def test_without_its_note_no_block_is_stored_twice(note: bytes, tmp_path: Path) -> None:
+    cache = EmbeddingCache(Storage(tmp_path), "f", "n")
+    for text in TEXTS:
+        cache.append([text], encode([text]))
+    (cache.folder / "blocks.json").write_bytes(note)
+    check(cache, TEXTS)
+    assert len(cache.open_vectors()) == len(cache.storage.read_rows("embedding")) == len(TEXTS)
+
+
+def test_what_the_storage_has_lost_is_stored_again(tmp_path: Path) -> None:
+    cache = EmbeddingCache(Storage(tmp_path), "f", "n")
+    cache.append(TEXTS, encode(TEXTS))
+    (row,) = cache.storage.read_rows("embedding")
+    cache.storage.remove("embedding", [row])
+    cache.refresh()
+    shutil.rmtree(cache.folder)
+    check(cache, TEXTS)
+
+
+def test_a_row_that_is_written_over_is_stored_too(tmp_path: Path) -> None:
+    """The last row of a block was torn, and another text has its place now."""
+    cache = EmbeddingCache(Storage(tmp_path), "f", "n")
+    cache.append(TEXTS[:2], encode(TEXTS[:2]))
+    os.truncate(cache.folder / "index", 39)
+    cache.append(TEXTS[2:], encode(TEXTS[2:]))
+    shutil.rmtree(cache.folder)
+    check(cache, TEXTS)
+
+
+def test_a_folder_that_is_read_only_is_read(tmp_path: Path) -> None:
+    cache = EmbeddingCache(Storage(tmp_path), "f", "n")
+    cache.append(TEXTS, encode(TEXTS))
+    cache.storage.catalog.close()
+    check(EmbeddingCache(Storage(tmp_path, is_read_only=True), "f", "n"), TEXTS)
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+def test_a_full_disk_leaves_what_was_there(calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full while the vectors are written, or while the index is."""
+    cache, fsync, left = EmbeddingCache(Storage(tmp_path), "f", "n"), os.fsync, [calls]
+    cache.append(TEXTS[:3], encode(TEXTS[:3]))
+
+    def fail(file: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(TraubeError, match="the disk is full"):
+            cache.append(TEXTS[3:], encode(TEXTS[3:]))
+    check(cache, TEXTS[:3])
+    cache.append(TEXTS, encode(TEXTS))
+    check(cache, TEXTS)
+    shutil.rmtree(cache.folder)
+    check(cache, TEXTS)
+
+
+def test_a_corrupt_block_is_forgotten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cache = EmbeddingCache(Storage(tmp_path), "f", "n")
+    cache.append(TEXTS, encode(TEXTS))
+    (row,) = cache.storage.read_rows("embedding")
+    cache.storage.get_path(row["files"]["rows"]).write_bytes(b"rubbish")
+    shutil.rmtree(cache.folder)
+    for _ in range(2):
+        assert cache.find_rows(TEXTS).tolist() == [-1] * 9
+    assert capsys.readouterr().err.count("checksum mismatch") == 1
+    cache.append(TEXTS, encode(TEXTS))
+    shutil.rmtree(cache.folder)
+    check(cache, TEXTS)

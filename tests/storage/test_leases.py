@@ -1,7 +1,10 @@
 """One node at a time computes a stage, and who lost the right to it stores nothing."""
 
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,8 @@ from tests.storage.made import make_assignments, make_record, make_scores, read_
 from tests.waiting import wait_for
 from traube.storage import Storage, leases
 from traube.storage.catalog import LEASE
+
+PROJECT = Path(__file__).parents[2]
 
 
 def test_two_nodes_never_hold_one_lease(storage: Storage, open_storage: Open) -> None:
@@ -46,9 +51,7 @@ def test_a_lease_lasts_for_as_long_as_it_is_held(
         while time.monotonic() < until:
             assert other.try_acquire() == lease.owner
             time.sleep(0.1)
-        assert storage.save_cell(
-            make_record("a" * 16), {"assignments": make_assignments(1)}, make_scores(1), lease=lease
-        )
+        assert storage.save_cell(make_record("a" * 16), {"assignments": make_assignments(1)}, make_scores(1))
     assert other.try_acquire() is None
 
 
@@ -57,12 +60,12 @@ def test_a_late_holder_changes_nothing(storage: Storage, open_storage: Open, mon
     other = open_storage("two")
     with storage.hold("fruit", "bow", "score") as late:  # its thread does not come to renew it
         monkeypatch.setattr(leases, "SECONDS", 60.0)
-        with other.hold("fruit", "bow", "score") as lease:
+        with other.hold("fruit", "bow", "score"):
             cell_id = save_cell(other, 1)
             before = read_contents(other)
-            assert not storage.save_cell(make_record(cell_id, "failed", reason="killed"), lease=late)
+            assert not storage.save_cell(make_record(cell_id, "failed", reason="killed"))
             assert read_contents(storage) == before
-            assert other.save_cell(make_record("b" * 16, "failed"), lease=lease)
+            assert other.save_cell(make_record("b" * 16, "failed"))
     assert not late.renew()
 
 
@@ -81,3 +84,15 @@ def test_who_waits_says_for_whom(storage: Storage, open_storage: Open, capsys: p
     thread.join()
     assert "which computes score of fruit under bow" in line
     assert order == ["released", "held"]
+
+
+def test_a_lease_of_a_killed_process_is_free_at_once(storage: Storage) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from traube.storage import Storage\n"
+        "with Storage(Path(sys.argv[1])).hold('fruit', 'bow', 'cells'): os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(storage.folder)], cwd=PROJECT, check=False)
+    assert len(storage.catalog.read(lambda c: c.execute(LEASE.select()).all())) == 1
+    began = time.monotonic()
+    with storage.hold("fruit", "bow", "cells"):
+        assert time.monotonic() - began < leases.SECONDS / 2

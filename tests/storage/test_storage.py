@@ -1,25 +1,4 @@
-"""What callers rely on, with either database and either blob store.
-
-What callers ask of the old store, and what answers it here:
-
-====================================================  ====================================================
-`claim` with `locked`                                 `hold`, and `save_cell(lease=)`
-`save_corpus`, `save_splits`, `complete`              `save_task` with all tables, `set_task_state`
-`manifest`, `card`, `is_sound`                        `get_task`: versions, card, state; `read_task_table`
-`checks` (a path), findings                           `save("check", ...)`, `read_rows("check", ...)`
-`save_assignments`                                    `save_cell` with the status `clustered`
-`save_scores`, `save_cell`                            `save_cell` with the status `done`, or why there are none
-`assignments`, `histories`                            `read_cell_table`, `read_histories`
-`cells`, `cells_by_id`, `cell`, `scored_tasks`        `read_cells`, `get_cell`
-`scores`                                              `read_scores`; for many cells `iterate_scores`
-`read().damaged`                                      `verify`; what is read anyway raises `Corrupt`
-`reduction`, `matrix`, `representations`              `save("artifact", ...)`, `read_rows`, `get_path`
-`save_cost`, `cost`                                   columns of a cell or an artifact; documents of the kind `cost`
-`table("nights" / "imported" / ...)`, pins, debts     `save("document", ...)`, `read_rows("document", ...)`
-`PairStore`                                           `save_cell` with a table of similarities
-`training`, locks, the leaderboard                    files of the data directory, as before
-====================================================  ====================================================
-"""
+"""What callers rely on, with either database and either blob store."""
 
 import threading
 from pathlib import Path
@@ -43,8 +22,8 @@ from tests.storage.made import (
     save_cell,
     save_task,
 )
-from traube.foundation.errors import TraubeError
-from traube.storage import Corrupt, Score, Storage
+from traube.core.errors import TraubeError
+from traube.storage import Corrupt, Score, Storage, open_storage
 from traube.storage.blobs import FolderBlobs
 from traube.storage.catalog import CELL, SCORE, SETTING
 
@@ -144,7 +123,7 @@ def test_files_are_found_by_their_input_key(storage: Storage, open_storage: Open
 ACTIONS = st.one_of(
     st.tuples(st.just("cell"), st.integers(0, 3), st.sampled_from(["done", "failed", "unavailable"])),
     st.tuples(st.just("task"), st.sampled_from(["d1", "d2"]), st.just("")),
-    st.tuples(st.just("document"), st.sampled_from("ab"), st.text(max_size=5)),
+    st.tuples(st.sampled_from(["document", "artifact"]), st.sampled_from("ab"), st.text(max_size=5)),
     st.tuples(st.just("check"), st.sampled_from("ab"), st.booleans()),
     st.tuples(st.just("remove"), st.integers(0, 3), st.just("")),
 )
@@ -161,6 +140,8 @@ def test_a_catalog_is_made_again_to_the_row(actions: list[tuple[str, object, obj
             save_task(storage, str(key))
         elif action == "document":
             storage.save("document", {"kind": "setting", "key": key, "content": content, "cells": []}, {"x": b"x"})
+        elif action == "artifact":
+            storage.save("artifact", {"kind": "reduction", "key": key}, {"x": str(content).encode()})
         elif action == "check":
             storage.save(
                 "check", {"task": "fruit", "data_version": "d1", "name": key, "passed": content, "examples": []}
@@ -248,7 +229,7 @@ def test_a_catalog_of_another_version_is_refused(storage: Storage, open_storage:
     storage.catalog.write(
         lambda c: c.execute(SETTING.update().where(SETTING.c.name == "schema").values(content="0")).close()
     )
-    with pytest.raises(TraubeError, match=r"another version of Traube \(0, not 1\)"):
+    with pytest.raises(Corrupt, match=r"another version of Traube \(0, not 1\); `traube rebuild`"):
         open_storage()
 
 
@@ -262,3 +243,14 @@ def test_a_cell_whose_blob_is_gone_counts_as_absent_from_then_on(storage: Storag
     assert storage.get_cell(cell_id) is None
     save_cell(storage, 1)
     assert storage.verify() == []
+
+
+def test_only_the_data_directory_of_the_node_is_shared(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scratch storages, as of `evaluate` and `reproduce`, write nothing to where others read."""
+    monkeypatch.setenv("TRAUBE_BLOBS", str(tmp_path / "shared"))
+    scratch, own = open_storage(tmp_path / "scratch"), open_storage(home)
+    assert own.blobs.url == str(tmp_path / "shared")
+    assert scratch.blobs.url == str(tmp_path / "scratch" / "blobs")
+    assert open_storage(home) is own

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.foundation import paths
+from traube.core import paths
 from traube.tasks import load_task
 from traube.tasks.task import Task
 

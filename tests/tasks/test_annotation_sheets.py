@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from traube.foundation.errors import TraubeError
-from traube.tasks.annotation_sheets import WORDINGS, design_of, read_items, sheet_form, sheet_table, sheets
+from traube.core.errors import TraubeError
+from traube.reports.annotation_form import sheet_form
+from traube.tasks.annotation_sheets import WORDINGS, design_of, read_items, sheet_table, sheets
 from traube.tasks.best_worst import design, read_judgements
 
 ITEMS = "item,text,group,context\n" + "".join(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.made import simulate_judgements
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.metrics.agreement import alpha, counting_scores, split_half
 from traube.metrics.correlation import spearman
 from traube.tasks.best_worst import Columns, design, read_expert, read_judgements, scores_table
@@ -181,6 +181,8 @@ def test_an_expert_says_yes_or_no(tmp_path: Path) -> None:
     assert read_expert(write(tmp_path, "item,above\na,yes\nb,No\n")) == {"a": True, "b": False}
     with pytest.raises(TraubeError, match=r":3: above: 'maybe' is neither yes nor no"):
         read_expert(write(tmp_path, "item,above\na,yes\nb,maybe\n"))
+    with pytest.raises(TraubeError, match=r":3: item 'a' is said to be above 0.5 and below"):
+        read_expert(write(tmp_path, "item,above\na,yes\na,no\n"))
 
 
 def test_from_design_to_scores_the_truth_is_found_again_the_better_the_less_noise(tmp_path: Path) -> None:

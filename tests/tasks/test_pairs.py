@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.tasks.pairs import Pairs, all_pairs, balanced_pairs
 from traube.tasks.task import Split
 

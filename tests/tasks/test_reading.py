@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from traube.foundation import inputs
-from traube.foundation.errors import TraubeError
+from traube.core import inputs
+from traube.core.errors import TraubeError
 from traube.tasks import load_task
 from traube.tasks.readers.table import read_any_rows, texts_of
 from traube.tasks.reading import BATCH, read_rows

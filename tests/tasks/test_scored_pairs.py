@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from tests import giccs_like
-from traube.foundation.errors import TraubeError, Unavailable
-from traube.tasks import card_errors, get_source, load_pairs, pair_sources, sources
-from traube.tasks.scored_pairs import PairCard, make_pairs
+from traube.core.errors import TraubeError, Unavailable
+from traube.tasks import PAIRS, card_errors, get_source, load_pairs, sources
+from traube.tasks.scored_pairs import PairCard, has_history, join_histories, locate_texts, make_pairs, select_pairs
 
 DEEPL = (
     '3.2\tEin Schild sagt "kein Tauchen".\tEin Junge taucht.\n'
@@ -39,11 +39,11 @@ def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_quotation_marks_of_stsb_are_part_of_sentences_and_join_no_rows(raw: Path) -> None:
     task = load_pairs("stsb_de")
-    assert task.pairs["part"].value_counts().to_dict() == {"train": 3, "validation": 3, "test": 3}
+    assert task.rows["part"].value_counts().to_dict() == {"train": 3, "validation": 3, "test": 3}
     assert 'Ein Schild sagt "kein Tauchen".' in task.texts and 'Er sagte: "Nein.' in task.texts
-    test = task.of_part("test")
-    assert test.pairs["score"].tolist() == [3.2, 1.0, 5.0]
-    first, second = test.rows()
+    test = select_pairs(task, "test")
+    assert test.rows["score"].tolist() == [3.2, 1.0, 5.0]
+    first, second = locate_texts(test)
     assert [(task.texts[a], task.texts[b]) for a, b in zip(first, second, strict=True)][2] == (
         "Eine Kuh frisst.",
         "Eine Kuh frisst Gras.",
@@ -73,15 +73,15 @@ def test_absent_raw_data_is_unavailable_and_its_origin_is_told(raw: Path) -> Non
 def test_the_sample_is_read_as_giccs_is(raw: Path) -> None:
     giccs_like.write(raw)
     task = load_pairs("giccs")
-    assert len(task.pairs) == 40 and task.pairs["dialogue"].nunique() == 8
-    assert set(task.pairs["source"]) == {giccs_like.SOURCE}
-    assert task.pairs["n_turns"].value_counts().to_dict() == {"3": 20, "5": 20}
-    assert task.pairs["domain"].nunique() == 4
-    assert task.pairs.groupby("dialogue")["score"].mean().tolist() == pytest.approx([0.5] * 8)
-    first, second = task.rows()
+    assert len(task.rows) == 40 and task.rows["dialogue"].nunique() == 8
+    assert set(task.rows["source"]) == {giccs_like.SOURCE}
+    assert task.rows["n_turns"].value_counts().to_dict() == {"3": 20, "5": 20}
+    assert task.rows["domain"].nunique() == 4
+    assert task.rows.groupby("dialogue")["score"].mean().tolist() == pytest.approx([0.5] * 8)
+    first, second = locate_texts(task)
     assert task.texts[first[0]] == "Soll es italienische Küche sein?"  # the last turn
     assert task.texts[second[0]] == "Möchten Sie italienisch essen gehen?"
-    assert task.pairs["history"][0] == "Wie kann ich helfen?\nIch suche ein Lokal für heute Abend."
+    assert task.rows["history"][0] == "Wie kann ich helfen?\nIch suche ein Lokal für heute Abend."
 
 
 def test_other_names_of_giccs_columns_are_mapped_by_a_file_beside_it(raw: Path) -> None:
@@ -97,7 +97,7 @@ def test_other_names_of_giccs_columns_are_mapped_by_a_file_beside_it(raw: Path) 
         "turns: [Turn 1, Turn 2, Turn 3]\ntext_b: Paraphrase\nscore: Sim\ngroups: {domain: Bereich}\ndialogue: id\n",
         encoding="utf-8",
     )
-    pairs = load_pairs("giccs").pairs
+    pairs = load_pairs("giccs").rows
     told = pairs.loc[0, ["history", "n_turns", "dialogue", "domain", "source"]].tolist()
     assert told == ["Hallo\nJa?", "3", "7", "hotel", ""]
     for groups in ("Bereich", "{Bereich: Bereich}"):  # which of the two it is, is not said
@@ -110,25 +110,25 @@ def test_other_names_of_giccs_columns_are_mapped_by_a_file_beside_it(raw: Path) 
 def test_history_is_joined_to_both_sides(raw: Path) -> None:
     giccs_like.write(raw)
     alone = load_pairs("giccs")
-    joined = alone.with_history()
-    assert alone.has_history
-    first, second = joined.rows()
+    joined = join_histories(alone)
+    assert has_history(alone.rows)
+    first, second = locate_texts(joined)
     before = "Wie kann ich helfen? Ich suche ein Lokal für heute Abend."
     assert joined.texts[first[0]] == f"{before} Soll es italienische Küche sein?"
     assert joined.texts[second[0]] == f"{before} Möchten Sie italienisch essen gehen?"
     unchanged = ["pair", "score", "part", "dialogue", "history", "domain", "source", "n_turns"]
-    pd.testing.assert_frame_equal(joined.pairs[unchanged], alone.pairs[unchanged])
+    pd.testing.assert_frame_equal(joined.rows[unchanged], alone.rows[unchanged])
 
 
 def test_a_table_of_ones_own_is_a_pair_task_by_its_card(raw: Path, cards: Path) -> None:
     (cards / "mine.csv").write_text("one,other,points,kind\na b,a c,5,x\nd e,f g,0,y\n", encoding="utf-8")
     card = "pairs: mine.csv\ntext_a: one\ntext_b: other\nscore: points\nscale: [0, 5]\ngroups: kind\nlanguage: de\n"
     (cards / "mine.yaml").write_text(card, encoding="utf-8")
-    assert "mine" in pair_sources() and "mine" not in sources()
-    assert load_pairs("mine").pairs[["score", "kind"]].to_numpy().tolist() == [[5, "x"], [0, "y"]]
-    with pytest.raises(TraubeError, match="'mine' is a pair task: `traube pairs -t mine` scores it"):
+    assert "mine" in sources(PAIRS) and "mine" not in sources()
+    assert load_pairs("mine").rows[["score", "kind"]].to_numpy().tolist() == [[5, "x"], [0, "y"]]
+    with pytest.raises(TraubeError, match="'mine' is a task of pairs: `traube pairs -t mine` scores it"):
         get_source("mine")
-    with pytest.raises(TraubeError, match="'tweet' is no pair task: `traube run -t tweet` evaluates it"):
+    with pytest.raises(TraubeError, match="'tweet' is a task of clustering: `traube run -t tweet` scores it"):
         load_pairs("tweet")
 
 
@@ -162,15 +162,15 @@ def test_turns_are_lines_or_a_list_in_json_and_may_begin_with_a_bracket(cards: P
     ]
     (cards / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (cards / "mine.yaml").write_text("pairs: mine.jsonl\nturns: turns\ntext_b: other\nscore: score\n", encoding="utf-8")
-    assert load_pairs("mine").pairs["history"].tolist() == ["Hallo", "Hallo", "[lacht]"]
+    assert load_pairs("mine").rows["history"].tolist() == ["Hallo", "Hallo", "[lacht]"]
 
 
 def test_a_part_without_pairs_is_refused_and_parts_that_there_are_told() -> None:
     records = pd.DataFrame({"text_a": ["a"], "text_b": ["b"], "score": [0.5]})
     task = make_pairs(PairCard(name="one"), records)
-    assert len(task.of_part("test").pairs) == 1 and not task.has_history
+    assert len(select_pairs(task, "test").rows) == 1 and not has_history(task.rows)
     with pytest.raises(TraubeError, match=r"no pair's part is 'train' \(there are: test\)"):
-        task.of_part("train")
+        select_pairs(task, "train")
 
 
 def test_the_data_version_follows_the_content() -> None:

@@ -1,9 +1,7 @@
 """A task is what its two tables say: the same tables are the same task, and faulty ones are refused by row and column."""
 
 import re
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -11,17 +9,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.files import write_parquet
+from traube.core.errors import TraubeError
+from traube.storage.entries import read_table, write_table
 from traube.tasks.task import (
-    CORPUS_COLUMNS,
-    SPLIT_COLUMNS,
     Task,
     TaskCard,
     index_texts,
     make_split,
     make_task,
-    read_table,
     text_id,
 )
 
@@ -44,11 +39,7 @@ def task_of(rows: list[Row]) -> Task:
 @settings(max_examples=20, deadline=None)
 def test_a_task_read_back_from_parquet_has_the_same_data_version(rows: list[Row]) -> None:
     task = task_of(rows)
-    with tempfile.TemporaryDirectory() as folder:
-        paths = Path(folder, "corpus.parquet"), Path(folder, "splits.parquet")
-        for path, table in zip(paths, (task.corpus, task.splits), strict=True):
-            write_parquet(path, table)
-        again = Task(task.card, read_table(paths[0], CORPUS_COLUMNS), read_table(paths[1], SPLIT_COLUMNS))
+    again = Task(task.card, *(read_table(write_table(table)) for table in (task.corpus, task.splits)))
     assert again.data_version == task.data_version
     assert again.texts == task.texts
 
@@ -171,44 +162,6 @@ def test_one_class_is_enough_for_texts_that_are_only_trained_on() -> None:
     task.splits["part"] = ["train", "train", "test", "test"]
     task.splits.loc[2, "label"] = "fruit"
     assert task.validate() is task
-
-
-# files
-
-
-def read_or_refuse(path: Path) -> pd.DataFrame | str:
-    try:
-        return read_table(path, CORPUS_COLUMNS)
-    except TraubeError as error:
-        return str(error)
-
-
-def test_a_damaged_table_is_one_line_naming_the_file_and_never_wrong_content(tmp_path: Path) -> None:
-    corpus, path = sound().corpus, tmp_path / "corpus.parquet"
-    write_parquet(path, corpus)
-    whole = path.read_bytes()
-
-    @given(st.integers(0, len(whole) - 1), st.integers(0, 7), st.booleans())
-    @settings(max_examples=150, deadline=None)
-    def damaged(position: int, bit: int, cut: bool) -> None:
-        flipped = bytes([whole[position] ^ (1 << bit)])
-        path.write_bytes(whole[:position] if cut else whole[:position] + flipped + whole[position + 1 :])
-        found = read_or_refuse(path)
-        if isinstance(found, str):
-            assert found.startswith(f"{path}: ") and "\n" not in found
-        else:  # a bit that nothing is read from
-            assert found["text"].tolist() == corpus["text"].tolist()
-
-    damaged()
-
-
-def test_a_table_that_is_absent_or_another_one_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.parquet"
-    with pytest.raises(TraubeError, match=f"^{path}: there is no such file$"):
-        read_table(path, CORPUS_COLUMNS)
-    write_parquet(path, pd.DataFrame({"id": ["a"], "text": ["b"]}))
-    with pytest.raises(TraubeError, match=f"^{path}: column text_id is missing \\(there are: id, text\\)$"):
-        read_table(path, CORPUS_COLUMNS)
 
 
 # splits

@@ -17,7 +17,7 @@ from pathlib import Path
 import cbor2
 import pytest
 
-from traube.foundation.errors import TraubeError, Unavailable
+from traube.core.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
 from traube.tasks.readers.trec_car import LEAD, passages, qrels
 from traube.tasks.task import Task

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
-from traube.foundation.errors import TraubeError, Unavailable
+from traube.core.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
 from traube.tasks.readers.blurbs import books, labelled
 from traube.tasks.readers.reddit import Api, clean_as_paper, clean_text, download, draw_as_paper, draw_subreddits

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traube.foundation.errors import TraubeError, Unavailable
+from traube.core.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
 from traube.tasks.readers.markdown import page_of
 from traube.tasks.task import Split, Task

@@ -11,8 +11,8 @@ import huggingface_hub
 import pandas as pd
 import pytest
 
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError, Unavailable
+from traube.core import paths
+from traube.core.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
 from traube.tasks.task import Task
 

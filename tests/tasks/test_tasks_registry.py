@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.foundation.errors import TraubeError, Unavailable
+from traube.core.errors import TraubeError, Unavailable
 from traube.tasks import card_errors, get_source, load_task, sources
 
 CARD = "file: a.csv\ntext: body\n"

@@ -10,7 +10,7 @@ import cbor2
 import pandas as pd
 import pytest
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.tasks import get_source, load_task
 from traube.tasks.pairs import all_pairs
 from traube.tasks.readers.trec_car import qrels
@@ -63,7 +63,7 @@ def query_of(task: Task, split: Split) -> str:
 
 def everything(task: Task) -> Iterator[Split]:
     """The splits of all parts."""
-    return replace(task, splits=task.splits.assign(part="test")).test_splits()
+    return replace(task, rows=task.splits.assign(part="test")).test_splits()
 
 
 def groups(splits: pd.DataFrame, texts: dict[str, str]) -> dict[str, list[str]]:

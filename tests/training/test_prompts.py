@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.made import make_module
-from traube.foundation import paths
+from traube.core import paths
 from traube.models import ModelCard, checkpoints, load_model
 from traube.models.transformer import Transformer, prompt_of
 from traube.tasks.task import Task, TaskCard, index_texts, make_split

@@ -8,13 +8,12 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
-from traube.engine.workbench import Workbench
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError
+from traube.core import paths
+from traube.core.errors import TraubeError
 from traube.models import load_model
-from traube.models.base import cache_key
 from traube.models.transformer import Transformer
 from traube.models.weights import files
+from traube.pipeline.workbench import Workbench
 from traube.tasks.sections import Page, Passage, draw, records
 from traube.tasks.task import Task, TaskCard, index_texts
 from traube.training.trainers.qs3m import PAPER, Qs3m
@@ -61,7 +60,7 @@ def test_what_is_left_is_a_model_that_shares_its_bases_vectors(base: Transformer
     model = load_model(left.best.name)
     assert model.similarity.query == "text"
     assert model.fingerprint != base.fingerprint
-    assert cache_key(model) == cache_key(base)
+    assert model.encoder.fingerprint == base.fingerprint
     bench = Workbench.at(paths.home())
     assert bench.encoded(task, base)[1] == len(task.scored)
     assert bench.encoded(task, model)[1] == 0

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.made import page_data
 from tests.training.killing import kill, run_until_killed
 from tests.training.test_blackbox import RECIPE
 from tests.training.test_training import words_task
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
-from traube.report.studies import history, importances, trials_table
+from traube.reports.studies import history, importances, trials_table
 from traube.training import Entry
 from traube.training.study import best_by_task, finished, known, open_study, search, study_file
 from traube.training.trainers.cob import Cob
@@ -32,7 +33,9 @@ def test_a_study_goes_on_where_it_stopped(base: Transformer, tmp_path: Path) -> 
     assert table["lam"].is_unique  # not the same draws again
     assert table["lam"].between(20, 200).all() and table["r"].between(0, 10).all() and set(table["batch"]) <= {1, 2}
     assert best_by_task(tmp_path, "cob") == {"words": found.best}
-    assert "plotly" in history(found.study) and "<html" in importances(found.study).lower()
+    trials, best = page_data(history(found.study))[0]["traces"]
+    assert trials["x"] == [0, 1, 2, 3] and best["y"][-1] == pytest.approx(found.best["value"])
+    assert page_data(importances(found.study))[0]["traces"][0]["y"]
     again = search(Cob, words_task(), base, path, 4, FIXED, watch=lambda trial, entry: told.clear())
     assert told and again.best == found.best  # nothing was computed
 
@@ -43,7 +46,7 @@ def test_trials_of_one_study_can_be_compared(base: Transformer, tmp_path: Path) 
     assert path != study_file(tmp_path, "cob", "words", "tiny", {**FIXED, "layers": "0"})
     search(Cob, words_task(), base, path, 1, FIXED)
     task = words_task()
-    other = replace(task, splits=task.splits.iloc[:-1])
+    other = replace(task, rows=task.splits.iloc[:-1])
     with pytest.raises(TraubeError, match="its trials are of another data version"):
         search(Cob, other, base, path, 2, FIXED)
 

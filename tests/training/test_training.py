@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from tests.training.killing import kill, run_until_killed
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.models import load_model
 from traube.models.card import ModelCard
 from traube.models.transformer import Transformer

@@ -7,7 +7,7 @@ import typer
 
 from traube.cli.options import MOST_SEED, Json
 from traube.cli.printing import counted, err, escape, out, print_json, print_table, shown_number
-from traube.foundation.errors import TraubeError, unknown
+from traube.core.errors import TraubeError, unknown
 
 if TYPE_CHECKING:
     from traube.metrics.agreement import Judgements
@@ -65,9 +65,10 @@ def design_(
 
     import pandas as pd
 
-    from traube.foundation.files import write_text
-    from traube.foundation.inert import csv_text
-    from traube.tasks.annotation_sheets import WORDINGS, design_of, read_items, sheet_form, sheet_table, sheets
+    from traube.core.files import write_text
+    from traube.core.inert import csv_text
+    from traube.reports.annotation_form import sheet_form
+    from traube.tasks.annotation_sheets import WORDINGS, design_of, read_items, sheet_table, sheets
 
     if language not in WORDINGS:
         raise unknown("language", language, WORDINGS)
@@ -139,8 +140,8 @@ def score(
     about which four of five annotators agree; split half: Spearman's rho
     between the scores of two random halves of the judgements.
     """
-    from traube.foundation.files import write_text
-    from traube.foundation.inert import csv_text
+    from traube.core.files import write_text
+    from traube.core.inert import csv_text
     from traube.metrics.agreement import counting_scores
     from traube.tasks.best_worst import read_design, read_expert, read_judgements, scores_table
 
@@ -188,7 +189,7 @@ def _columns(text: str | None) -> Any:
 
 
 def _print_faults(faults: tuple[str, ...], output: Path) -> None:
-    from traube.foundation.files import write_text
+    from traube.core.files import write_text
 
     for fault in faults[:SHOWN]:
         err.print(f"[yellow]left out:[/] {escape(fault)}")

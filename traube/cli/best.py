@@ -8,7 +8,7 @@ from traube.cli.options import Json, ProtocolName
 from traube.cli.printing import escape, out, print_json
 
 if TYPE_CHECKING:
-    from traube.report.best import Best
+    from traube.reports.best import Best
 
 app = typer.Typer()
 
@@ -25,14 +25,14 @@ def best(
     is significant (the leaderboard's tests). Then what would make it surer, and
     the command that groups new texts in the same way.
     """
-    from traube.benchmark.params import load_params
-    from traube.foundation import paths
-    from traube.report.best import best_on
-    from traube.store import Store
+    from traube.core import paths
+    from traube.pipeline.params import load_params
+    from traube.reports.best import best_on
+    from traube.storage import open_storage
 
     params = load_params()
     name = protocol or params.protocol_for([task])
-    found = best_on(Store(paths.home() / "store"), task, name, params.chosen(name))
+    found = best_on(open_storage(paths.home()), task, name, params.chosen(name))
     if as_json:
         print_json(
             {
@@ -66,9 +66,7 @@ def print_answer(found: "Best") -> None:
 
 
 def with_column(command: str, task: str) -> str:
-    """A command that groups texts, for tables like the task's: it names the column that the task's card
-    names.
-    """
+    """A command that groups texts, for tables like the task's: it names the column that the task's card names."""
     from shlex import quote
 
     from traube.tasks import sources

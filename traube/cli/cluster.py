@@ -7,12 +7,12 @@ import typer
 
 from traube.cli.options import MOST_SEED, Json
 from traube.cli.printing import bars, counted, escape, out, print_json, print_notes
-from traube.foundation.errors import TraubeError
-from traube.foundation.progress import Progress
+from traube.core.errors import TraubeError
+from traube.core.progress import Progress
 
 if TYPE_CHECKING:
+    from traube.grouping.cluster_texts import Clusters
     from traube.models.likelihood import CausalModel
-    from traube.serving.cluster_texts import Clusters
 
 app = typer.Typer()
 LISTED = 20  # groups
@@ -112,10 +112,10 @@ def cluster(
 
     traube cluster new.csv --champion TASK
     """
-    from traube.foundation.disk import check_outputs
-    from traube.foundation.files import write_text
-    from traube.foundation.inert import csv_text
-    from traube.serving.result_table import result_table
+    from traube.core.disk import check_outputs
+    from traube.core.files import write_text
+    from traube.core.inert import csv_text
+    from traube.grouping.result_table import result_table
     from traube.tasks.readers.table import read_any_rows, texts_of
 
     target = output or file.with_name(file.name + ".clusters.csv")
@@ -163,10 +163,10 @@ def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> Non
 def _found(
     texts: list[str], model: str, method: str | None, settings: dict[str, Any], progress: Progress
 ) -> tuple["Clusters", str]:
-    from traube.benchmark.params import load_params
-    from traube.methods import CLUSTERERS
+    from traube.components import CLUSTERERS
+    from traube.grouping.cluster_texts import STABLE, cluster_texts, usual_method
     from traube.models import load_model
-    from traube.serving.cluster_texts import STABLE, cluster_texts, usual_method
+    from traube.pipeline.params import load_params
 
     usual = usual_method(load_model(model))
     chosen = load_params().chosen().method(usual if method is None else method)
@@ -187,7 +187,7 @@ def _by_examples(
     precision: Literal["auto", "fp32", "bf16"],
     progress: Progress,
 ) -> tuple["Clusters", str]:
-    from traube.serving.known_groups import check_groups, labelled, put_like
+    from traube.grouping.known_groups import check_groups, labelled, put_like
     from traube.tasks.readers.table import read_any_rows, texts_of
 
     rows = read_any_rows(like)
@@ -201,7 +201,7 @@ def _by_examples(
 
 def _by_champion(texts: list[str], task: str) -> tuple["Clusters", str]:
     from traube.cli import platform
-    from traube.serving.known_groups import put_by
+    from traube.grouping.known_groups import put_by
 
     champion = platform.part("champion")
     if champion is None:
@@ -219,15 +219,15 @@ def _namer(model: str) -> "CausalModel":
 
 
 def _named(result: "Clusters", texts: list[str], namer: "CausalModel", progress: Progress) -> "Clusters":
-    from traube.serving.naming import named_by
+    from traube.grouping.naming import named_by
 
     return named_by(result, texts, namer, progress)
 
 
 def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: Literal["auto", "fp32", "bf16"]) -> str:
+    from traube.grouping.cluster_texts import encoded, filled
+    from traube.grouping.group_map import group_map
     from traube.models import load_model
-    from traube.report.group_map import group_map
-    from traube.serving.cluster_texts import encoded, filled
 
     names = {c: result.name(c) for c in result.sizes()}
     rows = filled(texts)
@@ -288,12 +288,7 @@ def _print_groups(texts: list[str], result: "Clusters", by: str) -> None:
 
 
 def _print_notes(result: "Clusters", by: str, k: int | None) -> None:
-    """What there is to know of the groups.
-
-    Parameters
-    ----------
-    k : how many were asked for; None where the number was found
-    """
+    """What there is to know of the groups; `k` is None where their number was found."""
     apart, blank, strays = result.noise, result.blank, result.unsettled
     if blank:
         texts = counted(len(result.labels), "text")

@@ -38,17 +38,17 @@ def compare(
     seeds or more: in the protocol (`seeds` in params.yaml), or from
     `traube run --seed` for both models, and --own-choice here.
     """
-    from traube.benchmark.params import load_params
     from traube.comparison.standings import compare_on
-    from traube.foundation import paths
+    from traube.core import paths
     from traube.metrics import full_name
-    from traube.store import Store
+    from traube.pipeline.params import load_params
+    from traube.storage import open_storage
 
     params = load_params()
     name = protocol or params.protocol_for(task)
-    store = Store(paths.home() / "store")
+    storage = open_storage(paths.home())
     comparisons, left_out = compare_on(
-        store, task or params.tasks, name, params.chosen(name), a, b, metric and full_name(metric), own_choice
+        storage, task or params.tasks, name, params.chosen(name), a, b, metric and full_name(metric), own_choice
     )
     for task_name, reason in left_out.items():
         err.print(f"[yellow]left out:[/] {escape(task_name)}: {escape(reason)}")

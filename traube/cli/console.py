@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 
-from traube.foundation import paths, stopping
+from traube.core import paths, stopping
 
 
 def main() -> None:

@@ -22,15 +22,15 @@ def export_results(
 
     The files are OUTPUT/<org>__<model>/<revision>/<Task>.json.
     """
-    from traube.benchmark.params import load_params
-    from traube.foundation import paths
-    from traube.foundation.errors import unknown
-    from traube.report.exchange import export_mteb
-    from traube.store import Store
+    from traube.core import paths
+    from traube.core.errors import unknown
+    from traube.pipeline.params import load_params
+    from traube.reports.exchange import export_mteb
+    from traube.storage import open_storage
 
     if kind != "mteb":
         raise unknown("format", kind, ["mteb"])
-    written = export_mteb(Store(paths.home() / "store"), load_params().protocols, method, output)
+    written = export_mteb(open_storage(paths.home()), load_params().protocols, method, output)
     out.print(f"{len(written)} files written to {escape(str(output))}")
 
 
@@ -48,16 +48,16 @@ def import_results(
     The page of all imported results has each model's places; `traube leaderboard
     --imported` shows them beside your own results.
     """
-    from traube.foundation import paths
-    from traube.report.exchange import import_mteb, imported_results
-    from traube.report.imported import rankings, write_page
-    from traube.report.pages import FOLDER
-    from traube.store import Store
+    from traube.core import paths
+    from traube.reports.exchange import import_mteb, imported_results
+    from traube.reports.imported import rankings, write_page
+    from traube.reports.pages import FOLDER
+    from traube.storage import open_storage
 
-    store = Store(paths.home() / "store")
-    rows = import_mteb(store, path)
+    storage = open_storage(paths.home())
+    rows = import_mteb(storage, path)
     out.print(f"imported {len(rows)} results of {rows['model'].nunique()} models on {rows['task'].nunique()} tasks")
-    ranked = rankings(store, imported_results(store))
+    ranked = rankings(storage, imported_results(storage))
     shown = [ranking for ranking in ranked if ranking.task in set(rows["task"])]
     for ranking in shown:
         out.print(f"[bold]{escape(ranking.task)}[/]: {escape(ranking.found)}", highlight=False)

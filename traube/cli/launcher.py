@@ -1,43 +1,33 @@
 """The library's own launcher: it computes what is missing in this process, with nothing running.
 
 A platform brings another one with the same methods (`traube.cli.platform`), whose runs its UI
-shows. Both do the same work, by `traube.engine.stages`, and say what failed in the same words.
+shows. Both do the same work, by `traube.pipeline.run`, and say what failed in the same words.
 """
 
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from traube.benchmark.params import load_params
-from traube.benchmark.plan import Request, request_of
-from traube.benchmark.record import Recorder
+import pandas as pd
+
 from traube.cli.printing import err, escape, failed_check
-from traube.engine.executors import Executor, ensure_executor
-from traube.engine.pair_cells import pair_cells, score_missing
-from traube.engine.progress import Progress
-from traube.engine.stages import (
-    cluster_missing,
-    draw_splits,
-    encode,
-    encode_pairs,
-    failed_cells,
-    read_corpus,
-    read_pairs,
-    score_clustered,
-)
-from traube.engine.workbench import Workbench
-from traube.foundation import paths, settings, stopping
-from traube.foundation.errors import TraubeError, reason
-from traube.foundation.files import locked
-from traube.foundation.identity import about
-from traube.foundation.share import of_home
-from traube.foundation.system_errors import explain_system_error, explained
+from traube.core import paths, stopping
+from traube.core.errors import TraubeError, reason
+from traube.core.progress import Progress
+from traube.core.system_errors import explain_system_error, explained
 from traube.models import Model, Precision, load_model
+from traube.models.checkpoint_exchange import exchange_with_nodes
 from traube.papers import Context, papers
 from traube.papers.files import write_figure, write_table
-from traube.quality import (
+from traube.pipeline.executors import Executor, ensure_executor
+from traube.pipeline.params import load_params
+from traube.pipeline.plan import Plan, Request, request_of
+from traube.pipeline.run import Clustered, Encoded, Event, Failed, run
+from traube.pipeline.stages import draw, failed_cells, read_corpus
+from traube.pipeline.survey import survey_stored
+from traube.pipeline.validation import (
     Finding,
     Table,
     Validation,
@@ -46,31 +36,25 @@ from traube.quality import (
     keep_findings,
     kept_verdicts,
     refuse_kept,
-    validate_corpus,
-    validate_pairs,
-    validate_splits,
+    validate_table,
 )
-from traube.report.publish import publish_index, publish_leaderboard, publish_regressions
-from traube.store import Store
-from traube.store.pairs import PairStore
-from traube.tasks import PairSource, Source, get_pair_source, get_source, pair_sources
-from traube.tasks.scored_pairs import PairTask
-from traube.tasks.task import Task, TaskCard
-
-TABLES: tuple[Table, ...] = ("corpus", "splits")
-PAIR_TABLES: tuple[Table, ...] = ("corpus", "pairs")
+from traube.pipeline.workbench import Workbench
+from traube.reports.publish import publish_index, publish_leaderboard, publish_regressions
+from traube.storage import Storage, open_storage
+from traube.tasks import Source, get_source
+from traube.tasks.stored import complete_task, read_task
+from traube.tasks.task import Stage, TaskCard
 
 
 def prepare_home() -> None:
-    """Make the data directory and the folder of checkpoints."""
+    """Make the data directory and the folder of checkpoints, and fetch those of other nodes."""
     home = paths.home()
     with explained(home):
         home.mkdir(parents=True, exist_ok=True)
-    if settings.share():
-        of_home()  # which home it is comes from there
-    about(home)
+    open_storage(home)
     with explained(paths.checkpoints()):
         paths.checkpoints().mkdir(parents=True, exist_ok=True)
+    exchange_with_nodes()
 
 
 class Launcher:
@@ -106,33 +90,27 @@ class Launcher:
         self._open.__exit__(*raised)
 
     @property
-    def store(self) -> Store:
+    def storage(self) -> Storage:
         """Where results are kept."""
-        return self.workbench.store
+        return self.workbench.storage
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
         """Read tasks and check their tables. Returns the errors, one line each."""
         errors: list[str] = []
-        known = pair_sources()
         for name in tasks:
             stopping.check()
-            if name in known:
-                self._read_pairs(get_pair_source(name), errors)
-            else:
-                self._read(get_source(name), errors)
+            self._read(get_source(name, None), errors)
         return errors
 
     def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
         """Evaluate one model on tasks. Returns the errors, one line each."""
         errors: list[str] = []
-        known = pair_sources()
         with self._step(model, errors):
             loaded = load_model(model, precision=request.protocol.precision)
             for task in tasks:
                 stopping.check()
-                work = self._evaluate_pairs if task in known else self._evaluate
-                with self._step(f"{task}/embeddings", errors), locked(self.store.claim(task, model)):
-                    work(task, loaded, request, errors)
+                with self._step(f"{task}/embeddings", errors), self.storage.hold(task, model, "cells"):
+                    self._evaluate(task, loaded, request, errors)
         return errors
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
@@ -147,11 +125,11 @@ class Launcher:
         errors: list[str] = []
         with self._step("leaderboard", errors):
             params = load_params()
-            publish_leaderboard(self.store, request_of(params), params.protocols)
+            publish_leaderboard(self.storage, request_of(params), params.protocols)
             with self._step("regressions", errors):
-                publish_regressions(self.store, params.protocols, params.nightly.timezone)
+                publish_regressions(self.storage, params.protocols, params.nightly.timezone)
                 with self._step("report", errors):
-                    publish_index(self.store, paths.home())
+                    publish_index(self.storage, paths.home())
             self._publish_papers(tasks, errors)
         return errors
 
@@ -178,79 +156,70 @@ class Launcher:
                     write_figure(paths.home(), name, figure, context)
 
     def _read(self, source: Source, errors: list[str]) -> None:
-        name, card = source.name, source.card
+        name, table = source.name, source.card.type.table
         with self._step(f"{name}/corpus", errors):
-            corpus = read_corpus(source, self.store).texts
-            on_corpus = in_own_process(self.executor, validate_corpus, card, corpus, data_docs())
+            corpus = read_corpus(source, self.storage).texts
+            on_corpus = self._validate(source.card, "corpus", corpus, corpus)
             if self._stops(name, "corpus", on_corpus, errors):
                 return
-            with self._step(f"{name}/splits", errors):
-                splits, manifest = draw_splits(source, self.store)
-                on_splits = in_own_process(self.executor, validate_splits, card, splits, corpus, data_docs())
-                # only now: a task whose checks were cut short is read again
-                self.store.complete(card, manifest)
-                found: dict[Table, list[Finding]] = {"corpus": on_corpus.findings, "splits": on_splits.findings}
-                keep_findings(self.store.checks(name), manifest.data_version, found)
-                self._stops(name, "splits", on_splits, errors)
+            with self._step(f"{name}/{table}", errors):
+                rows, manifest = draw(source, self.storage)
+                validation = self._validate(source.card, table, rows, corpus)
+                complete_task(self.storage, source.card)  # only now: if checks were cut short, it is read again
+                found: dict[Table, list[Finding]] = {"corpus": on_corpus.findings, table: validation.findings}
+                keep_findings(self.storage, name, manifest.data_version, found)
+                self._stops(name, table, validation, errors)
 
-    def _read_pairs(self, source: PairSource, errors: list[str]) -> None:
-        name, store = source.name, PairStore.of(self.store)
-        with self._step(f"{name}/corpus", errors):
-            task = read_pairs(source, store)
-            on_corpus = in_own_process(
-                self.executor, validate_corpus, source.card.for_checks(), task.corpus, data_docs()
-            )
-            if self._stops(name, "corpus", on_corpus, errors):
-                return
-            with self._step(f"{name}/pairs", errors):
-                on_pairs = in_own_process(
-                    self.executor, validate_pairs, task.card, task.pairs, task.corpus, data_docs()
-                )
-                store.complete(name)
-                found: dict[Table, list[Finding]] = {"corpus": on_corpus.findings, "pairs": on_pairs.findings}
-                keep_findings(store.checks(name), task.data_version, found)
-                self._stops(name, "pairs", on_pairs, errors)
+    def _validate(self, card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame) -> Validation:
+        return in_own_process(self.executor, validate_table, card, table, rows, corpus, data_docs())
 
     def _evaluate(self, name: str, model: Model, request: Request, errors: list[str]) -> None:
-        card, version = get_source(name).card, self.workbench.manifest(name).data_version
-        refuse_failed_checks(
-            card, self.store.checks(name), version, TABLES, lambda: self._check_again(name, self.workbench.task(name))
-        )
-        encoded = encode(name, model, self.workbench, self.progress)
-        failed = [check for check in encoded.checks if not check.passed]
-        self.notes += [failed_check(f"{name}/embeddings", check.name, False) for check in failed if not check.blocking]
-        stopped = [failed_check(f"{name}/embeddings", check.name, True) for check in failed if check.blocking]
-        errors += stopped
-        if stopped:
-            return
-        with self._step(f"{name}/clusterings", errors):
-            recorder = Recorder(self.store)
-            cluster_missing(name, model, request, self.workbench, recorder, warn=self._warn, progress=self.progress)
-            with self._step(f"{name}/scores", errors):
-                scored = score_clustered(name, model, request, self.workbench, progress=self.progress)
-                if line := failed_cells(self.store, name, scored.asked):
-                    raise TraubeError(line)
+        request = replace(request, tasks=[name])
+        card = get_source(name, None).card  # as it is now: a check may block since the task was read
+        self._refuse_failed_checks(card, survey_stored([name], model, self.storage).tasks[name].data_version)
+        before = len(errors)
+        for stage in card.type.stages:
+            with self._step(f"{name}/{stage}", errors):
+                # what is at hand is looked up for each stage: the one before it has stored more
+                plan = Plan.of(request, survey_stored([name], model, self.storage))
+                for event in run(plan.only(stage), self.workbench, self.progress):
+                    self._note(event, errors)
+                line = failed_cells(self.storage, plan.cell_ids) if stage is Stage.SCORES else ""
+                errors += [f"{name}/{stage}: {line}"] if line else []
+            if len(errors) > before:
+                return
 
-    def _evaluate_pairs(self, name: str, model: Model, request: Request, errors: list[str]) -> None:
-        store = PairStore.of(self.store)
-        read, card = store.read(name), get_pair_source(name).card.for_checks()
-        refuse_failed_checks(
-            card, store.checks(name), read.data_version, PAIR_TABLES, lambda: self._check_pairs_again(read)
-        )
-        task, _ = encode_pairs(name, model, self.workbench, self.progress)
-        with self._step(f"{name}/pair_scores", errors):
-            score_missing(task, model, pair_cells(task, model), self.workbench, progress=self.progress)
+    def _note(self, event: Event, errors: list[str]) -> None:
+        """Say what is amiss with vectors or a cell."""
+        match event:
+            case Encoded():
+                lines = [
+                    (check.blocking, failed_check(f"{event.task}/embeddings", check.name, check.blocking))
+                    for check in event.checks
+                    if not check.passed
+                ]
+                errors += [line for blocking, line in lines if blocking]
+                self.notes += [line for blocking, line in lines if not blocking]
+            case Failed():
+                self._warn(f"{event.cell.title}: {event.status}: {event.reason}")
+            case Clustered() if event.reason:
+                self._warn(f"{event.cell.title}: {event.reason}")
 
-    def _check_again(self, name: str, task: Task) -> dict[Table, list[Finding]]:
-        card = get_source(name).card
-        on_corpus = in_own_process(self.executor, validate_corpus, card, task.corpus, data_docs())
-        on_splits = in_own_process(self.executor, validate_splits, card, task.splits, task.corpus, data_docs())
-        return {"corpus": on_corpus.findings, "splits": on_splits.findings}
+    def _refuse_failed_checks(self, card: TaskCard, version: str) -> None:
+        """Stop where a blocking check failed when a task was read, or one failed that blocks since.
 
-    def _check_pairs_again(self, task: PairTask) -> dict[Table, list[Finding]]:
-        on_corpus = in_own_process(self.executor, validate_corpus, task.card.for_checks(), task.corpus, data_docs())
-        on_pairs = in_own_process(self.executor, validate_pairs, task.card, task.pairs, task.corpus, data_docs())
-        return {"corpus": on_corpus.findings, "pairs": on_pairs.findings}
+        Raises
+        ------
+        TraubeError
+            If a check stops the task.
+        """
+        tables: tuple[Table, Table] = ("corpus", card.type.table)
+        if kept_verdicts(self.storage, card.name, version, tables) is None:
+            task = read_task(self.storage, card.name)
+            each = zip(tables, (task.corpus, task.rows), strict=True)
+            found = {table: self._validate(card, table, rows, task.corpus).findings for table, rows in each}
+            keep_findings(self.storage, card.name, version, found)
+        refuse_kept(self.storage, card, version, tables)
 
     def _stops(self, name: str, table: str, validation: Validation, errors: list[str]) -> bool:
         """Say which checks failed; whether one of them stops the task."""
@@ -288,27 +257,3 @@ class Launcher:
 
 def _model(name: str, precision: Precision | None) -> Model:
     return load_model(name, precision=precision)
-
-
-def refuse_failed_checks(
-    card: TaskCard,
-    kept: Path,
-    data_version: str,
-    tables: tuple[Table, ...],
-    check: Callable[[], dict[Table, list[Finding]]],
-) -> None:
-    """Stop where a blocking check failed when a task was read, or one failed that blocks since.
-
-    Parameters
-    ----------
-    kept : where it is kept what the checks found
-    check : makes them again, where nothing is kept of this version of the data
-
-    Raises
-    ------
-    TraubeError
-        If a check stops the task.
-    """
-    if kept_verdicts(kept, data_version, tables) is None:
-        keep_findings(kept, data_version, check())
-    refuse_kept(card, kept, data_version, tables)

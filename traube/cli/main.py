@@ -17,10 +17,12 @@ from typer.core import TyperGroup
 from traube import __version__
 from traube.cli import (
     annotate,
+    backup,
     best,
     clean,
     cluster,
     compare,
+    copy,
     exchange,
     pages,
     pairs,
@@ -29,12 +31,11 @@ from traube.cli import (
     show,
 )
 from traube.cli.printing import err, escape, out
-from traube.foundation import paths, stopping
-from traube.foundation.collector import collect_less
-from traube.foundation.disk import make_private
-from traube.foundation.errors import TraubeError
-from traube.foundation.identity import refuse_later
-from traube.foundation.system_errors import explain_system_error, in_words, refuse_little_memory
+from traube.core import paths, stopping
+from traube.core.collector import collect_less
+from traube.core.disk import make_private
+from traube.core.errors import TraubeError
+from traube.core.system_errors import explain_system_error, in_words, refuse_little_memory
 
 
 class _Group(TyperGroup):
@@ -46,7 +47,6 @@ class _Group(TyperGroup):
         was_there = paths.home().is_dir()
         try:
             refuse_little_memory()
-            refuse_later(paths.home())
             result = super().invoke(ctx)
             stopping.check()  # a library may have kept the interruption to itself
             return result
@@ -100,7 +100,8 @@ def _options(
 ) -> None: ...
 
 
-for _family in (run, show, best, pages, compare, cluster, annotate, pairs, exchange, clean):  # as `--help` lists them
+# as `--help` lists them
+for _family in (run, show, best, pages, compare, cluster, annotate, pairs, exchange, clean, backup, copy):
     app.add_typer(_family.app)
 for _app in platform.commands():
     app.add_typer(_app)

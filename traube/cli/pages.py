@@ -27,19 +27,21 @@ def open_page(
     """
     import webbrowser
 
-    from traube.benchmark.params import load_params
-    from traube.engine.workbench import Workbench
-    from traube.foundation import paths
-    from traube.foundation.errors import TraubeError
-    from traube.report.imported import PAGE
-    from traube.report.pages import FOLDER, INDEX, make_page
-    from traube.tasks import get_source
+    from traube.core import paths
+    from traube.core.errors import TraubeError
+    from traube.pipeline.params import load_params
+    from traube.pipeline.workbench import Workbench
+    from traube.reports.imported import PAGE
+    from traube.reports.pages import FOLDER, INDEX, make_page
+    from traube.tasks import CLUSTERING, get_source
+    from traube.tasks.stored import get_card
 
     home = paths.home()
     if task:
         bench = Workbench.at(home)
-        if bench.store.card(task) is None:
-            get_source(task)  # which names near ones, if there is no such task
+        card = get_card(bench.storage, task)
+        if card is None or card.type is not CLUSTERING:
+            get_source(task)  # which names near ones, if there is no such task, and refuses one of pairs
         path = make_page(bench, load_params().protocols, task, home)
     else:
         path = home / FOLDER / (PAGE if imported else INDEX)

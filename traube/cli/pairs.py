@@ -3,13 +3,14 @@ answers a language model finds likeliest.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from traube.cli.options import Json, Models
 from traube.cli.printing import bars, escape, out, print_json, print_table, print_unavailable, shown_number
-from traube.foundation.errors import Unavailable
+from traube.core.errors import Unavailable
 
 app = typer.Typer()
 
@@ -39,8 +40,8 @@ def pairs(
     computed before is not computed again.
     A table of your own needs a card with the key `pairs`; see cards/README.md.
     """
-    from traube.benchmark.params import load_params
-    from traube.tasks import get_pair_source
+    from traube.pipeline.params import load_params
+    from traube.tasks import PAIRS, get_source
 
     if not task:
         _list()
@@ -48,7 +49,7 @@ def pairs(
     named = list(model or load_params().models)
     rows: list[dict[str, Any]] = []
     for name in task:
-        source = get_pair_source(name)
+        source = get_source(name, PAIRS)
         source.fetch()
         rows += _rows(source.load(), named, part, comparison, groups)
     if as_json:
@@ -59,16 +60,20 @@ def pairs(
 
 
 def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
-    from traube.engine.executors import make_executor
-    from traube.engine.pair_cells import pair_cells, score_missing
-    from traube.engine.pair_scores import ALL, usual_comparison
-    from traube.engine.workbench import Workbench
-    from traube.foundation import paths
+    from traube.core import paths
     from traube.models import load_model
-    from traube.store.pairs import PairStore
+    from traube.pipeline.executors import make_executor
+    from traube.pipeline.pairs import PAIRS_VERSION, make_pair_cells, read_pair_scores, usual_comparison
+    from traube.pipeline.plan import AtHand, Plan
+    from traube.pipeline.run import run
+    from traube.pipeline.workbench import Given, Workbench
+    from traube.tasks.scored_pairs import ALL
+    from traube.tasks.stored import Manifest
+    from traube.tasks.task import Stage
 
     with make_executor() as executor, bars() as (progress, _):
-        workbench = Workbench.at(paths.home(), executor)
+        workbench = replace(Workbench.at(paths.home(), executor), given={task.name: Given(task)})
+        manifest, finished = Manifest.of(task), workbench.storage.find_finished(task.name, PAIRS_VERSION)
         for name in models:
             model = load_model(name)
             try:
@@ -78,9 +83,12 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
                     raise
                 print_unavailable({name: str(error)})
                 continue
-            cells = pair_cells(task, model, [comparison or usual_comparison(model)], part)
-            score_missing(task, model, cells, workbench, progress=progress)
-            for row in PairStore.of(workbench.store).scores(cells).to_dict("records"):
+            cells = make_pair_cells(manifest, model, [comparison or usual_comparison(model)], part)
+            at_hand = AtHand({task.name: manifest}, {model.name: model}, finished)
+            plan = Plan({model.name: {task.name: list(cells)}}, at_hand)
+            for _ in run(plan.only(Stage.PAIR_SCORES), workbench, progress):
+                pass
+            for row in read_pair_scores(workbench.storage, cells).to_dict("records"):
                 if groups or row["group"] == ALL:
                     yield {str(key): value for key, value in row.items()}
 
@@ -103,28 +111,21 @@ def choose(
     per token; per byte; or less what it has without any dialogue (pmi).
     Chance is what guessing gives: a model below it has learned nothing here.
     """
-    from datetime import UTC, datetime
-
-    from traube.benchmark.record import library_versions
-    from traube.engine.multiple_choice import choose as chosen
-    from traube.engine.multiple_choice import questions
-    from traube.foundation import paths
+    from traube.core import paths
     from traube.models.likelihood import CausalModel
-    from traube.store import Store
-    from traube.store.pairs import PairStore
+    from traube.pipeline.multiple_choice import choose as chosen
+    from traube.pipeline.multiple_choice import questions, save_choices
+    from traube.storage import open_storage
     from traube.tasks import load_pairs
+    from traube.tasks.scored_pairs import select_pairs
 
     pairs = load_pairs(task)
-    questions(pairs.of_part("test"))  # a task without dialogues is an error at once
+    tested = select_pairs(pairs, "test")
+    questions(tested)  # a task without dialogues is an error at once
     with bars() as (progress, _):
         causal = CausalModel.load(model)
-        table = chosen(pairs.of_part("test"), causal, progress)
-    about = {
-        "fingerprint": causal.fingerprint,
-        "library_versions": library_versions(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    PairStore.of(Store(paths.home() / "store")).save_choices(pairs, model, table, about)
+        table = chosen(tested, causal, progress)
+    save_choices(open_storage(paths.home()), pairs, model, causal.fingerprint, table)
     rows = table.to_dict("records")
     if as_json:
         print_json(rows)
@@ -145,9 +146,9 @@ def choose(
 
 
 def _list() -> None:
-    from traube.tasks import pair_sources
+    from traube.tasks import PAIRS, sources
 
-    for name, source in pair_sources().items():
+    for name, source in sources(PAIRS).items():
         reason = source.missing()
         out.print(
             f"[bold]{name}[/]: {escape(source.card.description)}"

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
-from traube.foundation import paths
+from traube.core import paths
 
 COMMANDS, PARTS = "traube.commands", "traube.platform"
 

@@ -18,11 +18,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from traube.foundation.inert import visible
+from traube.core.inert import visible
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
 OF_FILES = 200  # columns
@@ -45,23 +43,6 @@ class _Inert(Console):
 out = _Inert(soft_wrap=False)
 err = _Inert(stderr=True, soft_wrap=True, highlight=False)
 GAP = 2  # between columns
-
-__all__ = [
-    "bars",
-    "counted",
-    "err",
-    "escape",
-    "fail_on",
-    "failed_check",
-    "out",
-    "print_damaged",
-    "print_errors",
-    "print_json",
-    "print_notes",
-    "print_outdated",
-    "print_table",
-    "print_unavailable",
-]
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
@@ -103,7 +84,7 @@ def print_outdated(cells: "pd.DataFrame") -> int:
     """Print how many stored cells no longer count because the code or a library has changed since;
     return the number.
     """
-    from traube.benchmark.current import outdated
+    from traube.pipeline.current import outdated
 
     number = outdated(cells)
     if number:
@@ -112,16 +93,6 @@ def print_outdated(cells: "pd.DataFrame") -> int:
             "`traube run` computes them again with today's versions, and `traube explain` names both."
         )
     return number
-
-
-def print_damaged(damaged: "Mapping[str, list[Path]]") -> None:
-    """Print of which tasks stored cells are damaged, a line each, and what to do."""
-    for task, files in damaged.items():
-        cells = len({file.name.split(".")[0] for file in files})
-        err.print(
-            f"[yellow]damaged:[/] {escape(task)}: {counted(cells, 'cell')} (first: {escape(str(files[0]))}): `traube run` makes "
-            "again what is asked for; `traube clean --yes` removes the rest"
-        )
 
 
 @contextmanager
@@ -140,7 +111,7 @@ def bars(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any, Any]]:
     )
     from rich.text import Text
 
-    from traube.engine import progress
+    from traube.core import progress
 
     class Rate(ProgressColumn):
         def render(self, task: Any) -> Text:

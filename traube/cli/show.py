@@ -8,11 +8,11 @@ import typer
 from rich.table import Table
 
 from traube.cli.options import Json
-from traube.cli.printing import escape, out, print_damaged, print_json, print_outdated, print_table
-from traube.foundation.errors import TraubeError
+from traube.cli.printing import escape, out, print_json, print_outdated, print_table
+from traube.core.errors import TraubeError
 
 if TYPE_CHECKING:
-    from traube.store import Store
+    from traube.storage import Storage
     from traube.tasks import Source
 
 SHOWN = 30  # models of a table, unless all are asked for
@@ -43,50 +43,52 @@ def leaderboard(
     Results of methods and seeds that are not part of a protocol appear in
     tables of their own, marked "own choice".
     """
-    from traube.benchmark.current import current_cells
-    from traube.benchmark.lookup import Lookup
-    from traube.benchmark.params import load_params
-    from traube.benchmark.plan import Request, unavailable, wanted_models
-    from traube.foundation import paths
-    from traube.foundation.errors import unknown
-    from traube.foundation.inert import csv_text, visible
+    from traube.core import paths
+    from traube.core.errors import unknown
+    from traube.core.inert import csv_text, visible
     from traube.metrics import full_name
-    from traube.report.costs import costs
-    from traube.report.tables import leaderboard as build
-    from traube.store import Store, one_look
+    from traube.pipeline.current import current_cells
+    from traube.pipeline.lookup import Lookup
+    from traube.pipeline.params import load_params
+    from traube.pipeline.plan import Request, wanted_models
+    from traube.pipeline.survey import unavailable
+    from traube.reports.costs import costs
+    from traube.reports.tables import leaderboard as build
+    from traube.storage import open_storage
+    from traube.tasks import get_source
+    from traube.tasks.stored import get_manifest
 
     metric = full_name(metric) if metric else None
-    store, params = Store(paths.home() / "store"), load_params()
+    storage, params = open_storage(paths.home()), load_params()
     request = Request(params.tasks, wanted_models(params), params.protocol, params.chosen())
-    with one_look():
-        lookup = Lookup()
-        table = build(store, unavailable(request, store, lookup), metric, params.protocols, lookup)
-        stored = store.read()
+    lookup = Lookup()
+    table = build(storage, unavailable(request, storage, lookup), metric, params.protocols, lookup)
     _check_metric(table, metric)
     for column, wanted in (("task", task), ("model", model), ("protocol", [protocol] if protocol else None)):
         scored = sorted(name for name in table[column].dropna().unique() if name)
         for name in wanted or ():
             if name not in scored:
+                if column == "task" and not storage.read_cells(name).empty:
+                    get_source(name)  # refuses pairs
                 raise unknown(f"scored {column}", name, scored)
         table = table[table[column].isin(wanted)] if wanted else table
     _check_metric(table, metric)
     if not every:
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
     if cost:
-        cells = current_cells(store, params.protocols, own_choice=True, lookup=lookup)
+        cells = current_cells(storage, params.protocols, own_choice=True, lookup=lookup)
         table = table.merge(
-            costs(store, params.protocols, cells), how="left", on=["task", "protocol", "model", "method"]
+            costs(storage, params.protocols, cells), how="left", on=["task", "protocol", "model", "method"]
         )
-    print_damaged(stored.damaged)
     if as_json:
         print(table.to_json(orient="records", indent=1))  # noqa: T201
     elif as_csv:
         print(visible(csv_text(table)), end="")  # noqa: T201
     else:
-        unread = {name for name in table["task"].unique() if name and store.manifest(name) is None}
-        print_leaderboard(table, every, print_outdated(stored.table), unread)
+        unread = {name for name in table["task"].unique() if name and get_manifest(storage, name) is None}
+        print_leaderboard(table, every, print_outdated(storage.read_cells()), unread)
         if show_imported:
-            _print_imported(store, task)
+            _print_imported(storage, task)
 
 
 def _check_metric(table: Any, metric: str | None) -> None:
@@ -145,15 +147,10 @@ def print_leaderboard(table: Any, every: bool = False, outdated: int = 0, unread
 
 
 def _scored(row: Any, method: str, with_k: bool) -> dict[str, str]:
-    """A row of the leaderboard, in words.
-
-    Parameters
-    ----------
-    with_k : whether the table says how many clusters were found
-    """
+    """A row of the leaderboard, in words; `with_k`: with how many clusters were found."""
     import pandas as pd
 
-    from traube.report.tables import places, shown_interval, shown_name
+    from traube.reports.tables import places, shown_interval, shown_name
 
     costs = {"encode, s": "encoding", "cluster, s": "clustering", "MB": "memory"} if hasattr(row, "memory") else {}
     measured = {title: getattr(row, name) for title, name in costs.items()}
@@ -171,9 +168,7 @@ def _scored(row: Any, method: str, with_k: bool) -> dict[str, str]:
 
 
 def _print_absent(rows: Any, every: bool) -> None:
-    """What has no score and why: unsupported pairs in one line, or a line each if `every` row is
-    shown.
-    """
+    """What has no score and why: unsupported pairs in one line, or a line each if `every` row is shown."""
     unsupported = rows["status"] == "unsupported"
     pairs = sorted(set(rows.loc[unsupported, "method"]))
     if pairs and not every:
@@ -189,17 +184,18 @@ def _print_absent(rows: Any, every: bool) -> None:
         out.print(f"[yellow]{status}:[/] {escape(names)}: {escape(reason)}")
 
 
-def _print_imported(store: "Store", tasks: list[str] | None) -> None:
+def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
     """Imported results, of the tasks asked for by our name or MTEB's."""
-    from traube.report.exchange import imported_results
-    from traube.report.imported import rankings
-    from traube.report.tables import places
+    from traube.reports.exchange import imported_results
+    from traube.reports.imported import rankings
+    from traube.reports.tables import places
+    from traube.tasks.stored import get_card
 
-    rows = imported_results(store)
+    rows = imported_results(storage)
     if tasks:
-        cards = filter(None, map(store.card, tasks))
+        cards = [card for name in tasks if (card := get_card(storage, name))]
         rows = rows[rows["task"].isin({*tasks, *(card.mteb for card in cards)})]
-    for ranking in rankings(store, rows):
+    for ranking in rankings(storage, rows):
         shown = [
             {
                 "#": places(row),
@@ -285,7 +281,7 @@ def _describe(source: "Source", as_json: bool) -> None:
 @app.command()
 def models(as_json: Json = False) -> None:
     """List the models and whether their weights are on this machine."""
-    from traube.foundation.errors import Unavailable
+    from traube.core.errors import Unavailable
     from traube.models import model_cards
     from traube.models.similarity import TrainedSimilarity
     from traube.models.weights import check_folder, locate
@@ -322,21 +318,21 @@ def methods(
     as_json: Json = False,
 ) -> None:
     """List reducers and clusterers. A method is a pair, like umap/hdbscan."""
-    from traube.methods import CLUSTERERS, REDUCERS, grid
+    from traube.components import CLUSTERERS, REDUCERS, grid
 
-    parts: list[dict[str, Any]] = [
-        {"part": kind, "name": name, "parameters": ", ".join(f"{k}={v}" for k, v in part.params.items())}
+    components: list[dict[str, Any]] = [
+        {"component": kind, "name": name, "parameters": ", ".join(f"{k}={v}" for k, v in component.params.items())}
         for kind, registry in (("reducer", REDUCERS), ("clusterer", CLUSTERERS))
-        for name, part in registry.items()
+        for name, component in registry.items()
     ]
     pairs: dict[str, str] = {
         m.name: reason for m in grid(list(REDUCERS), list(CLUSTERERS)) if (reason := m.unsupported())
     }
     if as_json:
-        unsupported = [{"part": "unsupported", "name": n, "parameters": reason} for n, reason in pairs.items()]
-        print_json([*parts, *unsupported])
+        unsupported = [{"component": "unsupported", "name": n, "parameters": reason} for n, reason in pairs.items()]
+        print_json([*components, *unsupported])
         return
-    print_table(parts, fold={"parameters": 31})
+    print_table(components, fold={"parameters": 31})
     if every:
         out.print()
         print_table(
@@ -359,12 +355,12 @@ def explain(
     For each cell: data, weights, parameters, seed, code, libraries and run.
     If no cell counts today, the last ones that did.
     """
-    from traube.benchmark.params import load_params
-    from traube.foundation import paths
-    from traube.report.explain import explanations
-    from traube.store import Store
+    from traube.core import paths
+    from traube.pipeline.params import load_params
+    from traube.reports.explain import explanations
+    from traube.storage import open_storage
 
-    rows = explanations(Store(paths.home() / "store"), load_params().protocols, task, model, method)
+    rows = explanations(open_storage(paths.home()), load_params().protocols, task, model, method)
     if as_json:
         print_json(rows)
         return

@@ -8,12 +8,13 @@ from operator import itemgetter
 import numpy as np
 import pandas as pd
 
-from traube.benchmark.current import cells_of_any_weights
-from traube.benchmark.params import Protocol
 from traube.comparison.jackknife import Sample
-from traube.foundation.errors import unknown
+from traube.core.errors import unknown
 from traube.models import CORPUS_BOUND, model_cards
-from traube.store import Store
+from traube.pipeline.current import cells_of_any_weights
+from traube.pipeline.params import Protocol
+from traube.storage import Storage
+from traube.tasks.stored import get_manifest
 from traube.tasks.task import TaskCard
 
 WITHOUT_LABELS = "silhouette"  # the metric of tasks that have no labels
@@ -78,7 +79,7 @@ def main_metric(card: TaskCard | None, protocol: Protocol | None) -> str:
 
 
 def candidates(
-    store: Store,
+    storage: Storage,
     task: str,
     name: str,
     protocol: Protocol,
@@ -93,18 +94,18 @@ def candidates(
     name : str
         The protocol's.
     cells : DataFrame, optional
-        From `traube.benchmark.current`; by default the protocol's own, of whichever fingerprint.
+        From `traube.pipeline.current`; by default the protocol's own, of whichever fingerprint.
     level : str, optional
         Score them at this level of the labels only.
     """
-    manifest = store.manifest(task)
+    manifest = get_manifest(storage, task)
     if manifest is None:
         return []
     if cells is None:
-        cells = cells_of_any_weights(store, {name: protocol}, [task])
+        cells = cells_of_any_weights(storage, {name: protocol}, [task])
         cells = cells[~cells["own_choice"]]
     cells = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
-    scores = store.scores(cells, [metric])
+    scores = storage.read_scores(cells, [metric])
     levels = scores["level"].unique()
     level = str(levels[0]) if len(levels) == 1 else level
     means = _means(_at(scores, level))
@@ -158,8 +159,8 @@ def find(options: Sequence[Candidate], wanted: str) -> Candidate:
     return chosen[0]
 
 
-def sample(store: Store, candidate: Candidate) -> Sample:
+def sample(storage: Storage, candidate: Candidate) -> Sample:
     """Return a candidate's scores with replicates."""
-    cells = store.cells_by_id(candidate.task, candidate.cells)
-    scores = _at(store.scores(cells, [candidate.metric], replicates=True), candidate.level)
+    cells = storage.read_cells(ids=candidate.cells)
+    scores = _at(storage.read_scores(cells, [candidate.metric], replicates=True), candidate.level)
     return Sample.of(scores, seeded=bool(cells["seed"].notna().any()))

@@ -221,9 +221,7 @@ class _Spread:
 
     @classmethod
     def of_many(cls, values: Array, replicates: Array) -> "_Spread":
-        """Of each sample, from [m, n, 1 + GROUPS] and [m, GROUPS]; what `of` gives, to the last
-        digit.
-        """
+        """Of each sample, from [m, n, 1 + GROUPS] and [m, GROUPS]; what `of` gives, to the last digit."""
         m, n, _ = values.shape
         scores, left_out = np.ascontiguousarray(values[:, :, 0]), values[:, :, 1:]
         between = scores.var(axis=1, ddof=1) if n > 1 else np.zeros(m)
@@ -282,9 +280,7 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
 
 
 def _squared(x: Any) -> Any:
-    """x ** 2, the same of one sample and of many: of an array NumPy takes the product, which can
-    differ in the last digit.
-    """
+    """x ** 2 of one sample or many: NumPy's power of an array can differ from its product in the last digit."""
     return np.array([v**2 for v in x.tolist()]) if np.ndim(x) == 1 else x**2
 
 

@@ -6,11 +6,11 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Literal
 
-from traube.benchmark.params import Promotion
 from traube.comparison.candidates import Candidate
 from traube.comparison.standings import compare_candidates
 from traube.comparison.verdict import Verdict
-from traube.store import Store
+from traube.pipeline.params import Promotion
+from traube.storage import Storage
 
 Outcome = Literal["first", "promote", "keep", "hold"]
 
@@ -105,7 +105,7 @@ def more_seeds(protocol: str) -> str:
 
 
 def judge(
-    store: Store,
+    storage: Storage,
     families: Mapping[str, str],
     options: Mapping[str, Sequence[Candidate]],
     challengers: Mapping[str, Candidate],
@@ -145,16 +145,16 @@ def judge(
         elif task not in beaten:
             decisions.append(Decision(task, Why.CHAMPION_UNSCORED, rules, challenger))
         else:
-            verdict = compare_candidates(store, challenger, beaten[task], comparisons, rules.level)
+            verdict = compare_candidates(storage, challenger, beaten[task], comparisons, rules.level)
             others = [name for name, family in families.items() if family == families[task] and name != task]
             elsewhere = {name: options[name] for name in others}
-            why, objection = _judged(store, challenger, beaten[task], verdict, elsewhere, rules)
+            why, objection = _judged(storage, challenger, beaten[task], verdict, elsewhere, rules)
             decisions.append(Decision(task, why, rules, challenger, beaten[task], verdict, objection))
     return decisions
 
 
 def _judged(
-    store: Store,
+    storage: Storage,
     challenger: Candidate,
     champion: Candidate,
     verdict: Verdict,
@@ -167,7 +167,7 @@ def _judged(
         return Why.TOO_LITTLE, None
     if verdict.better != "a":
         return Why.NOT_SIGNIFICANT, None
-    objections = list(_objections(store, challenger, champion, elsewhere, rules))
+    objections = list(_objections(storage, challenger, champion, elsewhere, rules))
     for why in (Why.WORSE_ELSEWHERE, Why.UNSCORED_ELSEWHERE, Why.LOSS_NOT_RULED_OUT):  # a proven loss weighs most
         for found, task, on_task in objections:
             if found is why:
@@ -176,7 +176,7 @@ def _judged(
 
 
 def _objections(
-    store: Store,
+    storage: Storage,
     challenger: Candidate,
     champion: Candidate,
     elsewhere: Mapping[str, Sequence[Candidate]],
@@ -190,7 +190,7 @@ def _objections(
         if new is None:
             yield Why.UNSCORED_ELSEWHERE, task, None
             continue
-        verdict = compare_candidates(store, new, old, level=rules.level)
+        verdict = compare_candidates(storage, new, old, level=rules.level)
         if verdict.undecided:
             yield Why.LOSS_NOT_RULED_OUT, task, verdict
         elif verdict.at_least(rules.level) <= -rules.margin:
@@ -198,8 +198,6 @@ def _objections(
 
 
 def _same(a: Candidate, b: Candidate) -> bool:
-    """Whether two candidates are the same model and method on two tasks; the fingerprint of a corpus-bound
-    model differs between tasks.
-    """
+    """Whether two candidates of two tasks are the same model and method, whatever a corpus-bound fingerprint says."""
     same = a.fingerprint == b.fingerprint or (a.corpus_bound and b.corpus_bound)
     return same and (a.model, a.method) == (b.model, b.method)

@@ -1,26 +1,25 @@
 """What changed since the previous night, whether it is significant, and the likely cause."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from traube.benchmark.changes import Change, Kind, in_words
-from traube.benchmark.current import current_cells, without_sweeps
-from traube.benchmark.params import Protocol
 from traube.comparison.candidates import WITHOUT_LABELS, main_metric
 from traube.comparison.jackknife import Sample
 from traube.comparison.samples import samples_of
 from traube.comparison.verdict import Verdict, compare
-from traube.foundation.files import write_parquet
-from traube.foundation.seals import is_sound, read_parquet
-from traube.store import Store
+from traube.core.files import read_parquet
+from traube.pipeline.changes import Change, Kind, in_words
+from traube.pipeline.current import current_cells, without_sweeps
+from traube.pipeline.params import Protocol
+from traube.storage import Corrupt, Storage, write_table
+from traube.tasks.stored import get_card
 
 Key = tuple[Any, ...]
 KEYS = ["task", "protocol", "model", "method"]
@@ -35,13 +34,13 @@ CAUSES = {
     "numerics": Kind.NUMERICS,
 }
 COLUMNS = (*KEYS, "metric", "before", "after", "difference", "p", "verdict", "cause")
+NIGHT = "night"  # kind of the document of a snapshot
 CHANGES = "regressions.parquet"  # what the last publication found
-OWN_CHOICE = ", own choice"  # how earlier versions marked the protocol of cells that are left out now
 
 
-def present(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+def present(storage: Storage, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     """The cells that count now, and what may explain a change of their scores."""
-    cells = without_sweeps(current_cells(store, protocols), protocols)
+    cells = without_sweeps(current_cells(storage, protocols), protocols)
     cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()
@@ -50,24 +49,15 @@ def present(store: Store, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     return kept
 
 
-def snapshot(store: Store, counting: pd.DataFrame, night: str) -> None:
-    """Keep which cells count, from `present`, by date. Their scores are in the store."""
-    write_parquet(_path(store, night), counting)
+def snapshot(storage: Storage, counting: pd.DataFrame, night: str) -> None:
+    """Keep which cells count, from `present`, by date. Their scores are in the storage."""
+    row = {"kind": NIGHT, "key": night, "cells": counting["cell_id"].tolist()}
+    storage.save("document", row, {"cells": write_table(counting)})
 
 
-def has_snapshot(store: Store, night: str) -> bool:
-    """Whether there is a snapshot of that date, undamaged."""
-    return is_sound(_path(store, night))
-
-
-def remembered_cells(store: Store, nights: int = 2) -> set[str]:
-    """The ids of the cells that the last nights keep, for the next comparison."""
-    return {cell_id for path in islice(_latest(store), nights) for cell_id in read_parquet(path)["cell_id"]}
-
-
-def damaged_snapshots(store: Store) -> list[Path]:
-    """Those that are passed over, by date."""
-    return [path for path in _snapshots(store) if not is_sound(path)]
+def has_snapshot(storage: Storage, night: str) -> bool:
+    """Return whether there is a snapshot of that date."""
+    return bool(storage.read_rows("document", kind=NIGHT, key=night))
 
 
 def today(timezone: str) -> str:
@@ -76,7 +66,7 @@ def today(timezone: str) -> str:
 
 
 def regressions(
-    store: Store, protocols: Mapping[str, Protocol], counting: pd.DataFrame, today: str
+    storage: Storage, protocols: Mapping[str, Protocol], counting: pd.DataFrame, today: str
 ) -> tuple[str, pd.DataFrame]:
     """Compare what counts now, from `present`, with the last snapshot before today's.
 
@@ -87,18 +77,18 @@ def regressions(
         that is new, gone or made of other cells. Those that can be tested are the family of
         comparisons; p is nan for the others
     """
-    earlier = next((path for path in _latest(store) if path.stem < today), None)
+    since, earlier = _read_night_before(storage, today)
     if earlier is None:
         return "", pd.DataFrame(columns=list(COLUMNS))
-    then, after = _groups(_read(earlier)), _groups(counting)
+    then, after = _groups(earlier), _groups(counting)
     differing = [key for key in sorted({*then, *after}) if _ids(then.get(key)) != _ids(after.get(key))]
-    before = {key: rows for key in differing if key in then and len(rows := _with_scores(store, then[key]))}
+    before = {key: rows for key in differing if key in then and len(rows := _with_scores(storage, then[key]))}
     changed = [key for key in differing if key in before or key in after]
-    old = _scored(store, protocols, before)
-    new = _scored(store, protocols, {key: after[key] for key in changed if key in after})
+    old = _scored(storage, protocols, before)
+    new = _scored(storage, protocols, {key: after[key] for key in changed if key in after})
     causes = {key: _causes(before[key], after[key]) for key in changed if key in old and key in new}
     verdicts = {
-        key: compare("today", new[key][1], earlier.stem, old[key][1])
+        key: compare("today", new[key][1], since, old[key][1])
         for key, found in causes.items()
         if all(cause.kind is not Kind.DATA for cause in found)  # of other texts there is nothing to pair
     }
@@ -111,45 +101,37 @@ def regressions(
         }
         for key in changed
     ]
-    return earlier.stem, pd.DataFrame(rows, columns=[*COLUMNS]).astype({"p": float})
+    return since, pd.DataFrame(rows, columns=[*COLUMNS]).astype({"p": float})
 
 
-def kept_changes(store: Store) -> pd.DataFrame:
+def kept_changes(storage: Storage) -> pd.DataFrame:
     """What the last publication found changed, with a column `since`; empty if there is none."""
-    path = store.table(CHANGES)
+    path = storage.get_table_path(CHANGES)
     return read_parquet(path) if path.exists() else pd.DataFrame()
 
 
-def _folder(store: Store) -> Path:
-    return store.table("nights")
+def _snapshots(storage: Storage) -> list[dict[str, Any]]:
+    """Return the documents of the nights, the last first."""
+    return storage.read_rows("document", kind=NIGHT)[::-1]
 
 
-def _path(store: Store, night: str) -> Path:
-    return _folder(store) / f"{night}.parquet"
-
-
-def _latest(store: Store) -> Iterator[Path]:
-    """The snapshots, the last date first. A damaged one cannot be made again: the one before it is taken."""
-    return filter(is_sound, reversed(_snapshots(store)))
-
-
-def _snapshots(store: Store) -> list[Path]:
-    return sorted(_folder(store).glob("[!.]*.parquet"))
-
-
-def _read(path: Path) -> pd.DataFrame:
-    cells = read_parquet(path)
-    return cells[~cells["protocol"].str.endswith(OWN_CHOICE)]
+def _read_night_before(storage: Storage, day: str) -> tuple[str, pd.DataFrame | None]:
+    """Return the last snapshot before a day that is not corrupt, and its date."""
+    for row in _snapshots(storage):
+        if row["key"] < day:
+            with suppress(Corrupt):  # it cannot be made again: the one before it is taken
+                return row["key"], storage.read_table(row["files"]["cells"])
+    return "", None
 
 
 def _groups(cells: pd.DataFrame) -> dict[Key, pd.DataFrame]:
     return {tuple(key): rows for key, rows in cells.groupby(KEYS)}
 
 
-def _with_scores(store: Store, cells: pd.DataFrame) -> pd.DataFrame:
-    """Those whose scores were neither damaged nor removed since."""
-    pairs = zip(cells["task"], cells["cell_id"], strict=True)
-    return cells[[store.has_scores(task, cell_id) for task, cell_id in pairs]]
+def _with_scores(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
+    """Those whose scores were not removed since."""
+    stored = storage.read_cells(ids=cells["cell_id"].tolist())
+    return cells[cells["cell_id"].isin(stored.loc[stored["status"] == "done", "cell_id"])]
 
 
 def _ids(cells: pd.DataFrame | None) -> set[str]:
@@ -157,16 +139,16 @@ def _ids(cells: pd.DataFrame | None) -> set[str]:
 
 
 def _scored(
-    store: Store, protocols: Mapping[str, Protocol], groups: Mapping[Key, pd.DataFrame]
+    storage: Storage, protocols: Mapping[str, Protocol], groups: Mapping[Key, pd.DataFrame]
 ) -> dict[Key, tuple[str, Sample]]:
-    """The main metric of each group of cells, and their scores by it: read and put
-    together all at once.
-    """
+    """The main metric of each group of cells, and their scores by it: read and put together all at once."""
     if not groups:
         return {}
     cells = pd.concat([rows.assign(group=i) for i, rows in enumerate(groups.values())], ignore_index=True)
-    chosen = [main_metric(store.card(key[0]), protocols.get(key[1])) for key in groups]
-    scores = store.scores(cells.assign(status="done"), {*chosen, WITHOUT_LABELS}, replicates=True)
+    chosen = [main_metric(get_card(storage, key[0]), protocols.get(key[1])) for key in groups]
+    scores = storage.read_scores(
+        storage.read_cells(ids=cells["cell_id"].tolist()), {*chosen, WITHOUT_LABELS}, replicates=True
+    )
     scores = scores.merge(cells[["cell_id", "group"]], on="cell_id")
     is_first = scores["metric"] == scores["group"].map(dict(enumerate(chosen)))
     is_there = is_first.groupby(scores["group"]).transform("any")

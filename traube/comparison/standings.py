@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from traube.benchmark.current import current_cells
-from traube.benchmark.params import Protocol
 from traube.comparison.candidates import Candidate, candidates, find, first_of_each, main_metric, sample
 from traube.comparison.jackknife import Array, Sample, best, intervals
 from traube.comparison.ranking import Ranking, rank
 from traube.comparison.verdict import LEVEL, Undecided, Verdict, compare
-from traube.foundation.errors import TraubeError, unknown
+from traube.core.errors import TraubeError, unknown
 from traube.models import model_cards
-from traube.store import Store
-from traube.tasks import get_source
+from traube.pipeline.current import current_cells
+from traube.pipeline.params import Protocol
+from traube.storage import Storage
+from traube.tasks import CLUSTERING, get_source
+from traube.tasks.stored import get_manifest, read_task
 from traube.tasks.task import Task
 
 
@@ -54,18 +55,18 @@ def best_method(samples: Sequence[Sample]) -> Sample:
     return best([sample for sample in samples if sample.splits == samples[0].splits])
 
 
-def standing(store: Store, options: Sequence[Candidate]) -> Standing:
+def standing(storage: Storage, options: Sequence[Candidate]) -> Standing:
     """Compare the models among some candidates, the best first, of one task, protocol, metric and level."""
     of_model: dict[str, list[Sample]] = {}
     for candidate in options:
-        of_model.setdefault(candidate.model, []).append(sample(store, candidate))
+        of_model.setdefault(candidate.model, []).append(sample(storage, candidate))
     firsts, samples = tuple(first_of_each(options)), tuple(best_method(own) for own in of_model.values())
     ranking = rank(list(of_model), samples, firsts[0].about)
     return Standing(firsts, samples, intervals(samples), ranking)
 
 
 def options_on(
-    store: Store,
+    storage: Storage,
     task_name: str,
     name: str,
     protocol: Protocol,
@@ -90,22 +91,22 @@ def options_on(
     Unlabelled
         If the task has no labels to score by.
     """
-    card = store.card(task_name)
-    if card is None or store.manifest(task_name) is None:
-        get_source(task_name)  # which names near ones, if there is no such task
-        if not store.cells(task_name).empty:
+    manifest = get_manifest(storage, task_name)
+    if manifest is None or manifest.card.type is not CLUSTERING:
+        get_source(task_name)  # which names near ones, if there is no such task, and refuses one of pairs
+        if not storage.read_cells(task_name).empty:
             raise TraubeError(
                 f"{task_name}: its data cannot be used as it is now: `traube run -t {task_name}` says why; what is "
                 "scored of its earlier data is in the leaderboard"
             )
         raise TraubeError(f"{task_name}: nothing is scored yet: `traube run -t {task_name}`")
-    task = store.task(card)
+    task = read_task(storage, task_name)
     if not task.labelled:
         raise Unlabelled(
             f"{task_name} has no labels, so nothing says which model is best; `traube cluster` groups its texts"
         )
-    cells = current_cells(store, {name: protocol}, [task_name], own_choice=own_choice)
-    options = candidates(store, task_name, name, protocol, metric or main_metric(card, protocol), cells)
+    cells = current_cells(storage, {name: protocol}, [task_name], own_choice=own_choice)
+    options = candidates(storage, task_name, name, protocol, metric or main_metric(task.card, protocol), cells)
     if not options:
         raise TraubeError(
             f"{task_name}: nothing is scored under protocol '{name}' yet: `traube run -t {task_name} -p {name}`"
@@ -123,7 +124,7 @@ class Comparison:
 
 
 def compare_on(
-    store: Store,
+    storage: Storage,
     tasks: Sequence[str],
     name: str,
     protocol: Protocol,
@@ -156,12 +157,12 @@ def compare_on(
     TraubeError
         If no task can be compared on; the message says why.
     """
-    _check_models(store, a, b)
+    _check_models(storage, a, b)
     found: list[tuple[Candidate, Candidate, list[Candidate]]] = []
     left_out = {}
     for task_name in dict.fromkeys(tasks):  # a name may be given twice
         try:
-            _, options = options_on(store, task_name, name, protocol, metric, own_choice)
+            _, options = options_on(storage, task_name, name, protocol, metric, own_choice)
             found.append((find(options, a), find(options, b), options))
         except TraubeError as error:
             left_out[task_name] = str(error)
@@ -169,23 +170,25 @@ def compare_on(
         raise TraubeError("nothing to compare: " + "; ".join(left_out.values()))
     by_method = ":" in a + b
     return [
-        Comparison(one, other, _verdict(store, one, other, len(found) if by_method else None, options))
+        Comparison(one, other, _verdict(storage, one, other, len(found) if by_method else None, options))
         for one, other, options in found
     ], left_out
 
 
 def _verdict(
-    store: Store, a: Candidate, b: Candidate, comparisons: int | None, options: Sequence[Candidate]
+    storage: Storage, a: Candidate, b: Candidate, comparisons: int | None, options: Sequence[Candidate]
 ) -> Verdict:
     """The verdict on two candidates: of a family of so many comparisons, or of the task's table."""
     if a.cells == b.cells:
         return Verdict(a.name, b.name, a.about, undecided=Undecided.SAME)
     if comparisons is None and a.model != b.model:
-        return standing(store, options).ranking.verdict(a.model, b.model)
-    return compare_candidates(store, a, b, comparisons or 1)
+        return standing(storage, options).ranking.verdict(a.model, b.model)
+    return compare_candidates(storage, a, b, comparisons or 1)
 
 
-def compare_candidates(store: Store, a: Candidate, b: Candidate, comparisons: int = 1, level: float = LEVEL) -> Verdict:
+def compare_candidates(
+    storage: Storage, a: Candidate, b: Candidate, comparisons: int = 1, level: float = LEVEL
+) -> Verdict:
     """Compare two candidates of one task that were chosen beforehand.
 
     Parameters
@@ -193,13 +196,13 @@ def compare_candidates(store: Store, a: Candidate, b: Candidate, comparisons: in
     comparisons, level
         As in `Verdict`.
     """
-    one, other = sample(store, a), sample(store, b)
+    one, other = sample(storage, a), sample(storage, b)
     return compare(a.name, one, b.name, other, about=a.about, comparisons=comparisons, level=level)
 
 
-def _check_models(store: Store, *sides: str) -> None:
+def _check_models(storage: Storage, *sides: str) -> None:
     """Refuse a model that neither exists nor has ever been scored: it is misspelt."""
-    known = {*model_cards(), *pd.unique(store.cells()["model"])}
+    known = {*model_cards(), *pd.unique(storage.read_cells()["model"])}
     for side in sides:
         name = side.partition(":")[0]
         if name not in known:

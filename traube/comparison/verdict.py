@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes half a second to import
 
 from traube.comparison.jackknife import Difference, Sample, difference
-from traube.foundation.hashing import digest
+from traube.core.hashing import digest
 
 LEVEL = 0.05
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.metrics.correlation import spearman
 
 Ints: TypeAlias = NDArray[np.int64]

@@ -1,9 +1,8 @@
 """How well a clustering agrees with gold labels, and how compact it is without any.
 
-The functions named like a metric take `(labels_true, labels_pred)`, as scikit-learn's do, and are
-scikit-learn's where it has one. `score` gives all of them at once from one contingency table, three
-times: once for each way of reading the label -1, which HDBSCAN and others give to items they refuse
-to put in any cluster (`NOISE_POLICIES`).
+`score` gives all metrics at once from one contingency table, three times: once for each way of
+reading the label -1, which HDBSCAN and others give to items they refuse to put in any cluster
+(`NOISE_POLICIES`).
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import metrics as sk
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.metrics.contingency import Codes, Contingency, Labels, Values
 from traube.metrics.measures import MEASURES, scores_of
 from traube.metrics.names import GROUPS, METRICS, NOISE_POLICIES
@@ -26,52 +25,6 @@ NOISE = -1
 SILHOUETTE_ROWS = 5_000
 
 
-def v_measure(labels_true: Labels, labels_pred: Labels) -> float:
-    """Harmonic mean of homogeneity and completeness: 2hc / (h + c). The same number
-    as `nmi_arithmetic`.
-    """
-    return float(sk.v_measure_score(labels_true, labels_pred))
-
-
-def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
-    """1 - H(C|K) / H(C): does a cluster hold one class only? 1 if there is only one class."""
-    return float(sk.homogeneity_score(labels_true, labels_pred))
-
-
-def completeness(labels_true: Labels, labels_pred: Labels) -> float:
-    """1 - H(K|C) / H(K): does a class sit in one cluster only? 1 if there is only one cluster."""
-    return float(sk.completeness_score(labels_true, labels_pred))
-
-
-def nmi_arithmetic(labels_true: Labels, labels_pred: Labels) -> float:
-    """I(C;K) / ((H(C) + H(K)) / 2): scikit-learn's default, and what the code of SCCL,
-    RSTC and AECL computes.
-    """
-    return float(sk.normalized_mutual_info_score(labels_true, labels_pred, average_method="arithmetic"))
-
-
-def nmi_geometric(labels_true: Labels, labels_pred: Labels) -> float:
-    """I(C;K) / sqrt(H(C) H(K)): what the paper of AECL prints. Never less than `nmi_arithmetic`."""
-    return float(sk.normalized_mutual_info_score(labels_true, labels_pred, average_method="geometric"))
-
-
-def ami(labels_true: Labels, labels_pred: Labels) -> float:
-    """Mutual information corrected for chance (Vinh et al. 2010), arithmetic: 0 for random
-    labels, may be negative.
-    """
-    return float(sk.adjusted_mutual_info_score(labels_true, labels_pred))
-
-
-def ri(labels_true: Labels, labels_pred: Labels) -> float:
-    """Rand index: the share of item pairs on which both agree (together in both, or apart in both)."""
-    return float(sk.rand_score(labels_true, labels_pred))
-
-
-def ari(labels_true: Labels, labels_pred: Labels) -> float:
-    """Rand index corrected for chance (Hubert & Arabie 1985): 0 for random labels, may be negative."""
-    return float(sk.adjusted_rand_score(labels_true, labels_pred))
-
-
 def acc(labels_true: Labels, labels_pred: Labels) -> float:
     """Clustering accuracy: the share of matched items under the best one-to-one map of
     clusters to classes.
@@ -79,18 +32,9 @@ def acc(labels_true: Labels, labels_pred: Labels) -> float:
     The map is found by the Hungarian algorithm. Clusters and classes may differ in number; those
     left without a partner count as wrong. nan without items.
     """
-    return _one("acc", labels_true, labels_pred)
-
-
-def purity(labels_true: Labels, labels_pred: Labels) -> float:
-    """Share of items in the commonest class of their cluster. Grows with the number of
-    clusters. nan without items.
-    """
-    return _one("purity", labels_true, labels_pred)
-
-
-def _one(metric: str, labels_true: Labels, labels_pred: Labels) -> float:
-    return float(MEASURES[metric](Contingency.of(labels_true, labels_pred))[0]) if len(labels_true) else np.nan
+    if not len(labels_true):
+        return np.nan
+    return float(MEASURES["acc"](Contingency.of(labels_true, labels_pred))[0])
 
 
 def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, float]:

@@ -42,9 +42,7 @@ class Contingency:
 
     @classmethod
     def without_each(cls, labels_true: Labels, labels_pred: Labels, groups: Codes, number: int) -> "Contingency":
-        """A table for each group of items, int64 [n] from 0 to number - 1, of all items
-        but those of the group.
-        """
+        """A table for each group of items, int64 [n] from 0 to number - 1, of all items but those of the group."""
         pairs, n_pairs, rows, columns = _pairs_of(labels_true, labels_pred)
         of_group = np.bincount(groups * n_pairs + pairs, minlength=number * n_pairs).reshape(number, n_pairs)
         return cls(of_group.sum(axis=0) - of_group, rows, columns)
@@ -77,9 +75,7 @@ class Contingency:
 
     @cached_property
     def information(self) -> Values:
-        """Mutual information I(C;K), which no rounding lifts above the entropies: a score
-        of 1 + 2e-16 fails checks.
-        """
+        """Mutual information I(C;K), which no rounding lifts above the entropies: a score of 1 + 2e-16 fails checks."""
         expected = self.classes[:, self.rows].astype(np.float64) * self.clusters[:, self.columns]
         n, some = self.n[:, None], self.counts > 0
         ratio = np.divide(self.counts, expected, out=np.ones(self.counts.shape), where=some)
@@ -94,9 +90,7 @@ class Contingency:
 
 
 def _pairs_of(labels_true: Labels, labels_pred: Labels) -> tuple[Codes, int, Codes, Codes]:
-    """Of each item its (class, cluster) pair; the number of different pairs; the class and the
-    cluster of each of these.
-    """
+    """Of each item its (class, cluster) pair; how many pairs there are; the class and the cluster of each."""
     true, predicted = (np.unique(np.asarray(x), return_inverse=True)[1] for x in (labels_true, labels_pred))
     width = int(predicted.max(initial=-1)) + 1
     names, pairs = np.unique(true.astype(np.int64) * width + predicted, return_inverse=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 
 Array: TypeAlias = NDArray[np.float64]
 Kind = Literal["pearson", "spearman"]
@@ -59,7 +59,9 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float:
 
 def spearman(x: ArrayLike, y: ArrayLike) -> float:
     """Spearman's rho: Pearson's r of the ranks, of equal values the mean one. As `pearson`."""
-    return pearson(*map(_ranks, _checked(x, y)))
+    from scipy.stats import rankdata
+
+    return pearson(*map(rankdata, _checked(x, y)))
 
 
 def correlation(
@@ -114,13 +116,7 @@ def _weights(member: NDArray[np.intp], resamples: int, seed: int) -> Iterator[Ar
 
 
 def _weighted(x: Array, y: Array, weights: Array) -> Array:
-    """Pearson's r under each row of weights, float64 [b].
-
-    Parameters
-    ----------
-    x, y : [n], or [b, n] where they differ between the rows of weights
-    weights : [b, n]
-    """
+    """Pearson's r under each row of weights [b, n], float64 [b]; x and y are [n] or [b, n]."""
     total = weights.sum(axis=1, keepdims=True)
     # of the values as they are: what is left of a constant that is centred is rounding
     scale = np.abs(x).max(initial=0) * np.abs(y).max(initial=0)
@@ -129,13 +125,6 @@ def _weighted(x: Array, y: Array, weights: Array) -> Array:
         spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
         r = (weights * x * y).sum(axis=1) / spread
     return np.clip(np.where(spread > 1e-12 * max(scale, 1e-300), r, np.nan), -1, 1)
-
-
-def _ranks(values: Array) -> Array:
-    """Ranks from 1 on, of equal values the mean one."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    mean: Array = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    return mean
 
 
 def _resampled_ranks(x: Array, y: Array, weights: Array) -> Array:

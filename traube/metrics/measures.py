@@ -42,9 +42,7 @@ def _nmi_geometric(table: Contingency) -> Values:
 
 
 def _ami(table: Contingency) -> Values:
-    """(I - E[I]) / (mean(H(C), H(K)) - E[I]), with scikit-learn's reading of 0 / 0 as a perfect
-    match.
-    """
+    """(I - E[I]) / (mean(H(C), H(K)) - E[I]), with scikit-learn's reading of 0 / 0 as a perfect match."""
     h_true, h_pred = table.entropies
     constant = (h_true == 0) | (h_pred == 0)
     expected = np.where(constant, 0.0, expected_information(table))

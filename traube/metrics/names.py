@@ -1,6 +1,6 @@
 """What the metrics are called. Light: cards and params are validated against it."""
 
-from traube.foundation.errors import unknown
+from traube.core.errors import unknown
 from traube.metrics.measures import MEASURES
 
 NOISE_POLICIES = ("noise_as_cluster", "noise_dropped", "noise_as_singletons")

@@ -4,16 +4,15 @@ It is the chance that a random pair of the same group is more alike than a rando
 ones count half. So 1 is perfect, 0.5 is chance, and below it the similarity is upside down. It
 depends on the order of the values alone: for distances give the negative ones.
 
-A page is judged by itself, and the mean is over pages (QS3M, section 5.1): `mean_of_pages`.
+A page is judged by itself, and the mean is over pages (QS3M, section 5.1).
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 
 Square = NDArray[np.floating[Any]]
 
@@ -38,18 +37,6 @@ def auc(alike: NDArray[np.floating[Any]], same: NDArray[np.bool_]) -> float:
     return float(roc_auc_score(same, alike)) if 0 < np.count_nonzero(same) < len(same) else float("nan")
 
 
-def auc_of_pairs(alike: Square, first: NDArray[np.int64], second: NDArray[np.int64], same: NDArray[np.bool_]) -> float:
-    """As `auc`, of some pairs of a page, such as balanced ones.
-
-    Parameters
-    ----------
-    alike : [n, n], how alike the items of a page are
-    first, second : int64 [p], positions in the page
-    same : bool [p], whether they are of the same group
-    """
-    return auc(alike[first, second], same)
-
-
 def page_auc(alike: Square, labels: NDArray[Any]) -> float:
     """As `auc`, of all n (n - 1) / 2 pairs of a page.
 
@@ -59,10 +46,4 @@ def page_auc(alike: Square, labels: NDArray[Any]) -> float:
     labels : [n], the items' groups
     """
     first, second = np.triu_indices(len(labels), 1)
-    return auc_of_pairs(alike, first, second, labels[first] == labels[second])
-
-
-def mean_of_pages(values: Iterable[float]) -> float:
-    """The mean over the pages for which there is a value; nan if there is none."""
-    found = np.array([value for value in values if not np.isnan(value)])
-    return float(found.mean()) if len(found) else float("nan")
+    return auc(alike[first, second], labels[first] == labels[second])

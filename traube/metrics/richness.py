@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 
 THRESHOLD = 0.72  # of types per token (McCarthy and Jarvis, 2010)
 

@@ -1,4 +1,4 @@
-"""Models: lexical baselines, sentence-transformers, checkpoints, and the cache of their vectors.
+"""Models: lexical baselines, sentence-transformers, checkpoints, and their vectors.
 
 What turns texts into vectors belongs here; which texts, and what is done with vectors, does not.
 """
@@ -6,13 +6,12 @@ What turns texts into vectors belongs here; which texts, and what is done with v
 from collections.abc import Callable
 from pathlib import Path
 
-from traube.foundation.cards import model_file, model_files, read_each, read_one
-from traube.foundation.config import parse, read_yaml
-from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.versions import installed
+from traube.core.cards import model_file, model_files, read_each, read_one
+from traube.core.config import parse, read_yaml
+from traube.core.errors import TraubeError, unknown
+from traube.core.versions import installed
 from traube.models import checkpoints
-from traube.models.base import Encoder, Model, cache_key, fingerprint_on
-from traube.models.cache import EmbeddingCache
+from traube.models.base import Encoder, Model, fingerprint_on
 from traube.models.card import ModelCard, Precision
 from traube.models.catalogue import catalogue
 from traube.models.hashed import Hashed
@@ -25,14 +24,12 @@ from traube.models.vectors import Vectors
 
 __all__ = [
     "CORPUS_BOUND",
-    "EmbeddingCache",
     "Encoder",
     "Model",
     "ModelCard",
     "Precision",
     "Similarity",
     "Vectors",
-    "cache_key",
     "card_errors",
     "fingerprint_on",
     "load_model",
@@ -102,9 +99,7 @@ def load_model(name: str, device: str | None = None, precision: Precision | None
 
 
 def _card(name: str) -> ModelCard:
-    """The card of that name. No other card is read, so that hundreds of models are
-    looked up in no time.
-    """
+    """The card of that name. No other card is read, so that hundreds of models are looked up in no time."""
     if name in catalogue():
         return catalogue()[name]
     own = model_file(name)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from traube.foundation.config import Strict
+from traube.core.config import Strict
 
 
 def _names(text: str) -> frozenset[str]:
@@ -341,13 +341,6 @@ class Rope(Strict):
 class RopeByLayer(Strict):
     full_attention: Rope | None = None
     sliding_attention: Rope | None = None
-
-
-class Index(Strict):
-    """model.safetensors.index.json."""
-
-    metadata: dict[Word, Any] = Field({})
-    weight_map: dict[str, str] = Field(min_length=1)
 
 
 # Keys of a loader's arguments, which may be there without a value.

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import digest
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
 from traube.models.card import ModelCard
 from traube.models.similarity import Similarity
 from traube.models.vectors import Dense
@@ -143,10 +143,3 @@ class BatchEncoder(OwnEncoder, ABC):
 def fingerprint_on(model: Model, corpus_version: str) -> str:
     """The fingerprint of a model on a corpus: for a corpus-bound model it also hashes the corpus."""
     return digest([model.fingerprint, corpus_version]) if model.corpus_bound else model.fingerprint
-
-
-def cache_key(model: Model) -> str:
-    """What the cached vectors of a model are kept under: its encoder's fingerprint, and what
-    computes them.
-    """
-    return digest([model.encoder.fingerprint, dict(model.encoder.numerics)])

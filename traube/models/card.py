@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from traube.foundation.config import PathName, Strict
+from traube.core.config import PathName, Strict
 
 Precision = Literal["fp32", "bf16", "auto"]
 # The kinds of models whose vectors a similarity can compare.

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from pathlib import Path
 
-from traube.foundation.config import parse, read_yaml
+from traube.core.config import parse, read_yaml
 from traube.models.card import ModelCard
 
 FILE = Path(__file__).with_name("catalogue.yaml")

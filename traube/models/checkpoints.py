@@ -8,23 +8,21 @@ A folder is taken as it is found: nothing in it is unpickled or executed, and no
 
 import os
 import re
-import shutil
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Literal, get_args
 
-from traube.foundation import paths, settings
-from traube.foundation.disk import below, read_json
-from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.files import locked, write_json
-from traube.foundation.hashing import digest
-from traube.foundation.inputs import is_folder, parse_json, read_bytes, regular
-from traube.models import shared_checkpoints
+from traube.core import paths
+from traube.core.disk import below, read_json
+from traube.core.errors import TraubeError, unknown
+from traube.core.files import locked, write_json
+from traube.core.hashing import digest
+from traube.core.inputs import is_folder, parse_json, read_bytes, regular
 from traube.models.card import ModelCard, Precision
 from traube.models.catalogue import catalogue
-from traube.models.similarity import CONFIG, FOLDER, WEIGHTS, check_similarity
+from traube.models.similarity import FOLDER, WEIGHTS, TrainedSimilarity, load_network
 from traube.models.tensors import check_tensors
 from traube.models.vetting import library_errors
 from traube.models.weights import check_folder
@@ -36,13 +34,7 @@ PARTIAL = (".tmp", ".part", ".partial", ".incomplete")
 
 
 def folders() -> list[Path]:
-    """The checkpoints, good or bad, by name; those of others who share them too."""
-    if settings.share():
-        shared_checkpoints.exchange([p for p in _folders() if not p.is_symlink() and not unfinished(p)])
-    return _folders()
-
-
-def _folders() -> list[Path]:
+    """The checkpoints, good or bad, by name."""
     root = paths.checkpoints()
     if not root.is_dir():
         return []
@@ -82,9 +74,7 @@ def card_of(folder: Path) -> ModelCard:
 
 
 def trained_on(model: str) -> str | None:
-    """The task whose test texts a checkpoint was trained on; None if there is none, or it is not
-    told.
-    """
+    """The task whose test texts a checkpoint was trained on; None if there is none, or it is not told."""
     about = read_json(paths.checkpoints() / model / "checkpoint.json")
     parts = about.get("parts", ["test"])
     if "task" not in about or not isinstance(parts, list) or "test" not in parts:
@@ -138,7 +128,7 @@ def _checked(folder: Path) -> ModelCard:
             raise TraubeError(f"{path}: {fault}")
     check_tensors(folder)
     if card.kind == "pairwise":
-        check_similarity(folder)
+        load_network(folder / FOLDER / WEIGHTS, TrainedSimilarity.at(folder).config)
     return card
 
 
@@ -173,11 +163,7 @@ def cards() -> dict[str, ModelCard]:
 
 
 def card_named(name: str) -> ModelCard | None:
-    """The card of the checkpoint of that name, if it may be asked for; no other
-    folder is looked at.
-    """
-    if settings.share():
-        folders()
+    """The card of the checkpoint of that name, if it may be asked for; no other folder is looked at."""
     folder = paths.checkpoints() / name
     try:
         return card_of(folder) if folder.name == name and is_folder(folder) else None
@@ -194,24 +180,6 @@ def errors() -> dict[Path, TraubeError]:
         except TraubeError as error:
             faults[folder] = error
     return faults
-
-
-def pin(card: ModelCard, fingerprint: str) -> ModelCard:
-    """A checkpoint's card with a copy of the weights, which stays; any other card as it is."""
-    source = Path(card.model or "")
-    if card.kind not in ("transformer", "pairwise") or source.parent != paths.checkpoints():
-        return card
-    target = paths.home() / "weights" / fingerprint
-    with locked(target):
-        if not target.exists():
-            temporary = target.with_name(f".{fingerprint}.partial")
-            shutil.rmtree(temporary, ignore_errors=True)
-            own = [path.relative_to(source) for path in opened_files(source)]
-            for name in (*own, *(Path(FOLDER) / name for name in (CONFIG, WEIGHTS) if card.kind == "pairwise")):
-                (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(source / name, temporary / name)
-            temporary.rename(target)
-    return card.model_copy(update={"model": str(target)})
 
 
 def attempts() -> dict[str, int]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from traube.foundation.hashing import digest
+from traube.core.hashing import digest
 from traube.models.base import BatchEncoder
 from traube.models.lexical import SEED, OfWords
 from traube.models.vectors import Dense

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.models.tensors import BESIDE, fault_of, quiet
 from traube.models.transformer import own_weights
 from traube.models.vetting import LOCAL, SAFE, library_errors, vetted_copy

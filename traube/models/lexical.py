@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import digest
-from traube.foundation.versions import versions
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
+from traube.core.versions import versions
 from traube.models.base import OwnEncoder
 from traube.models.card import ModelCard
 from traube.models.vectors import Dense

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from traube.foundation.disk import read_json
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import file_sha256
-from traube.foundation.inputs import is_file, read_bytes
+from traube.core.disk import read_json
+from traube.core.errors import TraubeError
+from traube.core.hashing import file_sha256
+from traube.core.inputs import is_file, read_bytes
 from traube.models.language import load_language_model
 from traube.models.transformer import best_device
 from traube.models.weights import FILTER, files
@@ -188,10 +188,7 @@ class CausalModel:
         return sequences, begins
 
     def _ids(self, text: str) -> list[int]:
-        """Tokens, without what a tokenizer puts at the end; with what it puts in front. A model
-        that knows a first token has one in front, so that something is before an empty prompt's
-        continuation.
-        """
+        """Tokens, without an end that the tokenizer adds, and with the first one that the model knows, if any."""
         ids = list(self.tokenizer(text)["input_ids"]) if text else []
         first, last = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         if ids and last is not None and ids[-1] == last:
@@ -199,9 +196,7 @@ class CausalModel:
         return ids if first is None or ids[:1] == [first] else [first, *ids]
 
     def _after_shared(self, sequences: list[list[int]], begins: list[int], shared: int) -> list[float]:
-        """Sums of log probabilities; the first `shared` tokens go through the model once, if it
-        keeps what can be used again.
-        """
+        """Sums of log probabilities; the first `shared` tokens go through the model once, if it keeps their states."""
         import torch
 
         with torch.inference_mode():
@@ -224,9 +219,7 @@ class CausalModel:
         return sums
 
     def _rest(self, sequences: list[list[int]], shared: int, cache: Any) -> Any:
-        """What follows the tokens after the first `shared` ones, whose states are in the cache;
-        [options, n, tokens].
-        """
+        """What follows the first `shared` tokens, whose states are in the cache, [options, n, tokens]."""
         import torch
 
         rests = [sequence[shared:] for sequence in sequences]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from traube.foundation.hashing import digest
+from traube.core.hashing import digest
 from traube.models.base import BatchEncoder, Encoder, Model
 from traube.models.card import ModelCard
 from traube.models.similarities import Untrained

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from traube.foundation import paths
-from traube.foundation.files import write_json
-from traube.foundation.hashing import digest
+from traube.core import paths
+from traube.core.files import write_json
+from traube.core.hashing import digest
 from traube.models.vectors import Dense
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from traube.foundation.hashing import digest
+from traube.core.hashing import digest
 from traube.models.card import ModelCard
 from traube.models.similarity import Query, Similarity
 from traube.models.vectors import Dense

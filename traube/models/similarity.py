@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy import sparse
 
-from traube.foundation.config import Strict, parse
-from traube.foundation.errors import DoesNotFit, TraubeError
-from traube.foundation.hashes import remembered_sha256
-from traube.foundation.hashing import digest
-from traube.foundation.inputs import parse_json, read_bytes, regular
+from traube.core.config import Strict, parse
+from traube.core.errors import DoesNotFit, TraubeError
+from traube.core.hashes import remembered_sha256
+from traube.core.hashing import digest
+from traube.core.inputs import parse_json, read_bytes, regular
 from traube.models.card import ModelCard, Precision
 from traube.models.vectors import Dense
 from traube.models.weights import Stamp, stamp
@@ -145,13 +145,7 @@ def _check_memory(n: int, memory_bytes: int | None) -> None:
 
 
 def _scaled(alike: NDArray[np.float64], page: NDArray[np.float64]) -> Dense:
-    """Similarities as distances, in the scale of a page: 0 for its most alike pair, 1 for its least.
-
-    Parameters
-    ----------
-    alike : [m, n]
-    page : [n, n], of all pairs of the page
-    """
+    """Similarities [m, n] as distances: 0 for the most alike pair of a page [n, n], 1 for its least."""
     pairs = page[~np.eye(len(page), dtype=bool)]
     low, high = (pairs.min(), pairs.max()) if len(pairs) else (0.0, 0.0)
     if high - low <= ROUNDING * max(abs(low), abs(high)):
@@ -326,15 +320,3 @@ def read_config(path: Path) -> SimilarityConfig:
     if not isinstance(entry, dict):
         raise TraubeError(f"{path}: expected an object of settings")
     return parse(SimilarityConfig, entry, path, {})
-
-
-def check_similarity(checkpoint: Path) -> None:
-    """Refuse a checkpoint whose similarity cannot be used.
-
-    Raises
-    ------
-    TraubeError
-        As `TrainedSimilarity.at` and `load_network`.
-    """
-    similarity = TrainedSimilarity.at(checkpoint)
-    load_network(similarity.folder / WEIGHTS, similarity.config)

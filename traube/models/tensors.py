@@ -12,8 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from traube.foundation.disk import read_json
-from traube.foundation.errors import TraubeError
+from traube.core.disk import read_json
+from traube.core.early_imports import import_whole
+from traube.core.errors import TraubeError
 from traube.models import allowed
 from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
 from traube.models.weights import Stamp, stamps
@@ -94,6 +95,7 @@ def _listed(names: list[str]) -> str:
 
 def _of_module(folder: Path, place: str, name: str) -> str:
     """Of sentence-transformers' other modules: they are small, and refuse what is not theirs."""
+    import_whole("sentence_transformers")
     kind = getattr(import_module(f"sentence_transformers.{allowed.MODULES[name]}"), name)
     try:
         kind.load(str(folder), subfolder=place, **LOCAL)
@@ -128,9 +130,8 @@ def _numbers(config: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
 
 
 def _compared(folder: Path) -> tuple[dict[str, Any], bool]:
-    """What transformers says of the weights when it puts them into the network that
-    sentence-transformers would make of the folder; and whether its pooler is used.
-    """
+    """What transformers says of the weights in the folder's network; and whether its pooler is used."""
+    import_whole("sentence_transformers")
     import torch
     from sentence_transformers.base.modules.transformer import Transformer as Body
     from transformers import AutoConfig

@@ -13,15 +13,16 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.hashes import remembered_sha256
-from traube.foundation.hashing import digest
-from traube.foundation.versions import versions
+from traube.core.early_imports import import_whole
+from traube.core.errors import TraubeError, Unavailable
+from traube.core.hashes import remembered_sha256
+from traube.core.hashing import digest
+from traube.core.versions import versions
 from traube.models.attention import use_products, use_torchs
 from traube.models.base import BatchEncoder
 from traube.models.card import ModelCard
@@ -30,9 +31,6 @@ from traube.models.tensors import check_tensors, quiet
 from traube.models.vectors import Dense
 from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
 from traube.models.weights import Stamp, check_folder, download, is_folder, locate, stamps
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 
@@ -231,9 +229,7 @@ class Transformer(BatchEncoder):
         return np.asarray(self.network.encode(texts, batch_size=len(texts), show_progress_bar=False), dtype=np.float32)
 
     def with_network(self, network: Any) -> "Transformer":
-        """The same model with a network that is in memory, as a training has changed it, in
-        place of its weights.
-        """
+        """The same model with a network that is in memory, as a training has changed it, in place of its weights."""
         model = Transformer(self.card, self.device)
         model.__dict__["network"] = network
         return model
@@ -302,12 +298,8 @@ def best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def import_libraries() -> None:
-    """Import what encodes, for seconds, before it is needed."""
-    import sentence_transformers  # noqa: F401
-
-
 def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
+    import_whole("sentence_transformers")
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules.transformer import Transformer as Body
@@ -325,7 +317,8 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
             body = Body(str(copy), **loading)
             pooling = Pooling(body.get_embedding_dimension(), pooling_mode=card.pooling)
             network = SentenceTransformer(modules=[body, pooling], device=device)
-    if _knows_no_word(network.tokenizer):
+    special = getattr(network.tokenizer, "all_special_tokens", None)
+    if special is not None and not set(network.tokenizer.get_vocab()) - set(special):
         raise TraubeError(f"model '{card.name}': {folder}: its vocabulary is empty: all texts would have one vector")
     if card.max_length:
         positions = getattr(getattr(network[0], "config", None), "max_position_embeddings", None) or -1
@@ -355,11 +348,6 @@ def own_weights(network: Any) -> None:
 def prompt_of(network: Any) -> str:
     """What is put in front of every text."""
     return network.prompts.get(network.default_prompt_name) or "" if network.default_prompt_name else ""
-
-
-def _knows_no_word(tokenizer: Any) -> bool:
-    special = getattr(tokenizer, "all_special_tokens", None)
-    return special is not None and not set(tokenizer.get_vocab()) - set(special)
 
 
 def _token_counts(tokenizer: Any, texts: list[str]) -> Iterable[int]:

@@ -1,22 +1,26 @@
 """Vectors of a task's texts, wherever they lie; opened where they are needed, in whatever process."""
 
-from dataclasses import dataclass, replace
+import io
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube.foundation import share
-from traube.foundation.files import sealed
-from traube.foundation.seals import blamed, check_once, damaged
+from traube.core.hashing import digest
+from traube.storage import Corrupt, Storage
+from traube.storage.blobs import hash_content
 
 Dense = NDArray[np.float32]
 # The row of a text that has no vector.
 ABSENT = -1
-State = tuple[int, int, int]
+_ZIP = b"PK"  # how a sparse matrix begins
 
 
 @dataclass(frozen=True)
@@ -25,14 +29,16 @@ class Vectors:
 
     Attributes
     ----------
-    path : the matrix: `.f32` (rows of the embedding cache), `.npy` (dense) or `.npz` (sparse)
+    path : the matrix: `.f32` (rows of the embedding cache), or what `pack_matrix` makes
     rows : int64 [n], which of its rows; ABSENT where there is none
     dimensions : length of a vector
+    is_sparse : whether the matrix is
     """
 
     path: Path
     rows: NDArray[np.int64]
     dimensions: int
+    is_sparse: bool = field(default=False, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -40,13 +46,9 @@ class Vectors:
     def subset(self, rows: NDArray[np.int64]) -> "Vectors":
         return replace(self, rows=self.rows[rows])
 
-    @property
-    def is_sparse(self) -> bool:
-        return self.path.suffix == ".npz"
-
     def held(self) -> "Held":
         """The same, held in memory. Raises what `load` does."""
-        return Held(self.path, np.arange(len(self)), self.dimensions, self.load())
+        return Held(self.path, np.arange(len(self)), self.dimensions, self.load(), is_sparse=self.is_sparse)
 
     def load(self) -> Dense | sparse.csr_matrix:
         """The vectors themselves, float32 [n, d].
@@ -55,15 +57,15 @@ class Vectors:
         ------
         ValueError
             If a row is absent.
-        Damaged
-            If the matrix is not what was written.
+        Corrupt
+            If the file holds no matrix.
         """
         if (self.rows == ABSENT).any():
             raise ValueError(
                 f"{int((self.rows == ABSENT).sum())} of {len(self)} texts have no vector: they are not scored"
             )
         if self.path.suffix != ".f32":
-            return stored_matrix(self.path)[self.rows]
+            return open_matrix(self.path)[self.rows]
         # mapped for this once: pages of a mapping that stays count as memory of this process
         height = self.path.stat().st_size // (4 * self.dimensions)  # a writer may be in the middle of the last row
         mapped = np.memmap(self.path, dtype=np.float32, mode="r", shape=(height, self.dimensions))
@@ -87,42 +89,64 @@ class Held(Vectors):
         return self.values.copy()  # as from a file: whoever has it may change it
 
 
-def save_matrix(path: Path, values: Dense | sparse.csr_matrix) -> None:
-    """Write a matrix, sealed: `.npz` where it is sparse, else `.npy`."""
-    with sealed(path) as temporary, temporary.open("wb") as file:
-        if sparse.issparse(values):
-            sparse.save_npz(file, values, compressed=False)
-        else:
-            np.save(file, values)
+def name_vectors(fingerprint: str, numerics: Mapping[str, str]) -> str:
+    """Return how the names of all vectors begin that a model made, or that were made of these."""
+    return f"{fingerprint}-{digest(dict(numerics))}"
 
 
-def stored_matrix(path: Path) -> Any:
-    """A matrix as it was written: csr_matrix, or memory-mapped array.
+def pack_matrix(values: Dense | sparse.csr_matrix) -> bytes:
+    """Return a matrix as SciPy's `.npz` where it is sparse, else as NumPy's `.npy`."""
+    file = io.BytesIO()
+    if sparse.issparse(values):
+        sparse.save_npz(file, values, compressed=False)
+    else:
+        np.save(file, values)
+    return file.getvalue()
 
-    A process checks it once. One without a seal has to be as long as it says that it is.
+
+def store_matrix(storage: Storage, kind: str, key: str, values: Dense | sparse.csr_matrix, **cost: float) -> Path:
+    """Store a matrix as an artifact, and return its file.
+
+    Parameters
+    ----------
+    kind, key : str
+        What it is found by.
+    values : ndarray or csr_matrix of shape (n_texts, n_dimensions)
+        The matrix.
+    cost : float
+        Seconds and megabytes of memory (`seconds`, `memory`) that it took.
+    """
+    content = pack_matrix(values)
+    row = {"kind": kind, "key": key, "bytes": len(content), "texts": values.shape[0], **cost}
+    storage.save("artifact", row, {"matrix": content})
+    return storage.get_path(hash_content(content))
+
+
+def locate_matrix(storage: Storage, kind: str, key: str) -> Path | None:
+    """Return the file of a stored matrix; None if there is none or it is corrupt."""
+    for row in storage.read_rows("artifact", kind=kind, key=key):
+        with suppress(Corrupt):
+            return storage.get_path(row["files"]["matrix"])
+    return None
+
+
+def open_matrix(path: Path) -> Any:
+    """Return a matrix as `pack_matrix` wrote it: csr_matrix, or array mapped into memory.
 
     Raises
     ------
-    Damaged
-        If it is another, or cannot be read.
-    FileNotFoundError
+    Corrupt
+        If the file holds none.
     """
-    share.bring(path)
-    with blamed(path):
-        return _open(path, _state(path))
-
-
-def _state(path: Path) -> State:
     state = path.stat()
-    return state.st_mtime_ns, state.st_size, state.st_ino
+    try:
+        return _open(path, (state.st_mtime_ns, state.st_size, state.st_ino))
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise Corrupt(f"{path}: holds no matrix ({error})") from error
 
 
 @lru_cache(maxsize=2)
-def _open(path: Path, _state: State) -> Any:
-    has_seal = check_once(path)
-    if path.suffix == ".npz":
-        return sparse.load_npz(path).tocsr()
-    values = np.load(path, mmap_mode="r")
-    if not has_seal and values.offset + values.nbytes != path.stat().st_size:
-        raise damaged(path, "it has another length than it says")
-    return values
+def _open(path: Path, _state: tuple[int, int, int]) -> Any:
+    with path.open("rb") as file:
+        is_sparse = file.read(len(_ZIP)) == _ZIP
+    return sparse.load_npz(path).tocsr() if is_sparse else np.load(path, mmap_mode="r")

@@ -19,9 +19,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from traube.foundation.config import SHOWN, Strict, parse
-from traube.foundation.errors import TraubeError
-from traube.foundation.inputs import read_bytes, regular
+from traube.core.config import SHOWN, Strict, parse
+from traube.core.errors import TraubeError
+from traube.core.inputs import read_bytes, regular
 from traube.models import allowed
 
 LARGEST_FILE = 256 * 2**20  # bytes, but for weights; the largest vocabularies take forty million

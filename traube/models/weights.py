@@ -8,11 +8,11 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from traube.foundation import inputs, paths
-from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.files import write_json
-from traube.foundation.hashing import file_sha256
-from traube.foundation.inputs import named, parse_json
+from traube.core import inputs, paths
+from traube.core.errors import TraubeError, Unavailable
+from traube.core.files import write_json
+from traube.core.hashing import file_sha256
+from traube.core.inputs import named, parse_json
 from traube.models.allowed import DOWNLOADED, NOT_DOWNLOADED
 from traube.models.card import ModelCard
 from traube.models.vetting import contents, layout

@@ -7,7 +7,7 @@ gives it a `Context`.
 
 import sys
 
-from traube.foundation.plugins import modules_of
+from traube.core.plugins import modules_of
 from traube.papers.context import Context
 from traube.papers.spec import Drawing, Figure, Paper, Table
 

@@ -9,14 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from traube.benchmark.current import current_cells
-from traube.benchmark.params import Protocol
-from traube.benchmark.plan import Request, unavailable
-from traube.engine.progress import SILENT, Progress
-from traube.engine.workbench import Workbench
-from traube.foundation.disk import read_json
+from traube.core.disk import read_json
+from traube.core.progress import SILENT, Progress
 from traube.models import Model, Precision, Vectors
-from traube.store import Store
+from traube.pipeline.current import current_cells
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import Request
+from traube.pipeline.survey import unavailable
+from traube.pipeline.workbench import Workbench
+from traube.storage import Storage
+from traube.tasks.stored import get_manifest, read_task
 from traube.tasks.task import Task
 
 
@@ -45,20 +47,19 @@ class Context:
     progress: Progress = SILENT
 
     @property
-    def store(self) -> Store:
+    def storage(self) -> Storage:
         """What was evaluated."""
-        return self.workbench.store
+        return self.workbench.storage
 
     def task(self, name: str) -> Task | None:
         """A task as it is stored; None where it has not been read."""
-        card = self.store.card(name)
-        return self.store.task(card) if card is not None and self.store.manifest(name) is not None else None
+        return None if get_manifest(self.storage, name) is None else read_task(self.storage, name)
 
     def cells(self, tasks: Collection[str], *names: str) -> pd.DataFrame:
         """The finished cells of some tasks under some protocols' own methods and seeds; with a column
         `method`.
         """
-        cells = current_cells(self.store, self.protocols, tasks)
+        cells = current_cells(self.storage, self.protocols, tasks)
         cells = cells[cells["protocol"].isin(names) & (cells["status"] == "done")]
         return cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
 
@@ -84,4 +85,4 @@ class Context:
     def unavailable(self, tasks: Sequence[str], models: Sequence[str]) -> dict[str, str]:
         """Why a task or a model cannot be had here, by name."""
         request = Request(tasks, models, self.protocol, self.protocols[self.protocol])
-        return unavailable(request, self.store)
+        return unavailable(request, self.storage)

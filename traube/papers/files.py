@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from traube.foundation.files import write_text
-from traube.foundation.inert import csv_text
+from traube.core.files import write_text
+from traube.core.inert import csv_text
 from traube.papers.context import Context
 from traube.papers.spec import Drawing, Figure, Table
 
@@ -21,7 +21,7 @@ def write_table(home: Path, paper: str, table: Table, context: Context) -> tuple
 def write_figure(home: Path, paper: str, figure: Figure, context: Context) -> tuple[Drawing, Path]:
     """Draw a figure of a paper and write it, and its data beside it; return both and where it lies."""
     drawing = figure.make(context)
-    path = home / "papers" / paper / f"{figure.name}.{figure.kind}"
+    path = home / "papers" / paper / f"{figure.name}.html"
     write_text(path, drawing.content)
     if drawing.data is not None:
         write_text(path.with_suffix(".csv"), csv_text(drawing.data))

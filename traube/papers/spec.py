@@ -7,15 +7,12 @@ and who asks for them is not said here.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from html import escape
-from textwrap import wrap
-from typing import Literal
 
 import pandas as pd
 
-from traube.foundation import paths
-from traube.foundation.errors import MissingExtra
+from traube.core import paths
 from traube.papers.context import Context
+from traube.reports.rendering import figures_page
 
 NUMBERS = ("published", "measured", "note")
 
@@ -72,7 +69,7 @@ class Drawing:
 
     Attributes
     ----------
-    content : the file
+    content : the page
     facts : what people are told of it
     data : what is drawn, kept beside the figure as csv
     """
@@ -89,27 +86,22 @@ class Figure:
     Attributes
     ----------
     name : of the figure's asset and file
-    kind : of the file
     description : what it shows, in a sentence
     draw : gives the figure; None where there is nothing to draw yet
     missing : what the figure says then, in lines: what is not there, and what to run
     """
 
     name: str
-    kind: Literal["svg", "html"]
     description: str
     draw: Callable[[Context], Drawing | None]
     missing: str
 
     def make(self, context: Context) -> Drawing:
-        """The figure, or one that says in words what is missing."""
-        missing = self.missing
-        try:
-            if drawn := self.draw(context):
-                return drawn
-        except MissingExtra as error:  # a run is not wrong for want of a picture
-            missing = str(error)
-        return Drawing(_IN_WORDS[self.kind](missing), {"missing": missing})
+        """Return the figure, or a page that says in words what is missing."""
+        if drawn := self.draw(context):
+            return drawn
+        page = figures_page("Nothing to show yet", [], self.missing.splitlines())
+        return Drawing(page, {"missing": self.missing})
 
 
 @dataclass(frozen=True)
@@ -175,19 +167,3 @@ def _notes(*notes: str | float) -> str:
     """
     said = "; ".join(str(note) for note in notes if pd.notna(note) and note)
     return said.replace(f"{paths.raw()}/", "TRAUBE_RAW/")
-
-
-def _svg_in_words(text: str) -> str:
-    lines = [part for line in text.splitlines() for part in wrap(line, 90)]
-    rows = "".join(f'<tspan x="16" dy="22">{escape(line)}</tspan>' for line in lines)
-    style = 'font-family="sans-serif" font-size="14"'
-    size = f'width="720" height="{22 * len(lines) + 24}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><text y="8" {style}>{rows}</text></svg>\n'
-
-
-def _html_in_words(text: str) -> str:
-    lines = "".join(f"<p>{escape(line)}</p>\n" for line in text.splitlines())
-    return f'<!DOCTYPE html>\n<meta charset="utf-8">\n<title>Nothing to show yet</title>\n{lines}'
-
-
-_IN_WORDS: dict[str, Callable[[str], str]] = {"svg": _svg_in_words, "html": _html_in_words}

@@ -1,8 +1,8 @@
 """What is computed is kept: immutable blobs are the truth, a database is the catalog of them."""
 
 from traube.storage.blobs import Corrupt, Unreachable
-from traube.storage.entries import Score
+from traube.storage.entries import Score, write_table
 from traube.storage.leases import Lease
-from traube.storage.storage import Storage
+from traube.storage.storage import Storage, open_storage
 
-__all__ = ["Corrupt", "Lease", "Score", "Storage", "Unreachable"]
+__all__ = ["Corrupt", "Lease", "Score", "Storage", "Unreachable", "open_storage", "write_table"]

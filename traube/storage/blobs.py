@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from traube.foundation.errors import MissingExtra, TraubeError
-from traube.foundation.extras import install_hint
-from traube.foundation.system_errors import in_words
+from traube.core.errors import MissingExtra, TraubeError
+from traube.core.extras import install_hint
+from traube.core.system_errors import in_words
 
 T = TypeVar("T")
 NAME = re.compile("[0-9a-f]{64}")
@@ -42,6 +42,12 @@ class Unreachable(TraubeError):
 def hash_content(content: bytes) -> str:
     """Return the name of a blob."""
     return hashlib.sha256(content).hexdigest()
+
+
+def make_marker(identity: str, version: int = VERSION) -> bytes:
+    """Return what identifies a blob store, with its checksum."""
+    about = {"id": identity, "version": version}
+    return json.dumps({**about, "checksum": hash_content(json.dumps(about).encode())}).encode()
 
 
 def retry(
@@ -160,25 +166,36 @@ class Blobs:
 
         Raises
         ------
+        Corrupt
+            If its marker is.
         TraubeError
-            If a later version of Traube made the store, or its marker is corrupt.
+            If a later version of Traube made the store.
         """
-        path = f"{self._root}/{IDENTITY}"
         while True:
             try:
-                about = json.loads(self._request(lambda: bytes(self._files.cat_file(path))))
-                if about["version"] <= VERSION:
-                    return str(about["id"])
+                about = json.loads(self._request(lambda: bytes(self._files.cat_file(self._marker))))
+                identity, version = str(about["id"]), int(about["version"])
+                if about != json.loads(make_marker(identity, version)):
+                    raise ValueError("checksum mismatch")
             except FileNotFoundError:
                 if not create:
                     return None
-                content = json.dumps({"id": uuid4().hex, "version": VERSION}).encode()
                 with suppress(FileExistsError):  # somebody else was faster
-                    self._request(partial(self._create, path, content))
-                continue
+                    self._request(partial(self._create, self._marker, make_marker(uuid4().hex)))
             except (ValueError, KeyError, TypeError):
-                raise TraubeError(f"{self.url}/{IDENTITY}: corrupt; restore it from a backup") from None
-            raise TraubeError(f"{self.url}: made by a later version of Traube ({about['version']}); upgrade this one")
+                raise Corrupt(f"{self.url}/{IDENTITY}: corrupt; `traube rebuild` makes it again") from None
+            else:
+                if version > VERSION:
+                    raise TraubeError(f"{self.url}: made by a later version of Traube ({version}); upgrade this one")
+                return identity
+
+    def restore_identity(self, identity: str) -> None:
+        """Write the marker of this blob store again."""
+        self._request(lambda: self._write(self._marker, make_marker(identity)))
+
+    @property
+    def _marker(self) -> str:
+        return f"{self._root}/{IDENTITY}"
 
     def _locate(self, name: str) -> str:
         return f"{self._root}/{name[:2]}/{name}"
@@ -211,8 +228,10 @@ class FolderBlobs(Blobs):
     """
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(str(folder))
-        self.folder = folder
+        from fsspec.implementations.local import LocalFileSystem
+
+        self.folder, self._files = folder, LocalFileSystem()  # by itself: "::" in a path is no chain of systems
+        self.url = self._root = str(folder)
 
     def get_path(self, name: str) -> Path:
         """Return the file of a blob."""

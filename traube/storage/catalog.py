@@ -15,13 +15,14 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from traube.foundation import settings
-from traube.foundation.errors import MissingExtra, TraubeError
-from traube.foundation.extras import install_hint
+from traube.core import settings
+from traube.core.errors import MissingExtra, TraubeError
+from traube.core.extras import install_hint
 from traube.storage.blobs import Corrupt, retry
 from traube.storage.entries import Entry
 
@@ -56,18 +57,19 @@ def _make_entry_table(
 
 TASK = _make_entry_table("task", "name data_version", "type state", "versions card files")
 CHECK = _make_entry_table("check", "task data_version name", "severity", "passed examples")
-MODEL = _make_entry_table("model", "fingerprint", "name", "card provenance files")
+MODEL = _make_entry_table("model", "name content", "", "provenance files")  # a checkpoint, by the hash of its files
 CELL = _make_entry_table(
     "cell",
     "cell_id",
     "task family model fingerprint precision reducer clusterer protocol split_set data_version code_version scoring_version "
     "device run_id status reason",
     json="params numerics library_versions measures",
-    integers="seed clusters",
-    numbers="seconds memory",
+    integers="seed clusters texts",
+    numbers="seconds memory total_seconds",
 )
+sa.Index("cell_of_task", CELL.c.task)
 ARTIFACT = _make_entry_table("artifact", "kind key", "", "files", "bytes texts", "seconds memory")
-EMBEDDING = _make_entry_table("embedding", "fingerprint numerics block", "", "files", "texts")
+EMBEDDING = _make_entry_table("embedding", "fingerprint numerics block", "", "files", "texts bytes")
 # nights, publications, debts to MLflow, imports, pins of champions, costs; their files and cells are roots
 DOCUMENT = _make_entry_table("document", "kind key", "", "content files cells")
 ENTRY_TABLES = {table.name: table for table in (TASK, CHECK, MODEL, CELL, ARTIFACT, EMBEDDING, DOCUMENT)}
@@ -95,7 +97,7 @@ class Catalog:
 
     Parameters
     ----------
-    url : str
+    url : str or URL
         SQLAlchemy's URL of the database.
     name : str
         The database as people know it.
@@ -103,8 +105,9 @@ class Catalog:
         Whether nothing is written, the tables included.
     """
 
-    def __init__(self, url: str, name: str, *, is_read_only: bool = False) -> None:
-        self.name, self.is_read_only, self._is_sqlite = name, is_read_only, url.startswith("sqlite")
+    def __init__(self, url: str | sa.URL, name: str, *, is_read_only: bool = False) -> None:
+        self.name, self.is_read_only = name, is_read_only
+        self._is_sqlite = sa.make_url(url).get_backend_name() == "sqlite"
         seconds = {"timeout": 60} if self._is_sqlite else {"connect_timeout": 5}
         try:
             self._engine = sa.create_engine(url, connect_args=seconds, pool_pre_ping=not self._is_sqlite)
@@ -119,7 +122,7 @@ class Catalog:
         if not is_read_only:
             self.write(self._create_tables, patience=0)
         if (found := self.get_setting("schema")) != SCHEMA_VERSION:
-            raise TraubeError(f"{name}: made by another version of Traube ({found}, not {SCHEMA_VERSION}); {_MENDED}")
+            raise Corrupt(f"{name}: made by another version of Traube ({found}, not {SCHEMA_VERSION}); {_MENDED}")
 
     @property
     def now(self) -> sa.ColumnElement[float]:
@@ -224,7 +227,8 @@ class Catalog:
     def get_revision(self, entry: Entry, patience: float | None = None) -> int:
         """Return the revision of what stands under an entry's key; 0 if nothing does."""
         table = ENTRY_TABLES[entry.table]
-        key = [table.c.name] if table is TASK else table.primary_key.columns  # the task that was ingested last counts
+        is_last = table in (TASK, MODEL)  # the one of this name that was entered last counts
+        key = [table.c.name] if is_last else table.primary_key.columns
         statement = sa.select(sa.func.max(table.c.revision)).where(*(c == entry.row[c.name] for c in key))
         return self.read(lambda connection: connection.execute(statement).scalar(), patience) or 0
 
@@ -276,6 +280,11 @@ class Catalog:
     def _enter(self, connection: sa.Connection, blob: str, entry: Entry) -> None:
         table = ENTRY_TABLES[entry.table]
         row = _encode(table, {**entry.row, "blob": blob, "measures": _list_measures(entry.scores)})
+        if splits := entry.details.get(
+            "splits"
+        ):  # of an older entry too: its data may have been removed, and cells not
+            rows = [_encode(SPLIT, {**split, "data_version": row["data_version"]}) for split in splits]
+            connection.execute(self.insert(SPLIT).on_conflict_do_nothing(), rows)
         if connection.execute(self._upserts[entry.table], row).first() is None:
             return
         if table is CELL:
@@ -283,9 +292,6 @@ class Catalog:
             connection.execute(sa.delete(SCORE).where(SCORE.c.cell_id == row["cell_id"]))
             if entry.scores:
                 connection.execute(sa.insert(SCORE), [_encode(SCORE, {**score, **of_cell}) for score in entry.scores])
-        if splits := entry.details.get("splits"):
-            rows = [_encode(SPLIT, {**split, "data_version": row["data_version"]}) for split in splits]
-            connection.execute(self.insert(SPLIT).on_conflict_do_nothing(), rows)
 
     def replace(self, entries: Callable[[], Iterable[tuple[str, Entry]]]) -> None:
         """Forget everything that is made of entries, and enter these: names of blobs, and what they hold."""
@@ -401,13 +407,15 @@ def list_blobs(row: Mapping[str, Any]) -> list[str]:
     return [row["blob"], *(row.get("files") or {}).values()]
 
 
-def open_catalog(folder: Path, *, is_read_only: bool | None = None) -> Catalog:
-    """Return the catalog that `TRAUBE_DATABASE` names, by default SQLite in a folder.
+def open_catalog(folder: Path, url: str = "", *, is_read_only: bool | None = None) -> Catalog:
+    """Return the catalog in a database, by default SQLite in a folder.
 
     Parameters
     ----------
     folder : Path
         The data directory.
+    url : str, default=""
+        What `TRAUBE_DATABASE` says.
     is_read_only : bool, optional
         By default whether the folder cannot be written to.
 
@@ -416,7 +424,7 @@ def open_catalog(folder: Path, *, is_read_only: bool | None = None) -> Catalog:
     TraubeError
         If the database cannot be opened.
     """
-    if url := settings.database():
+    if url:
         return Catalog(
             settings.schema_of(url, _SCHEMA), settings.without_password(url), is_read_only=bool(is_read_only)
         )
@@ -427,7 +435,9 @@ def open_catalog(folder: Path, *, is_read_only: bool | None = None) -> Catalog:
         journal = file.with_name(f"{file.name}-wal")
         if journal.exists() and journal.stat().st_size:
             raise TraubeError(f"{journal}: holds results; open the folder once where it can be written to")
-        return Catalog(f"sqlite:///file:{file}?mode=ro&immutable=1&uri=true", str(file), is_read_only=True)
+        query = {"mode": "ro", "immutable": "1", "uri": "true"}
+        url_of_file = sa.URL.create("sqlite", database=f"file:{quote(str(file))}", query=query)
+        return Catalog(url_of_file, str(file), is_read_only=True)
     if kind := _find_network(folder):
         raise TraubeError(
             f"{folder}: lies on {kind}, where SQLite loses results: set TRAUBE_HOME to a folder of this machine, or "
@@ -437,7 +447,7 @@ def open_catalog(folder: Path, *, is_read_only: bool | None = None) -> Catalog:
 
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "catalog.lock"):  # SQLite refuses at once where two processes turn to WAL together
-        return Catalog(f"sqlite:///{file}", str(file))
+        return Catalog(sa.URL.create("sqlite", database=str(file)), str(file))
 
 
 def _find_network(folder: Path) -> str | None:

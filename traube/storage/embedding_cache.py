@@ -10,21 +10,19 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
+from traube.core.system_errors import explained
 from traube.storage.blobs import Corrupt, hash_content
 from traube.storage.storage import Storage
-
-if TYPE_CHECKING:
-    from filelock import FileLock
 
 RECORD = np.dtype([("text", "V16"), ("checksum", "<u4")])
 BLOCK = 20_000  # rows
@@ -68,6 +66,10 @@ class EmbeddingCache:
                     rows[i] = row
         return rows
 
+    def locate_vectors(self) -> tuple[Path, int]:
+        """Return the file of vectors, float32 row after row, and the number of dimensions."""
+        return self._read()[1:]
+
     def open_vectors(self) -> Floats:
         """Return all rows, of shape (n_rows, n_dimensions), mapped into memory."""
         records, path, dimensions = self._read()
@@ -81,43 +83,69 @@ class EmbeddingCache:
         Raises
         ------
         TraubeError
-            If they have another length than those that are there.
+            If they have another length than those that are there, or the disk is full.
         """
         records = np.empty(len(texts), RECORD)
         vectors = np.ascontiguousarray(vectors, np.float32)
         records["text"] = np.frombuffer(b"".join(map(_hash_text, texts)), "V16")
         records["checksum"] = [zlib.crc32(vector) for vector in vectors]
-        with self._lock():
+        with self._hold_lock():
+            self._write_taken(self._read_taken())  # a torn row that is written over is in no block any more
             self._add(records, vectors)
         self.refresh()
 
     def refresh(self) -> None:
         """Take the blocks that are not here, and store the rows that are in no block."""
+        if self.storage.catalog.is_read_only:
+            return
         key = {"fingerprint": self.fingerprint, "numerics": self.numerics}
-        blocks = {row["block"]: row for row in self.storage.read_rows("embedding", **key)}
-        with self._lock():
-            taken = self._read_taken()
+        blocks, taken = self._compare(key)
+        if blocks.keys() == taken.keys() and not self._cut_untaken(taken):
+            return
+        with self._hold_lock():
+            blocks, taken = self._compare(key)
             for name in sorted(blocks.keys() - taken.keys()):
                 try:
-                    rows = np.load(io.BytesIO(self.storage.blobs.get(blocks[name]["files"]["rows"])))
-                except Corrupt as error:  # its texts are encoded again
+                    taken[name] = self._take(self.storage.blobs.get(blocks[name]))
+                except Corrupt as error:  # whoever has its rows stores them again; others encode its texts again
                     sys.stderr.write(f"{error}\n")
-                    continue
-                records = np.empty(len(rows), RECORD)
-                records["text"], records["checksum"] = rows["text"], rows["checksum"]
-                taken[name] = self._add(records, np.ascontiguousarray(rows["vector"]))
+                    self.storage.remove("embedding", [{**key, "block": name}])
             for first, last in self._cut_untaken(taken):
                 content = self._make_block(first, last)
                 name = hash_content(content)
-                self.storage.save("embedding", {**key, "block": name, "texts": last - first}, {"rows": content})
+                row = {**key, "block": name, "texts": last - first, "bytes": len(content)}
+                self.storage.save("embedding", row, {"rows": content})
                 taken[name] = (first, last)
             self._write_taken(taken)
 
-    def _lock(self) -> "FileLock":
+    def _compare(self, key: dict[str, str]) -> tuple[dict[str, str], dict[str, tuple[int, int]]]:
+        """Return the blobs of the blocks in the storage, and the rows of those of them that are here."""
+        blocks = {row["block"]: row["files"]["rows"] for row in self.storage.read_rows("embedding", **key)}
+        return blocks, {name: rows for name, rows in self._read_taken().items() if name in blocks}
+
+    def _take(self, content: bytes) -> tuple[int, int]:
+        """Append the rows of a block whose texts are not here; return the first of them and the one after the last."""
+        file = io.BytesIO(content)
+        records, vectors = (np.load(file, allow_pickle=False) for _ in range(2))
+        present = self._read()[0]
+        place = present.tobytes().find(records.tobytes())
+        if place >= 0:  # a process was killed before it noted that it had stored them
+            first = place // RECORD.itemsize
+            return first, first + len(records)
+        known = {text.tobytes() for text in present["text"]}
+        new = np.array([text.tobytes() not in known for text in records["text"]])
+        return self._add(records[new], vectors[new])
+
+    @contextmanager
+    def _hold_lock(self) -> Iterator[None]:
+        """Let nobody else write to the local copy; the lock lies beside it, so that it may be deleted."""
         from filelock import FileLock
 
-        self.folder.mkdir(parents=True, exist_ok=True)
-        return FileLock(self.folder / "lock")
+        with explained(self.folder):
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(f"{self.folder}.lock"):
+                self.folder.mkdir(exist_ok=True)
+                yield
 
     def _read(self) -> tuple[NDArray[np.void], Path, int]:
         """Return the records of whole rows, the file of vectors and their length."""
@@ -140,11 +168,10 @@ class EmbeddingCache:
         return rows, rows + len(vectors)
 
     def _make_block(self, first: int, last: int) -> bytes:
-        records, vectors = self._read()[0][first:last], self.open_vectors()[first:last]
-        rows = np.empty(last - first, [*RECORD.descr, ("vector", "<f4", (vectors.shape[1],))])
-        rows["text"], rows["checksum"], rows["vector"] = records["text"], records["checksum"], vectors
+        """Return rows as two arrays in NumPy's format: records, then vectors."""
         file = io.BytesIO()
-        np.save(file, rows, allow_pickle=False)
+        for rows in (self._read()[0], self.open_vectors()):
+            np.save(file, rows[first:last], allow_pickle=False)
         return file.getvalue()
 
     def _cut_untaken(self, taken: dict[str, tuple[int, int]]) -> list[tuple[int, int]]:
@@ -160,9 +187,9 @@ class EmbeddingCache:
         rows = len(self._read()[0])
         try:
             kept = json.loads((self.folder / "blocks.json").read_text())
-        except (FileNotFoundError, ValueError):
+            return {name: (first, last) for name, (first, last) in kept.items() if last <= rows}
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
             return {}
-        return {name: (first, last) for name, (first, last) in kept.items() if last <= rows}
 
     def _write_taken(self, taken: dict[str, tuple[int, int]]) -> None:
         temporary = self.folder / "blocks.json.new"

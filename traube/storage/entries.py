@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from traube.storage.blobs import Corrupt
 
 FIRST = "entry.json"
-BEGIN = b"PK\x03\x04"  # of a zip file
+NAME_AT = 30  # where a zip file names its first member
 SCORES = "scores"
 _SCORE_SCHEMA = pa.schema(
     {
@@ -98,6 +98,11 @@ class Entry:
             for name, content in members.items():
                 archive.writestr(zipfile.ZipInfo(name), content)
         return packed.getvalue()
+
+    @staticmethod
+    def is_begin(content: bytes) -> bool:
+        """Return whether a blob that begins so holds an entry: the first `NAME_AT` + 10 bytes say so."""
+        return content[NAME_AT:].startswith(FIRST.encode())
 
     @classmethod
     def unpack(cls, content: bytes, *, with_tables: bool = True) -> "Entry":

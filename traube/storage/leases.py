@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.storage.catalog import LEASE, Catalog
 
 SECONDS = 60.0  # that a lease lasts if nobody renews it
@@ -105,6 +105,9 @@ def hold(
                 f"waiting for {holder.rpartition(' ')[0]}, which computes {stage} of {task} under {model}\n"
             )
             is_reported = True
+        if _has_ended(holder):
+            Lease(catalog, task, model, stage, holder).release()
+            continue
         check()
         time.sleep(0.5)
     ended = threading.Event()
@@ -116,6 +119,14 @@ def hold(
         ended.set()
         with suppress(TraubeError):  # it expires by itself
             lease.release()
+
+
+def _has_ended(holder: str) -> bool:
+    """Return whether the holder of a lease was a process of this machine that is gone: nobody waits for it to expire."""
+    import psutil
+
+    node, _, process = holder.rpartition(" ")[0].partition(" (process ")
+    return node == platform.node() and not psutil.pid_exists(int(process.rstrip(")")))
 
 
 def _renew(lease: Lease, ended: threading.Event) -> None:

@@ -6,27 +6,30 @@ nothing has referred to for a day. While the database or the blob store does not
 wait in `pending/` in the data directory.
 """
 
+import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
 import sqlalchemy as sa
 
-from traube.foundation import settings
-from traube.foundation.errors import TraubeError
+from traube.core import paths, settings
+from traube.core.errors import TraubeError
 from traube.storage import catalog as tables
 from traube.storage.blobs import Blobs, Corrupt, FolderBlobs, Unreachable, hash_content, open_blobs
 from traube.storage.catalog import Catalog, list_blobs, open_catalog
-from traube.storage.entries import BEGIN, Entry, Score, make_score_rows, read_table, write_table
+from traube.storage.entries import NAME_AT, Entry, Score, make_score_rows, read_table, write_table
 from traube.storage.leases import Lease, hold
 
 DAY = 86_400.0  # seconds
@@ -34,6 +37,7 @@ HASTE = 2.0  # seconds that a finished cell waits for a server before it is kept
 _OF_CATALOG = ("measures", "is_removed", "revision", "blob", "checksum")
 CELL_COLUMNS = tuple(c.name for c in tables.CELL.c if c.name not in _OF_CATALOG)
 STATUSES = ("clustered", "done", "failed", "unsupported", "unavailable")
+File = bytes | Path  # contents, or a file that holds them
 SCORE_COLUMNS = ("cell_id", "split", "level", "metric", "value")
 
 
@@ -44,8 +48,12 @@ class Storage:
     ----------
     folder : Path
         The data directory.
+    is_shared : bool, default=True
+        Whether the database and the blob store are those that the settings name, if they do.
     is_read_only : bool, optional
         By default whether the folder cannot be written to.
+    servers : tuple of str, optional
+        The blob store and the database, instead of those that the settings name; empty for those in the folder.
 
     Attributes
     ----------
@@ -55,40 +63,55 @@ class Storage:
         What is known of it.
     """
 
-    def __init__(self, folder: Path, *, is_read_only: bool | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        is_shared: bool = True,
+        is_read_only: bool | None = None,
+        servers: tuple[str, str] | None = None,
+    ) -> None:
+        if any((folder / "store" / name).is_dir() for name in ("results", "tasks", "pairs")):
+            raise TraubeError(
+                f"{folder}: made by an earlier version of Traube, whose results this one does not read; "
+                "set TRAUBE_HOME to another folder"
+            )
         self.folder = folder
+        self._leases: dict[tuple[str, str], Lease] = {}  # that are held, by task and model
         self._local = FolderBlobs(folder / "blobs")
         self._pending = FolderBlobs(folder / "pending")
-        self.blobs: Blobs = open_blobs(settings.blobs(), folder / "blobs")
-        self.catalog: Catalog = open_catalog(folder, is_read_only=is_read_only)
+        blobs, url = servers or ((settings.blobs(), settings.database()) if is_shared else ("", ""))
+        self.blobs: Blobs = open_blobs(blobs, folder / "blobs")
+        self.catalog: Catalog = open_catalog(folder, url, is_read_only=is_read_only)
+        self._inode = _get_inode(folder)
         is_new = self.catalog.get_setting("blobs") is None
         identity = self.blobs.get_identity(create=is_new and not self.catalog.is_read_only)
         if identity is None:
             raise TraubeError(f"{self.blobs.url}: not the blob store of {self.catalog.name}: is it mounted?")
         if self.catalog.is_read_only:
             return
-        self.catalog.bind(identity)
-        with suppress(Unreachable):
-            self.flush(HASTE)
         if is_new and any(self.blobs.list()):
             sys.stderr.write(f"{self.catalog.name}: making the catalog again from {self.blobs.url}\n")
             self.rebuild()
+        self.catalog.bind(identity)  # last: a catalog that was not made whole is new the next time
+        with suppress(Unreachable):
+            self.flush(HASTE)
 
     # writing
 
-    def _enter(self, entry: Entry, files: Mapping[str, bytes] | None = None, lease: Lease | None = None) -> bool:
+    def _enter(self, entry: Entry, files: Mapping[str, File] | None = None, lease: Lease | None = None) -> bool:
         """Put an entry and its files and enter it; return whether it counts.
 
         What has no files waits here while a server does not answer.
         """
         self.catalog.check_writable()
-        row = {**entry.row, "created": datetime.now(UTC).isoformat(timespec="microseconds")}
+        row = {"created": datetime.now(UTC).isoformat(timespec="microseconds"), **entry.row}
         if files is not None:
-            row["files"] = {name: hash_content(content) for name, content in files.items()}
-            return self._enter_now(replace(entry, row=row), list(files.values()), lease)
+            row["files"] = {name: hash_content(_read(file)) for name, file in files.items()}
+            return self._enter_now(replace(entry, row=row), files, lease)
         try:
             self.flush(HASTE)
-            return self._enter_now(replace(entry, row=row), [], lease, HASTE)
+            return self._enter_now(replace(entry, row=row), {}, lease, HASTE)
         except Unreachable as error:
             if not any(self._pending.list()):
                 sys.stderr.write(f"{error}; what is finished waits in {self._pending.url}\n")
@@ -96,14 +119,16 @@ class Storage:
             return True
 
     def _enter_now(
-        self, entry: Entry, files: Sequence[bytes], lease: Lease | None = None, patience: float | None = None
+        self, entry: Entry, files: Mapping[str, File], lease: Lease | None = None, patience: float | None = None
     ) -> bool:
         entry = replace(entry, row={**entry.row, "revision": self.catalog.get_revision(entry, patience) + 1})
         content = entry.pack()
 
         def put() -> None:
-            for blob in (*files, content):
-                self.blobs.put(blob, patience)
+            for name, file in files.items():  # in memory one after the other
+                if self.blobs.put(_read(file), patience) != entry.row["files"][name]:
+                    raise TraubeError(f"{file!s:.200}: was written to while it was stored; run the command again")
+            self.blobs.put(content, patience)
 
         put()
         is_allowed = None if lease is None else lease.is_held
@@ -126,7 +151,7 @@ class Storage:
                     sys.stderr.write(f"{error}\n")
             else:
                 if not self._is_superseded(entry, patience):
-                    self._enter_now(entry, [], None, patience)
+                    self._enter_now(entry, {}, None, patience)
             self._pending.delete(name)
         return len(names)
 
@@ -137,9 +162,20 @@ class Storage:
         is_done = self.catalog.read(lambda connection: connection.execute(done).first(), patience) is not None
         return entry.table == "cell" and is_done
 
-    def hold(self, task: str, model: str, stage: str) -> AbstractContextManager[Lease]:
-        """Hold the lease of a stage, once nobody else does."""
-        return hold(self.catalog, task, model, stage)
+    @contextmanager
+    def hold(self, task: str, model: str, stage: str) -> Iterator[Lease]:
+        """Hold the lease of a stage, once nobody else does: cells that are stored meanwhile count only while it lasts."""
+        with hold(self.catalog, task, model, stage) as lease:
+            self._leases[task, model] = lease
+            try:
+                yield lease
+            finally:
+                self._leases.pop((task, model), None)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the data directory is still the one that was opened, and not deleted or replaced."""
+        return _get_inode(self.folder) == self._inode
 
     # tasks
 
@@ -150,6 +186,7 @@ class Storage:
         card: Mapping[str, Any],
         versions: Mapping[str, str],
         frames: Mapping[str, pd.DataFrame],
+        splits: pd.DataFrame,
         state: str = "ingested",
     ) -> None:
         """Store what a task was ingested to.
@@ -164,27 +201,37 @@ class Storage:
             `data_version` and what else identifies the tables.
         frames : dict of DataFrame
             Its tables: corpus, records, splits or pairs.
+        splits : DataFrame
+            What its scores are of: split_set, split, level, part, label.
         state : {"ingested", "checked", "blocked"}
             How far it is.
         """
-        splits = _make_split_rows(frames["splits"]) if "splits" in frames else []
         row: dict[str, Any] = {"name": name, "data_version": versions["data_version"], "type": kind, "state": state}
         row |= {"versions": dict(versions), "card": dict(card)}
         files = {table: write_table(frame) for table, frame in frames.items()}
-        self._enter(Entry("task", row, {"splits": splits}), files)
+        self._enter(Entry("task", row, {"splits": _make_split_rows(splits)}), files)
 
-    def set_task_state(self, name: str, state: str) -> None:
-        """Note how far a task is: ingested, checked or blocked."""
+    def save_splits_of(self, data_version: str, splits: pd.DataFrame) -> None:
+        """Store the splits of a task that is not stored itself, unless they are."""
+        if self.read_splits(data_version, str(splits["split_set"].iloc[0])).empty:
+            self.save_task(f"splits of {data_version}", "splits", {}, {"data_version": data_version}, {}, splits)
+
+    def set_task_state(self, name: str, state: str, card: Mapping[str, Any] | None = None) -> None:
+        """Note how far a task is (ingested, checked or blocked), and its card if it is another than before."""
         row = self.get_task(name)
         if row is None:
             raise TraubeError(f"task '{name}' is not ingested; `traube run --task {name}` ingests it")
-        self._enter(self._make_entry("task", {**row, "state": state}))
+        self._enter(self._make_entry("task", {**row, "state": state, "card": card or row["card"]}))
 
     def get_task(self, name: str) -> dict[str, Any] | None:
         """Return the row of a task as it was ingested last; None if it never was."""
         return max(
             self.catalog.read_rows(tables.TASK, tables.TASK.c.name == name), key=itemgetter("revision"), default=None
         )
+
+    def list_tasks(self) -> list[str]:
+        """Return the names of the tasks that were ingested."""
+        return sorted({row["name"] for row in self.catalog.read_rows(tables.TASK)})
 
     def read_task_table(self, row: Mapping[str, Any], name: str) -> pd.DataFrame:
         """Return a table of a task's row.
@@ -194,7 +241,11 @@ class Storage:
         Corrupt
             If it is absent or not what was written.
         """
-        return read_table(self.blobs.get(row["files"][name]))
+        return self.read_table(row["files"][name])
+
+    def read_table(self, blob: str) -> pd.DataFrame:
+        """Return the table that a blob holds; raises what `get_path` does."""
+        return read_table(self.get_path(blob).read_bytes())
 
     def read_splits(self, data_version: str, split_set: str = "default") -> pd.DataFrame:
         """Return position, level, name, size and classes of the test splits of a task's data."""
@@ -202,6 +253,16 @@ class Storage:
         return pd.DataFrame(
             self.catalog.read_rows(tables.SPLIT, *where), columns=["position", "level", "name", "size", "classes"]
         )
+
+    def save_checks(self, task: str, data_version: str, passed: Mapping[str, bool]) -> None:
+        """Store which checks a version of a task's data passed, by name."""
+        for name, is_passed in passed.items():
+            self.save("check", {"task": task, "data_version": data_version, "name": name, "passed": is_passed})
+
+    def read_checks(self, task: str, data_version: str) -> dict[str, bool]:
+        """Return which checks a version of a task's data passed, by name."""
+        rows = self.read_rows("check", task=task, data_version=data_version)
+        return {row["name"]: row["passed"] for row in rows}
 
     # cells
 
@@ -212,9 +273,8 @@ class Storage:
         scores: Sequence[Score] = (),
         *,
         histories: Mapping[str, Any] | None = None,
-        lease: Lease | None = None,
     ) -> bool:
-        """Store what became of a cell; return whether it counts.
+        """Store what became of a cell; return whether it counts: not if the lease under which it was made has expired.
 
         Parameters
         ----------
@@ -226,13 +286,13 @@ class Storage:
             Of a cell that is done.
         histories : dict, optional
             How the clusterer was trained.
-        lease : Lease, optional
-            What has to be held. By default nothing has to be.
         """
         absent = set(CELL_COLUMNS) - {"created"} - set(record)
         assert not absent and record["status"] in STATUSES, (absent, record.get("status"))
-        row = {**record, "reason": _printable(record["reason"])}
+        row = {name: record[name] for name in CELL_COLUMNS if name in record}
+        row["reason"] = _printable(record["reason"])
         details = {"histories": dict(histories)} if histories else {}
+        lease = self._leases.get((record["task"], record["model"]))
         return self._enter(Entry("cell", row, details, frames or {}, make_score_rows(scores)), lease=lease)
 
     def get_cell(self, cell_id: str) -> dict[str, Any] | None:
@@ -240,11 +300,65 @@ class Storage:
         return next(iter(self.read_rows("cell", cell_id=cell_id)), None)
 
     def read_cells(self, *tasks: str, ids: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return cells by id, by default those of all tasks; one row each, with `CELL_COLUMNS`."""
-        where = [tables.CELL.c.task.in_(tasks)] if tasks else []
+        """Return finished cells: of some tasks or of all, by task and id, or those with these ids, in their order.
+
+        Returns
+        -------
+        DataFrame
+            A row for each cell, with `CELL_COLUMNS`.
+        """
+        where = [tables.CELL.c.status != "clustered", *([tables.CELL.c.task.in_(tasks)] if tasks else [])]
         chunks = [sa.true()] if ids is None else [tables.CELL.c.cell_id.in_(chunk) for chunk in _cut(ids)]
         rows = [row for chunk in chunks for row in self.catalog.read_rows(tables.CELL, chunk, *where)]
+        if ids is None:
+            rows.sort(key=itemgetter("task", "cell_id"))
+        else:
+            by_id = {row["cell_id"]: row for row in rows}
+            rows = [by_id[cell_id] for cell_id in ids if cell_id in by_id]
         return pd.DataFrame(rows, columns=list(CELL_COLUMNS))
+
+    def find_finished(self, task: str, scoring_version: str) -> set[str]:
+        """Return the ids of the cells of a task that need no work: scored by these metrics, or found to make no sense."""
+        cell = tables.CELL.c
+        is_scored = sa.and_(
+            cell.scoring_version == scoring_version, cell.status.not_in(("failed", "unavailable", "clustered"))
+        )
+        finished = sa.select(cell.cell_id).where(
+            cell.task == task, cell.is_removed == 0, sa.or_(is_scored, cell.status == "unsupported")
+        )
+        return self.catalog.read(lambda connection: set(connection.execute(finished).scalars()))
+
+    def find_clustered(self, task: str, besides: Collection[str] = ()) -> set[str]:
+        """Return the ids of the cells of a task whose assignments can be read, besides those given.
+
+        Those whose blobs are corrupt count as absent from now on.
+        """
+        cell = tables.CELL.c
+        statement = sa.select(cell.cell_id).where(
+            cell.task == task, cell.is_removed == 0, cell.status.in_(("clustered", "done", "failed"))
+        )
+        ids = self.catalog.read(lambda connection: set(connection.execute(statement).scalars()))
+        found = set()
+        for cell_id in ids.difference(besides):
+            with suppress(Corrupt, KeyError):  # a cell that failed earlier has no assignments
+                self.read_cell_table(cell_id)
+                found.add(cell_id)
+        return found
+
+    def list_scored_tasks(self) -> list[str]:
+        """Return the names of the tasks that have cells."""
+        cell = tables.CELL.c
+        names = sa.select(cell.task).distinct().where(cell.is_removed == 0, cell.status != "clustered")
+        return self.catalog.read(lambda connection: sorted(connection.execute(names).scalars()))
+
+    def get_state(self) -> str:
+        """Return what changes with each cell and each task."""
+        read = [
+            sa.select(sa.func.count(), sa.func.sum(table.c.revision), sa.func.sum(table.c.checksum))
+            for table in (tables.CELL, tables.TASK)
+        ]
+        found = self.catalog.read(lambda connection: [tuple(connection.execute(one).one()) for one in read])
+        return " ".join(str(int(number or 0)) for numbers in found for number in numbers)
 
     def read_cell_table(self, cell_id: str, name: str = "assignments") -> pd.DataFrame:
         """Return a table of a cell.
@@ -252,9 +366,12 @@ class Storage:
         Raises
         ------
         Corrupt
-            If the cell's blob is corrupt. The cell counts as absent from now on.
+            If the cell has no such table, or its blob is corrupt. Then it counts as absent from now on.
         """
-        return self._cell_entry(cell_id).tables[name]
+        found = self._cell_entry(cell_id).tables
+        if name not in found:
+            raise Corrupt(f"cell {cell_id}: has no {name}")
+        return found[name]
 
     def read_histories(self, cell_id: str) -> dict[str, Any]:
         """Return how a cell's clusterer was trained; empty of one that trains nothing."""
@@ -268,7 +385,7 @@ class Storage:
             return Entry.unpack(self.blobs.get(row["blob"]))
         except Corrupt:
             if not self.catalog.is_read_only:
-                self.remove("cell", [row])
+                self._mark_removed("cell", [row])
             raise
 
     # scores
@@ -294,7 +411,7 @@ class Storage:
         Parameters
         ----------
         cells : DataFrame
-            What `cells` returns.
+            What `read_cells` returns.
         metrics : iterable of str, optional
             By default all.
         replicates : bool, default=False
@@ -303,9 +420,10 @@ class Storage:
         Returns
         -------
         DataFrame
-            With `SCORE_COLUMNS`; in the order of `cells`, of the splits' positions, and of the metrics as they were stored.
+            With `SCORE_COLUMNS`; by task, in the order of `cells`, of the splits' positions, and of the metrics as they were stored.
         """
         done = cells[cells["status"] == "done"]
+        done = done.iloc[np.argsort(pd.factorize(done["task"])[0], kind="stable")]
         rank = {cell: i for i, cell in enumerate(done["cell_id"])}
         of_cell = dict(zip(done["cell_id"], zip(done["data_version"], done["split_set"], strict=True), strict=True))
         splits = {key: self.read_splits(*key) for key in set(of_cell.values())}
@@ -329,7 +447,7 @@ class Storage:
 
     # everything else
 
-    def save(self, table: str, row: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> None:
+    def save(self, table: str, row: Mapping[str, Any], files: Mapping[str, File] | None = None) -> None:
         """Store a check, a model, an artifact, a block of embeddings or a document.
 
         Parameters
@@ -338,7 +456,7 @@ class Storage:
             What it is.
         row : dict
             Values by column of that table (`traube.storage.catalog`). The cells that a document names are never removed.
-        files : dict of bytes, optional
+        files : dict of bytes or Path, optional
             What is stored with it, by name.
         """
         self._enter(Entry(table, dict(row)), files)
@@ -350,14 +468,19 @@ class Storage:
 
     def remove(self, table: str, rows: Iterable[Mapping[str, Any]]) -> int:
         """Remove rows, but no cells that a document names; return their number. `clean` deletes their blobs."""
-        kept = {cell for row in self.read_rows("document") for cell in row["cells"] or ()}
+        kept = self.list_kept_cells() if table == "cell" else set()
+        return self._mark_removed(table, [row for row in rows if row.get("cell_id") not in kept])
+
+    def list_kept_cells(self) -> set[str]:
+        """Return the ids of the cells that a document names, such as a night or a champion's pin."""
+        return {cell for row in self.read_rows("document") for cell in row["cells"] or ()}
+
+    def _mark_removed(self, table: str, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Remove rows, also cells that a document names: these count as absent until a run makes them again."""
         key = [column.name for column in tables.ENTRY_TABLES[table].primary_key]
-        removed = [
-            {**{name: row[name] for name in key}, "is_removed": 1} for row in rows if row.get("cell_id") not in kept
-        ]
-        for row in removed:
-            self._enter(Entry(table, row))
-        return len(removed)
+        for row in rows:
+            self._enter(Entry(table, {**{name: row[name] for name in key}, "is_removed": 1}))
+        return len(rows)
 
     def get_path(self, blob: str) -> Path:
         """Return a file of this machine with a blob's bytes.
@@ -375,6 +498,10 @@ class Storage:
                 raise
             store.put(self.blobs.get(blob))
         return store.get_path(blob)
+
+    def get_table_path(self, name: str) -> Path:
+        """Return where a table lies that is made of what is stored."""
+        return self.folder / "tables" / name
 
     # operations
 
@@ -397,7 +524,7 @@ class Storage:
                 if self.catalog.is_read_only or lines.keys().isdisjoint(blobs):
                     continue
                 if table is tables.CELL or not lines.keys().isdisjoint(blobs[1:]):
-                    self.remove(table.name, [row])
+                    self._mark_removed(table.name, [row])
                 else:  # the catalog has all of the entry
                     self._enter(self._make_entry(table.name, row))
         return list(lines.values())
@@ -427,7 +554,7 @@ class Storage:
         def entries() -> Iterator[tuple[str, Entry]]:
             lines.clear()
             for blob, _ in self.blobs.list():
-                if self.blobs.first_bytes(blob, len(BEGIN)) != BEGIN:
+                if not Entry.is_begin(self.blobs.first_bytes(blob, NAME_AT + 10)):
                     continue
                 try:
                     yield blob, Entry.unpack(self.blobs.get(blob), with_tables=False)
@@ -469,8 +596,43 @@ class Storage:
         return orphans - len(deleted), len(deleted)
 
 
+def open_storage(folder: Path) -> Storage:
+    """Return the storage of a data directory, which a process opens once.
+
+    Nodes share the one of `TRAUBE_HOME`; any other is scratch, and nobody else's.
+    """
+    folder, is_shared = folder.resolve(), folder.resolve() == paths.home().resolve()
+    key = folder, is_shared and (settings.blobs(), settings.database()), os.getpid()
+    if not _open(*key).is_in_place:
+        _open.cache_clear()
+    return _open(*key)
+
+
+@lru_cache(maxsize=16)
+def _open(folder: Path, shared: tuple[str, str] | Literal[False], _process: int) -> Storage:
+    return Storage(folder, is_shared=bool(shared))
+
+
+def _get_inode(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = (folder / "catalog.db").stat()
+    except FileNotFoundError:  # there is none where the catalog is on a server
+        return None
+    return found.st_dev, found.st_ino
+
+
 def rebuild(folder: Path) -> list[str]:
-    """Make the catalog of a data directory again, also one that cannot be opened; return what was corrupt."""
+    """Make the catalog of a data directory again, also one that cannot be opened; return what was corrupt.
+
+    A blob store whose marker is corrupt gets the one that the catalog knows, or a new one.
+    """
+    blobs, known = open_blobs(settings.blobs(), folder / "blobs"), None
+    try:
+        blobs.get_identity(create=False)
+    except Corrupt:
+        with suppress(Corrupt):
+            known = open_catalog(folder, settings.database()).get_setting("blobs")
+        blobs.restore_identity(known or uuid4().hex)
     try:
         return Storage(folder).rebuild()
     except Corrupt:
@@ -479,6 +641,10 @@ def rebuild(folder: Path) -> list[str]:
     for file in folder.glob("catalog.db*"):
         file.rename(file.with_name(f"corrupt-{file.name}"))
     return Storage(folder).rebuild()
+
+
+def _read(file: File) -> bytes:
+    return file if isinstance(file, bytes) else file.read_bytes()
 
 
 def _cut(ids: Sequence[str]) -> Iterator[Sequence[str]]:

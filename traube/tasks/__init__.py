@@ -6,56 +6,45 @@ is computed of a task does not.
 """
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
 
-from traube.foundation.cards import read_each, task_files
-from traube.foundation.config import read_yaml
-from traube.foundation.errors import TraubeError, Unknown, unknown
-from traube.foundation.plugins import modules_of
-from traube.tasks.scored_pairs import PairSource, PairTask
+from traube.core.cards import read_each, task_files
+from traube.core.config import read_yaml
+from traube.core.errors import TraubeError, Unknown, unknown
+from traube.core.plugins import modules_of
+from traube.tasks.scored_pairs import PAIRS
 from traube.tasks.source import Source
-from traube.tasks.task import Task
+from traube.tasks.task import CLUSTERING, Task, TaskType
 
 __all__ = [
-    "PairSource",
-    "PairTask",
+    "CLUSTERING",
+    "PAIRS",
     "Source",
+    "TaskType",
     "card_errors",
-    "get_pair_source",
     "get_source",
     "load_pairs",
     "load_task",
     "own_tasks",
-    "pair_sources",
     "sources",
 ]
-
-S = TypeVar("S")
 
 _LEGAL = re.compile(r"[a-z0-9][a-z0-9_]*")
 # names of the asset graph
 _RESERVED = {"checkpoints", "leaderboard", "papers", "registry", "report", "studies", "sweeps"}
 
 
-def sources() -> dict[str, Source]:
-    """All tasks by name: Traube's own, then those of the cards that can be used."""
-    cards = {name: source for name, source in _read_cards()[0].items() if isinstance(source, Source)}
-    return {**_built_in(), **cards}
+def sources(kind: TaskType = CLUSTERING) -> dict[str, Source]:
+    """Return the tasks of a type by name: Traube's own, then those of the cards that can be used."""
+    known = {**_built_in(), **_read_cards()[0]}
+    return {name: source for name, source in known.items() if source.card.type is kind}
 
 
 def own_tasks() -> set[str]:
-    """Names of the tasks that cards describe: the user's own."""
-    return {name for name, source in _read_cards()[0].items() if isinstance(source, Source)}
-
-
-def pair_sources() -> dict[str, PairSource]:
-    """All pair tasks by name, as `sources`."""
-    cards = {name: source for name, source in _read_cards()[0].items() if isinstance(source, PairSource)}
-    return {**_built_in_pairs(), **cards}
+    """Return the names of the tasks of clustering that cards describe: the user's own."""
+    return {name for name, source in _read_cards()[0].items() if source.card.type is CLUSTERING}
 
 
 def card_errors() -> dict[Path, TraubeError]:
@@ -63,35 +52,25 @@ def card_errors() -> dict[Path, TraubeError]:
     return _read_cards()[1]
 
 
-def get_source(name: str) -> Source:
-    """The source of a task.
+def get_source(name: str, kind: TaskType | None = CLUSTERING) -> Source:
+    """Return the source of a task; by default of clustering, None: of any type.
 
     Raises
     ------
     TraubeError
         If there is no such task, or its card is broken.
     """
-    known = sources()
-    if name not in known and name in pair_sources():
-        raise Unknown(f"'{name}' is a pair task: `traube pairs -t {name}` scores it")
-    return _named("task", name, known)
-
-
-def get_pair_source(name: str) -> PairSource:
-    """The source of a pair task; as `get_source`."""
-    known = pair_sources()
-    if name not in known and name in sources():
-        raise Unknown(f"'{name}' is no pair task: `traube run -t {name}` evaluates it")
-    return _named("pair task", name, known)
-
-
-def _named(kind: str, name: str, known: Mapping[str, S]) -> S:
-    if name in known:
-        return known[name]
-    for path, error in card_errors().items():
-        if path.stem == name:
-            raise error
-    raise unknown(kind, name, known)
+    known = {**_built_in(), **_read_cards()[0]}
+    source = known.get(name)
+    if source is None:
+        for path, error in card_errors().items():
+            if path.stem == name:
+                raise error
+        raise unknown("task", name, known if kind is None else sources(kind))
+    if kind is not None and source.card.type is not kind:
+        command = {CLUSTERING: "run", PAIRS: "pairs"}[source.card.type]
+        raise Unknown(f"'{name}' is a task of {source.card.type.name}: `traube {command} -t {name}` scores it")
+    return source
 
 
 def load_task(name: str) -> Task:
@@ -109,9 +88,9 @@ def load_task(name: str) -> Task:
     return source.load()
 
 
-def load_pairs(name: str) -> PairTask:
+def load_pairs(name: str) -> Task:
     """Read a pair task from its raw data; as `load_task`."""
-    source = get_pair_source(name)
+    source = get_source(name, PAIRS)
     source.fetch()
     return source.load()
 
@@ -129,16 +108,11 @@ def _built_in() -> dict[str, Source]:
     return {source.name: source for module in readers for source in module.sources()}
 
 
-def _built_in_pairs() -> dict[str, PairSource]:
-    readers = [module for module in _readers() if hasattr(module, "pair_sources")]
-    return {source.name: source for module in readers for source in module.pair_sources()}
-
-
-def _read_cards() -> tuple[dict[str, Source | PairSource], dict[Path, TraubeError]]:
+def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
     """The sources of the cards, and the errors of those that are broken."""
-    taken = {*_built_in(), *_built_in_pairs()}
+    taken = {*_built_in()}
 
-    def read(path: Path) -> Source | PairSource:
+    def read(path: Path) -> Source:
         source = _read_card(path, taken)
         taken.add(path.stem)
         return source
@@ -146,7 +120,7 @@ def _read_cards() -> tuple[dict[str, Source | PairSource], dict[Path, TraubeErro
     return read_each(task_files(), read)
 
 
-def _read_card(path: Path, taken: set[str]) -> Source | PairSource:
+def _read_card(path: Path, taken: set[str]) -> Source:
     if not _LEGAL.fullmatch(path.stem):
         raise TraubeError(f"{path}: a task's name is the name of its card: use small letters, digits and _ only")
     if path.stem in taken | _RESERVED:
@@ -158,7 +132,7 @@ def _read_card(path: Path, taken: set[str]) -> Source | PairSource:
     readers = {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
     for key, reader in readers.items():
         if key in value:
-            made: Source | PairSource = reader.from_card(path, value, key_lines)
+            made: Source = reader.from_card(path, value, key_lines)
             return made
     keys = ", ".join(f"`{key}`" for key in sorted(readers))
     raise TraubeError(f"{path}: line 1: expected one of the keys {keys} (a task) or `model`")

@@ -1,7 +1,6 @@
-"""Sheets on which annotators judge tuples: a CSV for a spreadsheet, and an HTML form for a browser.
+"""Sheets on which annotators judge tuples: a CSV for a spreadsheet, and a form for a browser (`traube.reports`).
 
-The form is one file that needs no network and no server: it is filled in, and saves a CSV that
-`traube.tasks.best_worst.read_judgements` reads. Both show items by their texts and keep their ids.
+`traube.tasks.best_worst.read_judgements` reads both. They show items by their texts and keep their ids.
 
 Items come from a table with the columns `item` (an id) and `text`, and perhaps `group` (tuples are
 drawn within one: a dialogue) and `context` (what is shown above the tuple: lines, or a list in
@@ -11,17 +10,14 @@ jsonl). Other columns are for whoever reads the scores.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import digest
-from traube.foundation.inert import csv_text
+from traube.core.errors import TraubeError
+from traube.core.inert import csv_text
 from traube.tasks.best_worst import ITEM, PER_ITEM, Tuple, design, least_met
 from traube.tasks.reading import as_text, read_rows
 from traube.tasks.splitting import SEED, generator, shuffled
@@ -213,18 +209,3 @@ def sheet_table(sheet: Sheet, items: Mapping[str, Item]) -> str:
             row |= {f"{ITEM}{number}": item, f"text_{number}": items[item].text}
         rows.append({**row, "best": "", "worst": ""})
     return f"\ufeff{csv_text(pd.DataFrame(rows))}"
-
-
-def sheet_form(sheet: Sheet, items: Mapping[str, Item], wording: Wording) -> str:
-    """A sheet as a page of HTML that is filled in in a browser and saves a CSV file."""
-    questions = [(items[one[0]].context, [items[item] for item in one]) for one in sheet.tuples]
-    page: str = _template().render(sheet=sheet, questions=questions, wording=wording, key=digest([sheet.tuples]))
-    return page
-
-
-@lru_cache(maxsize=1)
-def _template() -> Any:
-    from jinja2 import Environment
-
-    text = files(__package__).joinpath("annotation_form.html").read_text(encoding="utf-8")
-    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.metrics.agreement import Judgements
 from traube.tasks.reading import Rows, read_rows
 from traube.tasks.splitting import SEED, generator, shuffled
@@ -299,9 +299,7 @@ def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str,
 
 
 def scores_table(judgements: Judgements, scores: NDArray[np.float64]) -> pd.DataFrame:
-    """Scores with what they are made of: item, score, best, worst, judgements; a row for each item
-    that was shown.
-    """
+    """Scores with what they are made of: item, score, best, worst, judgements; a row for each item that was shown."""
     n = len(judgements.items)
     counts = {
         name: np.bincount(answers, minlength=n)

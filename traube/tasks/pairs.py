@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.tasks.splitting import SEED, generator
 from traube.tasks.task import Split
 

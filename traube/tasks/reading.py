@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traube.foundation import inputs
-from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.inputs import is_file, parse_json, read_bytes
+from traube.core import inputs
+from traube.core.errors import TraubeError, unknown
+from traube.core.inputs import is_file, parse_json, read_bytes
 
 FORMATS = "csv, tsv, jsonl (all three also .gz) or parquet"
 

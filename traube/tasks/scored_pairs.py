@@ -12,22 +12,21 @@ pairs : pair (int), text_id_a, text_id_b (str), score (float), part (train / val
     card's groups (str), such as domain
 """
 
-from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import Annotated
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from traube.foundation.config import Strict
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import digest, frame_digest
-from traube.tasks.source import Raw
-from traube.tasks.task import PARTS, TaskCard, text_id
+from traube.core.errors import TraubeError
+from traube.tasks.source import Source
+from traube.tasks.task import PARTS, Stage, Task, TaskCard, TaskType, text_id
 
 PAIR_COLUMNS = ("pair", "text_id_a", "text_id_b", "score", "part", "dialogue", "history")
+ALL = "all"  # the group of all pairs
 BETWEEN_TURNS = " "  # where a history is joined to a text
 
 
@@ -38,7 +37,32 @@ def _own_names(groups: tuple[str, ...]) -> tuple[str, ...]:
     return groups
 
 
-class PairCard(Strict):
+def iterate_groups(task: Task) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+    """Yield all pairs, and those of each value of each group that has several: group, value, which pairs."""
+    yield ALL, "", np.ones(len(task.rows), dtype=bool)
+    for name in _get_card(task).groups:
+        values = task.rows[name].to_numpy()
+        for value in sorted(set(values)) if len(set(values)) > 1 else ():
+            yield name, value, values == value
+
+
+def make_splits(task: Task) -> pd.DataFrame:
+    """Return what scores of pairs are of in the form of splits: a set a part, a level a group, a split a value."""
+    tables = [
+        pd.DataFrame(
+            {"split_set": part, "split": value, "level": group, "label": own.rows["dialogue"][chosen], "part": "test"}
+        )
+        for part in task.rows["part"].unique()
+        for own in [select_pairs(task, part)]
+        for group, value, chosen in iterate_groups(own)
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+PAIRS = TaskType("pairs", "pairs", (Stage.EMBEDDINGS, Stage.PAIR_SCORES), make_splits)
+
+
+class PairCard(TaskCard):
     """What people must know of a pair task before they quote a number of it.
 
     Attributes
@@ -47,87 +71,66 @@ class PairCard(Strict):
     groups : columns of which each value is also scored by itself
     """
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]*$")
+    type: ClassVar[TaskType] = PAIRS
+
     family: str = Field("similarity", pattern=r"^[a-z0-9_]+$", description="benchmark family; the asset group")
-    description: str = ""
-    language: str = "und"
-    licence: str = "unknown"
-    citation: str = ""
-    source: str = Field("", description="where the raw data comes from")
     scale: tuple[float, float] = (0.0, 1.0)
     groups: Annotated[tuple[str, ...], AfterValidator(_own_names)] = ()
 
-    def for_checks(self) -> TaskCard:
-        """What the checks of any task's tables ask for."""
-        return TaskCard(name=self.name, family=self.family)
+    @field_validator("clusters", "declared", "main_metric")
+    @classmethod
+    def _of_clustering(cls, value: Any, info: ValidationInfo) -> Any:
+        if value != cls.model_fields[str(info.field_name)].default:
+            raise ValueError("a pair task has no clusters")
+        return value
 
 
-@dataclass(frozen=True)
-class PairTask:
-    """A named set of pairs.
+def _get_card(task: Task) -> PairCard:
+    if not isinstance(task.card, PairCard):
+        raise TraubeError(f"task '{task.name}' is no pair task")
+    return task.card
 
-    Attributes
-    ----------
-    card : PairCard
-    corpus, pairs : DataFrame, as described in this module's docstring
+
+def has_history(pairs: pd.DataFrame) -> bool:
+    """Return whether any pair has turns before it."""
+    return "history" in pairs and bool((pairs["history"] != "").any())
+
+
+def select_pairs(task: Task, part: str) -> Task:
+    """Return the pairs of a part; the corpus stays whole.
+
+    Raises
+    ------
+    TraubeError
+        If it has none, or is no pair task.
     """
-
-    card: PairCard
-    corpus: pd.DataFrame
-    pairs: pd.DataFrame
-
-    @property
-    def name(self) -> str:
-        return self.card.name
-
-    @property
-    def texts(self) -> list[str]:
-        """The unique texts, in corpus order."""
-        return self.corpus["text"].tolist()
-
-    @property
-    def has_history(self) -> bool:
-        return bool((self.pairs["history"] != "").any())
-
-    @property
-    def data_version(self) -> str:
-        """Content hash of both tables."""
-        return digest([frame_digest(self.corpus), frame_digest(self.pairs)])
-
-    def of_part(self, part: str) -> "PairTask":
-        """The pairs of a part; the corpus stays whole.
-
-        Raises
-        ------
-        TraubeError
-            If it has none.
-        """
-        pairs = self.pairs[self.pairs["part"] == part].reset_index(drop=True)
-        if pairs.empty:
-            there = ", ".join(name for name in PARTS if name in set(self.pairs["part"]))
-            raise TraubeError(f"pair task '{self.name}': no pair's part is '{part}' (there are: {there})")
-        return replace(self, pairs=pairs)
-
-    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The positions in the corpus of both texts of each pair, int64 [p] each."""
-        corpus = pd.Index(self.corpus["text_id"])
-        first, second = (corpus.get_indexer(self.pairs[name]) for name in ("text_id_a", "text_id_b"))
-        if (first < 0).any() or (second < 0).any():
-            raise TraubeError(f"pair task '{self.name}': a pair's text is not in the corpus")
-        return first.astype(np.int64), second.astype(np.int64)
-
-    def with_history(self) -> "PairTask":
-        """The same pairs with the history joined to both texts, in front."""
-        texts = self.corpus.set_index("text_id")["text"]
-        before = self.pairs["history"].str.split("\n").str.join(BETWEEN_TURNS)
-        joined = {
-            side: (before + BETWEEN_TURNS + self.pairs[f"text_id_{side}"].map(texts)).str.strip() for side in "ab"
-        }
-        records = self.pairs.assign(text_a=joined["a"], text_b=joined["b"])
-        return make_pairs(self.card, records[[name for name in records if name not in ("text_id_a", "text_id_b")]])
+    _get_card(task)
+    pairs = task.rows[task.rows["part"] == part].reset_index(drop=True)
+    if pairs.empty:
+        there = ", ".join(name for name in PARTS if name in set(task.rows["part"]))
+        raise TraubeError(f"task '{task.name}': no pair's part is '{part}' (there are: {there})")
+    return replace(task, rows=pairs)
 
 
-def make_pairs(card: PairCard, records: pd.DataFrame) -> PairTask:
+def locate_texts(task: Task) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions in the corpus of both texts of each pair, int64 [p] each."""
+    corpus = pd.Index(task.corpus["text_id"])
+    first, second = (corpus.get_indexer(task.rows[name]) for name in ("text_id_a", "text_id_b"))
+    if (first < 0).any() or (second < 0).any():
+        raise TraubeError(f"task '{task.name}': a pair's text is not in the corpus")
+    return first.astype(np.int64), second.astype(np.int64)
+
+
+def join_histories(task: Task) -> Task:
+    """Return the same pairs with the history joined to both texts, in front."""
+    texts, pairs = task.corpus.set_index("text_id")["text"], task.rows
+    before = pairs["history"].str.split("\n").str.join(BETWEEN_TURNS)
+    joined = {side: (before + BETWEEN_TURNS + pairs[f"text_id_{side}"].map(texts)).str.strip() for side in "ab"}
+    records = pairs.assign(text_a=joined["a"], text_b=joined["b"])
+    return make_pairs(_get_card(task), records[[name for name in records if name not in ("text_id_a", "text_id_b")]])
+
+
+def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
     """A pair task from records: text_a, text_b, score and, where there are, part, dialogue, history
     and the card's groups.
 
@@ -138,7 +141,7 @@ def make_pairs(card: PairCard, records: pd.DataFrame) -> PairTask:
         column is missing, or a part is unknown; says which pair.
     """
     if records.empty:
-        raise TraubeError(f"pair task '{card.name}': there are no pairs")
+        raise TraubeError(f"task '{card.name}': there are no pairs")
     numbers = [str(i) for i in range(len(records))]
     given = pd.DataFrame(
         {
@@ -153,14 +156,14 @@ def make_pairs(card: PairCard, records: pd.DataFrame) -> PairTask:
     )
     for group in card.groups:
         if group not in records:
-            raise TraubeError(f"pair task '{card.name}': there is no column '{group}' to group by")
+            raise TraubeError(f"task '{card.name}': there is no column '{group}' to group by")
         given[group] = _texts(records, group, "")
     _check(card, given, records)
     sides = [records["text_a"].tolist(), records["text_b"].tolist()]
     corpus = pd.DataFrame(
         {"text_id": [*given["text_id_a"], *given["text_id_b"]], "text": [*sides[0], *sides[1]]}
     ).drop_duplicates("text_id", ignore_index=True)
-    return PairTask(card, corpus, given)
+    return Task(card, corpus, given)
 
 
 def _texts(records: pd.DataFrame, name: str, default: str | list[str]) -> list[str]:
@@ -181,25 +184,19 @@ def _check(card: PairCard, pairs: pd.DataFrame, records: pd.DataFrame) -> None:
         if fault.any():
             first = int(np.flatnonzero(fault)[0])
             more = f" ({int(fault.sum())} such pairs)" if fault.sum() > 1 else ""
-            raise TraubeError(f"pair task '{card.name}': pair {first}: {reason}{more}")
+            raise TraubeError(f"task '{card.name}': pair {first}: {reason}{more}")
 
 
-class PairSource(Raw[PairCard]):
-    """Turns raw data into a pair task. One subclass per raw format."""
+class PairSource(Source):
+    """Turns raw data into a pair task. One subclass per raw format; `read` gives what `make_pairs` takes."""
 
-    @abstractmethod
-    def read(self) -> pd.DataFrame:
-        """The records, in raw order, as `make_pairs` takes them."""
+    card: PairCard
 
-    def load(self) -> PairTask:
-        """Read raw data into a pair task.
+    def ingest(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        self.check()
+        task = make_pairs(self.card, self.read())
+        return task.corpus, task.rows
 
-        Raises
-        ------
-        Unavailable
-            If raw data is missing.
-        TraubeError
-            If raw data cannot be read; the message names the file and the line.
-        """
-        self.require("pair task")
-        return make_pairs(self.card, self.read())
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """Return the pairs as they were read."""
+        return records

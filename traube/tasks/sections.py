@@ -17,7 +17,7 @@ from typing import Literal
 
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.tasks.task import SPLIT_COLUMNS, Part
 
 Level = Literal["flat", "hier"]
@@ -94,11 +94,6 @@ def lead(passages: Iterable[Passage]) -> str:
     return "\n".join(p.text.strip() for p in passages if not p.sections and p.text.strip())
 
 
-def clusterable(passages: Iterable[Passage], level: Level) -> bool:
-    """Whether there is more than one group: no page of one section or one passage is a problem."""
-    return len({label_of(p, level) for p in passages}) >= 2
-
-
 def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test") -> pd.DataFrame:
     """The clustering problems of some pages; pages that are none are left out.
 
@@ -126,7 +121,7 @@ def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test
 
 def _rows(page: Page, level: Level, where: Path) -> Iterator[tuple[str, str, str, str, str]]:
     passages = grouped(page.passages)
-    if not clusterable(passages, level):
+    if len({label_of(p, level) for p in passages}) < 2:
         return
     if not page.title.strip():
         raise TraubeError(f"{where}: a page has no title, which is its query; it begins {passages[0].text[:60]!r}")

@@ -2,51 +2,37 @@
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import pandas as pd
 
-from traube.foundation.config import Strict, parse
-from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.hashes import stated_sha256
-from traube.foundation.hashing import digest, file_sha256
-from traube.foundation.inputs import is_file, named
-from traube.tasks.task import Task, TaskCard, index_texts, make_split
+from traube.core.config import Strict, parse
+from traube.core.errors import TraubeError, Unavailable
+from traube.core.hashes import stated_sha256
+from traube.core.hashing import digest, file_sha256
+from traube.core.inputs import is_file, named
+from traube.tasks.task import Task, TaskCard, index_texts
 
 # The line of each key of a card, for errors.
 KeyLines = dict[tuple[Any, ...], int]
 
 
-class _Card(Protocol):
-    """What every card says."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def licence(self) -> str: ...
-
-    @property
-    def source(self) -> str: ...
-
-    def model_dump(self) -> dict[str, Any]: ...
-
-
-C = TypeVar("C", bound=_Card)
-
-
-class Raw(ABC, Generic[C]):
-    """Raw data of any kind: which files it is, and whether they are here and sound.
+class Source(ABC):
+    """Turns raw data into a task. One subclass per raw format.
 
     Attributes
     ----------
     card : what people must know of it
     version : raise it when the reader's output changes for the same raw data
+    has_training_splits : whether there are labelled splits to train on and to validate, besides
+        those that are scored
     """
 
+    card: TaskCard
     version = "1"
+    has_training_splits = False
 
-    def __init__(self, card: C) -> None:
+    def __init__(self, card: TaskCard) -> None:
         self.card = card
 
     @property
@@ -69,7 +55,7 @@ class Raw(ABC, Generic[C]):
                 return f"{path} is not there; get it from {self.card.source} (licence: {self.card.licence})"
         return None
 
-    def fetch(self) -> None:  # most raw data is put there by a person
+    def fetch(self) -> None:  # noqa: B027 (most raw data is put there by a person)
         """Download what is missing, where that can be done.
 
         Raises
@@ -102,34 +88,68 @@ class Raw(ABC, Generic[C]):
                     f"{path}: damaged, or another file: its SHA-256 is not {stated[:64] or 'stated'}; delete it and get it again"
                 )
 
-    def require(self, kind: str) -> None:
-        """Refuse what is missing or damaged.
+    def _where(self) -> str:
+        return ", ".join(map(str, self.files())) or "its source"
 
-        Parameters
-        ----------
-        kind : of what is read, for the message
+    def unlabelled(self) -> list[str]:
+        """More texts of the same kind, without labels, to train on; mostly none."""
+        return []
+
+    def augmented(self) -> dict[str, str]:
+        """Texts that mean the same, by text, where somebody has published some; mostly none. One that
+        occurs several times has the first of its augmentations.
+
+        Raises
+        ------
+        TraubeError
+            If raw data cannot be read.
+        """
+        return {}
+
+    @abstractmethod
+    def read(self) -> pd.DataFrame:
+        """The records, in raw order: `text`, labels per level and, where there are, `part`
+        and `query` (its text).
+        """
+
+    @abstractmethod
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """The splits table (task.py), from records whose `text` has become `text_id`."""
+
+    def ingest(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Read raw data into a corpus, and records that `draw` takes.
+
+        Raises
+        ------
+        TraubeError
+            If raw data cannot be read, or a file is another than its checksum states.
+        """
+        self.check()
+        return index_texts(self.read())
+
+    def load(self) -> Task:
+        """Read raw data into a task.
 
         Raises
         ------
         Unavailable
             If raw data is missing.
         TraubeError
-            If a raw file is another than its checksum states.
+            If raw data cannot be read; the message names the file and the line.
         """
-        reason = self.missing()
-        if reason:
-            raise Unavailable(f"{kind} '{self.name}': {reason}")
-        self.check()
-
-    def _where(self) -> str:
-        return ", ".join(map(str, self.files())) or "its source"
+        if reason := self.missing():
+            raise Unavailable(f"task '{self.name}': {reason}")
+        corpus, records = self.ingest()
+        if corpus.empty:
+            raise TraubeError(f"task '{self.name}': {self._where()} holds no texts")
+        return Task(self.card, corpus, self.draw(records))
 
 
 K = TypeVar("K", bound=Strict)
 
 
-class CardSource(Raw[Any], Generic[K]):
-    """What a card in `cards/` describes: a `Source` or a `PairSource`, by one of the user's own files.
+class CardSource(Source, Generic[K]):
+    """What a card in `cards/` describes, by one of the user's own files.
 
     Attributes
     ----------
@@ -174,67 +194,3 @@ class CardSource(Raw[Any], Generic[K]):
     def place(self, key: str) -> str:
         """Return where a key stands, for errors."""
         return f"{self.path}: line {self._key_lines.get((key,), 1)}: {key}"
-
-
-class Source(Raw[TaskCard]):
-    """Turns raw data into a task. One subclass per raw format.
-
-    Attributes
-    ----------
-    has_training_splits : whether there are labelled splits to train on and to validate, besides
-        those that are scored
-    """
-
-    has_training_splits = False
-
-    def unlabelled(self) -> list[str]:
-        """More texts of the same kind, without labels, to train on; mostly none."""
-        return []
-
-    def augmented(self) -> dict[str, str]:
-        """Texts that mean the same, by text, where somebody has published some; mostly none. One that
-        occurs several times has the first of its augmentations.
-
-        Raises
-        ------
-        TraubeError
-            If raw data cannot be read.
-        """
-        return {}
-
-    @abstractmethod
-    def read(self) -> pd.DataFrame:
-        """The records, in raw order: `text`, labels per level and, where there are, `part`
-        and `query` (its text).
-        """
-
-    @abstractmethod
-    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """The splits table (task.py), from records whose `text` has become `text_id`."""
-
-    def load(self) -> Task:
-        """Read raw data into a task.
-
-        Raises
-        ------
-        Unavailable
-            If raw data is missing.
-        TraubeError
-            If raw data cannot be read; the message names the file and the line.
-        """
-        self.require("task")
-        records = self.read()
-        if records.empty:
-            raise TraubeError(f"task '{self.name}': {self._where()} holds no texts")
-        corpus, indexed = index_texts(records)
-        return Task(self.card, corpus, self.draw(indexed))
-
-
-def whole(records: pd.DataFrame, levels: list[str]) -> pd.DataFrame:
-    """All records as a single split called `all`, once per level of labels; without
-    levels, without labels.
-    """
-    part = records.get("part", "test")
-    if not levels:
-        return make_split(records, "all", "none", part=part)
-    return pd.concat([make_split(records, "all", level, label=level, part=part) for level in levels], ignore_index=True)

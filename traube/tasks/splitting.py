@@ -1,6 +1,4 @@
-"""Seeded drawing of splits: the same names, seed and number of records give the same
-splits on every machine.
-"""
+"""Seeded drawing of splits: the same names, seed and number of records give the same splits on every machine."""
 
 import numpy as np
 import pandas as pd
@@ -13,9 +11,7 @@ SMALLEST = 0.1  # share of the records that a random split holds
 
 
 def generator(name: str, seed: int = SEED) -> np.random.Generator:
-    """Random numbers that depend on a name and a seed only: a new split leaves the others as they
-    are.
-    """
+    """Random numbers that depend on a name and a seed only: a new split leaves the others as they are."""
     return np.random.default_rng([seed, *name.encode()])
 
 
@@ -48,7 +44,5 @@ def random_fractions(records: pd.DataFrame, count: int, level: str, *, prefix: s
 
 
 def everything(records: pd.DataFrame, name: str, level: str) -> pd.DataFrame:
-    """All records, shuffled, as one split: an order that follows the labels would favour
-    order-sensitive clusterers.
-    """
+    """All records, shuffled, as one split: an order that follows the labels would favour order-sensitive clusterers."""
     return make_split(records.iloc[shuffled(len(records), generator(name))], name, level, label=level)

@@ -11,21 +11,20 @@ splits : split_set, split, level (str), item (int: the row's number inside its s
     (str), label (str or null), query_id (str or null), part (train / validation / test)
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import blake2b
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from traube.foundation.config import Strict
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import digest, frame_digest
-from traube.foundation.seals import read_parquet
+from traube.core.config import Strict
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest, frame_digest
 from traube.metrics import GROUPS, full_name
 
 CORPUS_COLUMNS = ("text_id", "text")
@@ -59,6 +58,46 @@ CheckName = Literal[
 MetricName = Annotated[str, AfterValidator(_metric)]
 
 
+class Stage(StrEnum):
+    """A stage of the graph, by the name of its asset, in their order."""
+
+    EMBEDDINGS = "embeddings"
+    CLUSTERINGS = "clusterings"
+    DEEP_CLUSTERINGS = "deep_clusterings"
+    SCORES = "scores"
+    PAIR_SCORES = "pair_scores"
+
+
+@dataclass(frozen=True)
+class TaskType:
+    """A type of tasks.
+
+    Attributes
+    ----------
+    name : str
+        As it is stored.
+    table : {"splits", "pairs"}
+        The table that a task has besides its corpus; the asset that makes it, and its checks.
+    stages : tuple of Stage
+        What a model passes.
+    make_splits : callable
+        Returns what scores are of, a table in the form of splits.
+    """
+
+    name: str
+    table: Literal["splits", "pairs"]
+    stages: tuple[Stage, ...]
+    make_splits: "Callable[[Task], pd.DataFrame]"
+
+
+CLUSTERING = TaskType(
+    "clustering",
+    "splits",
+    (Stage.EMBEDDINGS, Stage.CLUSTERINGS, Stage.DEEP_CLUSTERINGS, Stage.SCORES),
+    lambda task: task.rows,
+)
+
+
 class Declared(Strict):
     """What a task's card says its splits look like; a check compares it with what is there."""
 
@@ -71,6 +110,8 @@ class Declared(Strict):
 
 class TaskCard(Strict):
     """What people must know of a task before they quote a number of it."""
+
+    type: ClassVar[TaskType] = CLUSTERING
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]*$")
     family: str = Field("own", pattern=r"^[a-z0-9_]+$", description="benchmark family; the asset group")
@@ -139,12 +180,18 @@ class Task:
     Attributes
     ----------
     card : TaskCard
-    corpus, splits : DataFrame, as described in this module's docstring
+    corpus : DataFrame, as described in this module's docstring
+    rows : DataFrame, the table of its type: splits, or pairs (`traube.tasks.scored_pairs`)
     """
 
     card: TaskCard
     corpus: pd.DataFrame
-    splits: pd.DataFrame
+    rows: pd.DataFrame
+
+    @property
+    def splits(self) -> pd.DataFrame:
+        """The rows of a task of clustering."""
+        return self.rows
 
     @property
     def name(self) -> str:
@@ -175,7 +222,7 @@ class Task:
     @property
     def data_version(self) -> str:
         """Content hash of both tables."""
-        return data_version(self.corpus_version, frame_digest(self.splits))
+        return data_version(self.corpus_version, frame_digest(self.rows))
 
     @property
     def labelled(self) -> bool:
@@ -259,26 +306,9 @@ def _positions(corpus: pd.Index, text_ids: Iterable[str], where: str) -> NDArray
     return positions.astype(np.int64)
 
 
-def data_version(corpus_version: str, splits_version: str) -> str:
+def data_version(corpus_version: str, rows_version: str) -> str:
     """A task's data version, from the content hashes of its two tables."""
-    return digest([corpus_version, splits_version])
-
-
-def read_table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
-    """Read a corpus or splits parquet file.
-
-    Raises
-    ------
-    TraubeError
-        Naming the file, and the row and column where there is one, if the file is absent, damaged
-        or not such a table.
-    """
-    try:
-        frame = read_parquet(path)
-    except FileNotFoundError:
-        raise TraubeError(f"{path}: there is no such file") from None
-    _check_columns(frame, columns, str(path))
-    return frame
+    return digest([corpus_version, rows_version])
 
 
 def _check_columns(frame: pd.DataFrame, columns: tuple[str, ...], where: str) -> None:

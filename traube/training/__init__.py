@@ -3,12 +3,12 @@
 `trainers/` holds the trainers, found by themselves; `trainer` says what a trainer is, `examples` what
 it learns from, `loop` trains, `measure` scores on the way, `clusterings` is what
 trainers on gold clusterings share, and `study` searches for a recipe's best values. What is left is
-a model like any other: evaluating it is the engine's.
+a model like any other: evaluating it is the pipeline's.
 """
 
 from typing import Any
 
-from traube.foundation.plugins import modules_of
+from traube.core.plugins import modules_of
 from traube.training import trainers
 from traube.training.loop import Entry, TrainingRecipe
 from traube.training.trainer import Checkpoint, Trainer

@@ -1,6 +1,4 @@
-"""What trainers on gold clusterings share: recipe, encoder, the splits of a task, and validation by
-clustering.
-"""
+"""What trainers on gold clusterings share: recipe, encoder, the splits of a task, and validation by clustering."""
 
 import hashlib
 from abc import abstractmethod
@@ -12,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube.benchmark.params import Protocol
-from traube.deep.encoding import Encoded
-from traube.engine.executors import Executor
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import digest
+from traube.components.deep.encoding import Encoded
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
 from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
+from traube.pipeline.executors import Executor
+from traube.pipeline.params import Protocol
 from traube.tasks.task import Task
 from traube.training.examples import Examples
 from traube.training.loop import TrainingRecipe
@@ -46,9 +44,7 @@ C = TypeVar("C", bound=ClusteringRecipe)
 
 
 class ClusteringTrainer(Trainer[C]):
-    """Trains on the train splits of a task; `best` has the highest mean ARI on its validation
-    splits.
-    """
+    """Trains on the train splits of a task; `best` has the highest mean ARI on its validation splits."""
 
     learns_from = "splits"
     watched = "validation_ari"
@@ -155,7 +151,7 @@ def part_as_test(task: Task, part: str) -> Task:
     splits = task.splits[(task.splits["part"] == part) & (task.splits["split_set"] == "default")]
     splits = splits.assign(query_id=None)
     corpus = task.corpus[task.corpus["text_id"].isin(splits["text_id"])].reset_index(drop=True)
-    return replace(task, corpus=corpus, splits=splits.assign(part="test").reset_index(drop=True))
+    return replace(task, corpus=corpus, rows=splits.assign(part="test").reset_index(drop=True))
 
 
 # Square matrices of a training step: distances, both adjacencies, their gradients and what the
@@ -252,9 +248,7 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
 
 
 def _kept_below(network: Any, texts: Sequence[str], compute: Callable[[], Any]) -> Any:
-    """What is below the head, computed without gradients, and kept for the next training of this
-    process, as in a study.
-    """
+    """What is below the head, without gradients, kept for the next training of this process, as in a study."""
     import torch
 
     key = (_state(list(network)[:-1]), network.max_seq_length, prompt_of(network), digest(list(texts)))

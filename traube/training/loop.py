@@ -16,11 +16,11 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from traube.engine.progress import Progress
-from traube.foundation.disk import read_json
-from traube.foundation.errors import TraubeError
-from traube.foundation.files import write_json
-from traube.foundation.recipes import Recipe
+from traube.core.disk import read_json
+from traube.core.errors import TraubeError
+from traube.core.files import write_json
+from traube.core.progress import Progress
+from traube.core.recipes import Recipe
 from traube.training.examples import Examples
 
 WEIGHTS = "model.safetensors"
@@ -244,9 +244,7 @@ def _transformers_trainer(loop: Loop) -> Any:
 
 
 def _arguments(loop: Loop) -> Any:
-    """transformers' arguments for a loop: it evaluates and saves at the same steps, and reports to
-    nobody.
-    """
+    """transformers' arguments for a loop: it evaluates and saves at the same steps, and reports to nobody."""
     from transformers import TrainingArguments
 
     recipe = loop.recipe

@@ -1,6 +1,4 @@
-"""The watched score of a network while it is trained: the engine's, of the network as it is at a
-step.
-"""
+"""The watched score of a network while it is trained: the engine's, of the network as it is at a step."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from traube.benchmark.params import Protocol
-from traube.benchmark.plan import cells
-from traube.engine.evaluate import evaluate_cells
-from traube.engine.executors import Executor
 from traube.models.base import BatchEncoder
 from traube.models.transformer import Transformer
+from traube.pipeline.evaluate import evaluate_cells
+from traube.pipeline.executors import Executor
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import cells
 from traube.tasks.task import Task
 
 Blocks = Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]

@@ -10,11 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from traube.engine.progress import SILENT, Progress
-from traube.foundation.errors import TraubeError
-from traube.foundation.extras import install_hint
-from traube.foundation.files import locked
-from traube.foundation.hashing import digest
+from traube.core.errors import TraubeError
+from traube.core.extras import install_hint
+from traube.core.files import locked
+from traube.core.hashing import digest
+from traube.core.progress import SILENT, Progress
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task
 from traube.training import Entry, Trainer, searched_trainers

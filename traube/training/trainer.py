@@ -16,16 +16,16 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import pandas as pd
 
-from traube.benchmark.params import Protocol
-from traube.engine.executors import Executor, make_executor
-from traube.engine.progress import SILENT, Progress
-from traube.foundation.disk import read_json
-from traube.foundation.errors import TraubeError
-from traube.foundation.files import locked, write_json
-from traube.foundation.hashing import digest
-from traube.foundation.recipes import RecipeMixin
-from traube.foundation.versions import versions
+from traube.core.disk import read_json
+from traube.core.errors import TraubeError
+from traube.core.files import locked, write_json
+from traube.core.hashing import digest
+from traube.core.progress import SILENT, Progress
+from traube.core.recipes import RecipeMixin
+from traube.core.versions import versions
 from traube.models.transformer import Transformer
+from traube.pipeline.executors import Executor, make_executor
+from traube.pipeline.params import Protocol
 from traube.tasks.source import Source
 from traube.tasks.task import Task
 from traube.training.examples import Examples
@@ -193,9 +193,7 @@ class Trainer(RecipeMixin[R]):
     def measure(
         self, task: Task, base: Transformer, network: Any, learner: Any, step: int, executor: Executor
     ) -> float:
-        """The watched score of the network as it is: V-measure, the unweighted mean over the task's
-        test splits.
-        """
+        """The watched score of the network as it is: V-measure, the unweighted mean over the task's test splits."""
         return mean_score(task, NetworkAtStep(base, network, step), WATCHED, METRIC, executor)
 
     def fit(

@@ -51,28 +51,24 @@ PAPER = Paper(
     figures=(
         Figure(
             "figure_4",
-            "html",
             "What texts became under each method, by t-SNE; pointing at a text shows it.",
             pictures.beside_each_other,
             NOTHING_KEPT,
         ),
         Figure(
             "figure_5",
-            "svg",
             "How alike texts of one class become over the training, a panel a task; means over seeds.",
             figures.same_class_similarity,
             NOTHING_TRAINED,
         ),
         Figure(
             "figure_6",
-            "svg",
             "How much of a text's similarity goes to texts of other classes (NS), epoch by epoch.",
             figures.negative_similarity,
             NOTHING_TRAINED,
         ),
         Figure(
             "figure_7",
-            "svg",
             "Accuracy by the weights of AECL's losses and by its temperatures, one changed at a time; means over seeds.",
             figures.weights,
             NOTHING_SWEPT,
@@ -80,7 +76,6 @@ PAPER = Paper(
         *(
             Figure(
                 name,
-                "svg",
                 f"Accuracy and NMI by the epochs of AECL's {stage} stage; means over seeds.",
                 partial(figures.stages, name),
                 NOTHING_SWEPT,

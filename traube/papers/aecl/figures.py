@@ -1,13 +1,15 @@
-"""AECL's figures: what its trainings were like, epoch by epoch, as the store keeps it; and how its
+"""AECL's figures: what its trainings were like, epoch by epoch, as the storage keeps it; and how its
 clusters depend on its parameters.
 """
 
 import pandas as pd
 
-from traube.benchmark.params import Point
 from traube.papers.aecl.tables import FROZEN, NAMES, ON_ENCODER, TASKS, WITHOUT, measured
 from traube.papers.context import Context
 from traube.papers.spec import Drawing
+from traube.pipeline.params import Point
+from traube.reports.figures import lines
+from traube.reports.rendering import figures_page
 
 SWEEP = "aecl_sensitivity"
 CONFIDENT = "AECL, confidence filter (CCSSL)"
@@ -38,7 +40,7 @@ def histories(context: Context) -> pd.DataFrame:
             method = name if cell.method == "none/aecl" else NAMES[cell.method]
             if protocol == FROZEN and method in ON_ENCODER:
                 method = f"{method}, frozen encoder"
-            for history in context.store.histories(cell.task, cell.cell_id).values():
+            for history in context.storage.read_histories(cell.cell_id).values():
                 told = {"method": method, "task": cell.task, "base": cell.model, "seed": cell.seed}
                 rows += [{**told, **entry} for entry in history]
     return pd.DataFrame(rows)
@@ -94,17 +96,14 @@ def _swept(context: Context, metric: str) -> pd.DataFrame:
 
 
 def _sensitivity(table: pd.DataFrame, label: str) -> Drawing | None:
-    from traube.papers.plots import lines
-
     if table.empty:
         return None
     drawn = table.sort_values(["parameter", "curve", "value"])
-    return Drawing(lines(drawn, "parameter", "curve", "value", label), {}, drawn)
+    plots = lines(drawn, "parameter", "curve", "value", label)
+    return Drawing(figures_page(f"{label}, one parameter changed at a time", plots), {}, drawn)
 
 
 def _curves(context: Context, column: str) -> Drawing | None:
-    from traube.papers.plots import lines
-
     table = histories(context)
     if column not in table or table[column].isna().all():
         return None
@@ -113,4 +112,5 @@ def _curves(context: Context, column: str) -> Drawing | None:
     means = rows.groupby(keys, sort=False)[column].agg(["mean", "std", "size"]).reset_index()
     means = means.assign(std=means["std"].fillna(0.0))
     curve = means["method"] + " (" + means["base"] + ")"
-    return Drawing(lines(means.assign(curve=curve), "task", "curve", "epoch", CURVES[column]), {}, means)
+    plots = lines(means.assign(curve=curve), "task", "curve", "epoch", CURVES[column])
+    return Drawing(figures_page(f"{CURVES[column]}, epoch by epoch", plots), {}, means)

@@ -11,15 +11,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.engine.units import pictured
-from traube.foundation.errors import TraubeError
-from traube.models.vectors import save_matrix, stored_matrix
+from traube.core.errors import TraubeError
+from traube.models.vectors import locate_matrix, open_matrix, store_matrix
 from traube.papers.aecl.tables import FROZEN, NAMES, ON_ENCODER, PROTOCOL, TASKS
 from traube.papers.context import Context
 from traube.papers.spec import Drawing
-from traube.store.store import PLACES
+from traube.pipeline.cluster import REPRESENTATIONS
+from traube.pipeline.units import pictured
 from traube.tasks.task import Split, Task
 
+PLACES = "places"  # kind of the artifact: where texts are in a figure
 SHOWN = ("none/kmeans", "none/sccl", "none/rstc", "none/aecl")  # as the paper has them
 PREFERRED = ("stackoverflow", *TASKS)  # the paper shows the first
 PERPLEXITY = 30.0
@@ -55,7 +56,12 @@ def beside_each_other(context: Context) -> Drawing | None:
 
 def _kept(context: Context, cell: Any) -> bool:
     """Whether a picture can be made of a cell: of k-means', the encoder's vectors are."""
-    return cell.method == "none/kmeans" or context.store.representations(cell.task, cell.cell_id).exists()
+    return cell.method == "none/kmeans" or _became(context, cell.cell_id) is not None
+
+
+def _became(context: Context, cell_id: str) -> Path | None:
+    """Return the file of what a training made of some texts; None if it is not kept."""
+    return locate_matrix(context.storage, REPRESENTATIONS, cell_id)
 
 
 def _largest(task: Task) -> Split:
@@ -74,28 +80,26 @@ def _panels(context: Context, task: Task, cells: pd.DataFrame, frozen: bool) -> 
         if method not in cells.index:
             continue
         cell = cells.loc[method]
-        places = _places(context, task, cell, context.store.representations(task.name, cell["cell_id"]))
+        places = _places(context, task, cell)
         if places is not None:
             name = NAMES[method]
             yield Panel(f"{name}, frozen encoder" if frozen and name in ON_ENCODER else name, places)
 
 
-def _places(context: Context, task: Task, cell: pd.Series, path: Path) -> NDArray[np.float32] | None:
-    """Where t-SNE puts the texts: computed once for a cell, which it is removed with."""
-    kept = path.with_suffix(PLACES)
-    try:
-        return np.asarray(stored_matrix(kept))
-    except (FileNotFoundError, TraubeError):  # absent or damaged
-        pass
-    points = _points(context, task, cell, path)
+def _places(context: Context, task: Task, cell: pd.Series) -> NDArray[np.float32] | None:
+    """Where t-SNE puts the texts: computed once for a cell."""
+    storage, key = context.storage, cell["cell_id"]
+    if kept := locate_matrix(storage, PLACES, key):
+        return np.asarray(open_matrix(kept))
+    points = _points(context, task, cell)
     if points is None:
         return None
     places = placed(points)
-    save_matrix(kept, places)
+    store_matrix(storage, PLACES, key, places)
     return places
 
 
-def _points(context: Context, task: Task, cell: pd.Series, path: Path) -> NDArray[np.float32] | None:
+def _points(context: Context, task: Task, cell: pd.Series) -> NDArray[np.float32] | None:
     """What the texts have become; for k-means, the encoder's vectors. None where they are not kept."""
     try:
         if cell.name == "none/kmeans":
@@ -103,7 +107,10 @@ def _points(context: Context, task: Task, cell: pd.Series, path: Path) -> NDArra
             split = _largest(task)
             rows = split.rows[pictured(split.size)]
             return np.asarray(context.vectors(task, model).subset(rows).load(), dtype=np.float32)
-        return np.asarray(stored_matrix(path), dtype=np.float32)
+        path = _became(context, cell["cell_id"])
+        if path is None:
+            raise TraubeError("its representations are not kept")
+        return np.asarray(open_matrix(path), dtype=np.float32)
     except (FileNotFoundError, TraubeError) as error:
         context.warn(f"{task.name}: no picture of {cell.name}: {error}")
         return None
@@ -124,10 +131,11 @@ def placed(points: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _drawing(task: Task, split: Split, rows: NDArray[np.int64], panels: list[Panel]) -> Drawing:
-    from traube.report.pictures import page
+    from traube.reports.figures import by_label, text_map, tip
+    from traube.reports.rendering import figures_page
 
-    texts = task.texts_at(split.rows[rows])
     labels = [""] * len(rows) if split.labels is None else [str(label) for label in np.asarray(split.labels)[rows]]
-    title = f"{task.name}: {len(rows):,} texts by t-SNE, coloured by their gold category"
-    content = page(title, [(panel.title, panel.places) for panel in panels], labels, texts)
-    return Drawing(content, {"panels": ", ".join(panel.title for panel in panels), "texts": len(rows)})
+    tips, groups = list(map(tip, labels, task.texts_at(split.rows[rows]))), by_label(labels)
+    title = f"{task.name}: {len(rows):,} texts by t-SNE, colored by their gold category"
+    page = figures_page(title, [text_map(panel.title, panel.places, tips, groups) for panel in panels])
+    return Drawing(page, {"panels": ", ".join(panel.title for panel in panels), "texts": len(rows)})

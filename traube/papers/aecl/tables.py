@@ -142,7 +142,7 @@ def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.Data
         # with types, so that joined to others it changes none of theirs
         return pd.DataFrame(columns=["protocol", *NUMBERS]).astype({"measured": float, "sd": float, "seeds": float})
     told = cells[["cell_id", "protocol", "task", "model", "method", "seed"]]
-    values = context.store.scores(cells, METRICS.values()).merge(told)
+    values = context.storage.read_scores(cells, METRICS.values()).merge(told)
     keys = ["protocol", "task", "model", "method", "metric"]
     by_seed = values.groupby([*keys, "seed"], dropna=False)["value"].mean() * 100
     table = by_seed.groupby(keys).agg(measured="mean", sd=deviation, seeds="size").reset_index()

@@ -44,7 +44,6 @@ PAPER = Paper(
     figures=(
         Figure(
             "figure_3",
-            "svg",
             "Time to convergence and of an epoch, COB beside Triplet (the paper's figures 3 and 5).",
             figures.times_to_convergence,
             "No encoder has been trained by cob or triplet yet.\nTo train them: traube train cob newsgroups, and "
@@ -52,7 +51,6 @@ PAPER = Paper(
         ),
         Figure(
             "figure_4",
-            "html",
             "The largest test splits in three principal components, COB beside Triplet, coloured by label; ARI for each.",
             figures.trained_spaces,
             "No model that was trained by cob or triplet is evaluated yet.\nTo train and evaluate one: "

@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
+from traube.papers.cob.spaces import Space, spaces_page
 from traube.papers.cob.tables import METRICS, PROTOCOL, REFERENCE, parts_of, trained_cells
 from traube.papers.context import Context
 from traube.papers.spec import Drawing
-from traube.report.spaces import Space
+from traube.reports.figures import Plot, Trace, axes, line
+from traube.reports.rendering import figures_page
 
 CURVE = ("step", "epoch", "seconds", "validation_ari")
 SHOWN_SPLITS = 4
@@ -64,13 +66,28 @@ def times_to_convergence(context: Context) -> Drawing | None:
     """Figures 3 and 5: learning curves against seconds, and the time to convergence; None without a
     training.
     """
-    from traube.papers.plots import convergence as draw
-
     curves = trainings(context)
     if curves.empty:
         return None
     told = "COB converges at least five times sooner; an epoch takes a hundredth of Triplet's on 20 Newsgroups"
-    return Drawing(str(draw(curves)), {"published": told}, convergence(curves))
+    page = figures_page("Validation ARI against seconds of training", learning_curves(curves))
+    return Drawing(page, {"published": told}, convergence(curves))
+
+
+def learning_curves(curves: pd.DataFrame) -> list[Plot]:
+    """Draw validation ARI against seconds of training: a figure for each task and base model, a line for
+    each training, those of a method in one color.
+    """
+    plots = []
+    for (task, base), rows in curves.groupby(["task", "base"]):
+        methods, traces = sorted(rows["method"].unique()), list[Trace]()
+        for (method, _, _, _), of in rows.groupby(["method", "n", "recipe", "seed"], dropna=False):
+            known = any(trace["name"] == method for trace in traces)
+            x, y = of["seconds"] + 1, of["validation_ari"]
+            traces.append(line(method, x, y, methods.index(method), showlegend=not known))
+        layout = axes("1 + seconds of training", "ARI, validation")
+        plots.append(Plot(f"{base} on {task}", traces, {**layout, "xaxis": {**layout["xaxis"], "type": "log"}}))
+    return plots
 
 
 def spaces(context: Context, name: str, count: int) -> list[Space]:
@@ -87,7 +104,7 @@ def spaces(context: Context, name: str, count: int) -> list[Space]:
     cells = trained_cells(context, name)
     cells = cells[cells["method"].isin(("cob", REFERENCE))]
     cells = cells.sort_values(["method", "training_seed"]).drop_duplicates(["method", "base"])
-    scores = context.store.scores(cells, [METRICS["ari"]]).set_index(["cell_id", "split"])["value"]
+    scores = context.storage.read_scores(cells, [METRICS["ari"]]).set_index(["cell_id", "split"])["value"]
     splits = sorted(task.test_splits(), key=lambda s: -s.size)[:count]
     panels = []
     for cell in cells.itertuples(index=False):
@@ -102,8 +119,6 @@ def spaces(context: Context, name: str, count: int) -> list[Space]:
 
 def trained_spaces(context: Context) -> Drawing | None:
     """Figure 4: COB beside Triplet on the first task that has trained models; None without one."""
-    from traube.report.spaces import page
-
     for task in SHOWN_TASKS:
         try:
             panels = spaces(context, task, SHOWN_SPLITS)
@@ -112,5 +127,5 @@ def trained_spaces(context: Context) -> Drawing | None:
             continue
         if panels:
             models = ", ".join(dict.fromkeys(panel.model for panel in panels))
-            return Drawing(page(panels, task), {"panels": len(panels), "models": models})
+            return Drawing(spaces_page(panels, task), {"panels": len(panels), "models": models})
     return None

@@ -14,7 +14,7 @@ import pandas as pd
 
 from traube.comparison.jackknife import Sample
 from traube.comparison.verdict import Undecided, Verdict, compare
-from traube.foundation.paths import raw
+from traube.core.paths import raw
 from traube.papers.context import Context
 from traube.papers.published import Published, one_a_row
 from traube.papers.sizes import split_sizes
@@ -240,7 +240,9 @@ def _of_store(context: Context, name: str) -> pd.DataFrame:
     was evaluated.
     """
     cells = trained_cells(context, name)
-    scores = context.store.scores(cells, list(METRICS.values()), replicates=True).merge(cells[["cell_id", *_WHICH]])
+    scores = context.storage.read_scores(cells, list(METRICS.values()), replicates=True).merge(
+        cells[["cell_id", *_WHICH]]
+    )
     names = {full: short for short, full in METRICS.items()}
     return scores.assign(metric=scores["metric"].map(names), n=scores["n"].astype(float))[_SCORES]
 
@@ -288,7 +290,7 @@ def _tfidf(task: Task) -> pd.DataFrame:
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from traube.methods.estimators.clusterers import Agglomerative
+    from traube.components.estimators.clusterers import Agglomerative
     from traube.metrics.clustering import replicates, score
 
     texts, rows, group_of_text = task.texts, [], groups_of(task.corpus["text_id"])

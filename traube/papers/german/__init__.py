@@ -67,7 +67,6 @@ PAPER = Paper(
     figures=(
         Figure(
             "figure_1",
-            "html",
             "Maps: the vectors of a task's largest split by UMAP, a panel a model, one category highlighted; hover shows "
             "the text.",
             figures.maps,
@@ -76,7 +75,6 @@ PAPER = Paper(
         ),
         Figure(
             "figure_2",
-            "svg",
             "Adaptive pre-training: V-measure against epochs (also the paper's figure 4: a panel for each base model).",
             figures.learning_curves,
             "No encoder has been trained by wwm or tsdae yet.\nTo train one: traube train wwm blurbs_s2s",

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import digest
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
 from traube.metrics.spread import MEASURES, spread
 from traube.papers.context import Context
+from traube.papers.german.wins import split_scores
+from traube.papers.german.wins import wins as wins_of
 from traube.papers.published import Published, one_a_row
 from traube.papers.sizes import split_sizes
 from traube.papers.spec import deviation
-from traube.report.wins import split_scores
-from traube.report.wins import wins as wins_of
 
 TASKS = ("blurbs_s2s", "blurbs_p2p", "tenkgnad_s2s", "tenkgnad_p2p", "reddit_s2s", "reddit_p2p")
 KMEANS = "none/minibatch_kmeans"
@@ -71,7 +71,7 @@ def scores(context: Context) -> pd.DataFrame:
     DataFrame task, model, method, measured
     """
     cells = context.cells(TASKS, PROTOCOL)
-    values = context.store.scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method"]])
+    values = context.storage.read_scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method"]])
     keys = ["task", "model", "method"]
     by_split = values.groupby([*keys, "split", "level"])["value"].mean()
     return (100 * by_split.groupby(keys).mean()).rename("measured").reset_index()
@@ -167,9 +167,9 @@ def p2p_against_s2s(measured: pd.DataFrame) -> pd.DataFrame:
 
 def wins(context: Context) -> pd.DataFrame:
     """The splits on which each of two models wins, and what these splits are like; see
-    `traube.report.wins`.
+    `traube.papers.german.wins`.
     """
-    return wins_of(split_scores(context.store, context.protocols, list(TASKS)))
+    return wins_of(split_scores(context.storage, context.protocols, list(TASKS)))
 
 
 def spreads(context: Context) -> pd.DataFrame:

@@ -72,7 +72,6 @@ PAPER = Paper(
     figures=(
         Figure(
             "figure_1",
-            "svg",
             "How the gold scores are distributed.",
             figures.scores,
             "GiCCS has not been read.\nWhere its table has to lie is told by: traube pairs",

@@ -8,19 +8,19 @@ import pandas as pd
 from traube.papers.context import Context
 from traube.papers.giccs.tables import stored
 from traube.papers.spec import Drawing
+from traube.reports.figures import grouped_bars
+from traube.reports.rendering import figures_page
 
 BINS = 10
 
 
 def scores(context: Context) -> Drawing | None:
     """Figure 1: how many pairs have a score in each tenth of [0, 1]; None where GiCCS is not here."""
-    from traube.papers.plots import grouped_bars
-
     task = stored("giccs")
     if task is None:
         return None
-    counts, edges = np.histogram(task.pairs["score"], BINS, (0, 1))
+    counts, edges = np.histogram(task.rows["score"], BINS, (0, 1))
     bins = [f"{low:.1f}-{high:.1f}" for low, high in pairwise(edges)]
     table = pd.DataFrame({"score": bins, "series": "pairs", "mean": counts, "sem": 0.0})
-    drawn = grouped_bars(table, "score", "series", "pairs")
-    return Drawing(drawn, {"pairs": len(task.pairs)}, table[["score", "mean"]].rename(columns={"mean": "pairs"}))
+    page = figures_page("GiCCS: pairs by their gold score", [grouped_bars("", table, "score", "series", "pairs")])
+    return Drawing(page, {"pairs": len(task.rows)}, table[["score", "mean"]].rename(columns={"mean": "pairs"}))

@@ -10,10 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from traube.engine.pair_cells import pair_cells
-from traube.engine.pair_scores import ALL, usual_comparison
-from traube.foundation.errors import TraubeError
-from traube.foundation.paths import raw
+from traube.core.errors import TraubeError
+from traube.core.paths import raw
 from traube.metrics.agreement import Judgements, reliability
 from traube.metrics.correlation import correlation
 from traube.metrics.richness import richness
@@ -21,11 +19,16 @@ from traube.metrics.richness import words as tokens_of
 from traube.papers.context import Context
 from traube.papers.german.tables import TASKS as GERMAN
 from traube.papers.published import Published, one_a_row
-from traube.store.pairs import PairStore
-from traube.tasks import PairTask, get_pair_source
+from traube.pipeline.multiple_choice import read_choices
+from traube.pipeline.pairs import make_pair_cells, read_pair_scores, usual_comparison
+from traube.tasks import PAIRS as PAIR_TYPE
+from traube.tasks import get_source
 from traube.tasks.best_worst import read_judgements
 from traube.tasks.readers.shorttext import COLLECTIONS as SHORT_TEXT
 from traube.tasks.reading import read_rows
+from traube.tasks.scored_pairs import ALL
+from traube.tasks.stored import Manifest, get_card
+from traube.tasks.task import Task
 
 LEMMATIZER = "de_core_news_sm"
 CHANCE = 0.2
@@ -38,9 +41,9 @@ TASKS = (*PAIRS, *CLUSTERED)
 published = Published(__package__)
 
 
-def stored(name: str) -> PairTask | None:
+def stored(name: str) -> Task | None:
     """A pair task; None where its raw data is not here."""
-    source = get_pair_source(name)
+    source = get_source(name, PAIR_TYPE)
     return None if source.missing() else source.load()
 
 
@@ -137,7 +140,7 @@ def words(context: Context) -> pd.DataFrame:
     if task is None:
         return pd.DataFrame(columns=["dialogues", "measure", "measured", "note"])
     texts = task.corpus.set_index("text_id")["text"]
-    dialogues = task.pairs.drop_duplicates("dialogue")
+    dialogues = task.rows.drop_duplicates("dialogue")
     rows = []
     for name, own in dialogues.groupby(_dialogues(dialogues["domain"], dialogues["n_turns"]), sort=False):
         turns = [
@@ -180,9 +183,9 @@ def contradictions(context: Context) -> pd.DataFrame:
     texts = task.corpus.set_index("text_id")["text"]
     pairs = pd.DataFrame(
         {
-            "last_turn": task.pairs["text_id_a"].map(texts),
-            "utterance": task.pairs["text_id_b"].map(texts),
-            "measured": task.pairs["score"],
+            "last_turn": task.rows["text_id_a"].map(texts),
+            "utterance": task.rows["text_id_b"].map(texts),
+            "measured": task.rows["score"],
         }
     )
     return pairs.merge(published("table4")[["last_turn", "utterance"]]).drop_duplicates(["last_turn", "utterance"])
@@ -229,20 +232,22 @@ def _published_name(context: Context, name: str) -> str:
 
 def pair_scores(context: Context, name: str) -> pd.DataFrame:
     """The stored scores of a pair task's test pairs, without history, by each model's usual
-    comparison: a row a model, what `traube.store.pairs.PairStore.scores` gives. Empty where nothing
+    comparison: a row a model, from `read_pair_scores`. Empty where nothing
     is stored.
     """
-    task, store = stored(name), PairStore.of(context.store)
+    task = stored(name)
     if task is None:
         return pd.DataFrame()
-    cells = []
-    for model_name in store.models(name):
+    manifest, cells = Manifest.of(task), []
+    for model_name in sorted(context.storage.read_cells(name)["model"].unique()):
         try:
             model = context.model(model_name, None)
-            cells += [c for c in pair_cells(task, model, [usual_comparison(model)]) if not c.history]
+            made = make_pair_cells(manifest, model, [usual_comparison(model)])
         except TraubeError as error:
             context.warn(f"{name}: {model_name} is left out: {error}")
-    scores = store.scores(cells)
+        else:
+            cells += [cell for cell in made if not cell.method.history]
+    scores = read_pair_scores(context.storage, cells)
     return scores[scores["group"] == ALL].reset_index(drop=True) if len(scores) else scores
 
 
@@ -265,7 +270,7 @@ def choices(context: Context) -> pd.DataFrame:
     """
     task = stored("giccs")
     columns = ["model", "column", "measured", "error", "chance"]
-    found = pd.DataFrame() if task is None else PairStore.of(context.store).choices(task)
+    found = pd.DataFrame() if task is None else read_choices(context.storage, task)
     if found.empty:
         return pd.DataFrame(columns=columns)
     own = found[found["score"] == "sum"]
@@ -310,13 +315,13 @@ def _clustering_scores(context: Context) -> pd.DataFrame:
     """The main metric of each model's best method: task, metric, model, value."""
     tables = []
     protocol = context.protocols[context.protocol]
-    for task in sorted({*CLUSTERED} & {*context.store.scored_tasks()}):
-        card = context.store.card(task)
+    for task in sorted({*CLUSTERED} & {*context.storage.list_scored_tasks()}):
+        card = get_card(context.storage, task)
         if card is None:
             continue
         metric = protocol.main_metric or card.main_metric
         cells = context.cells([task], context.protocol)
-        scores = context.store.scores(cells, [metric]).merge(cells[["cell_id", "model", "method"]])
+        scores = context.storage.read_scores(cells, [metric]).merge(cells[["cell_id", "model", "method"]])
         best = scores.groupby(["model", "method"])["value"].mean().groupby("model").max()
         tables.append(best.rename("value").reset_index().assign(task=task, metric=metric))
     empty = pd.DataFrame(columns=["task", "metric", "model", "value"])

@@ -46,21 +46,18 @@ PAPER = Paper(
     figures=(
         Figure(
             "figure_3",
-            "html",
             "Queries that are helped and hurt: ARI less that of the encoder's Euclidean distances.",
             figures.helps_and_hurts,
             NOTHING_TRAINED,
         ),
         Figure(
             "figure_4",
-            "svg",
             "ARI of each of arXiv's subjects, means over folds with their standard error.",
             figures.by_subject,
             NOTHING_TRAINED.replace("car_test200_flat --set split_set=fold_1", "arxiv_subjects"),
         ),
         Figure(
             "changed_pairs",
-            "html",
             "The pairs of each query that the trained similarity judges otherwise than the encoder.",
             figures.changed_pairs,
             NOTHING_TRAINED,

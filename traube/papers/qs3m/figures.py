@@ -8,11 +8,13 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.papers.context import Context
 from traube.papers.qs3m.pages import REFERENCE, by_model, page_scores, split_sets, trained
 from traube.papers.qs3m.tables import ARXIV, CAR, LEVELS
 from traube.papers.spec import Drawing
+from traube.reports.figures import Plot, axes, grouped_bars, numbers
+from traube.reports.rendering import figures_page, render
 from traube.tasks.task import Task
 
 SHOWN = 6  # pairs of a query, each way
@@ -23,43 +25,28 @@ def helps_and_hurts(context: Context) -> Drawing | None:
     """Figure 3: for each query, how much better its passages are grouped than by Euclidean distances
     of the same encoder. Interactive: a bar says which query it is. None without a trained similarity.
     """
-    import plotly.graph_objects as go
-
     changes = _changes(context)
     if changes.empty:
         return None
     panels = list(changes.groupby(["task", "method", "base", "recipe"], sort=False))
-    figure = go.Figure()
-    for i, (key, rows) in enumerate(panels):
-        rows = rows.sort_values("change", ascending=False)
-        colours = np.where(rows["change"] > TIED, "#2a7", np.where(rows["change"] < -TIED, "#c44", "#999"))
-        figure.add_bar(
-            x=list(range(1, len(rows) + 1)),
-            y=rows["change"],
-            text=rows["page"],
-            textposition="none",
-            hovertemplate="%{text}: %{y:+.3f}<extra></extra>",
-            marker_color=colours,
-            visible=i == 0,
-            name=" ".join(filter(None, key)),
-        )
-    buttons = [
-        {
-            "label": " ".join(filter(None, key)),
-            "method": "update",
-            "args": [{"visible": [j == i for j in range(len(panels))]}, {"title.text": _counted(key, rows)}],
-        }
-        for i, (key, rows) in enumerate(panels)
-    ]
-    figure.update_layout(
-        title_text=_counted(*panels[0]),
-        updatemenus=[{"buttons": buttons, "x": 1, "xanchor": "right", "y": 1.15}] if len(panels) > 1 else [],
-        yaxis_title=f"ARI less that of {REFERENCE}",
-        xaxis_title="queries, from the most helped to the most hurt",
-        template="simple_white",
-    )
-    content = figure.to_html(include_plotlyjs=True, full_html=True)
-    return Drawing(content, {_name(key): _counts(rows) for key, rows in panels}, changes)
+    page = figures_page("Queries that are helped and hurt", [_bars(key, rows) for key, rows in panels])
+    return Drawing(page, {_name(key): _counts(rows) for key, rows in panels}, changes)
+
+
+def _bars(key: tuple[str, ...], rows: pd.DataFrame) -> Plot:
+    rows = rows.sort_values("change", ascending=False)
+    trace = {
+        "type": "bar",
+        "x": list(range(1, len(rows) + 1)),
+        "y": numbers(rows["change"]),
+        "hovertext": [f"{escape(row.page)}: {row.change:+.3f}" for row in rows.itertuples(index=False)],
+        "hoverinfo": "text",
+        "marker": {
+            "color": ["#2a7" if value > TIED else "#c44" if value < -TIED else "#999" for value in rows["change"]]
+        },
+    }
+    layout = axes("queries, from the most helped to the most hurt", f"ARI less that of {REFERENCE}")
+    return Plot(f"{_name(key)}: {_counts(rows)}", [trace], layout)
 
 
 def _changes(context: Context) -> pd.DataFrame:
@@ -97,23 +84,18 @@ def _counts(rows: pd.DataFrame) -> str:
     return f"{helped} helped, {hurt} hurt, {len(rows) - helped - hurt} tied of {len(rows)}"
 
 
-def _counted(key: tuple[str, ...], rows: pd.DataFrame) -> str:
-    return f"{_name(key)}: {_counts(rows)}"
-
-
 def by_subject(context: Context) -> Drawing | None:
     """Figure 4: ARI of each of arXiv's subjects, means over folds with their standard error; None
     without a trained similarity.
     """
-    from traube.papers.plots import grouped_bars
-
     task = context.task(ARXIV)
     scores = page_scores(context, task) if task is not None else pd.DataFrame()
     if scores.empty:
         return None
     shown = scores.assign(method=[_name(key) for key in scores[["method", "base", "recipe"]].itertuples(index=False)])
     means = shown.groupby(["page", "method"], sort=False)["ari"].agg(["mean", "sem"]).reset_index()
-    return Drawing(grouped_bars(means, "page", "method", "ARI"), {}, means)
+    page = figures_page("arXiv by subject", [grouped_bars("", means, "page", "method", "ARI")])
+    return Drawing(page, {}, means)
 
 
 def changed_pairs(context: Context) -> Drawing | None:
@@ -130,7 +112,7 @@ def changed_pairs(context: Context) -> Drawing | None:
         return None
     columns = ["task", "query", "one", "other", "same", "before", "after"]
     table = pd.DataFrame(rows, columns=columns)
-    return Drawing(_page(table), {"queries": table[["task", "query"]].drop_duplicates().shape[0]}, table)
+    return Drawing(pairs_page(table), {"queries": table[["task", "query"]].drop_duplicates().shape[0]}, table)
 
 
 def _of_task(context: Context, task: Task) -> Iterator[tuple[object, ...]]:
@@ -161,27 +143,6 @@ def _of_task(context: Context, task: Task) -> Iterator[tuple[object, ...]]:
                 yield task.name, split.split, *pair, bool(same[p]), float(places[0][p]), float(places[1][p])
 
 
-def _page(table: pd.DataFrame) -> str:
-    """Queries that open to their pairs."""
-    parts = []
-    for (task, query), rows in table.groupby(["task", "query"], sort=False):
-        pairs = "".join(
-            f"<tr><td>{'same' if row.same else 'different'}</td><td>{row.before:.2f}</td><td>{row.after:.2f}</td>"
-            f"<td>{escape(row.one)}</td><td>{escape(row.other)}</td></tr>"
-            for row in rows.itertuples()
-        )
-        head = "<tr><th>subtopic</th><th>before</th><th>after</th><th>one passage</th><th>another</th></tr>"
-        parts.append(
-            f"<details><summary>{escape(str(query))} ({escape(str(task))})</summary><table>{head}{pairs}</table></details>"
-        )
-    style = (
-        "td{vertical-align:top;padding:4px 8px;border-top:1px solid #ddd}body{font-family:sans-serif;font-size:14px}"
-    )
-    told = (
-        "<p>How alike two passages are, as a place among all pairs of the page: 1 is the most alike. "
-        f"Before: {REFERENCE}; after: the trained similarity.</p>"
-    )
-    return (
-        f'<!DOCTYPE html>\n<meta charset="utf-8">\n<title>Pairs that are judged otherwise</title>\n<style>{style}</style>\n'
-        f"{told}\n{''.join(parts)}\n"
-    )
+def pairs_page(table: pd.DataFrame) -> str:
+    """Return a page of queries that open to their pairs."""
+    return render("changed_pairs.html", queries=table.groupby(["task", "query"], sort=False), reference=REFERENCE)

@@ -6,26 +6,26 @@ these come AUC (all pairs, and balanced ones) and ARI (average linkage, the true
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from traube.engine.queries import SEPARATOR, query_first
-from traube.foundation.errors import TraubeError
-from traube.foundation.files import write_parquet
-from traube.foundation.hashing import digest
-from traube.foundation.seals import read_parquet
-from traube.foundation.versions import versions
-from traube.methods import cluster_by_distance
-from traube.metrics.clustering import ari
-from traube.metrics.pairs import auc_of_pairs, page_auc
+from traube.components import cluster_by_distance
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
+from traube.core.versions import versions
+from traube.metrics.pairs import auc, page_auc
 from traube.models import Model, model_of
 from traube.papers.context import Context
+from traube.pipeline.queries import SEPARATOR, query_first
+from traube.storage import Corrupt, write_table
 from traube.tasks.pairs import balanced_pairs
 from traube.tasks.task import Split, Task
 
+PAGES = "pages"  # kind of the artifact: scores of pages
 TRAINER = "qs3m"
 REFERENCE = "SBERT euclid"
 METRICS = ("auc_balanced", "auc_all", "ari")
@@ -203,15 +203,16 @@ def _dense(vectors: Any) -> np.ndarray:
 def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Split]) -> pd.DataFrame:
     """What a way makes of some pages; measured once for all tables, figures and publications."""
     made_of = [VERSION, task.data_version, fold, way.made_of, versions(("scikit-learn", "scipy"))]
-    path = context.store.folder / "pages" / f"{digest(made_of)}.parquet"
-    try:
-        scores = read_parquet(path)
-        path.touch()  # `traube clean` goes by when it was last of use
-    except (FileNotFoundError, TraubeError):  # absent or damaged
+    storage, key = context.storage, digest(made_of)
+    for row in storage.read_rows("artifact", kind=PAGES, key=key):
+        with suppress(Corrupt):
+            scores = storage.read_table(row["files"]["scores"])
+            break
+    else:
         distances = way.distances()
         rows = [(split.split, *scores_of(distances(i, split), split)) for i, split in enumerate(splits)]
         scores = pd.DataFrame(rows, columns=["page", *METRICS])
-        write_parquet(path, scores)
+        storage.save("artifact", {"kind": PAGES, "key": key}, {"scores": write_table(scores)})
     return scores.assign(method=way.method, base=way.base, recipe=way.recipe)
 
 
@@ -222,9 +223,11 @@ def scores_of(distances: np.ndarray, split: Split) -> tuple[float, float, float]
     ----------
     distances : [n, n], between the items of the split
     """
+    from sklearn.metrics import adjusted_rand_score
+
     labels = split.labels
     assert labels is not None
     pairs = balanced_pairs(split)
-    balanced = auc_of_pairs(-distances, pairs.first, pairs.second, pairs.same)
+    balanced = auc(-distances[pairs.first, pairs.second], pairs.same)
     clusters = cluster_by_distance("agglomerative_average", None, distances, split.classes, None)
-    return balanced, page_auc(-distances, labels), ari(labels, clusters)
+    return balanced, page_auc(-distances, labels), float(adjusted_rand_score(labels, clusters))

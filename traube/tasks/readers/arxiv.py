@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.paths import raw
+from traube.core.errors import TraubeError, unknown
+from traube.core.paths import raw
 from traube.tasks.reading import Rows, plain_or_gzipped, read_rows
 from traube.tasks.source import Source
 from traube.tasks.task import Declared, TaskCard, make_split

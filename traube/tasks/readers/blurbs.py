@@ -15,8 +15,8 @@ from typing import Literal
 
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.paths import raw
+from traube.core.errors import TraubeError
+from traube.core.paths import raw
 from traube.tasks.reading import plain_or_gzipped, read_text
 from traube.tasks.source import Source
 from traube.tasks.splitting import everything, random_fractions
@@ -56,9 +56,7 @@ class Book:
 
 
 class Blurbs(Source):
-    """Titles, or titles and blurbs, of the books that have one top genre and one or two
-    second-level genres.
-    """
+    """Titles, or titles and blurbs, of the books that have one top genre and one or two second-level genres."""
 
     def __init__(self, card: TaskCard, kind: Kind) -> None:
         super().__init__(card)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from traube.foundation.paths import raw
+from traube.core.paths import raw
 from traube.tasks.readers.mteb_rows import MtebRows, RowsCard
 from traube.tasks.reading import plain_or_gzipped
 from traube.tasks.source import Source

@@ -22,10 +22,10 @@ from urllib.parse import unquote
 import pandas as pd
 from pydantic import Field, model_validator
 
-from traube.foundation.config import PathName
-from traube.foundation.errors import TraubeError
-from traube.foundation.hashing import digest
-from traube.foundation.inputs import is_file, is_folder, named
+from traube.core.config import PathName
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
+from traube.core.inputs import is_file, is_folder, named
 from traube.tasks.reading import read_any_text
 from traube.tasks.sections import Level, Page, Passage, draw, records
 from traube.tasks.source import CardSource, KeyLines, Source
@@ -135,9 +135,7 @@ def page_of(path: Path, name: str) -> Page:
 
 
 def _blocks(tokens: "list[Token]") -> Iterator[tuple[int, str]]:
-    """The headings and passages of a page in their order: the heading's level, 0 for a passage, and
-    the text. Headings inside lists and quotes are text.
-    """
+    """Headings and passages of a page in order: level (0: a passage) and text; headings in lists and quotes are text."""
     begin = 0
     for i, token in enumerate(tokens):
         if token.level:

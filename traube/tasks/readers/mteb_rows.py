@@ -20,11 +20,11 @@ from typing import Any
 import pandas as pd
 from pydantic import Field, model_validator
 
-from traube.foundation import paths
-from traube.foundation.config import PathName
-from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.files import locked, write_json
-from traube.foundation.inputs import is_file, parse_json, read_bytes
+from traube.core import paths
+from traube.core.config import PathName
+from traube.core.errors import TraubeError, Unavailable
+from traube.core.files import locked, write_json
+from traube.core.inputs import is_file, parse_json, read_bytes
 from traube.tasks.reading import as_text, format_of, read_rows
 from traube.tasks.source import CardSource, Source
 from traube.tasks.task import TaskCard, make_split
@@ -125,9 +125,7 @@ class MtebRows(CardSource[RowsCard], Source):
         return pd.DataFrame(records, columns=["text", "split", *names], dtype="str")
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """One split per row and level; where labels are lists, without the texts
-        that lack the level.
-        """
+        """One split per row and level; where labels are lists, without the texts that lack the level."""
         names = [name for name in records if str(name).startswith("level:")]
         splits = []
         for split, group in records.groupby("split", sort=False):

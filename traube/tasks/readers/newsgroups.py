@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.files import write_text
-from traube.foundation.inputs import CHUNK, opened
-from traube.foundation.paths import raw
+from traube.core.errors import TraubeError, Unavailable
+from traube.core.files import write_text
+from traube.core.inputs import CHUNK, opened
+from traube.core.paths import raw
 from traube.tasks.source import Source
 from traube.tasks.task import Declared, Part, TaskCard, make_split
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from traube.foundation.paths import raw
+from traube.core.paths import raw
 from traube.tasks.reading import as_score, plain_or_gzipped, read_rows
 from traube.tasks.scored_pairs import PairCard, PairSource
 
@@ -29,7 +29,7 @@ class NluSimilarityDe(PairSource):
         return pd.DataFrame({"text_a": first, "text_b": second, "score": scores})
 
 
-def pair_sources() -> list[PairSource]:
+def sources() -> list[PairSource]:
     return [
         NluSimilarityDe(
             PairCard(

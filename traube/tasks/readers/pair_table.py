@@ -29,10 +29,10 @@ from typing import Any, Self
 import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
-from traube.foundation.config import PathName, parse, read_yaml
-from traube.foundation.errors import TraubeError
-from traube.foundation.inputs import parse_json
-from traube.foundation.paths import raw
+from traube.core.config import PathName, parse, read_yaml
+from traube.core.errors import TraubeError
+from traube.core.inputs import parse_json
+from traube.core.paths import raw
 from traube.tasks.reading import Rows, as_score, as_text, plain_or_gzipped, read_rows
 from traube.tasks.scored_pairs import PairCard, PairSource
 from traube.tasks.source import CardSource, KeyLines
@@ -182,7 +182,7 @@ class Giccs(PairSource):
         return f"{reason}; its columns: {columns}" if reason else None
 
 
-def pair_sources() -> list[PairSource]:
+def sources() -> list[PairSource]:
     return [
         Giccs(
             PairCard(

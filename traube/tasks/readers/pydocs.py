@@ -26,8 +26,8 @@ from typing import Literal
 import pandas as pd
 from pydantic import Field
 
-from traube.foundation.extras import install_hint
-from traube.foundation.hashing import digest
+from traube.core.extras import install_hint
+from traube.core.hashing import digest
 from traube.tasks.source import CardSource, Source
 from traube.tasks.splitting import everything, generator, random_fractions, shuffled
 from traube.tasks.task import Declared, TaskCard
@@ -114,9 +114,7 @@ RULE = re.compile(r"^ *([-=~^*+])\1{2,} *$", re.M)
 
 
 class PydocsCard(TaskCard):
-    """The card of a task of docstrings: its `size` says how many packages, texts and splits it
-    holds.
-    """
+    """The card of a task of docstrings: its `size` says how many packages, texts and splits it holds."""
 
     pydocs: Kind = Field(description="s2s for summaries, p2p for whole docstrings")
     size: SizeName = Field("small", description="small for a demo, full for benchmarks")
@@ -177,9 +175,7 @@ class Pydocs(CardSource[PydocsCard], Source):
         return records.assign(text=records[self.kind])[["text", "coarse", "fine"]]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Random shares labelled by package and by subpackage, and the largest packages
-        labelled by subpackage.
-        """
+        """Random shares labelled by package and by subpackage, and the largest packages labelled by subpackage."""
         coarse = random_fractions(records, self.size.drawn, "coarse", prefix="coarse")
         fine = random_fractions(records, self.size.drawn, "fine", prefix="fine")
         packages = records.groupby("coarse", sort=False)["fine"].agg(["size", "nunique"])
@@ -193,9 +189,7 @@ class Pydocs(CardSource[PydocsCard], Source):
 
 @lru_cache(maxsize=2)  # parsing takes seconds and two tasks share it
 def docstrings(size: Size) -> pd.DataFrame:
-    """The records of a size: coarse, fine, s2s (the summary) and p2p (the prose), in
-    package and file order.
-    """
+    """The records of a size: coarse, fine, s2s (the summary) and p2p (the prose), in package and file order."""
     records = [record for package in size.packages for record in _records(package)]
     frame = pd.DataFrame(records, columns=["coarse", "fine", "s2s", "p2p"])
     frame = frame.drop_duplicates("s2s").drop_duplicates("p2p")
@@ -241,9 +235,7 @@ def _root(package: str) -> Path:
 
 
 def _is_public(package: str, parts: tuple[str, ...]) -> bool:
-    """Whether a file belongs to the public API; `cluster/_kmeans.py` does: its names are
-    exported by `cluster`.
-    """
+    """Whether a file belongs to the public API; `cluster/_kmeans.py` does: its names are exported by `cluster`."""
     *folders, file = parts
     private = [part for part in folders or [file] if part.startswith("_") and part != "__init__.py"]
     foreign = file.startswith("test_") or FOREIGN.intersection(parts)
@@ -251,9 +243,7 @@ def _is_public(package: str, parts: tuple[str, ...]) -> bool:
 
 
 def _docstrings_of(path: Path) -> Iterator[str]:
-    """The docstrings of a file's public names; none of a file that is a template or of another
-    Python.
-    """
+    """The docstrings of a file's public names; none of a file that is a template or of another Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about escapes in other people's strings
         try:
@@ -277,9 +267,7 @@ def _public_nodes(parent: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | 
 
 
 def summary(docstring: str) -> str:
-    """The first paragraph in one line, without a signature before it and field lists
-    or sections after it.
-    """
+    """The first paragraph in one line, without a signature before it and field lists or sections after it."""
     head = AFTER_SUMMARY.split(f"\n{docstring}", maxsplit=1)[0]
     paragraphs = (" ".join(p.split()) for p in re.split(r"\n\s*\n", head))
     return next((p for p in paragraphs if p and not SIGNATURE.match(p)), "")

@@ -23,10 +23,10 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from traube.foundation.errors import TraubeError, Unavailable
-from traube.foundation.files import append_line, locked
-from traube.foundation.inputs import parse_json, read_bytes
-from traube.foundation.paths import raw
+from traube.core.errors import TraubeError, Unavailable
+from traube.core.files import append_line, locked
+from traube.core.inputs import parse_json, read_bytes
+from traube.core.paths import raw
 from traube.tasks.reading import lines, plain_or_gzipped
 from traube.tasks.source import Source
 from traube.tasks.splitting import SEED, everything, generator, shuffled

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.paths import raw
+from traube.core.errors import TraubeError
+from traube.core.paths import raw
 from traube.tasks.reading import csv_rows, lines, plain_or_gzipped
 from traube.tasks.source import Source
 from traube.tasks.splitting import everything

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.paths import raw
+from traube.core.errors import TraubeError
+from traube.core.paths import raw
 from traube.tasks.reading import as_score, lines, plain_or_gzipped
 from traube.tasks.scored_pairs import PairCard, PairSource
 
@@ -53,7 +53,7 @@ def _fields(path: Path, number: int, line: str) -> tuple[float, str, str]:
     return as_score(fields[0], f"{path}:{number}"), fields[1].strip(), fields[2].strip()
 
 
-def pair_sources() -> list[PairSource]:
+def sources() -> list[PairSource]:
     return [StsbDe(_card(name, title), prefix) for name, (prefix, title) in TRANSLATORS.items()]
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import pandas as pd
 from pydantic import Field, ValidationInfo, field_validator
 
-from traube.foundation.config import PathName
-from traube.foundation.errors import TraubeError, unknown
-from traube.foundation.inputs import regular
+from traube.core.config import PathName
+from traube.core.errors import TraubeError, unknown
+from traube.core.inputs import regular
 from traube.tasks.reading import Rows, format_of, lines, read_rows
 from traube.tasks.source import CardSource, KeyLines, Source
 from traube.tasks.task import PARTS, Part, TaskCard, make_split, names_texts

@@ -12,8 +12,8 @@ from typing import Literal
 
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.paths import raw
+from traube.core.errors import TraubeError
+from traube.core.paths import raw
 from traube.tasks.reading import csv_rows, plain_or_gzipped
 from traube.tasks.source import Source
 from traube.tasks.splitting import random_fractions
@@ -29,9 +29,7 @@ ARTICLES = "SELECT Path, Title, Body FROM Articles WHERE Path LIKE 'Newsroom/%' 
 
 
 class TenKGnad(Source):
-    """The title of each article, or title, sub-headline and body; from the csv files the latter
-    two.
-    """
+    """The title of each article, or title, sub-headline and body; from the csv files the latter two."""
 
     def __init__(self, card: TaskCard, kind: Kind) -> None:
         super().__init__(card)

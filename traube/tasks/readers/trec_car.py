@@ -18,9 +18,9 @@ from urllib.parse import unquote
 
 import pandas as pd
 
-from traube.foundation.errors import TraubeError
-from traube.foundation.inputs import opened
-from traube.foundation.paths import raw
+from traube.core.errors import TraubeError
+from traube.core.inputs import opened
+from traube.core.paths import raw
 from traube.tasks.reading import lines, plain_or_gzipped
 from traube.tasks.sections import Passage
 from traube.tasks.source import Source
@@ -190,9 +190,7 @@ def _judged(path: Path) -> list[list[Passage]]:
 
 
 def _objects(path: Path) -> Iterator[Any]:
-    """The articles or paragraphs of a file. Releases from 1.6 on begin with a header, after which
-    comes one open-ended list.
-    """
+    """The articles or paragraphs of a file; since release 1.6 a header comes before one open-ended list."""
     import cbor2
 
     with opened(path, LARGEST) as file:

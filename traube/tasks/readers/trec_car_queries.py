@@ -60,9 +60,7 @@ class CarA(CarB):
         return [*super().files(), *(path for path in (train, first_of(CAR_B)) if path.is_file())]
 
     def read(self) -> pd.DataFrame:
-        """Three passages of each training article, as QS3M takes them; a tenth of the articles
-        validates.
-        """
+        """Three passages of each training article, as QS3M takes them; a tenth of the articles validates."""
         path, *others = self.files()
         tested = records(_pages(articles(path)), self.level, path)
         train = [other for other in others if other != first_of(CAR_B)]

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube.engine.executors import cores
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
+from traube.pipeline.executors import cores
 from traube.tasks.task import Task
 from traube.training.clusterings import (
     ClusteringRecipe,
@@ -299,9 +299,7 @@ def _learner(encoder: Any, recipe: CobRecipe) -> Any:
 def cob_loss(
     box: Blackbox, loss: Loss, r: float, distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]
 ) -> "torch.Tensor":
-    """L_r: the loss of the clusterings, mean over the batch, and r times the margin (sections 3.3
-    and 3.4).
-    """
+    """L_r: the loss of the clusterings, mean over the batch, and r times the margin (sections 3.3 and 3.4)."""
     clustered = box.adjacency(distances, gold)
     missed = sum(loss(a, t) for a, t in zip(clustered, gold, strict=True)) / len(gold)
     return missed + r * margin(distances, gold)

@@ -17,11 +17,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from traube.engine.executors import Executor
-from traube.engine.workbench import Workbench
-from traube.foundation import paths
-from traube.foundation.errors import TraubeError
-from traube.foundation.files import write_text
+from traube.core import paths
+from traube.core.errors import TraubeError
+from traube.core.files import write_text
 from traube.models.base import Encoder
 from traube.models.pairwise import Sentences
 from traube.models.similarity import (
@@ -38,6 +36,8 @@ from traube.models.similarity import (
 from traube.models.transformer import Transformer
 from traube.models.vectors import Dense
 from traube.models.weights import files
+from traube.pipeline.executors import Executor
+from traube.pipeline.workbench import Workbench
 from traube.tasks.pairs import Pairs, all_pairs, balanced_pairs
 from traube.tasks.sections import SEPARATOR
 from traube.tasks.task import Split, Task
@@ -206,7 +206,7 @@ class Pages:
 
     def of(self, task: Task, part: str, split_set: str) -> list[Split]:
         """The splits of a part, their rows being those of `vectors`."""
-        chosen = replace(task, splits=task.splits[task.splits["part"] == part].assign(part="test"))
+        chosen = replace(task, rows=task.splits[task.splits["part"] == part].assign(part="test"))
         rows = np.array([self._rows.get(text, -1) for text in task.texts], dtype=np.int64)
         return [
             Split(s.split, s.level, s.items, rows[s.rows], s.labels, None if s.query is None else int(rows[s.query]))

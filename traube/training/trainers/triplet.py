@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.tasks.task import Task
 from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, SplitExamples, text_encoder
 
@@ -70,9 +70,7 @@ class Triples(SplitExamples):
         super().__init__(n, seed, texts)
 
     def make(self, example: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """int64 [3]: rows of anchor, positive and negative, of which the first two come in random
-        order.
-        """
+        """int64 [3]: rows of anchor, positive and negative, of which the first two come in random order."""
         number = example if self.drawn is None else int(self.drawn[example])
         pair = int(np.searchsorted(self.first_of_pair, number, side="right")) - 1
         split = int(self.split_of_pair[pair])

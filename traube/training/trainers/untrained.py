@@ -2,15 +2,13 @@
 
 from typing import ClassVar
 
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
 from traube.training.trainer import Ranges
 from traube.training.trainers.cob import Cob, CobRecipe
 
 
 class Untrained(Cob):
-    """The network before its first step: what the reference code calls SBERT raw, pooled tokens and
-    a random head.
-    """
+    """The network before its first step: what the reference code calls SBERT raw, pooled tokens and a random head."""
 
     name = "untrained"
     section = "Kashyapi & Dietz 2021, Table 4, SBERT raw"

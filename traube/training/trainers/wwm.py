@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube.engine.progress import Progress
-from traube.foundation.errors import TraubeError
+from traube.core.errors import TraubeError
+from traube.core.progress import Progress
 from traube.models.language import load_language_model
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task

@@ -1,0 +1,297 @@
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.cluster import Birch
+from sklearn.decomposition import FastICA
+
+from traube.components import (
+    CLUSTERERS,
+    REDUCERS,
+    Method,
+    cluster,
+    grid,
+    parse_method,
+    reduce,
+    register_clusterer,
+    register_reducer,
+)
+from traube.components.deep import DEEP
+from traube.components.estimators.clusterers import plus_plus
+from traube.core.errors import TraubeError
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_before() -> Iterator[None]:
+    before = dict(REDUCERS), dict(CLUSTERERS)
+    yield
+    for registry, components in zip((REDUCERS, CLUSTERERS), before, strict=True):
+        registry.clear()
+        registry.update(components)
+
+
+def built(component, **given):
+    return component.build(**component.params, **given)
+
+
+def test_what_there_is():
+    assert list(REDUCERS) == ["none", "pca", "umap", "pca+umap"]
+    assert [name for name in CLUSTERERS if name not in DEEP] == [
+        "agglomerative",
+        "agglomerative_average",
+        "agglomerative_cosine",
+        "agglomerative_knn",
+        "dbstream",
+        "ecic",
+        "gsdmm",
+        "hdbscan",
+        "kmeans",
+        "minibatch_kmeans",
+        "stable_kmeans",
+    ]
+    assert list(DEEP) == ["aecl", "rstc", "sccl", "self_train", "stcc"]
+    assert {name for name, component in CLUSTERERS.items() if component.input_kind == "encoder"} == set(DEEP)
+
+
+# ALGORITHMS A.3, the parameters of protocol `paper`, as the estimators that come out have them.
+PAPER = {
+    "minibatch_kmeans": {
+        "batch_size": 500,
+        "n_init": 1,  # what "auto" is with
+        "init": plus_plus,  # scikit-learn's own k-means++, faster: test_methods_apply.py
+        "max_iter": 100,
+        "max_no_improvement": 10,
+        "reassignment_ratio": 0.01,
+    },
+    "agglomerative": {"linkage": "ward", "metric": "euclidean"},
+    "hdbscan": {
+        "min_cluster_size": 5,
+        "min_samples": None,
+        "metric": "euclidean",
+        "cluster_selection_method": "eom",
+        "alpha": 1.0,
+        "cluster_selection_epsilon": 0.0,
+        "allow_single_cluster": False,
+    },
+    "dbstream": {
+        "clustering_threshold": 1.0,
+        "fading_factor": 0.01,
+        "cleanup_interval": 2,
+        "intersection_factor": 0.3,
+        "minimum_weight": 1.0,
+    },
+    "pca": {"n_components": 2},
+    "umap": {"n_components": 2, "metric": "cosine", "n_neighbors": 15, "min_dist": 0.1, "init": "spectral"},
+}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_defaults_are_those_of_the_paper(name):
+    component = {**REDUCERS, **CLUSTERERS}[name]
+    params = built(component).get_params()
+    assert {key: params[key] for key in PAPER[name]} == PAPER[name]
+
+
+@pytest.mark.parametrize("name", ["minibatch_kmeans", "kmeans", "hdbscan"])
+def test_a_listed_default_is_the_librarys_but_where_the_paper_departs(name):
+    component = CLUSTERERS[name]
+    library = type(built(component))().get_params()
+    departs = {key for key, value in component.params.items() if library[key] != value}
+    assert departs == ({"batch_size"} if name == "minibatch_kmeans" else set())
+
+
+def test_pca_umap_is_fifty_components_then_umap():
+    first, second = (step for _, step in built(REDUCERS["pca+umap"], random_state=3).steps)
+    assert (first.n_components, first.random_state) == (50, 3)
+    assert (second.metric, second.n_components, second.random_state) == ("cosine", 2, 3)
+
+
+@pytest.mark.parametrize("name", [*REDUCERS, *(name for name in CLUSTERERS if name not in DEEP)])
+def test_every_part_is_a_scikit_learn_estimator(name):
+    estimator = built({**REDUCERS, **CLUSTERERS}[name])
+    again = clone(estimator)
+    assert repr(again) == repr(estimator)
+
+
+def test_who_takes_k_and_who_is_seeded():
+    assert {p.name for p in CLUSTERERS.values() if not p.takes_k} == {"hdbscan", "dbstream", "gsdmm", "stable_kmeans"}
+    seeded = {p.name for p in [*REDUCERS.values(), *CLUSTERERS.values()] if p.seeded}
+    assert seeded == {"pca", "umap", "pca+umap", "minibatch_kmeans", "kmeans", "gsdmm", "ecic", "stable_kmeans", *DEEP}
+
+
+def test_parse_method():
+    method = parse_method("pca+umap/hdbscan", {"pca+umap": {"n_neighbors": 5}, "kmeans": {"n_init": 3}})
+    assert (method.reducer, method.clusterer, method.name) == ("pca+umap", "hdbscan", "pca+umap/hdbscan")
+    assert method.reducer_params["n_neighbors"] == 5
+    assert method.clusterer_params == CLUSTERERS["hdbscan"].params
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("none/kmean", None, "unknown clusterer 'kmean': did you mean kmeans"),
+        ("nune/kmeans", None, "unknown reducer 'nune': did you mean none"),
+        ("kmeans", None, "'kmeans' is no method: write reducer/clusterer"),
+        ("none+kmeans", None, "is no method"),
+        ("none/kmeans", {"kmean": {}}, "unknown reducer or clusterer 'kmean'"),
+        ("none/kmeans", {"kmeans": {"max_itr": 3}}, "unknown parameter of kmeans 'max_itr': did you mean max_iter"),
+        ("none/kmeans", {"kmeans": {"n_clusters": 3}}, "'n_clusters' is no parameter"),
+        ("pca/kmeans", {"pca": {"random_state": 3}}, "'random_state' is no parameter"),
+        ("none/kmeans", {"kmeans": {"tol": {1}}}, "kmeans: parameters must be numbers"),
+        ("none/kmeans", {"kmeans": {"tol": float("nan")}}, "kmeans: parameters must be numbers"),
+        (
+            "none/kmeans",
+            {"kmeans": {"n_init": -1}},
+            "kmeans: n_init cannot be '-1': Input should be 'auto' or .* equal to 1",
+        ),
+        ("none/kmeans", {"kmeans": {"max_iter": True}}, "kmeans: max_iter cannot be 'True'"),
+        (
+            "none/kmeans",
+            {"kmeans": {"algorithm": "fast"}},
+            "kmeans: algorithm cannot be 'fast': Input should be 'lloyd'",
+        ),
+        ("umap/kmeans", {"umap": {"n_neighbors": 1}}, "umap: n_neighbors cannot be '1': .* equal to 2"),
+        ("umap/hdbscan", {"hdbscan": {"min_cluster_size": 10**30}}, "hdbscan: min_cluster_size cannot be"),
+        ("umap/hdbscan", {"hdbscan": {"min_cluster_size": 1}}, "hdbscan: min_cluster_size cannot be '1'"),
+        ("pca/dbstream", {"dbstream": {"fading_factor": 0}}, "dbstream: fading_factor cannot be '0.0'"),
+    ],
+)
+def test_parse_method_refuses(name, params, message):
+    with pytest.raises(TraubeError, match=message):
+        parse_method(name, params)
+
+
+@pytest.mark.parametrize("component", [*REDUCERS.values(), *CLUSTERERS.values()], ids=lambda component: component.name)
+def test_every_default_is_within_its_limits(component):
+    assert component.params.keys() <= component.types.keys()
+    assert component.resolve(component.params) == component.params
+
+
+def test_params_identify_a_method():
+    method = parse_method("umap/kmeans", {"kmeans": {"tol": 1e-3}})
+    params = method.params()
+    assert json.loads(json.dumps(params)) == params
+    assert params["clusterer_params"] == {**CLUSTERERS["kmeans"].params, "tol": 1e-3}
+    assert params["reducer_params"] == REDUCERS["umap"].params
+    assert params != parse_method("umap/kmeans").params()
+
+
+def test_a_default_given_is_the_same_method():
+    assert Method("none", "kmeans", {}, {"max_iter": 300}) == Method("none", "kmeans")
+    assert len({Method("none", "kmeans", {}, {"max_iter": 300}), Method("none", "kmeans")}) == 1
+
+
+def test_changing_the_result_of_params_changes_no_default():
+    parse_method("none/kmeans").params()["clusterer_params"]["max_iter"] = 1
+    assert CLUSTERERS["kmeans"].params["max_iter"] == 300
+
+
+def test_grid_is_every_pair_and_unsupported_ones_say_why():
+    methods = grid(REDUCERS, CLUSTERERS)
+    assert len({m.name for m in methods}) == len(REDUCERS) * len(CLUSTERERS)
+    reasons = {m.name: m.unsupported() for m in methods}
+    on_texts = {f"{reducer}/{name}" for reducer in REDUCERS if reducer != "none" for name in ("gsdmm", *DEEP)}
+    assert {name for name, reason in reasons.items() if reason} - on_texts == {
+        "none/hdbscan",
+        "none/dbstream",
+        "pca/agglomerative_cosine",
+        "umap/agglomerative_cosine",
+        "pca+umap/agglomerative_cosine",
+    }
+    assert "umap/hdbscan" in reasons["none/hdbscan"]
+    assert "directions" in reasons["umap/agglomerative_cosine"]
+
+
+def test_grid_passes_parameters_on():
+    (method,) = grid(["none"], iter(["kmeans"]), {"kmeans": {"max_iter": 7}})
+    assert method.clusterer_params["max_iter"] == 7
+
+
+def test_a_users_own_clusterer_and_reducer(blobs):
+    vectors, _ = blobs
+    component = register_clusterer("birch", Birch, {"threshold": 0.1})
+    assert (component.takes_k, component.seeded, component.params) == (True, False, {"threshold": 0.1})
+    assert register_reducer("ica", FastICA, {"n_components": 3}).seeded
+    method = parse_method("ica/birch", {"birch": {"threshold": 0.05}})
+    coordinates = reduce("ica", method.reducer_params, vectors, seed=0)
+    assert coordinates.shape == (300, 3)
+    assert len(set(cluster("birch", method.clusterer_params, coordinates, k=4, seed=0))) == 4
+
+
+def test_parameters_come_from_the_signature_where_not_given():
+    class Halves(ClusterMixin, BaseEstimator):
+        def __init__(self, n_clusters=2, random_state=None, at=0.5):
+            self.at = at
+
+    component = register_clusterer("halves", Halves, input_kind="reduced")
+    assert (component.params, component.takes_k, component.seeded) == ({"at": 0.5}, True, True)
+    assert parse_method("none/halves").unsupported()
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("kmeans", {}, "'kmeans' is taken"),
+        ("umap", {}, "'umap' is taken"),
+        ("my/birch", {}, "'my/birch' is no name"),
+        ("Birch", {}, "is no name"),
+        ("", {}, "is no name"),
+        ("birch", {"threshold": object()}, "birch: parameters must be numbers"),
+    ],
+)
+def test_register_refuses(name, params, message):
+    with pytest.raises(TraubeError, match=message):
+        register_clusterer(name, Birch, params)
+
+
+def test_replace_is_for_the_same_kind_only():
+    register_clusterer("birch", Birch, {})
+    assert register_clusterer("birch", Birch, {"threshold": 1}, replace=True) is CLUSTERERS["birch"]
+    with pytest.raises(TraubeError, match="'birch' is taken"):
+        register_reducer("birch", FastICA, {}, replace=True)
+
+
+def test_importing_the_methods_imports_nothing_heavy():
+    heavy = ("umap", "hdbscan", "river", "numba", "torch", "sklearn.cluster", "sklearn.decomposition")
+    code = f"import sys, traube.components; print([m for m in {heavy} if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "reducer_seeded", "seeded"),
+    [("none/kmeans", False, True), ("umap/hdbscan", True, True), ("none/agglomerative", False, False)],
+)
+def test_a_method_is_seeded_if_one_of_its_parts_is(name, reducer_seeded, seeded):
+    method = parse_method(name)
+    assert (method.reducer_seeded, method.seeded) == (reducer_seeded, seeded)
+
+
+def test_one_number_is_one_parameter_however_it_is_written():
+    """1 and 1.0 gave two ids, and two rows, for one method."""
+    assert parse_method("umap/kmeans", {"umap": {"spread": 1}}).params() == parse_method("umap/kmeans").params()
+    whole = parse_method("umap/kmeans", {"umap": {"n_neighbors": 15.0}}).params()["reducer_params"]["n_neighbors"]
+    assert (whole, type(whole)) == (15, int)
+    # where the default is no number, 1 may be a count and 1.0 a share
+    register_clusterer("own", Birch, {"threshold": None})
+    kept = parse_method("pca/own", {"own": {"threshold": 5.0}}).params()["clusterer_params"]["threshold"]
+    assert type(kept) is float
+    assert parse_method("none/kmeans", {"kmeans": {"tol": 0.5}}).params()["clusterer_params"]["tol"] == 0.5
+    flag = parse_method("pca/hdbscan", {"hdbscan": {"allow_single_cluster": True}}).params()
+    assert flag["clusterer_params"]["allow_single_cluster"] is True
+
+
+def test_two_classes_under_one_name_are_two_parts():
+    from sklearn.cluster import Birch, BisectingKMeans
+
+    found = []
+    for build, version in ((Birch, "1"), (BisectingKMeans, "1"), (Birch, "2")):
+        register_clusterer("mine", build, {}, takes_k=True, version=version, replace=True)
+        found.append(parse_method("none/mine").numerics["clusterer"])
+    assert found[0] != found[1]
+    assert found[0] != found[2]
+    register_clusterer("mine", Birch, {}, takes_k=True, replace=True)
+    assert parse_method("none/mine").numerics["clusterer"] == found[0]

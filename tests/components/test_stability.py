@@ -1,0 +1,195 @@
+"""How many clusters: found where there are some, hardly believed where there are none."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.metrics import adjusted_rand_score
+
+from traube.components import choose_stable_k, cluster, parse_method
+from traube.components.estimators import stable_kmeans
+from traube.components.estimators.stable_kmeans import StableKMeans, fuzzy_graph, nearest
+from traube.components.spherical import best_of, spherical, spread_out, unit
+from traube.components.stability import _rand, cluster_stability
+from traube.core.errors import TraubeError
+
+Blobs = tuple[NDArray[np.float32], NDArray[np.int64]]
+
+
+def cloud(n: int = 400, d: int = 12, seed: int = 0) -> NDArray[np.float32]:
+    """A Gaussian without clusters, along some axes longer than along others."""
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(n, d)) * np.linspace(2, 0.5, d) + 1).astype(np.float32)
+
+
+# the number of clusters
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_the_number_of_groups_is_found_and_believed(blobs: Blobs, kind: type) -> None:
+    k, table = choose_stable_k(kind(blobs[0]), 0)
+    assert k == 4
+    assert table["excess"].max() > 0.3
+    assert list(table) == ["k", "stability", "null", "excess"]
+    assert (table["k"].min(), table["k"].max()) == (1, 35)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cloud_without_groups_is_not_believed(seed: int) -> None:
+    _, table = choose_stable_k(cloud(seed=seed), seed)
+    assert table["excess"].max() < 0.15
+
+
+@pytest.mark.parametrize("size", [[30, 30], [90, 12], [15, 15, 15, 15]])
+def test_few_clear_groups_are_that_many_and_believed(size: list[int]) -> None:
+    """A cloud that is long in one direction is cut in two as steadily as two groups are told apart; what
+    differs is whether there is a gap."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(rng.normal(size=(len(size), 20)), size, axis=0)
+    k, table = choose_stable_k(groups + 0.4 * rng.normal(size=groups.shape), 0)
+    assert k == len(size) and table["excess"].max() > 0.3
+    long = rng.normal(size=(sum(size), 3)) * [5, 1, 1] + 2
+    assert choose_stable_k(long, 0)[1]["excess"].max() < 0.3
+
+
+def test_the_seed_decides() -> None:
+    first, again, other = (choose_stable_k(cloud(100), seed)[1] for seed in (1, 1, 2))
+    assert first.equals(again)
+    assert not first.equals(other)
+
+
+@pytest.mark.parametrize("X", [np.ones((40, 3)), np.zeros((40, 3)), np.eye(15), np.ones((1, 2))])
+def test_equal_texts_and_few_texts_are_one_cluster(X: NDArray[np.float64]) -> None:
+    k, table = choose_stable_k(X, 0)
+    assert k == 1
+    assert table["excess"].max() == 0
+
+
+def test_candidates_are_sorted_unique_and_within_reach(blobs: Blobs) -> None:
+    assert choose_stable_k(blobs[0], 0, [6, 4, 6])[1]["k"].tolist() == [1, 4, 6]
+    with pytest.raises(TraubeError, match=r"between 2 and 37; got \[1, 38\]"):
+        choose_stable_k(blobs[0], 0, [1, 4, 38])
+
+
+labellings = st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)), min_size=1, max_size=60)
+
+
+@given(labellings)
+def test_the_rand_index_is_scikit_learns_on_what_both_have(pairs: list[tuple[int, int]]) -> None:
+    a, b = np.array(pairs).T
+    both = (a >= 0) & (b >= 0)
+    if both.any():
+        assert _rand(a, b, 5) == pytest.approx(adjusted_rand_score(a[both], b[both]))
+
+
+# `k: auto`
+
+
+def test_any_clusterer_that_takes_k_may_have_it_chosen(blobs: Blobs) -> None:
+    vectors, gold = blobs
+    for name in ("kmeans", "agglomerative", "ecic"):
+        method = parse_method(f"none/{name}", {name: {"k": "auto"}})
+        assert method.params()["clusterer_params"]["k"] == "auto"
+        # the engine gives the number of gold classes, here a wrong one
+        assert adjusted_rand_score(gold, cluster(name, method.clusterer_params, vectors, 2, 0)) > 0.9
+    assert adjusted_rand_score(gold, cluster("kmeans", None, vectors, "auto", 0)) > 0.9
+
+
+def test_without_it_nothing_changes(blobs: Blobs) -> None:
+    assert "k" not in parse_method("none/kmeans").params()["clusterer_params"]
+    assert len(set(cluster("kmeans", None, blobs[0], 2, 0))) == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "params"), [("none/kmeans", {"k": 4}), ("umap/hdbscan", {"k": "auto"}), ("none/gsdmm", {"k": "auto"})]
+)
+def test_k_is_no_other_parameter(method: str, params: dict[str, object]) -> None:
+    with pytest.raises(TraubeError, match="unknown parameter"):
+        parse_method(method, {method.partition("/")[2]: params})
+
+
+def test_it_is_chosen_from_vectors_not_from_distances() -> None:
+    method = parse_method("none/agglomerative_average", {"agglomerative_average": {"k": "auto"}})
+    assert "chooses k from vectors" in str(method.unsupported_by_distance())
+
+
+# the clusterer
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_it_finds_number_and_groups_and_says_how_far_to_believe_them(blobs: Blobs, kind: type) -> None:
+    fitted = StableKMeans(random_state=0).fit(kind(blobs[0]))
+    assert fitted.n_clusters_ == 4
+    assert adjusted_rand_score(blobs[1], fitted.labels_) > 0.98
+    assert fitted.score_ > 0.3
+    assert (fitted.cluster_stability_ > 0.9).all()
+
+
+def test_a_given_number_is_kept_and_not_judged(blobs: Blobs) -> None:
+    fitted = StableKMeans(7, random_state=0).fit(blobs[0])
+    assert fitted.n_clusters_ == 7
+    assert np.isnan(fitted.score_) and fitted.k_table_ is None
+    assert fitted.cluster_stability_.shape == (7,)
+
+
+def test_in_the_grid_it_needs_no_number(blobs: Blobs) -> None:
+    found = cluster("stable_kmeans", None, blobs[0], None, 5)
+    assert adjusted_rand_score(blobs[1], found) > 0.98
+    assert np.array_equal(found, cluster("stable_kmeans", None, blobs[0], None, 5))
+
+
+def test_of_many_vectors_some_are_grouped_and_the_others_join(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stable_kmeans, "MOST", 100)
+    found = StableKMeans(4, random_state=0).fit(blobs[0]).labels_
+    assert adjusted_rand_score(blobs[1], found) > 0.98
+
+
+def test_a_group_that_is_there_is_steadier_than_halves_of_one(blobs: Blobs) -> None:
+    vectors, gold = blobs
+    halves = np.where(gold == 3, 3 + np.arange(300) % 2, gold)
+    found = cluster_stability(vectors, halves, 0)
+    assert found[:3].min() > found[3:].max() + 0.2
+
+
+@pytest.mark.parametrize("X", [np.ones((30, 3)), np.zeros((30, 3)), np.ones((1, 3))])
+def test_equal_texts_make_one_cluster_whatever_is_asked_for(X: NDArray[np.float64]) -> None:
+    assert set(StableKMeans(random_state=0).fit(X).labels_) == {0}
+    assert set(StableKMeans(min(3, len(X)), random_state=0).fit(X).labels_) == {0}
+
+
+# its parts
+
+
+@pytest.mark.slow
+def test_weights_of_neighbours_are_umaps(blobs: Blobs) -> None:
+    from umap.umap_ import fuzzy_simplicial_set
+
+    rows, distances = nearest(blobs[0], 14)
+    theirs = fuzzy_simplicial_set(blobs[0], 14, None, "cosine", knn_indices=rows, knn_dists=distances)[0]
+    assert abs(fuzzy_graph(rows, distances) - theirs).max() < 1e-3
+
+
+def test_nearest_are_those_of_all_pairs(blobs: Blobs) -> None:
+    X = blobs[0][:50]
+    rows, distances = nearest(X, 6)
+    cosines = 1 - X @ X.T
+    np.fill_diagonal(cosines, -1)
+    assert rows[:, 0].tolist() == list(range(50))
+    assert np.allclose(distances[:, 1:], np.sort(cosines, axis=1)[:, 1:6], atol=1e-5)
+
+
+@given(st.integers(0, 50), st.integers(2, 6))
+def test_more_iterations_never_fit_worse(seed: int, k: int) -> None:
+    X = unit(cloud(60, 4, seed))
+    centres = X[spread_out(X, k, np.random.default_rng(seed))]
+    fits = [spherical(X, centres, iterations)[1] for iterations in (1, 2, 5, 20)]
+    assert all(b >= a - 1e-4 for a, b in pairwise(fits))
+
+
+def test_of_several_starts_the_best_is_taken(blobs: Blobs) -> None:
+    found = best_of(unit(blobs[0]), 4, 10, 30, np.random.default_rng(0))
+    assert adjusted_rand_score(blobs[1], found) > 0.95

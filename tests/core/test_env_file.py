@@ -1,0 +1,68 @@
+"""The file `.env`: what is read of it, and what stays in it when Traube writes lines of its own."""
+
+from pathlib import Path
+
+import pytest
+
+from operations.launch import _write_environment
+from traube.core.settings import read_env, write_env
+
+OF_PEOPLE = """# keys of the team
+TRAUBE_BLOBS=s3://team/traube  # ours
+RAY_num_workers_soft_limit=8
+
+export AWS_SECRET_ACCESS_KEY='abc # def'
+no line of ours
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("A=b", "b"),
+        ("export A = b c ", "b c"),
+        ("A=s3://team/traube  # ours", "s3://team/traube"),
+        ("A=s3://team/traube#1", "s3://team/traube#1"),
+        ('A="b # c" # d', "b # c"),
+        ("A='b'# d", "b"),
+        ("A=", ""),
+        ("A= # none", ""),
+        ("A=postgresql://u@h/n?options=-csearch_path=dagster", "postgresql://u@h/n?options=-csearch_path=dagster"),
+    ],
+)
+def test_a_value_ends_where_its_comment_begins(tmp_path: Path, line: str, value: str) -> None:
+    (tmp_path / ".env").write_text(f"{line}\n#B=c\n")
+    assert read_env(tmp_path / ".env") == {"A": value}
+
+
+def test_what_people_wrote_stays_and_so_do_its_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / ".env"
+    file.write_text(OF_PEOPLE + "DAGSTER_HOME=/old  # by init\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("DAGSTER_HOME", "/new")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///x.db")
+    for _ in range(2):
+        _write_environment(file, ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", "TRAUBE_DAGSTER_DATABASE"))
+        assert file.read_text() == f"MLFLOW_TRACKING_URI=sqlite:///x.db\n{OF_PEOPLE}DAGSTER_HOME=/new\n"
+        assert file.stat().st_mode & 0o777 == 0o600
+    # a line of ours that says nothing any more is gone
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    _write_environment(file, ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"))
+    assert file.read_text() == f"{OF_PEOPLE}DAGSTER_HOME=/new\n"
+    assert read_env(file)["RAY_num_workers_soft_limit"] == "8"
+
+
+def test_a_file_that_is_new_is_its_owners_alone(tmp_path: Path) -> None:
+    write_env(tmp_path / ".env", {"A": "b", "C": None})
+    assert (tmp_path / ".env").read_text() == "A=b\n"
+    assert (tmp_path / ".env").stat().st_mode & 0o777 == 0o600
+    write_env(tmp_path / "none", {"C": None})
+    assert not (tmp_path / "none").exists()
+
+
+def test_any_bytes_and_ends_of_lines_stay(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"X=\xff\r\n# end")
+    (tmp_path / ".env").symlink_to(tmp_path / "real")
+    write_env(tmp_path / ".env", {"A": "b"})
+    assert (tmp_path / "real").read_bytes() == b"A=b\nX=\xff\r\n# end"
+    assert (tmp_path / ".env").is_symlink()

@@ -1,0 +1,339 @@
+"""One's own texts: grouped, and each group described by its words and typical texts."""
+
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from tests.made import save_similarity
+from traube.components import parse_method
+from traube.core import paths
+from traube.core.errors import TraubeError, Unsupported
+from traube.grouping.cluster_texts import cluster_texts
+from traube.grouping.describe import distances, keywords, mean_distances, typical
+from traube.grouping.terms import languages
+from traube.models import load_model
+from traube.storage import open_storage
+
+KMEANS = parse_method("none/kmeans")
+TEXTS = ["the dough and the crust", "dough crust loaf", "a keeper, a goal", "goal! goal! penalty", "the of and"]
+CLUSTERS = np.array([0, 0, 1, 1, -1])
+
+
+@pytest.fixture(scope="session")
+def blobs() -> tuple[list[str], list[int]]:
+    """60 texts about four things, 15 each."""
+    about = [
+        "dough yeast crust loaf",
+        "goal keeper penalty match",
+        "orbit mars moon crater",
+        "violin opera chord sonata",
+    ]
+    rng = np.random.default_rng(0)
+    texts = [" ".join([*rng.permutation(words.split()), f"n{i}"]) for i in range(15) for words in about]
+    return texts, [topic for _ in range(15) for topic in range(4)]
+
+
+# what a cluster is about
+
+
+def test_keywords_are_the_words_of_a_cluster_that_others_lack() -> None:
+    found = keywords(TEXTS, CLUSTERS, count=2)
+    assert found == {0: ["crust", "dough"], 1: ["goal", "keeper"]}
+
+
+def test_a_word_that_most_clusters_share_names_none() -> None:
+    found = keywords(["shared apple", "shared apple", "shared pear", "shared pear"], np.array([0, 0, 1, 1]))
+    assert found == {0: ["apple"], 1: ["pear"]}
+
+
+def test_two_words_that_go_together_are_one_term_and_forms_of_a_word_are_one() -> None:
+    learning = ["machine learning of a dog", "machine learning: dogs", "machine learning and a dog", "the learned dog"]
+    clusters = np.array([0] * 4 + [1] * 3)
+    found = keywords([*learning, "soups and bread", "bread with soup", "a soup"], clusters)
+    assert found == {0: ["dog", "machine learning"], 1: ["soup", "bread"]}
+
+
+def test_no_cluster_is_named_by_one_long_text() -> None:
+    texts = ["the telescope of an astronomer"] * 5 + ["zebra " * 50] + ["soup with bread"] * 6
+    assert keywords(texts, np.array([0] * 6 + [1] * 6)) == {0: ["astronomer", "telescope"], 1: ["bread", "soup"]}
+
+
+GERMAN = [
+    "Die Regierung hat am Montag beschlossen, dass die Steuern in diesem Jahr nicht steigen werden",
+    "Der Minister der Regierungen will die Steuern senken, aber das wird in diesem Jahr nicht mehr gehen",
+    "Das Spiel der Mannschaft war sehr gut, und sie hat am Ende mit zwei Toren gewonnen",
+    "Die Mannschaft hat das letzte Spiel verloren, weil der Torwart nicht gut war",
+]
+FRENCH = [
+    "Le gouvernement a dit lundi que les impôts ne vont pas augmenter cette année dans le pays",
+    "Le ministre veut que le gouvernement baisse les impôts, mais ce ne sera pas pour cette année",
+    "Le match de cette équipe était très bon, et elle a gagné avec deux buts à la fin",
+    "L'équipe a perdu le dernier match parce que le gardien n'était pas bon",
+]
+
+
+@pytest.mark.parametrize(
+    ("texts", "language", "expected"),
+    [
+        (GERMAN, "de", [{"Regierung", "Steuern"}, {"Mannschaft", "Spiel"}]),
+        (FRENCH, "fr", [{"gouvernement", "impôts"}, {"équipe", "match"}]),
+    ],
+)
+def test_names_are_without_stop_words_of_the_texts_own_language(
+    texts: list[str], language: str, expected: list[set[str]]
+) -> None:
+    assert languages(texts) == [language]
+    found = keywords(texts, np.array([0, 0, 1, 1]), count=3)
+    assert all(own <= set(words) for own, words in zip(expected, found.values(), strict=True))
+
+
+def test_texts_of_two_languages_have_the_stop_words_of_both() -> None:
+    assert set(languages([*GERMAN * 3, *FRENCH * 3])) == {"de", "fr"}
+    assert languages(["a b", "🙂 🙂"]) == []  # too few letters to tell
+
+
+@pytest.mark.parametrize(
+    ("texts", "clusters", "expected"),
+    [
+        (["dough", "goal"], [-1, -1], {}),  # all noise
+        (["the", "of"], [0, 1], {0: [], 1: []}),  # no words but stop words
+        (["...", "123"], [0, 0], {0: []}),
+        (["dough", "the"], [0, 1], {0: ["dough"], 1: []}),
+    ],
+)
+def test_clusters_without_words_have_no_keywords(texts: list[str], clusters: list[int], expected: dict) -> None:
+    assert keywords(texts, np.array(clusters)) == expected
+
+
+def test_distances_are_to_the_mean_of_the_cluster_and_noise_has_none() -> None:
+    vectors = np.array([[0, 0], [6, 8], [1, 1], [9, 9]], dtype=np.float32)
+    found = distances(vectors, np.array([0, 0, 1, -1]))
+    assert found[:3].tolist() == [5, 5, 0] and np.isnan(found[3])
+
+
+def test_where_pairs_are_compared_distances_are_to_the_others_of_the_cluster() -> None:
+    pairs = np.array([[0, 2, 4, 9, 9], [2, 0, 6, 9, 9], [4, 6, 0, 9, 9], [9, 9, 9, 0, 9], [9, 9, 9, 9, 0]])
+    found = mean_distances(pairs, np.array([0, 0, 0, 1, -1]))
+    assert found[:4].tolist() == [3, 4, 5, 0] and np.isnan(found[4])
+
+
+def test_typical_texts_are_the_nearest_to_the_mean() -> None:
+    clusters, distance = np.array([0, 0, 0, 1, -1]), np.array([0.3, 0.1, 0.2, 0.5, np.nan])
+    assert typical(clusters, distance, count=2) == {0: [1, 2], 1: [3]}
+
+
+# grouping
+
+
+def test_the_number_of_clusters_is_found_where_it_is_clear(blobs: tuple[list[str], list[int]]) -> None:
+    texts, gold = blobs
+    found = cluster_texts(texts, model="bow", method=KMEANS)
+    assert adjusted_rand_score(gold, found.labels) == 1
+    assert found.k_table is not None
+    assert found.k_table.loc[found.k_table["silhouette"].idxmax(), "k"] == 4
+    words = {frozenset(found.words[c][:4]) for c in range(4)}
+    assert frozenset({"dough", "yeast", "crust", "loaf"}) in words and len(words) == 4
+    for cluster, positions in found.typical.items():
+        members = np.flatnonzero(found.labels == cluster)
+        assert found.distances[positions].max() <= np.sort(found.distances[members])[2]
+
+
+def test_a_method_of_words_may_find_the_number_by_itself(blobs: tuple[list[str], list[int]]) -> None:
+    groups = cluster_texts(blobs[0], model="tfidf", method="none/gsdmm")
+    assert adjusted_rand_score(blobs[1], groups.labels) > 0.9
+    assert np.isfinite(groups.distances).all()
+
+
+def test_how_far_to_believe_groups_is_said(blobs: tuple[list[str], list[int]]) -> None:
+    """Of texts with groups, and of the same words without any."""
+    texts, gold = blobs
+    clear = cluster_texts(texts, model="tfidf")
+    assert adjusted_rand_score(gold, clear.labels) == 1  # four of fifteen are four, not six
+    assert 4 in clear.about_as_good and np.isfinite(clear.distances).all()
+    assert (clear.clearness, set(clear.stability)) == ("clear groups", set(clear.labels.tolist()))
+    assert np.nanmedian(list(clear.stability.values())) > 0.8
+    rng = np.random.default_rng(0)
+    words = " ".join(texts).split()
+    mixed = cluster_texts([" ".join(rng.choice(words, 6)) for _ in range(120)], model="tfidf")
+    assert mixed.clearness != "clear groups" and mixed.score < clear.score / 2
+    given = cluster_texts(texts, model="tfidf", k=3)  # asked for, so there is nothing to believe
+    assert (given.clearness, len(given.stability)) == ("", 3)
+    assert cluster_texts(texts[:5], model="tfidf").clearness == "no clear groups"  # too few to tell
+
+
+def test_blank_texts_are_in_no_group_and_change_nothing(blobs: tuple[list[str], list[int]]) -> None:
+    texts = blobs[0]
+    clear = cluster_texts(texts, model="tfidf", k=4)
+    mixed = cluster_texts(["", *texts[:30], " \n", *texts[30:]], model="tfidf", k=4)
+    assert (mixed.labels[0], mixed.labels[31], mixed.blank, mixed.noise) == (-1, -1, 2, 0)
+    assert np.isnan(mixed.distances[[0, 31]]).all()
+    assert np.array_equal(np.delete(mixed.labels, [0, 31]), clear.labels)
+    assert mixed.words == clear.words and mixed.sizes() == clear.sizes()
+    assert all(mixed.labels[i] == c for c, rows in mixed.typical.items() for i in rows)
+    assert clear.blank == 0
+
+
+def test_the_same_texts_are_grouped_the_same_way_and_encoded_once(
+    blobs: tuple[list[str], list[int]], home: Path
+) -> None:
+    first = cluster_texts(blobs[0], model="lsa", method=KMEANS, k=3)
+    (matrix,) = open_storage(home).read_rows("artifact", kind="matrix")
+    assert len(set(first.labels)) == 3 and first.k_table is None  # the number was given
+    second = cluster_texts(blobs[0], model="lsa", method=KMEANS, k=3)
+    assert np.array_equal(first.labels, second.labels)
+    assert open_storage(home).read_rows("artifact", kind="matrix") == [matrix]
+
+
+@pytest.mark.parametrize(
+    ("texts", "k", "message"),
+    [
+        (["a cat", "a dog"] * 9, 3, "3 clusters cannot be made of 2 distinct texts"),
+        (["a cat", "a dog"], 0, "0 clusters cannot be made of 2 distinct texts"),
+        (["a cat", "a dog"], None, "choosing a number of clusters takes three distinct texts, not 2"),
+        (["a cat"] * 9, None, "choosing a number of clusters takes three distinct texts, not 1"),
+        ([], None, "there are no texts to group"),
+        (["", " "], None, "all texts are empty: there is nothing to group"),
+        (["a cat", ""], 2, "2 clusters cannot be made of 1 distinct text"),
+        (["...", "!!!"], 2, r"model 'bow': no vocabulary: the texts hold no words \(.*\)"),
+    ],
+)
+def test_what_cannot_be_grouped_is_one_clear_error(texts: list[str], k: int | None, message: str) -> None:
+    with pytest.raises(TraubeError, match=rf"^{message}$"):
+        cluster_texts(texts, model="bow", method=KMEANS, k=k)
+
+
+def test_a_method_that_makes_no_sense_is_refused_before_any_work(home: Path) -> None:
+    with pytest.raises(Unsupported, match=r"^none/hdbscan: hdbscan looks for dense regions"):
+        cluster_texts(["a cat", "a dog"], model="bow", method=parse_method("none/hdbscan"))
+    assert not any(home.iterdir())
+
+
+# grouping for a query
+
+FOUND = [
+    f"{topic} {topic} {topic} {rest}" for topic in ("cat", "star", "soup") for rest in ("the", "a", "the a", "a a")
+]
+ANOTHER = "leave the query out, or take a model that has one, as minilm_query_space"
+TOPICS = [topic for topic in range(3) for _ in range(4)]
+Drop = Callable[..., str]
+
+
+@pytest.fixture
+def drop(tiny_bert: Path) -> Drop:
+    """Put a trained similarity into checkpoints/; its name."""
+
+    def make(**settings: object) -> str:
+        return save_similarity(Path(copytree(tiny_bert, paths.checkpoints() / "mine")), **settings).name
+
+    return make
+
+
+def test_what_was_found_for_a_query_is_grouped_in_three_lines(drop: Drop) -> None:
+    drop()
+    groups = cluster_texts(FOUND, model="mine", query="query")
+    assert adjusted_rand_score(TOPICS, groups.labels) == 1
+    assert {words[0] for words in groups.words.values()} == {"cat", "star", "soup"}
+    assert groups.k_table is not None and groups.k_table.loc[groups.k_table["correlation"].idxmax(), "k"] == 3
+
+
+def test_distances_are_those_of_the_similarity_for_that_query(drop: Drop) -> None:
+    model = load_model(drop())
+    assert model.similarity is not None
+    pairs = model.similarity.distances(model.encode(FOUND), model.encode(["query"])[0])
+    groups = cluster_texts(FOUND, model="mine", query="query", k=3)
+    assert groups.distances == pytest.approx(mean_distances(pairs, groups.labels), abs=1e-4)
+    assert not np.allclose(groups.distances, cluster_texts(FOUND, model="mine", query="a dog", k=3).distances)
+
+
+@pytest.mark.parametrize("settings", [{"query": "passages"}, {"network": "qs3m", "query": "none"}], ids=str)
+def test_a_similarity_that_needs_no_query_groups_without(drop: Drop, settings: dict[str, str]) -> None:
+    assert len(set(cluster_texts(FOUND, model=drop(**settings), k=3).labels)) == 3
+
+
+def test_hdbscan_groups_by_distance_and_needs_no_number(drop: Drop) -> None:
+    method = parse_method("none/hdbscan", {"hdbscan": {"min_cluster_size": 3}})
+    groups = cluster_texts(FOUND, model=drop(), query="query", method=method)
+    assert groups.k_table is None and len(groups.labels) == 12
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int) -> None:
+    groups = cluster_texts(FOUND[3 : 3 + n], model=drop(), query="query", k=2)
+    assert len(set(groups.labels)) == 2 and np.isfinite(groups.distances).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "message"),
+    [
+        ({}, {}, r"model 'mine' compares texts for a query: say what they were found for \(query, or --query\)"),
+        ({}, {"query": "  "}, "the query is empty: say what the texts were found for"),
+        (
+            {"network": "qs3m", "query": "none"},
+            {"query": "a cat"},
+            f"model 'mine' compares texts whatever the query; {ANOTHER}",
+        ),
+        (
+            {"query": "passages"},
+            {"query": "a cat"},
+            f"model 'mine' makes its query of the texts themselves; {ANOTHER}",
+        ),
+        (
+            {},
+            {"query": "a cat", "model": "bow"},
+            f"model 'bow' has no use for a query; {ANOTHER}",
+        ),
+        (
+            {},
+            {"query": "a cat", "method": "none/kmeans"},
+            "none/kmeans: a similarity gives distances, and kmeans works on vectors: use none/agglomerative_average",
+        ),
+        (
+            {},
+            {"query": "a cat", "method": "pca/agglomerative_average"},
+            "pca/agglomerative_average: a similarity gives distances, and pca reduces vectors: "
+            "use none/agglomerative_average",
+        ),
+        ({}, {"query": "a cat", "method": ""}, "'' is no method: .*"),
+        (
+            {},
+            {"query": "a cat", "texts": ["a cat", "a dog"]},
+            "choosing a number of clusters takes three distinct texts, not 2",
+        ),
+        (
+            {},
+            {"query": "a cat", "texts": ["a cat"] * 9},
+            "there is one distinct text, and a similarity compares texts: give at least two",
+        ),
+    ],
+)
+def test_what_a_query_cannot_group_is_one_clear_error(
+    drop: Drop, settings: dict[str, str], arguments: dict[str, object], message: str
+) -> None:
+    with pytest.raises(TraubeError, match=rf"^{message}$"):
+        cluster_texts(**{"texts": FOUND, "model": drop(**settings), **arguments})  # type: ignore[arg-type]
+
+
+# texts that occur more than once
+
+
+def test_equal_texts_count_once_and_share_a_group(home: Path, blobs: tuple[list[str], list[int]]) -> None:
+    texts, _ = blobs
+    often = [*texts, *texts[:19] * 30]
+    once, found = cluster_texts(texts, model="tfidf"), cluster_texts(often, model="tfidf")
+    assert found.labels[: len(texts)].tolist() == once.labels.tolist()
+    assert np.array_equal(found.distances[: len(texts)], once.distances)
+    assert len({(text, int(label)) for text, label in zip(often, found.labels, strict=True)}) == len(texts)
+    assert sum(found.sizes().values()) == len(often) and found.words == once.words
+    assert all(len({often[i] for i in rows}) == len(rows) for rows in found.typical.values())
+
+
+def test_there_are_no_more_groups_than_distinct_texts(home: Path) -> None:
+    texts = ["a goal of the match", "the moon in orbit", "bread of dough"] * 50
+    found = cluster_texts(texts, model="tfidf")
+    assert len(found.sizes()) <= 3
+    assert not any(np.isnan(value) for value in found.stability.values())
+    assert len(cluster_texts(texts, model="tfidf", k=3).sizes()) == 3

@@ -1,0 +1,139 @@
+"""Texts that join groups that are there, texts that fit none, and names that a model gives."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from traube.core.errors import TraubeError
+from traube.grouping.cluster_texts import Clusters, cluster_texts
+from traube.grouping.known_groups import put_like
+from traube.grouping.naming import named_by
+from traube.grouping.strays import strays, strays_by_distance
+from traube.models.likelihood import CausalModel
+
+EXAMPLES = ["dough and bread", "a loaf of bread", "dough, a loaf", "a ship and its crew", "the crew of the ship"]
+GROUPS = ["food", "food", "food", "sea", "sea"]
+
+
+# groups of labelled texts
+
+
+def test_a_text_joins_the_group_whose_examples_are_nearest() -> None:
+    found = put_like(["the ship", "bread", "its crew"], EXAMPLES, GROUPS, model="tfidf")
+    assert [found.name(c) for c in found.labels] == ["sea", "food", "sea"]
+    assert np.isfinite(found.distances).all() and found.clearness == ""
+    assert {found.name(c): found.words[c][0] for c in found.words} == {"food": "bread", "sea": "crew"}
+
+
+def test_the_order_of_examples_changes_nothing() -> None:
+    texts = ["the ship", "bread", "its crew", "a loaf"]
+    turned = put_like(texts, EXAMPLES[::-1], GROUPS[::-1], model="tfidf")
+    assert np.array_equal(turned.labels, put_like(texts, EXAMPLES, GROUPS, model="tfidf").labels)
+
+
+def test_a_similarity_compares_with_the_examples() -> None:
+    found = put_like(["the ship", "bread"], EXAMPLES, GROUPS, model="jaccard")
+    assert [found.name(c) for c in found.labels] == ["sea", "food"]
+
+
+def test_blank_texts_join_no_group_and_examples_that_lack_a_text_or_a_group_are_left_out() -> None:
+    texts = ["the ship", " ", "bread"]
+    found = put_like(texts, [*EXAMPLES, "a ship of bread", ""], [*GROUPS, " ", "sea"], model="tfidf")
+    assert [found.name(c) for c in found.labels] == ["sea", "", "food"] and found.blank == 1
+    assert sorted(found.names.values()) == ["food", "sea"]  # no group without a name
+    whole = put_like(["the ship", "bread"], EXAMPLES, GROUPS, model="tfidf")
+    assert found.distances[[0, 2]] == pytest.approx(whole.distances)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (["one"] * 5, "labels: texts are put into groups, and there is 1: give examples of at least two"),
+        ([], "labels: texts are put into groups, and there is 0: give examples of at least two"),
+        (
+            [str(i) for i in range(40)],
+            "labels: 40 different values in 40 rows name texts, not groups: name the column of groups",
+        ),
+    ],
+)
+def test_what_is_no_grouping_is_said_and_not_computed(groups: list[str], message: str, home: Path) -> None:
+    with pytest.raises(TraubeError, match=rf"^{message}$"):
+        put_like(["bread"], ["bread"] * len(groups), groups, model="tfidf")
+    assert not any(home.iterdir())
+
+
+# texts that fit no group
+
+
+def two_groups(kind: Callable[[NDArray[np.float64]], object]) -> tuple[object, NDArray[np.int64]]:
+    """Fifty texts of each of two directions, and one of a third that lies in the second group."""
+    random = np.random.default_rng(0)
+    middles = np.repeat(np.eye(3)[:2], 50, axis=0)
+    odd = np.array([[-0.2, 0.1, 1.0]])
+    return kind(np.concatenate([middles + 0.1 * random.random((100, 3)), odd])), np.repeat([0, 1], [50, 51])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_a_text_unlike_its_group_is_a_stray_and_no_other_is(kind: Callable[..., object]) -> None:
+    vectors, clusters = two_groups(kind)
+    assert np.flatnonzero(strays(vectors, clusters)).tolist() == [100]  # type: ignore[arg-type]
+    new = kind(np.array([[1.0, 0.1, 0], [0, 1, 0.1], [0.1, 0.1, -1]]))
+    assert strays(new, np.array([0, 1, 1]), vectors, clusters).tolist() == [False, False, True]  # type: ignore[arg-type]
+
+
+def test_noise_and_a_single_cluster_have_no_strays() -> None:
+    vectors, clusters = two_groups(np.asarray)
+    assert not strays(vectors, np.zeros(101, dtype=np.int64)).any()  # type: ignore[arg-type]
+    assert not strays(vectors, np.where(clusters == 1, -1, 0)).any()  # type: ignore[arg-type]
+
+
+def test_strays_by_distance_are_no_nearer_to_their_own_than_to_others() -> None:
+    pairs = np.full((41, 41), 0.9)
+    pairs[:20, :20] = pairs[20:40, 20:40] = 0.2
+    np.fill_diagonal(pairs, 0)
+    clusters = np.repeat([0, 1], [20, 21])  # the last is as far from all
+    pairs[40, 20:40] = pairs[20:40, 40] = 0.95
+    assert np.flatnonzero(strays_by_distance(pairs.astype(np.float32), clusters)).tolist() == [40]
+
+
+def test_strays_are_set_apart_only_where_that_is_asked_for() -> None:
+    about = ["dough yeast crust loaf", "goal keeper penalty match"]
+    texts = [f"{words} n{i}" for i in range(20) for words in about] + ["dough goal zebra giraffe lion elephant hippo"]
+    found = cluster_texts(texts, model="tfidf", k=2)
+    assert (found.labels >= 0).all() and found.strays[-1] and not found.strays[:-1].any()
+    apart = found.without_strays()
+    assert apart.labels[-1] == -1 and np.isnan(apart.distances[-1])
+    assert np.array_equal(apart.labels[:-1], found.labels[:-1])
+
+
+# names by a causal language model
+
+
+def causal(end: bool) -> CausalModel:
+    """A tiny GPT-2 that says nothing but its end, or words."""
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    words = ["[UNK]", "[BOS]", "bread", "sea", "topic", "dough", "ship"]
+    made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, bos_token="[BOS]", eos_token="[BOS]", unk_token="[UNK]")
+    torch.manual_seed(0)
+    network = GPT2LMHeadModel(GPT2Config(vocab_size=7, n_positions=64, n_embd=8, n_layer=1, n_head=1, eos_token_id=1))
+    with torch.no_grad():  # the output is that of the constant vector below, whatever is asked
+        network.transformer.ln_f.weight.zero_()
+        network.transformer.ln_f.bias.copy_(network.transformer.wte.weight[1 if end else 2] * 100)
+    return CausalModel(network, tokenizer)
+
+
+def test_a_model_names_groups_and_where_it_says_nothing_key_words_stay() -> None:
+    clusters = Clusters(np.array([0, 1]), np.zeros(2), {0: ["dough"], 1: ["ship"]}, {0: [0], 1: [1]}, None)
+    texts = ["dough " * 500, "a ship"]  # the first is longer than the model takes
+    named = named_by(clusters, texts, causal(end=False))
+    assert named.name(0).startswith("bread bread") and len(named.name(0)) <= 60
+    assert named_by(clusters, texts, causal(end=True)).name(1) == "ship"

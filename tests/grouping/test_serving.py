@@ -1,0 +1,151 @@
+"""A served clustering puts its own texts where they were, and new ones where they belong."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from traube import components
+from traube.components import parse_method
+from traube.components.new_points import among_neighbours
+from traube.core.errors import TraubeError
+from traube.grouping import served as serving
+from traube.grouping.describe import keywords
+from traube.grouping.served import Served
+from traube.models import load_model
+from traube.tasks.task import Task
+
+METHODS = ["none/kmeans", "none/agglomerative_cosine", "pca/minibatch_kmeans", "umap/agglomerative", "umap/hdbscan"]
+
+
+def served(tiny_task: Task, model_name: str, method_name: str) -> Served:
+    method, model, texts = parse_method(method_name), load_model(model_name), tiny_task.texts
+    vectors = model.encode(texts)
+    points = components.reduce(method.reducer, method.reducer_params, vectors, 0)
+    clusters = components.cluster(method.clusterer, method.clusterer_params, points, 3, 0)
+    words = keywords(texts, clusters)
+    return Served(model.card, model.fingerprint, method, 0, texts, texts, vectors, points, clusters, words)
+
+
+@pytest.mark.parametrize(("model", "method"), [("lsa", m) for m in METHODS] + [("tfidf", m) for m in METHODS[:-1]])
+def test_its_own_texts_stay_in_their_clusters(tiny_task: Task, model: str, method: str) -> None:
+    clustering = served(tiny_task, model, method)
+    found = clustering.predict(tiny_task.texts)
+    kept = clustering.clusters >= 0
+    assert (found["cluster"].to_numpy()[kept] == clustering.clusters[kept]).mean() > 0.9
+    assert (found["distance"][found["cluster"] >= 0] >= 0).all()
+
+
+def test_a_new_text_joins_its_topic_and_gets_its_words(tiny_task: Task) -> None:
+    clustering = served(tiny_task, "lsa", "none/kmeans")
+    old, new = clustering.predict(["kitchen oven salt recipe bread dough", "kitchen oven taste soup broth"])["cluster"]
+    other = clustering.predict(["telescope astronomer sky orbit mars"]).iloc[0]
+    assert old == new != other["cluster"]
+    assert set(str(other["words"]).split(", ")) & {"telescope", "astronomer", "sky", "light", "distance"}
+
+
+@pytest.mark.parametrize(
+    ("model", "method"), [("tfidf", "none/kmeans"), ("lsa", "pca/kmeans"), ("lsa", "umap/hdbscan")]
+)
+def test_what_was_saved_predicts_the_same(tiny_task: Task, tmp_path: Path, model: str, method: str) -> None:
+    clustering = served(tiny_task, model, method)
+    serving.save(clustering, tmp_path / "served")
+    assert {path.suffix for path in (tmp_path / "served").iterdir()} <= {".json", ".npy", ".npz"}
+    again = serving.load(tmp_path / "served")
+    assert sparse.issparse(again.vectors) == (model == "tfidf")
+    texts = ["goal keeper penalty match", "nova galaxy telescope"]
+    pd.testing.assert_frame_equal(
+        again.predict(texts), clustering.predict(texts), rtol=1e-6
+    )  # sums of single precision, in another order
+
+
+def test_a_split_of_some_of_the_texts_is_served_by_a_model_of_all(tiny_task: Task) -> None:
+    model, texts = load_model("tfidf"), tiny_task.texts
+    some = np.arange(0, len(texts), 3)
+    vectors = model.encode(texts)[some]
+    method = parse_method("none/kmeans")
+    clusters = components.cluster("kmeans", None, vectors, 2, 0)
+    part = [texts[i] for i in some]
+    clustering = Served(model.card, model.fingerprint, method, 0, texts, part, vectors, vectors, clusters, {})
+    assert clustering.predict(part)["cluster"].tolist() == clusters.tolist()
+
+
+@pytest.mark.parametrize("texts", [[], ["a", " "], [None]])
+def test_empty_texts_are_refused(tiny_task: Task, texts: list[str]) -> None:
+    with pytest.raises(TraubeError, match="none of them empty"):
+        served(tiny_task, "lsa", "none/kmeans").predict(texts)
+
+
+def test_a_model_whose_weights_have_changed_is_refused(tiny_bert: Path) -> None:
+    from traube.models import ModelCard, model_of
+
+    model = model_of(ModelCard(name="tiny", model=str(tiny_bert)))
+    texts = ["the cat", "a dog", "soup bread", "star"]
+    vectors = np.asarray(model.encode(texts))
+    clusters = np.array([0, 0, 1, 1])
+    method = parse_method("none/kmeans")
+    clustering = Served(model.card, "another", method, 0, [], texts, vectors, vectors, clusters, {})
+    with pytest.raises(TraubeError, match="its weights have changed"):
+        clustering.predict(["the dog"])
+
+
+# what a part declares of itself
+
+
+class Halved:
+    """A reducer: the first half of the dimensions."""
+
+    def fit_transform(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(X)[:, : X.shape[1] // 2]
+
+
+def halve(build: object, vectors: np.ndarray, points: np.ndarray, new: np.ndarray) -> np.ndarray:
+    return new[:, : points.shape[1]]
+
+
+class Signs:
+    """A clusterer: by the sign of the second number; the seed says which is 1."""
+
+    def __init__(self, random_state: int, margin: float = 0.0) -> None:
+        self.flip, self.margin = random_state % 2, margin
+
+    def fit_predict(self, X: np.ndarray) -> np.ndarray:
+        return (X[:, 1] > self.margin).astype(np.int64) ^ self.flip
+
+
+def by_sign(build: Callable[..., Signs], points: np.ndarray, clusters: np.ndarray, new: np.ndarray) -> np.ndarray:
+    return build().fit_predict(new)
+
+
+@pytest.mark.usefixtures("registries")
+def test_new_texts_go_where_the_parts_say(tiny_task: Task) -> None:
+    components.register_reducer("halved", Halved, place=halve)
+    components.register_clusterer("signs", Signs, assign=by_sign)
+    clustering = served(tiny_task, "lsa", "halved/signs")
+    new = tiny_task.texts[:5]
+    again = clustering.predict(new)["cluster"].to_numpy()
+    assert np.array_equal(again, clustering.clusters[:5])
+    other = replace(clustering, seed=1)  # a part that is built again has the seed of the clustering
+    assert np.array_equal(other.predict(new)["cluster"], 1 - again)
+
+
+@pytest.mark.usefixtures("registries")
+def test_parts_that_say_nothing_use_the_neighbours_and_the_nearest_centre(tiny_task: Task) -> None:
+    components.register_reducer("halved", Halved)
+    components.register_clusterer("signs", Signs)
+    clustering = served(tiny_task, "lsa", "halved/signs")
+    points = among_neighbours(clustering.vectors[:5], clustering.vectors, clustering.points)
+    means = np.stack([clustering.points[clustering.clusters == c].mean(axis=0) for c in (0, 1)])
+    nearest = np.linalg.norm(points[:, None] - means[None], axis=2).argmin(axis=1)
+    assert clustering.predict(tiny_task.texts[:5])["cluster"].tolist() == nearest.tolist()
+
+
+def test_where_all_is_noise_new_texts_are_noise_too(tiny_task: Task) -> None:
+    clustering = served(tiny_task, "lsa", "none/kmeans")
+    clustering.clusters[:] = -1
+    found = clustering.predict(["kitchen oven salt"])
+    assert found["cluster"].tolist() == [-1] and found["distance"].isna().all()

@@ -1,0 +1,39 @@
+"""Pins: what is served outlives the folder it came from, and cleaning."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from traube.core import paths
+from traube.models import checkpoint_exchange, load_model, model_of
+from traube.models.checkpoint_exchange import exchange_checkpoints
+from traube.models.pins import locate_pinned, pin
+from traube.storage import open_storage
+
+
+def test_a_champions_checkpoint_survives_cleaning_and_another_one_goes(
+    tiny_bert: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_exchange, "SETTLED", -1.0)
+    storage = open_storage(home)
+    for name in ("served", "other"):
+        folder = shutil.copytree(tiny_bert, paths.checkpoints() / name)
+        (folder / "README.md").write_text(name)
+    exchange_checkpoints(storage, paths.checkpoints())
+    rows = {row["name"]: row for row in storage.read_rows("model")}
+    model = load_model("served")
+    pin("words", model.card, model.fingerprint, [])
+    storage.remove("model", rows.values())
+    for folder in (paths.checkpoints(), home / "weights"):
+        shutil.rmtree(folder)
+    for _ in range(2):  # marks, then deletes
+        storage.clean(seconds=0)
+    assert model_of(locate_pinned(model.card, model.fingerprint)).fingerprint == model.fingerprint
+    weights = rows["served"]["files"]["model.safetensors"]
+    assert storage.blobs.exists(weights) and not storage.blobs.exists(rows["other"]["files"]["README.md"])
+
+
+def test_what_is_no_checkpoint_is_served_as_it_is(home: Path) -> None:
+    card = load_model("bow").card
+    assert pin("words", card, "fingerprint", ["cell"]) == card == locate_pinned(card, "fingerprint")

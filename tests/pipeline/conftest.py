@@ -1,0 +1,36 @@
+"""What the tests of the pipeline share."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.made import cells_of
+from traube.models import Vectors, load_model
+from traube.pipeline.cluster import CellResult, cluster
+from traube.pipeline.embed import embed_task
+from traube.pipeline.executors import ProcessExecutor
+from traube.storage import Storage, open_storage
+from traube.tasks.task import Task
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path)
+
+
+@pytest.fixture
+def vectors(tiny_task: Task, tmp_path: Path) -> Vectors:
+    return embed_task(tiny_task, load_model("bow"), Storage(tmp_path))[0]
+
+
+@pytest.fixture
+def results(tiny_task: Task, vectors: Vectors, storage: Storage) -> Callable[..., dict[str, CellResult]]:
+    """What becomes of the cells of some methods, by method."""
+
+    def run(*methods: str) -> dict[str, CellResult]:
+        found = list(cluster(tiny_task, vectors, cells_of(tiny_task, *methods), storage, ProcessExecutor()))
+        assert len(found) == len(methods)
+        return {result.cell.method.name: result for result in found}
+
+    return run

@@ -1,0 +1,195 @@
+"""Splits whose texts a trained similarity compares: which cells make sense, and what they are made of."""
+
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+from sklearn.metrics import adjusted_rand_score, silhouette_score
+
+from tests.made import cells_of, save_similarity
+from traube.core import paths
+from traube.models import Model, load_model
+from traube.models.similarity import Similarity
+from traube.pipeline.cluster import CellResult, cluster
+from traube.pipeline.evaluate import evaluate
+from traube.pipeline.workbench import Workbench
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
+
+METHOD = "none/agglomerative_average"
+WORDS = ["the", "a", "cat", "dog", "star", "soup", "bread"]
+Drop = Callable[..., Model]
+
+
+def records() -> pd.DataFrame:
+    """Twelve texts about the first query, and twelve about the second."""
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        [
+            {"text": " ".join([topic] * 3 + list(rng.choice(WORDS, 3))) + f" {i}", "topic": topic, "query": query}
+            for query in ("query star", "query a soup")
+            for topic in ("cat", "dog", "bread")
+            for i in range(4)
+        ]
+    )
+
+
+def task_of(frame: pd.DataFrame) -> Task:
+    """A split for each query."""
+    corpus, indexed = index_texts(frame)
+    parts = {"first": indexed[:12], "second": indexed[12:]}
+    return Task(
+        TaskCard(name="asked"), corpus, pd.concat([make_split(r, n, "topic", label="topic") for n, r in parts.items()])
+    ).validate()
+
+
+@pytest.fixture
+def asked() -> Task:
+    """A task whose splits have queries."""
+    return task_of(records())
+
+
+@pytest.fixture
+def unasked() -> Task:
+    """The same without."""
+    return task_of(records().drop(columns="query"))
+
+
+@pytest.fixture
+def drop(tiny_bert: Path) -> Drop:
+    def make(**settings: object) -> Model:
+        return load_model(save_similarity(Path(copytree(tiny_bert, paths.checkpoints() / "mine")), **settings).name)
+
+    return make
+
+
+def results(task: Task, model: Model, home: Path, *methods: str) -> dict[str, CellResult]:
+    bench = Workbench.at(home)
+    cells = cells_of(task, *methods, model=model)
+    found = cluster(task, bench.vectors(task, model), cells, bench.storage, bench.executor, similarity=model.similarity)
+    return {result.cell.method.name: result for result in found}
+
+
+# what is clustered
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"network": "qss", "query": "text"},
+        {"network": "qss", "query": "passages"},
+        {"network": "qs3m", "query": "none", "output": "sigmoid"},
+        {"network": "attention", "query": "text", "output": "sigmoid"},
+    ],
+    ids=str,
+)
+def test_scores_are_those_of_average_linkage_on_the_similaritys_distances(
+    asked: Task, drop: Drop, settings: dict[str, str]
+) -> None:
+    model = drop(**settings)
+    scores, _ = evaluate(asked, model, [METHOD])
+    found = scores[scores["metric"] == "ari/noise_as_cluster"].set_index("split")["value"]
+    for split in asked.test_splits():
+        vectors = model.encode([asked.texts[i] for i in split.rows])
+        assert split.query is not None and split.labels is not None
+        query = model.encode([asked.texts[split.query]])[0]
+        distances = model.similarity.distances(vectors, query)  # type: ignore[union-attr]
+        by_hand = fcluster(linkage(squareform(distances.astype(np.float64)), "average"), 3, "maxclust")
+        assert found[split.split] == pytest.approx(adjusted_rand_score(split.labels, by_hand))
+
+
+def test_other_queries_make_other_clusters_only_where_they_count(asked: Task, drop: Drop) -> None:
+    other = task_of(records().replace({"query star": "query bread the a"}))
+    model = drop()
+
+    def distances_of(task: Task, similarity: Similarity) -> np.ndarray:
+        split = next(task.test_splits())
+        query = model.encode([task.texts[split.query or 0]])[0]
+        return similarity.distances(model.encode([task.texts[i] for i in split.rows]), query)
+
+    assert model.similarity is not None
+    assert not np.allclose(distances_of(asked, model.similarity), distances_of(other, model.similarity))
+
+
+# which cells make sense
+
+
+def test_what_works_on_vectors_is_unsupported_and_what_works_on_distances_is_not(
+    asked: Task, drop: Drop, home: Path
+) -> None:
+    good = ["none/agglomerative_average", "none/hdbscan"]
+    bad = [
+        "none/kmeans",
+        "none/agglomerative",
+        "none/agglomerative_cosine",
+        "pca/agglomerative_average",
+        "umap/hdbscan",
+    ]
+    found = results(asked, drop(), home, *good, *bad)
+    assert {name: found[name].status for name in good} == dict.fromkeys(good, "done")
+    assert {name: found[name].status for name in bad} == dict.fromkeys(bad, "unsupported")
+    assert found["none/kmeans"].reason == (
+        "a similarity gives distances, and kmeans works on vectors: use none/agglomerative_average"
+    )
+    assert found["umap/hdbscan"].reason == (
+        "a similarity gives distances, and umap reduces vectors: use none/agglomerative_average"
+    )
+
+
+def test_the_same_methods_stay_as_they_are_for_the_encoder_alone(asked: Task, tiny_bert: Path, home: Path) -> None:
+    copytree(tiny_bert, paths.checkpoints() / "plain")
+    found = results(asked, load_model("plain"), home, "none/kmeans", "none/hdbscan")
+    assert {name: result.status for name, result in found.items()} == {
+        "none/kmeans": "done",
+        "none/hdbscan": "unsupported",
+    }
+
+
+def test_without_queries_one_that_compares_for_a_query_is_unsupported(unasked: Task, drop: Drop, home: Path) -> None:
+    (result,) = results(unasked, drop(query="text"), home, METHOD).values()
+    assert result.status == "unsupported"
+    assert result.reason == "mine compares texts for a query, and splits of asked have none"
+
+
+@pytest.mark.parametrize("settings", [{"query": "passages"}, {"network": "qs3m", "query": "none"}], ids=str)
+def test_without_queries_one_that_needs_no_text_of_a_query_is_scored(
+    unasked: Task, drop: Drop, home: Path, settings: dict[str, str]
+) -> None:
+    (result,) = results(unasked, drop(**settings), home, METHOD).values()
+    assert result.status == "done" and result.assignments is not None and len(result.assignments) == 24
+
+
+def test_one_split_without_a_query_is_enough(drop: Drop, home: Path) -> None:
+    frame = records()
+    frame.loc[12:, "query"] = None
+    (result,) = results(task_of(frame), drop(), home, METHOD).values()
+    assert result.status == "unsupported"
+
+
+# what goes wrong
+
+
+def test_vectors_that_are_not_those_of_the_weights_fail_with_the_reason(asked: Task, drop: Drop, home: Path) -> None:
+    (result,) = results(asked, drop(dimensions=16), home, METHOD).values()
+    assert result.status == "failed"
+    assert "similarity/config.json: dimensions: 16" in result.reason
+
+
+def test_without_labels_the_number_of_clusters_is_that_of_the_best_silhouette(drop: Drop) -> None:
+    corpus, indexed = index_texts(records()[:12])
+    task = Task(TaskCard(name="unlabelled"), corpus, make_split(indexed, "all", "none")).validate()
+    model = drop()
+    _, assignments = evaluate(task, model, [METHOD])
+    (split,) = task.test_splits()
+    assert model.similarity is not None and split.query is not None
+    vectors = model.encode([task.texts[i] for i in split.rows])
+    distances = model.similarity.distances(vectors, model.encode([task.texts[split.query]])[0]).astype(np.float64)
+    tree = linkage(squareform(distances), "average")
+    silhouettes = {
+        k: silhouette_score(distances, fcluster(tree, k, "maxclust"), metric="precomputed") for k in range(2, 6)
+    }
+    assert assignments["cluster"].nunique() == max(silhouettes, key=lambda k: silhouettes[k])

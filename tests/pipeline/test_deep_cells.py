@@ -1,0 +1,164 @@
+"""Cells whose clusterer trains an encoder: in this process, after the others, resumable, with their histories kept."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.made import cells_of
+from traube.components import parse_method
+from traube.components.deep import DEEP
+from traube.core.errors import TraubeError
+from traube.core.progress import Progress
+from traube.models import Vectors, load_model
+from traube.models.card import ModelCard
+from traube.models.transformer import Transformer
+from traube.models.vectors import locate_matrix, open_matrix
+from traube.pipeline.cluster import REPRESENTATIONS, cluster
+from traube.pipeline.deep import augmentation
+from traube.pipeline.embed import embed_task
+from traube.pipeline.executors import ProcessExecutor
+from traube.pipeline.params import Protocol, Sweep
+from traube.pipeline.plan import Plan, Request, cells
+from traube.pipeline.run import Scored, run
+from traube.pipeline.survey import survey_stored
+from traube.pipeline.workbench import Workbench
+from traube.reports.tables import leaderboard
+from traube.storage import Storage, open_storage
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task, make_task
+
+OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
+SHORT = {"aecl": {"epochs": 6, "stage_1": 2, "stage_2": 2, "batch": 8, "augmentation": "order"}}
+AECL, KMEANS = parse_method("none/aecl", SHORT), parse_method("none/kmeans")
+
+
+@pytest.fixture(scope="module")
+def base(tiny_bert: Path) -> Transformer:
+    return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
+
+
+@pytest.fixture
+def pets() -> Task:
+    texts = [f"{a} {word} {b}" for word in ("cat", "dog") for a in ("the", "a", "soup") for b in ("star", "bread")]
+    return make_task(texts, [text.split()[1] for text in texts], name="pets")
+
+
+@pytest.fixture
+def vectors_of_pets(pets: Task, base: Transformer, tmp_path: Path) -> Vectors:
+    return embed_task(pets, base, Storage(tmp_path))[0]
+
+
+def test_they_come_last_and_leave_clusters_and_a_history(
+    pets: Task, vectors_of_pets: Vectors, base: Transformer, storage: Storage
+) -> None:
+    asked = cells(pets, base, OWN, methods=[AECL, KMEANS], seeds=[1])
+    results = []
+    for result in cluster(pets, vectors_of_pets, asked, storage, ProcessExecutor(), model=base):
+        if result.cell.method is AECL:
+            assert (storage.folder / "trainings" / result.cell.cell_id).exists()  # nobody has stored the cell yet
+        results.append(result)
+    assert [result.cell.method.name for result in results] == ["none/kmeans", "none/aecl"]
+    deep = results[1]
+    assert deep.status == "done" and deep.assignments is not None
+    assert deep.assignments["item"].tolist() == list(range(12))
+    assert set(deep.assignments["cluster"]) <= {0, 1}
+    assert not (storage.folder / "trainings" / deep.cell.cell_id).exists()
+    assert deep.histories is not None and results[0].histories is None
+    (history,) = deep.histories.values()
+    assert len(history) == 6 and "acc" in history[-1]
+    kept = locate_matrix(storage, REPRESENTATIONS, deep.cell.cell_id)
+    assert kept is not None and open_matrix(kept).shape == (12, 128)  # of at most a thousand texts
+    assert locate_matrix(storage, REPRESENTATIONS, results[0].cell.cell_id) is None
+
+
+def test_a_sweep_that_was_stopped_goes_on_with_the_next_cell(pets: Task, base: Transformer, tmp_path: Path) -> None:
+    bench = Workbench.at(tmp_path)
+    save_corpus(bench.storage, "pets", pets.corpus, pets.corpus, raw_version="")
+    save_rows(bench.storage, pets.card, pets.splits)
+    complete_task(bench.storage, pets.card)
+    small = {"epochs": 1, "batch": 8, "frozen": True, "augmentation": "order"}
+    protocol = Protocol(reducers=("none",), clusterers=("aecl",), parameters={"aecl": small}, seeds=(1, 2))
+    sweep = Sweep(protocol="small", clusterer="aecl", values={"batch": (4, 8), "label_weight": (1.0,)})
+    points = sweep.points("sizes", protocol)
+    assert list(points) == ["sizes", "sizes.batch=4", "sizes.label_weight=1.0"]
+
+    def filled(name: str, seeds: list[int]) -> int:
+        request = Request(["pets"], ["tiny"], name, points[name], seeds=seeds)
+        plan = Plan.of(request, survey_stored(["pets"], base, bench.storage))
+        return sum(isinstance(event, Scored) for event in run(plan, bench))
+
+    assert filled("sizes", [1]) == 1
+    assert [filled(name, [1, 2]) for name in points] == [1, 2, 2]
+    assert [filled(name, [1, 2]) for name in points] == [0, 0, 0]
+    by_point = (
+        bench.storage.read_cells("pets").groupby("protocol")["params"].first().map(lambda p: p["clusterer_params"])
+    )
+    assert {name: (p["batch"], p["label_weight"]) for name, p in by_point.items()} == {
+        "sizes": (8, 5.0),
+        "sizes.batch=4": (4, 5.0),
+        "sizes.label_weight=1.0": (8, 1.0),
+    }
+    assert leaderboard(bench.storage, protocols=points).empty  # which compares methods, not a method with itself
+
+
+def test_other_texts_are_made_as_the_recipe_says(base: Transformer, masked_model: Path, home: Path) -> None:
+    masked_model = shutil.copytree(masked_model, home / "checkpoints" / "masked")
+    texts = ["the cat the dog the soup the star the bread"] * 4
+    for folder in (str(masked_model), "masked"):  # in checkpoints/, if it is not absolute
+        many = DEEP["sccl"].with_values(augmentation=f"contextual:{folder}")
+        few = DEEP["rstc"].with_values(augmentation=f"contextual:{folder}")
+        changed = [
+            sum(a != b for a, b in zip(texts[0].split(), other.split(), strict=True))
+            for clusterer in (many, few)
+            for other in augmentation(clusterer, "pets", texts, base)(texts, 0)
+        ]
+        assert changed == [2] * 4 + [1] * 4  # a fifth of the words, and a tenth
+    with pytest.raises(TraubeError, match="augmentation"):
+        DEEP["sccl"].with_values(augmentation="contextual:")
+
+
+def test_one_that_was_stopped_goes_on_and_finds_the_same(
+    pets: Task, vectors_of_pets: Vectors, base: Transformer, storage: Storage, tmp_path: Path
+) -> None:
+    asked = cells(pets, base, OWN, methods=[AECL], seeds=[1])
+    (unbroken,) = cluster(pets, vectors_of_pets, asked, open_storage(tmp_path / "other"), ProcessExecutor(), model=base)
+    steps: list[int] = []
+
+    def stop(stage: str, amount: int) -> None:
+        steps.append(amount)
+        if len(steps) == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(cluster(pets, vectors_of_pets, asked, storage, ProcessExecutor(), Progress(done=stop), model=base))
+    (resumed,) = cluster(pets, vectors_of_pets, asked, storage, ProcessExecutor(), model=base)
+    assert resumed.assignments.equals(unbroken.assignments)
+
+
+def test_only_an_encoder_can_be_trained_and_on_texts_alone(tiny_task: Task, vectors: Vectors, storage: Storage) -> None:
+    bow = load_model("bow")
+    (result,) = cluster(tiny_task, vectors, cells_of(tiny_task, "none/aecl"), storage, ProcessExecutor(), model=bow)
+    assert (result.status, result.reason) == (
+        "unsupported",
+        "aecl trains an encoder, and bow is none: use a sentence-transformers model",
+    )
+    (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/aecl"), storage, ProcessExecutor(), model=bow)
+    assert reduced.reason == "aecl works on texts, and pca reduces vectors: use none/aecl"
+
+
+def test_one_that_fails_or_collapses_says_so_and_stops_no_other(
+    vectors_of_pets: Vectors, pets: Task, base: Transformer, storage: Storage
+) -> None:
+    same = parse_method("none/stcc", {"stcc": {"epochs": 1, "batch": 8, "codes": 1}})
+    equal = make_task(["cat", "cat ", "cat  "], ["a", "a", "b"], name="equal")
+    asked = cells(equal, base, OWN, methods=[same], seeds=[1])
+    (collapsed,) = cluster(equal, vectors_of_pets, asked, storage, ProcessExecutor(), model=base)
+    assert collapsed.status == "done"
+    assert collapsed.reason.endswith("all texts are in one cluster")
+    too_hot = parse_method("none/aecl", {"aecl": {**SHORT["aecl"], "learning_rate": 1.0, "instance_weight": 1e6}})
+    both = cells(pets, base, OWN, methods=[too_hot, AECL], seeds=[1])
+    first, second = cluster(pets, vectors_of_pets, both, storage, ProcessExecutor(), model=base)
+    assert second.status == "done"
+    if first.status == "failed":  # whether it overflows is up to the machine
+        assert "the loss is" in first.reason

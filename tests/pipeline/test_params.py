@@ -1,0 +1,144 @@
+"""params.yaml: the benchmark in one file, whose mistakes are found before any work is done."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from traube.core import paths
+from traube.core.errors import TraubeError
+from traube.pipeline.params import Params, Point, load_params
+
+PARAMS = """\
+protocol: paper
+tasks: [pydocs_s2s]
+models: [bow]
+protocols:
+  paper:
+    reducers: [none, pca]
+    clusterers:
+    - kmeans
+    - hdbscan
+    parameters:
+      kmeans:
+        n_init: 10
+      pca: {n_components: 5}
+    seeds: [1, 2]
+"""
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """params.yaml, with one thing replaced."""
+
+    def replaced(old: str, new: str) -> Path:
+        assert PARAMS.count(old) == 1
+        (tmp_path / "params.yaml").write_text(PARAMS.replace(old, new))
+        return tmp_path / "params.yaml"
+
+    return replaced
+
+
+@pytest.fixture
+def params(write: Write) -> Params:
+    return load_params(write("[1, 2]", "[1, 2]"))
+
+
+def test_a_protocol_is_every_reducer_with_every_clusterer(params: Params) -> None:
+    names = [method.name for method in params.chosen().methods()]
+    assert names == ["none/kmeans", "none/hdbscan", "pca/kmeans", "pca/hdbscan"]
+
+
+def test_parameters_of_a_protocol_replace_the_defaults(params: Params) -> None:
+    method = params.chosen("paper").method("pca/kmeans")
+    assert method.reducer_params == {"n_components": 5}
+    assert method.clusterer_params["n_init"] == 10
+    assert method.clusterer_params["max_iter"] == 300
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("- kmeans\n", "- k-means\n", "line 8: protocols.paper.clusterers: unknown clusterer 'k-means': did you mean kmeans"),
+        ("[none, pca]", "[pac]", "line 6: protocols.paper.reducers: unknown reducer 'pac': did you mean pca"),
+        ("      kmeans:", "      kmaens:", "line 11: protocols.paper.parameters: unknown reducer or clusterer 'kmaens'"),
+        ("n_init: 10", "n_inti: 10",
+         "line 12: protocols.paper.parameters.kmeans: unknown parameter of kmeans 'n_inti': did you mean n_init or init?"),
+        ("n_init: 10", "n_clusters: 3", "line 12: protocols.paper.parameters.kmeans: kmeans: 'n_clusters' is no parameter"),
+        ("seeds: [1, 2]", "seed: [1, 2]", "line 14: protocols.paper.seed: unknown key 'seed': did you mean seeds"),
+        ("seeds: [1, 2]", "seeds: []", "line 14: protocols.paper.seeds: Tuple should have at least 1 item"),
+        ("seeds: [1, 2]", "precision: fp8", "line 14: protocols.paper.precision: Input should be 'fp32', 'bf16' or 'auto'"),
+        ("models: [bow]\n", "", "line 1: models: Field required"),
+        ("tasks: [pydocs_s2s]", "tasks: []", "line 2: tasks: Tuple should have at least 1 item"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_by_line_and_key(write: Write, old: str, new: str, message: str) -> None:
+    path = write(old, new)
+    with pytest.raises(TraubeError, match=f"^{re.escape(f'{path}: {message}')}"):
+        load_params(path)
+
+
+def test_params_lie_where_traube_params_says(write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRAUBE_PARAMS", str(write("[bow]", "[bow, lsa]")))
+    assert load_params().models == ("bow", "lsa")
+    monkeypatch.setenv("TRAUBE_PARAMS", str(tmp_path / "none.yaml"))
+    with pytest.raises(TraubeError, match=r"none\.yaml: there is no such file"):
+        load_params()
+
+
+def test_the_params_that_come_with_traube_are_sound() -> None:
+    params = load_params(paths.PROJECT / "params.yaml")
+    assert all(protocol.methods() for protocol in params.protocols.values())
+
+
+def test_tasks_of_ones_own_have_a_protocol_of_their_own(cards: Path) -> None:
+    """What a card describes is evaluated by `own`, unless the benchmark holds it, or other tasks are named with it."""
+    (cards / "mine.yaml").write_text("file: mine.csv\ntext: text\n")
+    params = load_params()
+    assert params.protocol_for(["mine"]) == "own"
+    assert params.protocol_for(["mine", "pydocs_s2s"]) == params.protocol_for(None) == params.protocol
+    held = params.model_copy(update={"tasks": ("mine",)})
+    assert held.protocol_for(["mine"]) == params.protocol
+    without = params.model_copy(update={"protocols": {params.protocol: params.chosen()}})
+    assert without.protocol_for(["mine"]) == params.protocol
+
+
+SWEEP = """\
+sweeps:
+  starts:
+    protocol: paper
+    clusterer: kmeans
+    values:
+      n_init: [1, 10, 20]
+"""
+
+
+def test_a_sweep_is_a_protocol_for_each_value_that_changes_something(write: Write) -> None:
+    params = load_params(write("    seeds: [1, 2]\n", f"    seeds: [1, 2]\n{SWEEP}"))
+    points = {name: point for name, point in params.protocols.items() if isinstance(point, Point)}
+    assert list(points) == ["starts", "starts.n_init=1", "starts.n_init=20"]  # 10 is what the protocol has
+    starts = [point.method("none/kmeans").clusterer_params["n_init"] for point in points.values()]
+    assert starts == [10, 1, 20]
+    changed = points["starts.n_init=20"]
+    assert (changed.sweep, changed.parameter, changed.value, changed.seeds) == ("starts", "n_init", 20, (1, 2))
+    assert [method.name for method in changed.methods()] == ["none/kmeans", "pca/kmeans"]
+    assert changed.method("pca/kmeans").reducer_params["n_components"] == 5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "why"),
+    [
+        ("n_init: [1,", "n_inits: [1,", "line 20: sweeps.starts.values.n_inits", "unknown parameter of kmeans"),
+        ("clusterer: kmeans", "clusterer: kmean", "line 16: sweeps.starts", "unknown clusterer 'kmean'"),
+        ("protocol: paper\n    cl", "protocol: papers\n    cl", "line 16: sweeps.starts", "unknown protocol"),
+    ],
+)
+def test_a_sweep_of_what_there_is_not_is_refused_with_its_place(
+    old: str, new: str, place: str, why: str, write: Write
+) -> None:
+    assert SWEEP.count(old) == 1
+    path = write("    seeds: [1, 2]\n", f"    seeds: [1, 2]\n{SWEEP.replace(old, new)}")
+    with pytest.raises(TraubeError, match=f"{re.escape(place)}: {re.escape(why)}"):
+        load_params(path)

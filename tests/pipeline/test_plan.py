@@ -1,0 +1,347 @@
+"""plan() names the cells that are missing and nothing else."""
+
+import dataclasses
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.made import is_finished, save_done
+from traube.components import CLUSTERERS, Method, parse_method
+from traube.core.errors import TraubeError
+from traube.core.measure import Cost
+from traube.models import load_model
+from traube.pipeline import cell as cells_module
+from traube.pipeline import survey
+from traube.pipeline.cell import Cell
+from traube.pipeline.evaluate import evaluate_cells
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import Plan, Request, cells
+from traube.pipeline.record import record
+from traube.pipeline.survey import plan, survey_stored
+from traube.storage import Storage, open_storage
+from traube.storage.costs import save_cost
+from traube.tasks import get_source, load_task
+from traube.tasks.stored import complete_task, read_task, save_corpus, save_rows
+from traube.tasks.task import index_texts, make_task
+
+PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative"), seeds=(1, 2))
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path)
+
+
+@pytest.fixture
+def tickets(cards: Path, storage: Storage) -> Callable[..., None]:
+    """Writes the raw data of the task `tickets` and, as the graph would, reads it into the storage."""
+
+    def write(*texts: str, read: bool = True) -> None:
+        (cards / "tickets.csv").write_text("body,area\n" + "\n".join(texts) + "\n")
+        (cards / "tickets.yaml").write_text("file: tickets.csv\ntext: body\nlabels: area\n")
+        if read:
+            source = get_source("tickets")
+            corpus, records = index_texts(source.read())
+            save_corpus(storage, "tickets", corpus, records, source.raw_version())
+            save_rows(storage, source.card, source.draw(records))
+            complete_task(storage, source.card)
+
+    write("screen,hardware", "login,access", "mouse,hardware")
+    return write
+
+
+def request(
+    *, models: Sequence[str] = ("bow",), tasks: Sequence[str] = ("tickets",), name: str = "own", **changes: object
+) -> Request:
+    return Request(tasks, models, name, PROTOCOL.model_copy(update=changes))
+
+
+def missing(found: Plan) -> list[Cell]:
+    return [cell for by_task in found.missing.values() for of_task in by_task.values() for cell in of_task]
+
+
+def finish(found: Plan, storage: Storage, status: str = "done") -> None:
+    for cell in missing(found):
+        save_done(storage, cell) if status == "done" else storage.save_cell(record(cell, status))
+
+
+def names(found: Plan) -> list[tuple[str, str, int | None]]:
+    return sorted(((c.model, c.method.name, c.seed) for c in missing(found)), key=str)
+
+
+ALL = [("bow", "none/agglomerative", None), ("bow", "none/kmeans", 1), ("bow", "none/kmeans", 2)]
+
+
+@pytest.mark.usefixtures("tickets")
+def test_everything_is_missing_at_first_and_nothing_once_it_is_stored(storage: Storage) -> None:
+    first = plan(request(), storage)
+    assert names(first) == ALL  # agglomerative draws no random numbers: its seeds are one cell
+    assert (first.count, first.total, first.unread, first.unavailable) == (3, 3, [], {})
+    finish(first, storage)
+    second = plan(request(), storage)
+    assert (second.missing, second.count, second.total) == ({}, 0, 3)
+
+
+@pytest.mark.usefixtures("tickets")
+def test_a_new_seed_adds_its_own_cells_of_seeded_methods(storage: Storage) -> None:
+    finish(plan(request(), storage), storage)
+    assert names(plan(request(seeds=(1, 2, 3)), storage)) == [("bow", "none/kmeans", 3)]
+
+
+@pytest.mark.usefixtures("tickets")
+def test_a_new_method_adds_its_own_cells(storage: Storage) -> None:
+    finish(plan(request(), storage), storage)
+    added = plan(request(clusterers=("kmeans", "agglomerative", "minibatch_kmeans")), storage)
+    assert names(added) == [("bow", "none/minibatch_kmeans", 1), ("bow", "none/minibatch_kmeans", 2)]
+
+
+@pytest.mark.usefixtures("tickets")
+def test_a_new_model_adds_its_own_cells(storage: Storage) -> None:
+    finish(plan(request(), storage), storage)
+    assert names(plan(request(models=("bow", "tfidf")), storage)) == [("tfidf", *rest) for _, *rest in ALL]
+
+
+@pytest.mark.usefixtures("tickets")
+def test_a_changed_parameter_of_a_protocol_changes_the_methods_it_belongs_to(storage: Storage) -> None:
+    finish(plan(request(), storage), storage)
+    changed = plan(request(parameters={"kmeans": {"n_init": 10}}), storage)
+    assert names(changed) == [("bow", "none/kmeans", 1), ("bow", "none/kmeans", 2)]
+
+
+@pytest.mark.usefixtures("tickets")
+def test_a_parameter_that_says_the_default_changes_nothing(storage: Storage) -> None:
+    finish(plan(request(), storage), storage)
+    assert plan(request(parameters={"kmeans": {"n_init": "auto"}}), storage).count == 0
+
+
+@pytest.mark.usefixtures("tickets")
+def test_another_protocol_has_cells_of_its_own(storage: Storage) -> None:
+    finish(plan(request(), storage), storage)
+    assert names(plan(request(name="paper"), storage)) == ALL
+
+
+@pytest.mark.usefixtures("tickets")
+@pytest.mark.parametrize("change", ["prompt: 'query '", "max_length: 8", "precision: bf16"])
+def test_a_changed_model_is_a_new_one(storage: Storage, cards: Path, tiny_bert: Path, change: str) -> None:
+    shutil.copytree(tiny_bert, cards / "tiny")
+    (cards / "mine.yaml").write_text("model: ./tiny\n")
+    finish(plan(request(models=["mine", "bow"]), storage), storage)
+    (cards / "mine.yaml").write_text(f"model: ./tiny\n{change}\n")
+    todo = plan(request(models=["mine", "bow"]), storage)
+    assert names(todo) == [("mine", *rest) for _, *rest in ALL]
+    (cell, *_) = todo.missing["mine"]["tickets"]
+    assert record(cell, "done")["precision"] == ("bf16" if "precision" in change else "fp32")
+    (cards / "mine.yaml").write_text("model: ./tiny\ndescription: the same again\n")
+    assert plan(request(models=["mine", "bow"]), storage).count == 0
+
+
+def test_changed_data_is_read_first_and_then_all_its_cells_are_new(
+    storage: Storage, tickets: Callable[..., None]
+) -> None:
+    finish(plan(request(), storage), storage)
+    changed = "screen,hardware", "login,access", "mouse,peripherals"
+    tickets(*changed, read=False)
+    found = plan(request(), storage)
+    assert (found.unread, found.count) == (["tickets"], 0)
+    tickets(*changed)
+    assert names(plan(request(), storage)) == ALL
+    tickets("screen,hardware", "login,access", "mouse,hardware")
+    assert plan(request(), storage).count == 0  # back to what is stored
+
+
+def test_a_task_that_was_never_read_is_unread(storage: Storage, cards: Path) -> None:
+    (cards / "tickets.csv").write_text("body,area\nscreen,hardware\nlogin,access\n")
+    (cards / "tickets.yaml").write_text("file: tickets.csv\ntext: body\nlabels: area\n")
+    assert plan(request(), storage).unread == ["tickets"]
+    with pytest.raises(TraubeError, match=r"^task 'tickets' has not been read yet"):
+        survey_stored(["tickets"], load_model("bow"), storage)
+
+
+@pytest.mark.usefixtures("tickets")
+def test_failed_cells_are_tried_again_and_unsupported_ones_are_not(storage: Storage) -> None:
+    finish(plan(request(), storage), storage, "failed")
+    assert names(plan(request(), storage)) == ALL
+    finish(plan(request(), storage), storage, "unsupported")
+    assert plan(request(), storage).count == 0
+
+
+@pytest.mark.usefixtures("tickets")
+def test_a_new_scoring_version_scores_again_what_was_clustered(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = plan(request(), storage)
+    for cell in missing(first):
+        frame = pd.DataFrame({"split": "all", "level": "area", "item": [0, 1, 2], "cluster": [0, 1, 0]})
+        save_done(storage, cell, frame)
+    monkeypatch.setattr(survey, "SCORING_VERSION", "a later one")
+    again = plan(request(), storage)
+    assert {c.cell_id for c in missing(again)} == {c.cell_id for c in missing(first)}
+    assert not again.to_compute("bow", "tickets")
+
+
+@pytest.mark.usefixtures("tickets")
+def test_a_new_clustering_version_makes_all_cells_new(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {c.cell_id for c in missing(plan(request(), storage))}
+    monkeypatch.setattr(cells_module, "CLUSTERING_VERSION", "a later one")
+    assert not before & {c.cell_id for c in missing(plan(request(), storage))}
+
+
+@pytest.mark.usefixtures("tickets")
+def test_another_version_of_a_library_makes_its_cells_new_and_no_others(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = ("kmeans", "agglomerative")
+    before = {c.cell_id: c for c in missing(plan(request(clusterers=methods), storage))}
+    component = dataclasses.replace(CLUSTERERS["kmeans"], version="2")
+    monkeypatch.setitem(CLUSTERERS, "kmeans", component)
+    after = {c.cell_id: c for c in missing(plan(request(clusterers=methods), storage))}
+    assert {c.method.clusterer for i, c in after.items() if i not in before} == {"kmeans"}
+    assert {c.method.clusterer for i, c in after.items() if i in before} == {"agglomerative"}
+    monkeypatch.setattr("traube.components.components.versions", lambda packages: dict.fromkeys(packages, "9.9"))
+    assert not before.keys() & {c.cell_id for c in missing(plan(request(clusterers=methods), storage))}
+
+
+def test_the_cards_number_of_clusters_is_part_of_a_cell(cards: Path, storage: Storage) -> None:
+    """`clusters: 3` edited to 9 and run again computes anew: nothing else says how many clusters there are."""
+    (cards / "notes.csv").write_text("body\n" + "\n".join(f"note{i} topic{i % 3} more{i % 5}" for i in range(12)))
+    found = []
+    for k in (3, 9, 3):
+        (cards / "notes.yaml").write_text(f"file: notes.csv\ntext: body\nclusters: {k}\n")
+        task = load_task("notes")
+        asked = cells(task, load_model("bow"), PROTOCOL, protocol_name="own")
+        found.append({c.cell_id for c in asked})
+        assert {c.clusters for c in asked} == {k}
+        only = [c for c in asked if c.method.name == "none/kmeans"][:1]
+        _, assignments = evaluate_cells(task, load_model("bow"), only)
+        assert assignments["cluster"].nunique() == k
+    assert found[0] == found[2]
+    assert not found[0] & found[1]
+
+
+@pytest.mark.usefixtures("tickets")
+def test_what_is_named_twice_is_planned_once(storage: Storage) -> None:
+    found = plan(request(seeds=(1, 2, 1), clusterers=("kmeans", "agglomerative", "kmeans")), storage)
+    assert names(found) == ALL
+    assert plan(request(models=("bow", "bow"), tasks=("tickets", "tickets")), storage).total == 3
+
+
+@pytest.mark.usefixtures("tickets")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"models": ["bwo"]}, "unknown model 'bwo': did you mean bow?"),
+        ({"tasks": ["tikcets"]}, "unknown task 'tikcets': did you mean tickets or tweet or giccs?"),
+        ({"clusterers": ("kmean",)}, "unknown clusterer 'kmean': did you mean kmeans or stable_kmeans?"),
+    ],
+)
+def test_what_does_not_exist_is_an_error_that_names_the_near_ones(
+    storage: Storage, changes: dict, message: str
+) -> None:
+    with pytest.raises(TraubeError, match=f"^{re.escape(message)}$"):
+        plan(request(**changes), storage)
+
+
+@pytest.mark.usefixtures("tickets")
+def test_what_cannot_be_had_here_is_left_out_with_its_reason(storage: Storage, cards: Path) -> None:
+    (cards / "far.yaml").write_text("model: ./far\n")
+    (cards / "old.yaml").write_text("file: old.csv\ntext: body\n")
+    found = plan(request(models=["bow", "far"], tasks=["tickets", "old"]), storage)
+    assert names(found) == ALL
+    assert found.unavailable == {
+        "far": f"model 'far': there is no folder {cards / 'far'}",
+        "old": f"{cards / 'old.yaml'}: line 1: file: {cards / 'old.csv'} is not there",
+    }
+
+
+@pytest.mark.usefixtures("tickets")
+def test_cells_of_a_task_at_hand_are_those_of_the_plan(storage: Storage) -> None:
+    task = read_task(storage, "tickets")
+    at_hand = cells(task, load_model("bow"), PROTOCOL, protocol_name="own")
+    assert [c.cell_id for c in at_hand] == [c.cell_id for c in missing(plan(request(), storage))]
+    only = cells(task, load_model("bow"), PROTOCOL, methods=[parse_method("pca/kmeans")], seeds=[7])
+    assert [(c.method.name, c.seed) for c in only] == [("pca/kmeans", 7)]
+
+
+FIELDS = {
+    "task": ["tickets", "other"],
+    "fingerprint": ["f1", "f2"],
+    "method": [parse_method("none/kmeans"), parse_method("pca/kmeans"), parse_method("none/kmeans", {"kmeans": {"tol": 1}})],
+    "seed": [None, 0, 1],
+    "protocol": ["own", "paper"],
+    "split_set": ["default", "small"],
+    "data_version": ["d1", "d2"],
+    "model_numerics": [(), (("torch", "1"),), (("torch", "2"),)],
+    "clusters": [None, 3, 9],
+}  # fmt: skip
+CELLS = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in FIELDS.items()})
+
+
+@given(CELLS, CELLS)
+@settings(max_examples=200)
+def test_two_cells_share_an_id_only_if_they_would_give_the_same_number(first: dict, second: dict) -> None:
+    a, b = (Cell(family="own", model="bow", **fields) for fields in (first, second))
+    assert (a.cell_id == b.cell_id) == (first == second)
+
+
+def test_a_cell_without_its_record_is_not_stored(storage: Storage) -> None:
+    cell = Cell("t", "own", "bow", "f", parse_method("none/kmeans"), 1, "own", "default", "d")
+    assert not is_finished(cell, storage)
+    save_done(storage, cell)
+    assert is_finished(cell, storage)
+
+
+def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is encoded already takes none; half as fast a machine takes twice as long."""
+    from traube.pipeline import expected
+
+    def measured(seconds: float) -> None:
+        monkeypatch.setattr(expected.timeit, "repeat", lambda *_, **__: [seconds])
+
+    for name, count in (("few", 300), ("many", 3000)):
+        texts = [f"text {i} " * 20 for i in range(count)]
+        task = make_task(texts, [str(i % 3) for i in range(count)], name=name)
+        save_corpus(storage, name, task.corpus, task.corpus[["text_id"]], "raw")
+        save_rows(storage, task.card, task.splits)
+        complete_task(storage, task.card)
+
+    def seconds(models: tuple[str, ...], task: str, reducer: str) -> float:
+        cells = [Cell(task, "own", "", "f", Method(reducer, "kmeans"), 1, "own", "default", "d")]
+        return expected.expected_seconds(storage, {model: {task: cells} for model in models}, cores=2)
+
+    measured(expected.SUM_SECONDS)
+    few = seconds(("bow",), "few", "umap")
+    assert few < seconds(("bow",), "many", "umap") < seconds(("bow", "lsa"), "many", "umap") < 60
+    assert 3 * seconds(("bow",), "many", "none") < seconds(("minilm",), "many", "none")
+    slow = seconds(("minilm",), "few", "none")
+    measured(2 * expected.SUM_SECONDS)
+    assert seconds(("minilm",), "few", "none") == pytest.approx(2 * slow)
+    save_cost(storage, "few", "f", Cost(300, 1.0, 1.0))
+    assert seconds(("minilm",), "few", "none") == seconds(("bow",), "few", "none")
+
+
+def test_many_classes_are_said_beforehand(storage: Storage) -> None:
+    """k-means of 3,000 texts in 1,500 classes takes half a minute on TF-IDF, three seconds on dense vectors."""
+    from traube.pipeline.expected import slow_cells
+
+    texts = [f"text {i}" for i in range(3000)]
+    task = make_task(texts, [str(i % 1500) for i in range(3000)], name="many")
+    save_corpus(storage, "many", task.corpus, task.corpus[["text_id"]], "raw")
+    save_rows(storage, task.card, task.splits)
+    complete_task(storage, task.card)
+    cells = [
+        Cell("many", "own", model, "f", Method(reducer, "kmeans"), seed, "own", "default", "d")
+        for model in ("tfidf", "minilm")
+        for reducer in ("none", "pca")
+        for seed in (1, 2)
+    ]
+    (line,) = slow_cells(storage, cells)
+    assert line.startswith("many: 3,000 texts in 1,500 classes: k-means of its missing cells takes about 1 minutes")
+    assert not slow_cells(storage, [cell for cell in cells if cell.model == "minilm"])

@@ -1,0 +1,96 @@
+"""From clusters to scores, in real worker processes."""
+
+import os
+
+import pandas as pd
+import pytest
+
+from tests.made import cells_of
+from traube.core.errors import TraubeError
+from traube.models import load_model
+from traube.pipeline.cell import Cell
+from traube.pipeline.evaluate import evaluate_cells
+from traube.pipeline.executors import Failure, ProcessExecutor
+from traube.pipeline.record import Recorder
+from traube.pipeline.score import score, score_cells
+from traube.storage import Storage
+from traube.tasks.task import Task, TaskCard
+
+
+def gold(task: Task) -> pd.DataFrame:
+    """Assignments that agree with the labels."""
+    rows = [
+        {
+            "cell_id": "c",
+            "split": s.split,
+            "level": s.level,
+            "item": item,
+            "cluster": sorted(set(s.labels)).index(label),
+        }
+        for s in task.test_splits()
+        if s.labels is not None
+        for item, label in zip(s.items, s.labels, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_the_gold_labels_themselves_score_one_in_whatever_order_they_come(tiny_task: Task) -> None:
+    for table in (gold(tiny_task), gold(tiny_task).sample(frac=1, random_state=0)):
+        scores = score(tiny_task, table, ProcessExecutor())
+        for metric in ("v_measure/noise_as_cluster", "acc/noise_as_cluster", "ari/noise_dropped"):
+            assert scores[scores["metric"] == metric]["value"].tolist() == pytest.approx([1] * 4)
+
+
+def test_nothing_to_score_gives_an_empty_table(tiny_task: Task) -> None:
+    assert score(tiny_task, gold(tiny_task)[:0], ProcessExecutor()).empty
+
+
+def test_without_labels_there_is_only_what_the_vectors_say(unlabelled_task: Task) -> None:
+    scores, _ = evaluate_cells(unlabelled_task, load_model("bow"), cells_of(unlabelled_task, "none/kmeans"))
+    values = scores.set_index("metric")["value"]
+    assert set(values.index) == {"silhouette", "clusters", "noise_share"}
+    assert 0 < values["silhouette"] < 1
+    assert values["clusters"] == 3  # the card says so
+
+
+def test_without_labels_or_a_number_of_clusters_one_is_chosen(unlabelled_task: Task) -> None:
+    task = Task(TaskCard(name="unlabelled"), unlabelled_task.corpus, unlabelled_task.splits)
+    _, assignments = evaluate_cells(task, load_model("lsa"), cells_of(task, "none/kmeans", model=load_model("lsa")))
+    assert 2 <= assignments["cluster"].nunique() <= 10
+
+
+class Bomb(str):
+    """Ends any process that is sent it."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os._exit, (1,)
+
+
+def deadly(task: Task) -> Task:
+    """The task with a label that kills whoever scores it."""
+    splits = task.splits.astype({"label": "object"})
+    splits.loc[0, "label"] = Bomb(splits.loc[0, "label"])
+    return Task(task.card, task.corpus, splits)
+
+
+def test_a_worker_killed_while_scoring_is_the_same_clear_error(tiny_task: Task) -> None:
+    with pytest.raises(TraubeError, match=r"^a worker process was killed"):
+        score(deadly(tiny_task), gold(tiny_task), ProcessExecutor())
+
+
+def test_a_cell_that_cannot_be_scored_stops_no_other_and_is_scored_the_next_time(
+    tiny_task: Task, storage: Storage
+) -> None:
+    sound, odd = cells_of(tiny_task, "none/kmeans", "pca/kmeans")
+    recorder, frame = Recorder(storage), gold(tiny_task).drop(columns="cell_id")
+    recorder.clustered(sound, frame[frame["split"] == "late"], 0.5)
+    recorder.clustered(odd, frame, 0.5)
+
+    def scored(task: Task, *cells: Cell) -> dict[str, bool]:
+        found = score_cells(task, cells, storage, ProcessExecutor())
+        return {cell.cell_id: not isinstance(outcome, Failure) for cell, outcome in found}
+
+    assert scored(deadly(tiny_task), sound, odd) == {sound.cell_id: True, odd.cell_id: False}
+    assert scored(tiny_task, odd) == {odd.cell_id: True}

@@ -1,0 +1,83 @@
+"""A task's vectors under a model: made once, and found again by whoever asks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from traube.core.errors import TraubeError
+from traube.models import ModelCard, fingerprint_on, load_model, model_of
+from traube.pipeline.workbench import Workbench
+from traube.storage.costs import get_cost
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task
+
+
+@pytest.fixture
+def workbench(tmp_path: Path, tiny_task: Task) -> Workbench:
+    """One that has read the tiny task."""
+    workbench = Workbench.at(tmp_path)
+    save_corpus(workbench.storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
+    save_rows(workbench.storage, tiny_task.card, tiny_task.splits)
+    complete_task(workbench.storage, tiny_task.card)
+    return workbench
+
+
+def test_a_stored_task_is_the_task_and_has_its_versions(workbench: Workbench, tiny_task: Task) -> None:
+    task = workbench.task("tiny")
+    assert task.card == tiny_task.card and task.texts == tiny_task.texts
+    assert workbench.manifest("tiny").corpus_version == task.corpus_version == tiny_task.corpus_version
+    assert workbench.manifest("tiny").data_version == task.data_version
+
+
+def test_a_task_that_was_not_read_is_one_clear_error(workbench: Workbench) -> None:
+    for ask in (workbench.task, workbench.manifest):
+        with pytest.raises(TraubeError, match=r"^task 'other' has not been read yet; `traube run --task other`"):
+            ask("other")
+
+
+@pytest.mark.parametrize("name", ["bow", "lsa"])
+def test_a_model_fitted_to_the_corpus_has_one_matrix_of_it(workbench: Workbench, tiny_task: Task, name: str) -> None:
+    model, task = load_model(name), workbench.task("tiny")
+    first, encoded = workbench.encoded(task, model)
+    again, nothing = workbench.encoded(tiny_task, model)  # the same texts, whether from the storage or not
+    assert (encoded, nothing) == (len(task.texts), 0)
+    assert first.path == again.path
+    (row,) = workbench.storage.read_rows("artifact", kind="matrix")
+    assert row["key"].startswith(fingerprint_on(model, task.corpus_version))
+    expected = model.encode(task.texts)
+    assert (
+        (first.load() != expected).sum() == 0 if sparse.issparse(expected) else np.array_equal(first.load(), expected)
+    )
+
+
+def test_what_encoding_took_is_kept_and_what_the_cache_gave_is_not_taken_for_it(
+    workbench: Workbench, tiny_task: Task
+) -> None:
+    model = load_model("bow")
+    place = tiny_task.name, fingerprint_on(model, tiny_task.corpus_version)
+    assert get_cost(workbench.storage, *place) is None
+    workbench.encoded(tiny_task, model)
+    cost = get_cost(workbench.storage, *place)
+    assert cost is not None and cost.texts == len(tiny_task.texts) and cost.seconds > 0
+    workbench.encoded(tiny_task, model)
+    assert get_cost(workbench.storage, *place) == cost
+
+
+def test_an_encoders_vectors_are_shared_with_any_other_texts(
+    workbench: Workbench, tiny_task: Task, tiny_bert: Path
+) -> None:
+    model = model_of(ModelCard(name="tiny", model=str(tiny_bert)), "cpu")
+    vectors, encoded = workbench.encoded(tiny_task, model)
+    assert encoded == len(vectors) == len(tiny_task.texts)
+    some = workbench.vectors_of_texts(tiny_task.texts[5:8], model)
+    assert some.path == vectors.path
+    assert np.array_equal(some.load(), vectors.subset(np.arange(5, 8)).load())
+
+
+def test_texts_without_a_task_are_a_corpus_of_their_own(workbench: Workbench) -> None:
+    model = load_model("bow")
+    first, other = (workbench.vectors_of_texts([text, "a goal"], model) for text in ("the cat", "the dog"))
+    assert [row["texts"] for row in workbench.storage.read_rows("artifact", kind="matrix")] == [2, 2]
+    assert len({vectors.path for vectors in (first, other)}) == 1  # equal bytes are one blob

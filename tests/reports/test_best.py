@@ -1,0 +1,117 @@
+"""Which model is best, in a sentence: what is sure is said to be, and what is not is not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.made import save_scored, with_replicates
+from traube.core.errors import TraubeError
+from traube.models import load_model
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import cells
+from traube.pipeline.record import record
+from traube.reports.best import Best, best_on
+from traube.storage import Storage, open_storage
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
+
+METRIC = "v_measure/noise_as_cluster"
+SEEDS = (1, 2, 3)
+
+
+@pytest.fixture
+def storage(tmp_path) -> Storage:
+    return open_storage(tmp_path)
+
+
+@pytest.fixture
+def task(storage: Storage, topics: pd.DataFrame) -> Task:
+    corpus, records = index_texts(topics)
+    task = Task(TaskCard(name="mine"), corpus, make_split(records, "all", "topic", label="topic")).validate()
+    save_corpus(storage, "mine", corpus, corpus, raw_version="")
+    save_rows(storage, task.card, task.splits)
+    complete_task(storage, task.card)
+    return task
+
+
+def scored(
+    storage: Storage, task: Task, scores: dict[str, float], noise: float, seeds: tuple[int, ...] = SEEDS
+) -> Best:
+    """What is best of models with these scores, which vary by `noise` from seed to seed and with the texts."""
+    protocol = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=seeds)
+    rng = np.random.default_rng(0)
+    for model, score in scores.items():
+        for cell in cells(task, load_model(model), protocol, protocol_name="own"):
+            value = score + noise * rng.normal()
+            table = pd.DataFrame({"split": ["all"], "level": ["topic"], "metric": METRIC, "value": value})
+            scores = with_replicates(table, spread=noise / 10, seed=int(rng.integers(10**6)))
+            save_scored(storage, record(cell, "done"), scores)
+    return best_on(storage, "mine", "own", protocol)
+
+
+def test_a_clear_lead_is_said_to_be_one(storage: Storage, task: Task) -> None:
+    found = scored(storage, task, {"bow": 0.4, "tfidf": 0.7, "lsa": 0.5}, noise=0.005)
+    assert found.answer.startswith("tfidf with none/kmeans groups mine best: v-measure 7")
+    assert "ahead of lsa with none/kmeans by +" in found.answer and "3 comparisons" in found.answer
+    assert found.ties == [] and found.advice == ""
+    assert found.command == "traube cluster FILE --model tfidf --method none/kmeans"
+
+
+def test_what_cannot_be_told_apart_is_not_and_the_texts_that_would_show_it_are_counted(
+    storage: Storage, task: Task
+) -> None:
+    found = scored(storage, task, {"bow": 0.1, "tfidf": 0.505, "lsa": 0.5}, noise=0.01)
+    assert "comes first on mine" in found.answer and "is not significantly different from lsa" in found.answer
+    lead = next(rival.verdict for rival in found.rivals if rival.candidate.model == "lsa")
+    needed = int(found.advice.split("some ")[1].split(" ")[0].replace(",", ""))
+    assert needed > found.texts == 48
+    assert needed == pytest.approx(48 * (2.8 * lead.error / lead.difference) ** 2, abs=100)
+
+
+def test_what_is_as_good_and_cheaper_is_named_with_its_cost(storage: Storage, task: Task) -> None:
+    found = scored(storage, task, {"bow": 0.1, "tfidf": 0.502, "lsa": 0.5}, noise=0.004)
+    assert found.bargain == ""  # nothing was measured
+    costs = {"tfidf with none/kmeans": 24.2, "lsa with none/kmeans": 2.0, "bow with none/kmeans": 0.1}
+    assert replace(found, seconds=costs).bargain == (
+        "lsa with none/kmeans is as good, as far as can be told, and 12 times cheaper: 2 s for 1,000 texts, not 24 s."
+    )  # bow is cheaper still, but worse
+    assert replace(found, seconds={**costs, "lsa with none/kmeans": 20.0}).bargain == ""
+
+
+def test_a_lead_of_nothing_is_none_in_practice(storage: Storage, task: Task) -> None:
+    found = scored(storage, task, {"tfidf": 0.5, "lsa": 0.5}, noise=0.001)
+    assert found.ties
+    assert found.advice == "As far as can be told, lsa and tfidf do equally well: take the one that costs least."
+
+
+def test_a_lead_that_is_open_is_no_tie_to_save_on(storage: Storage, task: Task) -> None:
+    """Where nothing tells a model from the winner because scores vary much, it is not "as good"."""
+    found = scored(storage, task, {"tfidf": 0.5, "lsa": 0.501, "bow": 0.42}, noise=0.05)
+    leads = {rival.candidate.model: rival.verdict.difference for rival in found.ties}
+    dearer = {rival.candidate.name: 1.0 for rival in found.rivals} | {found.winner.name: 20.0}
+    for model, lead in leads.items():
+        said = replace(found, seconds={**dearer, f"{model} with none/kmeans": 0.5}).bargain
+        assert said.startswith(model) == (lead < 0.01)
+    assert any(lead > 0.01 for lead in leads.values())
+
+
+def test_one_seed_decides_nothing(storage: Storage, task: Task) -> None:
+    found = scored(storage, task, {"tfidf": 0.9, "lsa": 0.1}, noise=0.005, seeds=(1,))
+    assert "by the texts alone" in found.answer and "one seed" in found.answer
+    assert "Three seeds would decide" in found.advice
+
+
+def test_a_model_alone_is_best_of_itself(storage: Storage, task: Task) -> None:
+    found = scored(storage, task, {"tfidf": 0.9}, noise=0.005)
+    assert "no other model is scored" in found.answer and "traube models" in found.advice
+
+
+def test_what_is_not_scored_is_said(storage: Storage, task: Task) -> None:
+    with pytest.raises(
+        TraubeError, match=r"mine: nothing is scored under protocol 'own' yet: `traube run -t mine -p own`"
+    ):
+        best_on(storage, "mine", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
+    with pytest.raises(TraubeError, match=r"unknown task 'mien': did you mean mine\?|unknown task 'mien'"):
+        best_on(storage, "mien", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))

@@ -1,0 +1,106 @@
+"""MTEB's result files: what is written is read again, and real ones are read."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.made import damage_blob
+from traube.core.errors import TraubeError
+from traube.models import load_model
+from traube.pipeline.evaluate import evaluate_cells
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import cells
+from traube.pipeline.record import Recorder
+from traube.reports.exchange import export_mteb, import_mteb, imported_results
+from traube.storage import Storage, open_storage
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task
+
+OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(1, 2))
+METHOD = "none/minibatch_kmeans"
+REAL = Path(os.environ.get("TRAUBE_RAW", "")) / "tecb_de" / "mteb_results_clustering_de_20ng.jsonl.gz"
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path)
+
+
+@pytest.fixture
+def scored(storage: Storage, tiny_task: Task) -> Storage:
+    """A storage in which the tiny task is scored with bag of words."""
+    save_corpus(storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
+    save_rows(storage, tiny_task.card, tiny_task.splits)
+    complete_task(storage, tiny_task.card)
+    asked = cells(tiny_task, load_model("bow"), OWN)
+    scores, assignments = evaluate_cells(tiny_task, load_model("bow"), asked)
+    for cell in asked:
+        Recorder(storage).clustered(cell, assignments[assignments["cell_id"] == cell.cell_id], 0.5)
+        Recorder(storage).scored(cell, scores[scores["cell_id"] == cell.cell_id])
+    return storage
+
+
+def test_what_is_exported_has_mtebs_form_and_is_read_again(scored: Storage, tmp_path: Path) -> None:
+    (file,) = export_mteb(scored, {"own": OWN}, METHOD, tmp_path / "results")
+    assert file.relative_to(tmp_path / "results").parts[0] == "traube__bow"
+    assert file.name == "tiny.json"
+    result = json.loads(file.read_text())
+    (entry,) = result["scores"]["test"]
+    assert {"main_score", "hf_subset", "languages", "v_measure", "v_measure_std", "v_measures", "ami"} <= set(entry)
+    assert entry["main_score"] == entry["v_measure"]
+    assert result["evaluation_time"] == 1.0
+
+    rows = import_mteb(scored, tmp_path / "results")
+    measured = scored.read_scores(scored.read_cells(), ["v_measure/noise_as_cluster"])["value"].mean()
+    assert rows["mean"].tolist() == [pytest.approx(measured)]
+    assert rows["model"].tolist() == ["traube/bow"]
+    with pytest.raises(TraubeError, match="by pca/kmeans; `traube run --method pca/kmeans` scores it"):
+        export_mteb(scored, {"own": OWN}, "pca/kmeans", tmp_path)
+
+
+def test_published_rows_are_replaced_by_source_and_never_among_the_measured(storage: Storage, tmp_path: Path) -> None:
+    row = {"task": "X", "model": "a/b", "model_revision": "r", "dataset_revision": "d", "mteb_version": None}
+    for name, score in (("one.jsonl", 0.4), ("two.jsonl", 0.5), ("one.jsonl", 0.6)):
+        (tmp_path / name).write_text(json.dumps({**row, "v_measure": score, "v_measures": [score, score]}) + "\n")
+        import_mteb(storage, tmp_path / name)
+    kept = imported_results(storage)
+    assert dict(zip(kept["source"].map(lambda p: Path(p).name), kept["mean"], strict=True)) == {
+        "one.jsonl": 0.6,
+        "two.jsonl": 0.5,
+    }
+    assert "a/b" not in set(storage.read_cells()["model"])
+
+
+@pytest.mark.skipif(not REAL.is_file(), reason="needs tecb_de/ in TRAUBE_RAW: real results of MTEB's leaderboard")
+def test_a_thousand_real_results_are_read(storage: Storage) -> None:
+    rows = import_mteb(storage, REAL)
+    assert len(rows) == 1159
+    assert rows["mean"].between(0, 1).all()
+    per_split = rows[rows["splits"].str.len() > 0]
+    assert len(per_split) == 1025
+    of_splits = per_split["splits"].map(lambda v: sum(v) / len(v))
+    # four of the published results are not the mean of their own splits; all others are, to the last digit that is given
+    apart = per_split[(of_splits - per_split["mean"]).abs() >= 1e-6]
+    assert len(apart) == 4
+    assert apart["task"].str.startswith("TwentyNewsgroups").all()
+
+
+def test_one_row_that_is_no_result_keeps_all_out(storage: Storage, tmp_path: Path) -> None:
+    """`tests/inputs` holds what else is no result."""
+    sound = {"task": "X", "model": "a/b", "model_revision": "r", "dataset_revision": "d", "mteb_version": "1"}
+    (tmp_path / "x.jsonl").write_text(json.dumps({**sound, "v_measure": 0.5}) + '\n{"task": "x"}\n')
+    with pytest.raises(TraubeError, match=r"x\.jsonl: line 2: not a result in MTEB's form"):
+        import_mteb(storage, tmp_path / "x.jsonl")
+    assert imported_results(storage).empty
+
+
+def test_a_damaged_table_of_imports_is_said_with_the_remedy(storage: Storage, tmp_path: Path) -> None:
+    row = {"task": "[/b]x", "model": "a/b", "model_revision": None, "dataset_revision": "d", "mteb_version": None}
+    (tmp_path / "x.jsonl").write_text(json.dumps({**row, "v_measure": 1, "v_measures": [1.0, 0]}) + "\n\n")
+    assert import_mteb(storage, tmp_path / "x.jsonl")["splits"].tolist() == [[1.0, 0.0]]
+    (imported,) = storage.read_rows("document", kind="import")
+    damage_blob(storage, imported["files"]["results"])
+    with pytest.raises(TraubeError, match=r"imported results are corrupt .*; import them again$"):
+        imported_results(storage)

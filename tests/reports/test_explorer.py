@@ -1,0 +1,262 @@
+"""What a task's page shows: the numbers behind its figures. The page itself is used in a browser by
+tests/e2e/test_explorer_page.py.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.made import page_data, save_scored, with_replicates
+from traube.comparison.candidates import candidates
+from traube.comparison.jackknife import Sample
+from traube.comparison.ranking import rank, tied
+from traube.comparison.regressions import CHANGES
+from traube.comparison.standings import standing
+from traube.core import paths
+from traube.core.errors import TraubeError
+from traube.core.files import write_parquet
+from traube.models import load_model
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import cells
+from traube.pipeline.record import record
+from traube.pipeline.workbench import Workbench
+from traube.reports import best
+from traube.reports.explorer import page
+from traube.reports.explorer.board import on_front
+from traube.reports.explorer.differences import differences
+from traube.reports.explorer.history import history
+from traube.reports.explorer.ranks import diagram, mean_ranks
+from traube.reports.explorer.views import NOISE, confusion, thinned
+from traube.reports.pages import make_page
+from traube.reports.rendering import as_json
+from traube.reports.tables import NAME, leaderboard
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task
+
+METRIC = "v_measure/noise_as_cluster"
+OWN = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2, 3))
+groupings = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 4)), min_size=1, max_size=40)
+
+
+@settings(deadline=None)  # the first call imports SciPy
+@given(pairs=groupings, names=st.permutations(range(5)))
+def test_a_confusion_counts_every_text_once_and_a_clusters_number_means_nothing(
+    pairs: list[tuple[int, int]], names: list[int]
+) -> None:
+    gold, found = np.array(pairs).T
+    table = confusion(gold, found)
+    assert table.counts.sum() == len(pairs)
+    assert len(set(table.match.values())) == len(table.match) <= len(table.classes)
+    assert NOISE not in table.match and (NOISE not in table.clusters or table.clusters[-1] == NOISE)
+    agreeing = sum(table.match.get(f) == g for g, f in pairs)
+    renamed = confusion(gold, np.array([f if f == NOISE else names[f] for f in found]))
+    assert sum(renamed.match.get(f if f == NOISE else names[f]) == g for g, f in pairs) == agreeing
+
+
+def test_what_belongs_together_lies_on_the_diagonal() -> None:
+    gold, found = np.repeat([0, 1, 2], [3, 9, 6]), np.repeat([2, 0, 1], [3, 9, 6])
+    table = confusion(gold, found)
+    assert np.array_equal(table.counts, np.diag([9, 6, 3]))
+    assert table.match == {2: 0, 0: 1, 1: 2}
+    split = confusion(gold, np.repeat([2, 0, 3, 1, NOISE], [3, 5, 4, 4, 2]))  # a class in two, and two texts of none
+    assert table.classes.tolist() == [1, 2, 0]
+    assert split.counts.tolist() == [[5, 0, 0, 4, 0], [0, 4, 0, 0, 2], [0, 0, 3, 0, 0]]
+
+
+@given(groups=st.lists(st.integers(0, 3), max_size=300), most=st.integers(2, 50))
+def test_thinned_texts_are_few_different_and_of_each_class_its_share(groups: list[int], most: int) -> None:
+    codes = np.array(groups, dtype=np.int64)
+    kept = thinned(codes, most)
+    assert len(kept) == len(set(kept)) == min(len(codes), most)
+    for group in set(groups):
+        share = (codes == group).mean() * len(kept)
+        assert abs((codes[kept] == group).sum() - share) <= 2
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 100)), max_size=20))
+def test_whoever_is_on_the_front_is_beaten_by_nobody_at_its_cost(entries: list[tuple[float, float]]) -> None:
+    scores, seconds = (pd.Series([e[i] for e in entries], dtype=float) for i in (0, 1))
+    front = on_front(scores, seconds)
+    for i, is_on in enumerate(front):
+        beaten = [
+            j
+            for j in range(len(entries))
+            if scores[j] >= scores[i] and seconds[j] <= seconds[i] and entries[j] != entries[i]
+        ]
+        assert not (is_on and beaten)
+        assert is_on or beaten or entries.index(entries[i]) < i or entries.count(entries[i]) > 1
+
+
+def test_an_entry_whose_cost_is_unknown_is_on_no_front() -> None:
+    assert on_front(pd.Series([0.9, 0.1]), pd.Series([np.nan, 1.0])).tolist() == [False, True]
+
+
+def samples(*scores: tuple[float, ...]) -> list[Sample]:
+    """Samples with these scores by split, to which the texts do not matter."""
+    tables = [
+        pd.DataFrame({"cell_id": "c", "split": [f"s{i}" for i in range(len(s))], "level": "x", "value": s})
+        for s in scores
+    ]
+    return [Sample.of(with_replicates(table), seeded=False) for table in tables]
+
+
+def test_ranks_are_means_over_splits_and_equal_scores_share_one() -> None:
+    names = ["first", "second", "third"]
+    ranks = mean_ranks(names, samples((0.9, 0.8), (0.9, 0.7), (0.1, 0.2)))
+    assert ranks.to_dict() == {"first": 1.25, "second": 1.75, "third": 3.0}
+
+
+@given(
+    st.integers(1, 9).flatmap(
+        lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=n, max_size=n)
+    )
+)
+def test_a_bar_is_a_largest_set_of_models_of_which_no_two_differ(rows: list[list[bool]]) -> None:
+    alike = np.triu(rows, 1)
+    alike = alike | alike.T | np.eye(len(rows), dtype=bool)
+    bars = [set(bar) for bar in tied(np.where(alike, 0.05 + 1e-9, 0.01))]
+    models = range(len(rows))
+    for bar in bars:
+        assert all(alike[a, b] for a in bar for b in bar)
+        assert not any(all(alike[other, b] for b in bar) for other in set(models) - bar)  # nobody can join
+    for a in models:
+        for b in range(a):
+            assert alike[a, b] == any({a, b} <= bar for bar in bars)
+    assert len({frozenset(bar) for bar in bars}) == len(bars)
+
+
+def test_the_diagram_joins_who_cannot_be_told_apart_and_nobody_else() -> None:
+    def drawn(names: list[str], *scores: tuple[float, ...]) -> str:
+        found = samples(*scores)
+        return str(diagram("", rank(names, found), found))
+
+    up, down = (0.81, 0.79, 0.80, 0.82), (0.79, 0.81, 0.82, 0.80)
+    tied = drawn(["a", "b"], up, down)
+    apart = drawn(["a", "b"], up, (0.12, 0.08, 0.10, 0.11))
+    assert "#d55e00" in tied and "#d55e00" not in apart
+    assert "<b>" not in drawn(["<b>a", "b"], up, down)
+    assert drawn(["alone"], up) == "None"
+    assert drawn(["a", "b"], up, up[:2]) == "None"  # other splits: ranks over splits do not compare
+
+
+def test_whatever_a_text_holds_stays_inside_the_pages_data() -> None:
+    evil = ["</script><script>alert(1)</script>", "<!-- ]]> & \u2028", "\ud800"]
+    text = as_json({"texts": evil})
+    assert not set(text) & set("<>&") and json.loads(text) == {"texts": evil}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, tiny_task: Task) -> Workbench:
+    """The tiny task, with scores of two models."""
+    bench = Workbench.at(tmp_path)
+    save_corpus(bench.storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
+    save_rows(bench.storage, tiny_task.card, tiny_task.splits)
+    complete_task(bench.storage, tiny_task.card)
+    score(bench, tiny_task, "bow", {"early": 0.2, "late": 0.6})
+    score(bench, tiny_task, "tfidf", {"early": 0.4, "late": 0.5})
+    return bench
+
+
+def score(bench: Workbench, task: Task, model: str, scores: dict[str, float]) -> None:
+    for cell in cells(task, load_model(model), OWN, protocol_name="own"):
+        rows = [(split, level, METRIC, value) for split, value in scores.items() for level in ("coarse", "fine")]
+        table = pd.DataFrame(rows, columns=["split", "level", "metric", "value"])
+        made = with_replicates(table, 0.01, seed=cell.seed or 0)
+        save_scored(bench.storage, record(cell, "done", seconds=0.1), made)
+
+
+def test_each_split_says_who_is_better_on_it_and_the_other_side_says_the_opposite(
+    bench: Workbench, tiny_task: Task
+) -> None:
+    splits, options = (
+        list(tiny_task.test_splits()),
+        {level: candidates(bench.storage, "tiny", "own", OWN, METRIC, level=level) for level in ("coarse", "fine")},
+    )
+    standings = {level: standing(bench.storage, found) for level, found in options.items()}
+    turned = {level: standing(bench.storage, found[::-1]) for level, found in options.items()}
+    found = {row["level"]: row for row in differences(standings, splits, most=8)}
+    back = {row["level"]: row for row in differences(turned, splits, most=8)}
+    row, other = found["coarse"], back["coarse"]
+    assert (row["a"], row["b"]) == ("tfidf", "bow")
+    assert [(s["split"], s["size"], s["classes"], s["difference"]) for s in row["splits"]] == [
+        ("early", 36, 3, 20.0),
+        ("late", 36, 3, -10.0),
+    ]
+    assert row["difference"] == 5.0 == -other["difference"] and row["low"] == -other["high"]
+    assert row["better"] == "" and row["p"] > 0.05 and row["comparisons"] == 1  # two splits, of different minds
+    assert found["fine"]["splits"][0]["classes"] == 6
+
+
+def publish(bench: Workbench) -> None:
+    write_parquet(bench.storage.get_table_path(NAME), leaderboard(bench.storage, protocols={"own": OWN}))
+
+
+def test_a_page_is_made_again_when_what_it_shows_has_changed_and_only_then(
+    bench: Workbench, tiny_task: Task, tmp_path: Path
+) -> None:
+    with pytest.raises(TraubeError, match="nothing is scored yet: `traube run -t tiny`"):
+        make_page(bench, {"own": OWN}, "tiny", tmp_path)
+    publish(bench)
+    path = make_page(bench, {"own": OWN}, "tiny", tmp_path)
+    assert 'href="tiny.html"' in (path.parent / "index.html").read_text()
+    first, made = path.read_text(), path.stat().st_mtime_ns
+    assert make_page(bench, {"own": OWN}, "tiny", tmp_path).stat().st_mtime_ns == made
+    score(bench, tiny_task, "lsa", {"early": 0.9, "late": 0.9})
+    publish(bench)
+    assert '"model":"lsa"' in make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text()
+    assert '"model":"lsa"' not in first
+
+
+def test_a_models_history_has_a_point_for_each_state_and_a_trainers_checkpoints_share_a_line(
+    bench: Workbench, tiny_task: Task
+) -> None:
+    folder = paths.checkpoints() / "simcse__tiny__1"
+    folder.mkdir(parents=True)
+    (folder / "checkpoint.json").write_text('{"task": "tiny"}')
+    cell = cells(tiny_task, load_model("bow"), OWN, protocol_name="own")[0]
+    for i, (model, weights) in enumerate([("bow", "before"), ("simcse__tiny__1", "w1"), ("simcse__other__1", "w2")]):
+        old = replace(cell, model=model, fingerprint=weights)
+        table = pd.DataFrame({"split": ["early"], "level": "coarse", "metric": METRIC, "value": [0.1 * i]})
+        created = {"created": f"2020-01-0{i + 1}T00:00:00+00:00"}
+        save_scored(bench.storage, record(old, "done") | created, with_replicates(table))
+    points = history(bench.storage, {"own": OWN}, "tiny")
+    assert [(p["line"], p["weights"], p["score"]) for p in points[:3]] == [
+        ("bow", "before", 0.0),
+        ("simcse's checkpoints", "w1", 10.0),
+        ("simcse__other__1", "w2", 20.0),  # trained on another task: a model like any other
+    ]
+    assert sorted(p["line"] for p in points[3:]) == ["bow", "tfidf"]  # as they are now
+
+
+def test_what_is_as_good_and_cheaper_is_what_traube_best_says(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score(bench, bench.task("tiny"), "lsa", {"early": 0.401, "late": 0.503})  # hardly better than tfidf
+    seconds = {"bow": 0.1, "tfidf": 1.0, "lsa": 5.0}
+    known = pd.DataFrame({"task": "tiny", "protocol": "own", "model": seconds, "method": "none/kmeans"})
+    known = known.assign(model=list(seconds), encoding=0.0, clustering=0.0, seconds=list(seconds.values()), memory=0.0)
+    for module in (page, best):
+        monkeypatch.setattr(module, "costs", lambda *_: known)
+    publish(bench)
+    found = page_data(make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text())["bargains"]
+    assert [(row["protocol"], row["level"]) for row in found] == [("own", ""), ("own", "coarse"), ("own", "fine")]
+    assert found[0]["text"] == best.best_on(bench.storage, "tiny", "own", OWN).bargain != ""
+
+
+def test_what_changed_since_the_last_night_is_on_the_tasks_page_and_on_no_others(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    change = {"protocol": "own", "model": "bow", "method": "none/kmeans", "metric": METRIC, "since": "2026-01-01"}
+    numbers = {"before": 0.4, "after": 0.5, "difference": 0.1, "p": np.nan, "verdict": "changed; not tested"}
+    rows = [{"task": t, **change, **numbers, "cause": cause} for t, cause in (("tiny", "seeds"), ("other", "the moon"))]
+    write_parquet(bench.storage.get_table_path(CHANGES), pd.DataFrame(rows))
+    publish(bench)
+    shown = make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text()
+    assert "changed; not tested" in shown and "40.00" in shown and "the moon" not in shown

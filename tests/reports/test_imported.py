@@ -1,0 +1,100 @@
+"""Other people's leaderboards: which of their ranks are ties."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import ttest_rel
+
+from traube.reports.exchange import IMPORTED_COLUMNS
+from traube.reports.imported import overlap, rank_by_splits, rankings, write_page
+from traube.reports.tables import places
+from traube.storage import open_storage
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task
+
+
+def results(task: str = "Tiny", **scores: list[float]) -> pd.DataFrame:
+    """Imported results of models on some splits."""
+    rows = [
+        {
+            **dict.fromkeys(IMPORTED_COLUMNS, ""),
+            **{"task": task, "model": model, "mean": float(np.mean(values or [0.3])), "sd": 0.1, "splits": values},
+        }
+        for model, values in scores.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+RNG = np.random.default_rng(0)
+HARD = RNG.normal(0.5, 0.1, 10)  # splits differ more than models do
+SCORES = {
+    name: (HARD + lead + RNG.normal(0, 0.01, 10)).tolist() for name, lead in (("a", 0.2), ("b", 0.0), ("c", 0.001))
+}
+
+
+def test_ranks_that_the_splits_do_not_tell_apart_are_ties_and_others_are_not(tmp_path: Path) -> None:
+    (ranking,) = rankings(open_storage(tmp_path), results(**SCORES, unknown=[], short=[0.9, 0.8]))
+    assert {row.model: places(row) for row in ranking.rows.itertuples()} == {
+        **{"a": "1", "b": "2-3", "c": "2-3"},
+        **{"unknown": "-", "short": "-"},
+    }
+    why = dict(zip(ranking.rows["model"], ranking.rows["why"], strict=True))
+    assert why == {"a": "", "b": "", "c": "", "unknown": "no score for each split", "short": "other splits or data"}
+    assert ranking.found.startswith("1 of 2 neighbours cannot be told apart, and 1 model may be the best")
+    assert "are not here" in ranking.basis
+
+
+def test_means_alone_give_no_place(tmp_path: Path) -> None:
+    (ranking,) = rankings(open_storage(tmp_path), results(a=[], b=[]))
+    assert ranking.found.startswith("No result has a score for each split") and ranking.basis == ""
+    assert ranking.rows["rank_low"].isna().all()
+
+
+def test_splits_that_share_texts_are_allowed_for_where_the_texts_are_here(tmp_path: Path, tiny_task: Task) -> None:
+    storage, card = open_storage(tmp_path), tiny_task.card.model_copy(update={"mteb": "Tiny"})
+    two = results(a=[0.50, 0.60], b=[0.40, 0.51])
+    assert rankings(storage, two)[0].shared is None
+    save_corpus(storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
+    save_rows(storage, card, tiny_task.splits)
+    complete_task(storage, card)
+    (ranking,) = rankings(storage, two)
+    assert ranking.shared == pytest.approx(24 / 36)  # 24 texts are in both splits of 36
+    assert "share 67 % of their texts" in ranking.basis
+    (other,) = rankings(storage, results(a=[0.5, 0.6, 0.7], b=[0.4, 0.5, 0.5]))
+    assert other.shared is None  # three splits are not the task's two
+    assert overlap(list(tiny_task.test_splits())[::2]) == pytest.approx(24 / 36)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 1000), st.floats(0, 0.9))
+def test_the_test_is_the_paired_t_test_and_common_texts_make_it_careful(seed: int, shared: float) -> None:
+    a, b = np.random.default_rng(seed).normal(size=(2, 6))
+    plain = rank_by_splits(["a", "b"], np.stack([a, b])).p[0, 1]
+    assert plain == pytest.approx(ttest_rel(a, b).pvalue)
+    assert rank_by_splits(["a", "b"], np.stack([a, b]), shared).p[0, 1] >= plain - 1e-12
+
+
+def test_equal_models_on_overlapping_splits_seldom_differ_if_the_overlap_is_known_and_often_if_not() -> None:
+    rng, n, shared = np.random.default_rng(1), 10, 0.4
+    false = np.zeros(2)
+    for _ in range(400):
+        d = np.sqrt(shared) * rng.normal() + np.sqrt(1 - shared) * rng.normal(size=n)
+        pair = np.stack([d, np.zeros(n)])
+        false += [rank_by_splits(["a", "b"], pair, r).p[0, 1] < 0.05 for r in (shared, 0.0)]
+    assert false[0] / 400 < 0.08 and false[1] / 400 > 0.3
+
+
+def test_scores_that_are_the_same_are_a_tie(tmp_path: Path) -> None:
+    (ranking,) = rankings(open_storage(tmp_path), results(a=SCORES["a"], twin=SCORES["a"], b=SCORES["b"]))
+    assert [places(row) for row in ranking.rows.itertuples()] == ["1-2", "1-2", "3"]
+
+
+def test_the_page_holds_what_people_wrote_as_text(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script>"
+    table = results(task=evil, **SCORES).assign(mteb_version=evil)
+    html = write_page(rankings(open_storage(tmp_path), table), tmp_path).read_text()
+    assert evil not in html and "1 of 2 neighbours" in html

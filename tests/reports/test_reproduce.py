@@ -1,0 +1,75 @@
+"""A stored cell computed again: equal if nothing changed, and said so if it is not."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.made import save_scored
+from traube.core.errors import TraubeError
+from traube.models import load_model
+from traube.pipeline.cell import Cell
+from traube.pipeline.evaluate import evaluate_cells
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import cells
+from traube.pipeline.record import Recorder, record
+from traube.reports.reproduce import Reproduction, reproduce
+from traube.storage import open_storage
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task
+
+OWN = Protocol(reducers=("pca",), clusterers=("minibatch_kmeans",), seeds=(1,))
+
+
+@pytest.fixture
+def home_(tmp_path: Path) -> Path:
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def cell(home_: Path, tiny_task: Task) -> Cell:
+    storage = open_storage(home_)
+    save_corpus(storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
+    save_rows(storage, tiny_task.card, tiny_task.splits)
+    complete_task(storage, tiny_task.card)
+    (cell,) = cells(tiny_task, load_model("lsa"), OWN)
+    scores, assignments = evaluate_cells(tiny_task, load_model("lsa"), [cell], home_)
+    Recorder(storage).clustered(cell, assignments, 0.0)
+    Recorder(storage).scored(cell, scores)
+    return cell
+
+
+def again(folder: Path, cell_id: str) -> Reproduction:
+    return reproduce(open_storage(folder), {"own": OWN}, cell_id)
+
+
+def test_a_cell_is_equal_to_itself(home_: Path, cell: Cell) -> None:
+    found = again(home_, cell.cell_id[:8])
+    assert found.equal
+    assert found.difference < 1e-9
+    assert found.changed == []
+
+
+def test_a_wrong_score_and_a_wrong_cluster_are_found(home_: Path, cell: Cell, tiny_task: Task) -> None:
+    storage = open_storage(home_)
+    scores, assignments = (
+        storage.read_scores(storage.read_cells(), replicates=True),
+        storage.read_cell_table(cell.cell_id),
+    )
+    save_scored(storage, record(cell, "done"), scores.assign(value=scores["value"] + 0.01), assignments)
+    found = again(home_, cell.cell_id)
+    assert not found.equal
+    assert found.clusters_equal
+    assert found.difference == pytest.approx(0.01)
+    shuffled = np.random.default_rng(0).permutation(assignments["cluster"].to_numpy())
+    save_scored(storage, record(cell, "done"), scores, assignments.assign(cluster=shuffled))
+    assert not again(home_, cell.cell_id).clusters_equal
+
+
+def test_what_cannot_be_computed_again_is_refused(home_: Path, cell: Cell) -> None:
+    storage = open_storage(home_)
+    stored = storage.get_cell(cell.cell_id)
+    assert stored is not None
+    storage.save_cell({**stored, "fingerprint": "another"})
+    with pytest.raises(TraubeError, match="cannot be computed again: model fingerprint another ->"):
+        again(home_, cell.cell_id)

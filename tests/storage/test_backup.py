@@ -1,0 +1,139 @@
+"""Backups while others write, what a restore refuses, and copies between storages."""
+
+import io
+import multiprocessing
+import sqlite3
+import tarfile
+from contextlib import closing
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import pytest
+
+from tests.storage.conftest import Open
+from tests.storage.made import read_contents, save_cell, save_task
+from traube.core.errors import TraubeError
+from traube.storage import Storage
+from traube.storage.backup import copy_results, restore_backup, write_backup
+
+
+def keep_writing(folder: Path, stop: Event) -> None:
+    """Store cell after cell, and a row of another database for each."""
+    storage = Storage(folder)
+    with closing(sqlite3.connect(folder / "mlflow.db")) as database:
+        database.execute("CREATE TABLE runs (cell)")
+        number = 0
+        while not stop.is_set():
+            cell = save_cell(storage, number := number + 1)
+            with database:
+                database.execute("INSERT INTO runs VALUES (?)", [cell])
+
+
+def test_a_backup_is_one_state_while_a_writer_writes(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "data")
+    save_task(storage)
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    writer = context.Process(target=keep_writing, args=(storage.folder, stop))
+    writer.start()
+    try:
+        while len(storage.read_rows("cell")) < 3:
+            assert writer.is_alive()
+        assert write_backup(storage, tmp_path / "checkpoints", tmp_path / "backup.tar") == []
+    finally:
+        stop.set()
+        writer.join()
+    restore_backup(tmp_path / "backup.tar", tmp_path / "restored", tmp_path / "checkpoints")
+    restored = Storage(tmp_path / "restored")
+    cells = {row["cell_id"] for row in restored.read_rows("cell")}
+    with closing(sqlite3.connect(tmp_path / "restored" / "mlflow.db")) as database:
+        logged = {cell for (cell,) in database.execute("SELECT cell FROM runs")}
+    assert len(cells) >= 3 and logged <= cells
+    assert restored.verify() == []
+    before = read_contents(restored)
+    assert restored.rebuild() == []
+    after = read_contents(restored)
+    assert {row["cell_id"] for row in before["cell"]} <= {row["cell_id"] for row in after["cell"]}
+
+
+def test_checkpoints_studies_and_the_state_of_trainings_come_back(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "data")
+    files = {
+        "data/studies/cob__fruit.log": b"{}\n",
+        "data/trainings/abc/state.pt": b"weights",
+        "checkpoints/mine/config.json": b"{}",
+        "checkpoints/.mine.0123456789abcdef/state.pt": b"half",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "data" / ".env").write_text("SECRET=1\n")
+    write_backup(storage, tmp_path / "checkpoints", tmp_path / "backup.tar")
+    restore_backup(tmp_path / "backup.tar", tmp_path / "new" / "data", tmp_path / "new" / "checkpoints")
+    assert {name: (tmp_path / "new" / name).read_bytes() for name in files} == files
+    assert not (tmp_path / "new" / "data" / ".env").exists()
+    with pytest.raises(TraubeError, match="not empty"):
+        restore_backup(tmp_path / "backup.tar", tmp_path / "new" / "data", tmp_path / "other")
+    with pytest.raises(TraubeError, match="is there already"):
+        restore_backup(tmp_path / "backup.tar", tmp_path / "empty", tmp_path / "checkpoints")
+
+
+def test_a_corrupt_blob_is_left_out_of_a_backup_and_named(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "data")
+    save_task(storage)
+    save_cell(storage, 1)
+    (cell,) = storage.read_rows("cell")
+    file = storage.get_path(cell["blob"])
+    content = bytearray(file.read_bytes())
+    content[100] ^= 1
+    file.write_bytes(content)
+    (line,) = write_backup(storage, tmp_path / "checkpoints", tmp_path / "backup.tar")
+    assert cell["blob"] in line
+    restore_backup(tmp_path / "backup.tar", tmp_path / "restored", tmp_path / "checkpoints")
+    restored = Storage(tmp_path / "restored")
+    assert cell["blob"] in restored.verify()[0]
+    assert restored.read_rows("cell") == []  # and so the next run computes it
+
+
+@pytest.mark.parametrize("damage", ["other", "cut off", "outside", "link"])
+def test_a_file_that_is_no_backup_restores_nothing(tmp_path: Path, damage: str) -> None:
+    file, data = tmp_path / "backup.tar", tmp_path / "restored"
+    storage = Storage(tmp_path / "data")
+    save_task(storage)
+    write_backup(storage, tmp_path / "checkpoints", file)
+    if damage == "other":
+        file.write_bytes(b"no archive" * 100)
+    elif damage == "cut off":
+        file.write_bytes(file.read_bytes()[:20_000])
+    else:
+        member = tarfile.TarInfo("data/../../escaped" if damage == "outside" else "data/link")
+        if damage == "link":
+            member.type, member.linkname = tarfile.SYMTYPE, "/etc"
+        with tarfile.open(file, "a") as archive:
+            archive.addfile(member, io.BytesIO())
+    with pytest.raises(TraubeError, match="nothing was restored"):
+        restore_backup(file, data, tmp_path / "checkpoints")
+    assert list(data.iterdir()) == []
+    assert not (tmp_path / "escaped").exists()
+
+
+def test_a_copy_equals_what_was_copied(open_storage: Open, tmp_path: Path) -> None:
+    """From a folder to a folder, or to Postgres and S3; a second copy adds what has come since."""
+    source, target = Storage(tmp_path / "here", servers=("", "")), open_storage()
+    save_task(source)
+    save_cell(source, 1)
+    count, corrupt = copy_results(source, target)
+    assert count > 0 and corrupt == []
+    assert read_contents(target) == read_contents(source)
+    save_cell(source, 2)
+    copy_results(source, target)
+    assert read_contents(target) == read_contents(source)
+    assert target.blobs.get_identity() != source.blobs.get_identity()
+
+
+def test_what_a_target_has_stays(tmp_path: Path) -> None:
+    source, target = Storage(tmp_path / "one"), Storage(tmp_path / "two")
+    save_task(source)
+    mine, theirs = save_cell(source, 1), save_cell(target, 2)
+    copy_results(source, target)
+    assert [row["cell_id"] for row in target.read_rows("cell")] == [mine, theirs]

@@ -1,0 +1,196 @@
+"""What `traube clean` removes: what is used never, what is unused always, and nothing is computed anew afterwards."""
+
+import os
+import shutil
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from filelock import FileLock
+
+from tests.made import run_missing
+from traube.comparison.regressions import present, snapshot
+from traube.core import paths
+from traube.models import load_model
+from traube.models.vectors import store_matrix
+from traube.pipeline.cluster import REDUCTION, REPRESENTATIONS
+from traube.pipeline.embed import list_owners, open_cache
+from traube.pipeline.pairs import list_outdated_cells
+from traube.pipeline.params import Params, Protocol
+from traube.pipeline.plan import Request
+from traube.pipeline.survey import plan
+from traube.pipeline.workbench import Workbench
+from traube.reports.tables import leaderboard
+from traube.storage import Storage, unused
+from traube.storage.unused import WEEK, Unused, find_unused
+from traube.tasks import get_source
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import index_texts
+
+PROTOCOL = Protocol(reducers=("none", "pca"), clusterers=("kmeans",), seeds=(1,))
+PARAMS = Params(protocol="own", tasks=("tickets",), models=("bow",), protocols={"own": PROTOCOL})
+DAY, OWNER = 24 * 3600.0, "0123456789abcdef-0123456789abcdef"
+
+
+def age(folder: Path, seconds: float = DAY) -> None:
+    """Everything below a folder was written that long ago."""
+    then = time.time() - seconds
+    for path in [folder, *folder.rglob("*")]:
+        os.utime(path, (then, then), follow_symlinks=False)
+
+
+@pytest.fixture(scope="module")
+def evaluated(topics: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the cards, and a data directory in which the whole benchmark is computed and the catalog closed."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    (folder / "cards").mkdir()
+    topics.to_csv(folder / "cards" / "tickets.csv", index=False)
+    (folder / "cards" / "tickets.yaml").write_text("file: tickets.csv\ntext: text\nlabels: topic\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAUBE_CARDS", str(folder / "cards"))
+        bench, source = Workbench.at(folder / "home"), get_source("tickets")
+        corpus, records = index_texts(source.read())
+        save_corpus(bench.storage, "tickets", corpus, records, source.raw_version())
+        save_rows(bench.storage, source.card, source.draw(records))
+        complete_task(bench.storage, source.card)
+        run_missing(bench, request())
+    bench.storage.catalog.close()
+    return folder
+
+
+@pytest.fixture
+def bench(evaluated: Path, home: Path, cards: Path) -> Workbench:
+    """A home in which the whole benchmark was computed a day ago."""
+    shutil.copytree(evaluated / "cards", cards, dirs_exist_ok=True)
+    shutil.copytree(evaluated / "home", home, dirs_exist_ok=True)
+    age(home)
+    return Workbench.at(home)
+
+
+def request() -> Request:
+    return Request(PARAMS.tasks, PARAMS.models, PARAMS.protocol, PROTOCOL)
+
+
+def find(bench: Workbench, params: Params = PARAMS, *, outdated: bool = False) -> list[Unused]:
+    """What `traube clean` lists."""
+    old = list_outdated_cells(bench.storage, params.protocols) if outdated else ()
+    return find_unused(bench.storage, paths.checkpoints(), list_owners(bench.storage, []), old)
+
+
+def remove(found: list[Unused]) -> list[Unused]:
+    return [entry for entry in found if entry.remove()]
+
+
+def names(found: list[Unused]) -> set[str]:
+    return {Path(entry.name).name for entry in found}
+
+
+def put(path: Path, seconds: float = DAY) -> Path:
+    """A file of that age."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"0123456789")
+    os.utime(path, (time.time() - seconds,) * 2)
+    return path
+
+
+def put_reduction(storage: Storage, key: str, seconds: float = DAY) -> None:
+    """Store a reduction that no cell needs, of that age."""
+    created = datetime.fromtimestamp(time.time() - seconds, UTC).isoformat()
+    row = {"kind": REDUCTION, "key": key, "bytes": 10, "created": created}
+    storage.save("artifact", row, {"matrix": b"0123456789"})
+
+
+@pytest.fixture(autouse=True)
+def _all_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that a test does not date count as old."""
+    monkeypatch.setattr(unused, "DAY", -1.0)
+
+
+def test_what_is_used_is_never_listed(bench: Workbench) -> None:
+    open_cache(bench.storage, load_model("minilm")).append(["a text"], np.ones((1, 4), dtype=np.float32))
+    bench.storage.save("artifact", {"kind": "pages", "key": "of a paper"}, {"scores": b"0123456789"})
+    kinds = {row["kind"] for row in bench.storage.read_rows("artifact")}
+    assert kinds == {"matrix", REDUCTION, "pages"} and bench.storage.read_rows("embedding")
+    assert find(bench) == []
+
+
+def test_what_is_unused_is_listed_with_its_size_and_removed_and_no_number_is_another(
+    bench: Workbench, home: Path
+) -> None:
+    before = leaderboard(bench.storage, protocols=PARAMS.protocols)
+    put_reduction(bench.storage, f"{OWNER}-0")
+    put(home / "tables" / f".x.json.{'0' * 32}.json")
+    put(home / "embeddings" / OWNER / "4.f32")
+    age(home)
+    found = find(bench, outdated=True)
+    assert names(found) == {f"{OWNER}-0", OWNER, f".x.json.{'0' * 32}.json"}
+    assert [entry.size for entry in found] == [10, 10, 10] and all(entry.reason for entry in found)
+    assert remove(found) == found and find(bench) == []
+    assert not bench.storage.read_rows("artifact", kind=REDUCTION, key=f"{OWNER}-0")
+    for _ in range(2):  # what nothing refers to is marked, then deleted
+        bench.storage.clean(seconds=0)
+    assert plan(request(), bench.storage).count == 0 and bench.storage.verify() == []
+    pd.testing.assert_frame_equal(leaderboard(bench.storage, protocols=PARAMS.protocols), before)
+
+
+def test_embeddings_of_weights_that_are_gone_are_listed_once_no_cell_used_them(
+    bench: Workbench, tiny_bert: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny_bert, paths.checkpoints() / "mine"))
+    open_cache(bench.storage, load_model("mine")).append(["a text"], np.ones((1, 32), dtype=np.float32))
+    assert find(bench) == []
+    shutil.rmtree(folder)
+    assert {entry.reason for entry in find(bench)} == {"embeddings of a model that is gone, or was another then"}
+
+
+def test_what_is_young_or_locked_is_left_alone(bench: Workbench, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unused, "DAY", DAY)
+    put_reduction(bench.storage, f"{OWNER}-0", seconds=3600)
+    copy = put(home / "embeddings" / OWNER / "4.f32", 2 * DAY).parent
+    age(copy, 2 * DAY)
+    found = find(bench)
+    assert names(found) == {OWNER}
+    with FileLock(copy.with_name(f"{OWNER}.lock")):
+        assert remove(found) == []
+    put(copy / "index", seconds=0)  # written to since it was listed
+    assert remove(found) == [] and copy.exists()
+
+
+def test_clusters_that_wait_for_their_scores_and_their_reductions_stay(bench: Workbench) -> None:
+    for row in bench.storage.read_rows("cell"):
+        bench.storage.save_cell(
+            {**row, "status": "clustered"}, {"assignments": bench.storage.read_cell_table(row["cell_id"])}
+        )
+    assert find(bench) == []
+    found = plan(request(), bench.storage)
+    assert found.count == 2 and not found.to_compute("bow", "tickets")
+
+
+def test_a_training_is_abandoned_after_a_week(bench: Workbench) -> None:
+    work = paths.checkpoints() / ".wwm__tickets__bow.0123456789abcdef"
+    put(work / "curve.json")
+    age(work)
+    assert find(bench) == []
+    age(work, WEEK + DAY)
+    found = find(bench)
+    assert names(found) == {work.name}
+    with FileLock(work.with_name(".wwm__tickets__bow.lock")):
+        assert remove(found) == []
+    assert remove(found) == found and not work.exists()
+
+
+def test_outdated_cells_go_only_if_they_are_asked_for_and_no_night_remembers_them(bench: Workbench) -> None:
+    narrow = PARAMS.model_copy(
+        update={"protocols": {"own": PROTOCOL.model_copy(update={"parameters": {"kmeans": {"n_init": 3}}})}}
+    )
+    snapshot(bench.storage, present(bench.storage, PARAMS.protocols), "2026-01-01")
+    store_matrix(bench.storage, REPRESENTATIONS, "of a cell that is gone", np.ones((1, 2), np.float32))
+    assert names(remove(find(bench))) == {"of a cell that is gone"}
+    assert find(bench, narrow, outdated=True) == []
+    bench.storage.remove("document", bench.storage.read_rows("document", kind="night"))
+    assert find(bench, narrow) == []
+    assert len(remove(find(bench, narrow, outdated=True))) == 2
+    assert bench.storage.read_cells().empty

@@ -1,0 +1,52 @@
+"""Reducers and clusterers, and the methods they make up.
+
+Those that come with Traube are the modules of `traube.components.registered`; other packages register
+theirs through the entry point group `traube.components`. What is done to vectors belongs here; where
+vectors come from does not.
+"""
+
+from importlib.metadata import entry_points
+
+from traube.components import registered
+from traube.components.apply import bytes_needed, cluster, cluster_by_distance, cluster_by_text, reduce
+from traube.components.components import (
+    CLUSTERERS,
+    REDUCERS,
+    Component,
+    get_clusterer,
+    get_reducer,
+    register_clusterer,
+    register_reducer,
+)
+from traube.components.method import Method, grid, parse_method
+from traube.components.number_of_clusters import choose_k, choose_k_by_distance
+from traube.components.stability import choose_stable_k
+from traube.core.plugins import modules_of
+
+__all__ = [
+    "CLUSTERERS",
+    "REDUCERS",
+    "Component",
+    "Method",
+    "bytes_needed",
+    "choose_k",
+    "choose_k_by_distance",
+    "choose_stable_k",
+    "cluster",
+    "cluster_by_distance",
+    "cluster_by_text",
+    "get_clusterer",
+    "get_reducer",
+    "grid",
+    "parse_method",
+    "reduce",
+    "register_clusterer",
+    "register_reducer",
+]
+
+modules_of(registered)
+
+# Methods of other packages: an entry point of this group names a module that registers them
+# when it is imported.
+for entry in entry_points(group="traube.components"):
+    entry.load()

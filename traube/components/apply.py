@@ -1,0 +1,276 @@
+"""Run one component on one split: on its vectors, its distances or its texts."""
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube.components.components import AUTO, Component, get_clusterer, get_reducer
+from traube.components.stability import choose_stable_k
+from traube.core.errors import DoesNotFit, TraubeError
+
+Labels: TypeAlias = NDArray[np.int64]
+Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
+GIB = 2**30
+LONGEST = 3600.0  # seconds of a core for a split, as far as they are known beforehand
+
+
+def reduce(
+    reducer: str | Component,
+    params: Mapping[str, Any] | None,
+    X: Matrix,
+    seed: int | None,
+    memory_bytes: int | None = None,
+) -> Matrix:
+    """Fit a reducer and give the coordinates.
+
+    Parameters
+    ----------
+    reducer : the component, or the name of a registered one
+    params : in place of some defaults
+    X : [n, d], dense or sparse
+    seed : same inputs and seed, same result
+    memory_bytes : what may be used; None = half of the memory that is free
+
+    Returns
+    -------
+    float32 [n, m]; csr only from `none`, which leaves the vectors as they are
+
+    Raises
+    ------
+    TraubeError
+        If the reducer or a parameter does not exist or is out of range, or X is not a
+        finite, non-empty matrix.
+    DoesNotFit
+        If a dense copy of sparse vectors would not fit.
+    """
+    component = get_reducer(reducer)
+    resolved = component.resolve(params)
+    X = _suited(component, resolved, _checked(X), memory_bytes)
+    coordinates = _run(component, resolved, seed, {}, lambda estimator: estimator.fit_transform(X))
+    if sparse.issparse(coordinates):
+        return sparse.csr_matrix(coordinates, dtype=np.float32)
+    return np.ascontiguousarray(coordinates, dtype=np.float32)
+
+
+def cluster(
+    clusterer: str | Component,
+    params: Mapping[str, Any] | None,
+    X: Matrix,
+    k: int | Literal["auto"] | None,
+    seed: int | None,
+    memory_bytes: int | None = None,
+) -> Labels:
+    """Fit a clusterer and give the labels.
+
+    Parameters
+    ----------
+    clusterer : the component, or the name of a registered one
+    k : number of clusters, for clusterers that take it; "auto", or `k: auto` among the parameters,
+        = that of `choose_stable_k`
+    params, X, seed, memory_bytes : as in `reduce`
+
+    Returns
+    -------
+    int64 [n]; -1 is noise. A single text, or k = 1, leaves nothing to decide: all zeros.
+
+    Raises
+    ------
+    TraubeError
+        As in `reduce`; or if k is missing, below 1 or above n, or the clusterer works on texts.
+    DoesNotFit
+        If the distances or a dense copy would not fit, or it would take more than `LONGEST`.
+    """
+    component = get_clusterer(clusterer)
+    if component.fitted_on != "vectors":
+        raise TraubeError(f"{component.name} works on texts, not on vectors")
+    X = _checked(X)
+    n = X.shape[0]
+    resolved = component.resolve(params)
+    if component.takes_k and (k == AUTO or component.chooses_k(resolved)):
+        k, _ = choose_stable_k(X, seed or 0)
+    given = _clusters(component, k, n)
+    if n == 1 or given.get("n_clusters") == 1:
+        return np.zeros(n, dtype=np.int64)
+    X = _suited(component, resolved, X, memory_bytes)
+    _refuse_too_long(component, n, given.get("n_clusters"), sparse.issparse(X))
+    if sparse.issparse(X):
+        X = X.astype(
+            np.float64
+        )  # scikit-learn computes in double anyway, and converts block by block: a hundred times slower
+    return _as_labels(component, n, _run(component, resolved, seed, given, lambda estimator: estimator.fit_predict(X)))
+
+
+def _refuse_too_long(component: Component, n: int, k: int | None, is_sparse: bool) -> None:
+    seconds = component.seconds_needed(n, k, is_sparse)
+    if seconds > LONGEST:
+        advice = "reduce the vectors first, for example by pca, or " if is_sparse else ""
+        raise DoesNotFit(
+            f"{component.name} of {n:,} texts in {k:,} clusters would take about {seconds / 3600:,.1f} hours of a core, and one "
+            f"at most is spent on a split: {advice}take fewer texts or a coarser level of labels"
+        )
+
+
+def _as_labels(component: Component, n: int, given: Any) -> Labels:
+    labels = np.asarray(given)
+    if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
+        raise TraubeError(
+            f"{component.name} must give an integer for each of {n} texts; it gave {labels.dtype} {labels.shape}"
+        )
+    return labels.astype(np.int64)
+
+
+def cluster_by_distance(
+    clusterer: str | Component, params: Mapping[str, Any] | None, distances: Matrix, k: int | None, seed: int | None
+) -> Labels:
+    """Fit a clusterer on distances and give the labels.
+
+    Parameters
+    ----------
+    distances : float [n, n], symmetric, 0 on the diagonal
+    clusterer, params, k, seed : as in `cluster`
+
+    Returns
+    -------
+    int64 [n], as `cluster`
+
+    Raises
+    ------
+    TraubeError
+        As in `cluster`; or if the clusterer does not work on distances.
+    """
+    component = get_clusterer(clusterer)
+    resolved = component.resolve(params)
+    suited = component.by_distance(resolved)
+    if suited is None:
+        raise TraubeError(f"{component.name} works on {component.fitted_on}, not on distances")
+    n = distances.shape[0]
+    given = _clusters(component, k, n)
+    if n == 1 or given.get("n_clusters") == 1:
+        return np.zeros(n, dtype=np.int64)
+    square = np.ascontiguousarray(distances, dtype=np.float64)
+    return _as_labels(
+        component, n, _run(component, suited, seed, given, lambda estimator: estimator.fit_predict(square))
+    )
+
+
+def cluster_by_text(
+    clusterer: str | Component, params: Mapping[str, Any] | None, texts: Sequence[str], k: int | None, seed: int | None
+) -> Labels:
+    """Fit a clusterer on texts and give the labels.
+
+    Parameters
+    ----------
+    texts : at least one; empty ones too
+    clusterer, params, k, seed : as in `cluster`
+
+    Returns
+    -------
+    int64 [n], as `cluster`
+
+    Raises
+    ------
+    TraubeError
+        As in `cluster`; or if there are no texts, or the clusterer does not work on them.
+    """
+    component = get_clusterer(clusterer)
+    if component.input_kind != "texts":
+        raise TraubeError(f"{component.name} works on {component.fitted_on}, not on texts")
+    texts, n = list(texts), len(texts)
+    if not n:
+        raise TraubeError("there are no texts to group")
+    resolved, given = component.resolve(params), _clusters(component, k, n)
+    if n == 1 or given.get("n_clusters") == 1:
+        return np.zeros(n, dtype=np.int64)
+    return _as_labels(
+        component, n, _run(component, resolved, seed, given, lambda estimator: estimator.fit_predict(texts))
+    )
+
+
+def _clusters(component: Component, k: int | str | None, n: int) -> dict[str, int]:
+    if not component.takes_k:
+        return {}
+    if not isinstance(k, int | np.integer):
+        raise TraubeError(f"{component.name} needs the number of clusters (see traube.components.choose_k)")
+    if not 1 <= k <= n:
+        raise TraubeError(f"{component.name}: cannot make {k} clusters of {n} texts: give at least 1, at most {n}")
+    return {"n_clusters": int(k)}
+
+
+def _run(
+    component: Component,
+    params: Mapping[str, Any],
+    seed: int | None,
+    given: Mapping[str, int],
+    fit: Callable[[Any], Any],
+) -> Any:
+    """Build and fit, in one thread.
+
+    Threads add their partial sums in the order in which they finish, so with several of them the
+    last bits of a k-means centre, and now and then a label, would differ from run to run. Splits,
+    methods and seeds run side by side instead.
+    """
+    try:
+        estimator = component.estimator(params, seed, **given)
+        with _thread_pools(len(sys.modules)).limit(limits=1), warnings.catch_warnings():
+            # Fewer different texts than clusters: the score `clusters` shows it.
+            warnings.filterwarnings("ignore", message="Number of distinct clusters", category=UserWarning)
+            return fit(estimator)
+    except ValueError as error:
+        raise TraubeError(f"{component.name}: {' '.join(str(error).split())}") from error
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(modules: int) -> Any:
+    """The thread pools of the loaded libraries, looked for after imports only: it takes longer than a small clustering."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _checked(X: Matrix) -> Matrix:
+    """X as float32, csr_matrix if sparse. Copied only where it must be."""
+    X = X if sparse.issparse(X) else np.asarray(X)
+    if X.ndim != 2 or 0 in X.shape:
+        raise TraubeError(f"vectors must be a table of texts x dimensions, at least one of each; this is {X.shape}")
+    if isinstance(X, np.ndarray):
+        X = np.ascontiguousarray(X, dtype=np.float32)
+    else:
+        X = sparse.csr_matrix(X, dtype=np.float32)  # UMAP knows matrices, not scipy's newer sparse arrays
+        X = X if X.has_sorted_indices else X.sorted_indices()  # UMAP would sort the caller's in place
+    rows = _rows_not_finite(X)
+    if len(rows):
+        raise TraubeError(f"vectors hold NaN or infinity in {len(rows)} rows, the first being row {int(rows[0])}")
+    return X
+
+
+def _rows_not_finite(X: Matrix) -> NDArray[np.intp]:
+    if isinstance(X, np.ndarray):
+        return np.flatnonzero(~np.isfinite(X).all(axis=1))
+    return np.unique(X.tocoo().row[~np.isfinite(X.data)])
+
+
+def bytes_needed(component: Component, params: Mapping[str, Any], n: int, d: int, is_sparse: bool) -> int:
+    """What a component is known to need of memory beside n vectors of d dimensions: distances, a dense copy."""
+    return (8 * n * d if component.dense and is_sparse else 0) + (8 * n * n if component.holds_distances(params) else 0)
+
+
+def _suited(component: Component, params: Mapping[str, Any], X: Matrix, memory_bytes: int | None) -> Matrix:
+    """X, dense where the component needs it so; refused where the component would not fit."""
+    n, d = X.shape
+    needed = bytes_needed(component, params, n, d, sparse.issparse(X))
+    budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
+    if needed > budget:
+        quadratic = component.holds_distances(params)
+        advice = "use agglomerative_knn (approximate)" if quadratic else "reduce the vectors first, for example by pca"
+        raise DoesNotFit(
+            f"{component.name} of {n:,} texts in {d:,} dimensions needs {needed / GIB:.1f} GiB, "
+            f"and {budget / GIB:.1f} GiB may be used: {advice}, or fewer texts"
+        )
+    return X if isinstance(X, np.ndarray) else X.toarray()

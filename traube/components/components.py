@@ -1,0 +1,326 @@
+"""The registries: which reducers and clusterers there are, and how to add one's own."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from traube.components.new_points import Assign, Place, as_they_are, by_neighbours, nearest_centre
+from traube.core.errors import TraubeError, unknown
+from traube.core.versions import versions
+
+InputKind = Literal["vectors", "reduced", "embeddings", "texts", "encoder"]
+NUMERICAL = ("numpy", "scipy", "scikit-learn")
+PACE = 5e-5  # seconds of a core for each text; most reducers and clusterers take about that for 1,000 texts
+GIVEN = ("n_clusters", "random_state")  # set at run time, so never among a component's parameters
+AUTO = "auto"  # in place of a number of clusters: the one that `traube.components.choose_stable_k` finds
+
+
+@dataclass(frozen=True)
+class Component:
+    """A reducer or a clusterer.
+
+    Attributes
+    ----------
+    build : makes the scikit-learn estimator from `params`, with `n_clusters` and `random_state`
+        where it takes them
+    params : every parameter that may be set, with its default
+    takes_k : it needs the number of clusters. `k: auto` is then a parameter of it, beside its own:
+        the number is chosen from the vectors in place of that of the split's classes
+    finds_k : it finds the number of clusters, and tables say which
+    seeded : it draws random numbers
+    dense : it cannot work on sparse vectors
+    quadratic : it holds all distances, 8 n^2 bytes; or a function that says so of its parameters
+    input_kind : what a clusterer makes sense on: "vectors", which are a model's "embeddings" or what a
+        reducer has made of them ("reduced"), or one of these only; the "texts" themselves, a list: what
+        it makes of these is the same whatever the model; or texts and their "encoder", which it trains:
+        `build` then makes a `traube.components.deep.DeepClusterer`
+    version : of the component's own code; raise it when the same inputs would give another result
+    libraries : the packages that do the numbers
+    identity : a reducer whose points are the vectors themselves: nothing is computed or stored
+    place : how a reducer places new vectors; by default among their nearest neighbours
+    assign : how a clusterer assigns new points; by default to the nearest centre
+    types : of some parameters, the type that pydantic is to find, with its limits
+    seconds : of a core for each text and cluster, of dense and of sparse vectors, where the number of
+        clusters decides how long it takes; 0 elsewhere
+    pace : seconds of a core for each text besides, roughly: a run says beforehand how long it takes
+    by_distance : what a clusterer is built with where distances are given in place of vectors, from
+        its parameters; None where it cannot work on these
+    """
+
+    name: str
+    build: Callable[..., Any]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    takes_k: bool = False
+    finds_k: bool = False
+    seeded: bool = False
+    dense: bool = False
+    quadratic: bool | Callable[[Mapping[str, Any]], bool] = False
+    input_kind: InputKind = "vectors"
+    version: str = "1"
+    libraries: tuple[str, ...] = NUMERICAL
+    identity: bool = False
+    place: Place = by_neighbours
+    assign: Assign = nearest_centre
+    types: Mapping[str, Any] = field(default_factory=dict)
+    seconds: tuple[float, float] = (0.0, 0.0)
+    pace: float = PACE
+    by_distance: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda params: None
+
+    @property
+    def fitted_on(self) -> str:
+        """What its estimator is fitted on: "vectors", "texts" or, with an "encoder", texts."""
+        return self.input_kind if self.input_kind in ("texts", "encoder") else "vectors"
+
+    def seconds_needed(self, n: int, k: int | None, is_sparse: bool) -> float:
+        """About how long it takes on one core, as far as that is known: n texts in k clusters."""
+        return n * (k or 0) * self.seconds[is_sparse] if self.takes_k else 0.0
+
+    def estimator(self, params: Mapping[str, Any], seed: int | None, **more: Any) -> Any:
+        """The estimator, not fitted, with its seed where it takes one."""
+        own = {key: value for key, value in params.items() if key != "k"} if self.chooses_k(params) else params
+        return self.build(**own, **({"random_state": seed} if self.seeded else {}), **more)
+
+    def holds_distances(self, params: Mapping[str, Any]) -> bool:
+        """Whether it needs 8 n^2 bytes, with these parameters."""
+        return self.quadratic if isinstance(self.quadratic, bool) else self.quadratic(params)
+
+    def chooses_k(self, params: Mapping[str, Any]) -> bool:
+        """Whether `k: auto` is asked for, and not a parameter of its own by chance."""
+        return self.takes_k and "k" not in self.params and params.get("k") == AUTO
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        """What computes the component's result, with versions: hashed into every cell of it, so that
+        mending one component recomputes one.
+        """
+        source = f"{self.build.__module__}.{getattr(self.build, '__qualname__', type(self.build).__qualname__)}"
+        own = {} if source.startswith("traube.") else {"class": source}  # another class of one's own is another one
+        return {"version": self.version, **own, **versions(self.libraries)}
+
+    def resolve(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """All parameters: the defaults, with `params` in place of some.
+
+        Raises
+        ------
+        TraubeError
+            If there is no such parameter, its value cannot be, or JSON cannot write it.
+        """
+        given = dict(params or {})
+        for key in given:
+            if key in GIVEN:
+                raise TraubeError(
+                    f"{self.name}: '{key}' is no parameter: it comes from the split's classes or the seed"
+                )
+            if key not in self.params and not self.chooses_k({key: given[key]}):
+                raise unknown(f"parameter of {self.name}", str(key), self.params)
+        typed = {key: _like(self.params.get(key), value) for key, value in given.items()}
+        plain = _plain(self.name, {**self.params, **typed})
+        for key in typed.keys() & self.types.keys():
+            self._check(key, plain[key])
+        return plain
+
+    def _check(self, key: str, value: Any) -> None:
+        try:
+            _make_adapter(self.types[key]).validate_python(value, strict=True)
+        except ValidationError as error:
+            said = " or ".join(dict.fromkeys(fault["msg"] for fault in error.errors()))
+            raise TraubeError(f"{self.name}: {key} cannot be {str(value)[:60]!r}: {said}") from None
+
+
+@cache
+def _make_adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)  # a third of a millisecond, and params.yaml alone has two hundred values
+
+
+def _like(default: Any, value: Any) -> Any:
+    """A number in the type of the default, so that 1 and 1.0 are one parameter."""
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    if type(default) is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+REDUCERS: dict[str, Component] = {}
+CLUSTERERS: dict[str, Component] = {}
+
+
+def get_reducer(reducer: str | Component) -> Component:
+    """Return a reducer as it is, or the registered one of a name.
+
+    Raises
+    ------
+    TraubeError
+        If there is none of the name; those that are near are named.
+    """
+    return reducer if isinstance(reducer, Component) else _get("reducer", REDUCERS, reducer)
+
+
+def get_clusterer(clusterer: str | Component) -> Component:
+    """Return a clusterer as it is, or the registered one of a name; raises as `get_reducer`."""
+    return clusterer if isinstance(clusterer, Component) else _get("clusterer", CLUSTERERS, clusterer)
+
+
+def register_reducer(
+    name: str,
+    build: Callable[..., Any],
+    params: Mapping[str, Any] | None = None,
+    *,
+    seeded: bool | None = None,
+    dense: bool = True,
+    version: str = "1",
+    libraries: Iterable[str] = NUMERICAL,
+    identity: bool = False,
+    place: Place | None = None,
+    types: Mapping[str, Any] | None = None,
+    pace: float = PACE,
+    replace: bool = False,
+) -> Component:
+    """Add a reducer: anything that makes an estimator with `fit_transform(X) -> [n, m]`.
+
+    Parameters
+    ----------
+    name : lower-case letters, digits and `_ + . -`; must not be taken
+    build : an estimator's class, or a function that returns an estimator
+    params : the parameters that may be set, with defaults; None = those of `build`'s signature that
+        have one
+    seeded : `build` takes `random_state`; None = as its signature says
+    dense : sparse vectors must be made dense for it (after a check of the memory)
+    version : raise it when the code changes its results: its cells are computed again
+    libraries : the packages that do its numbers; after an upgrade of one its cells are computed
+        again
+    identity : its points are the vectors themselves
+    place : where new vectors go, a function of `traube.components.new_points` or one like it; None =
+        among their neighbours
+    types : of some parameters, the type that pydantic is to find, such as `Annotated[int,
+        Field(ge=1)]`: what is out of its limits is refused before hours of work
+    pace : seconds of a core for each text, roughly
+    replace : put it in the place of one with the same name, such as in a notebook's cell that is
+        run again
+
+    Raises
+    ------
+    TraubeError
+        If the name is not well-formed or is taken, or a default cannot be written as JSON.
+    """
+    accepted = _parameters(build)
+    component = Component(
+        name=name,
+        build=build,
+        params=_defaults(name, accepted, params),
+        seeded="random_state" in accepted if seeded is None else seeded,
+        dense=dense,
+        version=version,
+        libraries=tuple(libraries),
+        identity=identity,
+        place=place or (as_they_are if identity else by_neighbours),
+        types=types or {},
+        pace=pace,
+    )
+    return _register(REDUCERS, component, replace)
+
+
+def register_clusterer(
+    name: str,
+    build: Callable[..., Any],
+    params: Mapping[str, Any] | None = None,
+    *,
+    takes_k: bool | None = None,
+    finds_k: bool = False,
+    seeded: bool | None = None,
+    dense: bool = True,
+    quadratic: bool | Callable[[Mapping[str, Any]], bool] = False,
+    input_kind: InputKind = "vectors",
+    version: str = "1",
+    libraries: Iterable[str] = NUMERICAL,
+    assign: Assign = nearest_centre,
+    types: Mapping[str, Any] | None = None,
+    seconds: tuple[float, float] = (0.0, 0.0),
+    by_distance: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda params: None,
+    replace: bool = False,
+) -> Component:
+    """Add a clusterer: anything that makes an estimator with `fit_predict(X) -> int [n]`, where -1
+    is noise.
+
+    Parameters
+    ----------
+    takes_k : `build` takes `n_clusters`; None = as its signature says
+    finds_k, quadratic, input_kind, seconds, by_distance : see `Component`. One that takes texts makes an estimator with
+        `fit_predict(texts) -> int [n]`
+    assign : which cluster new points join, a function of `traube.components.new_points` or one like it
+    name, build, params, seeded, dense, version, libraries, types, replace : see `register_reducer`
+
+    Raises
+    ------
+    TraubeError
+        If the name is not well-formed or is taken, or a default cannot be written as JSON.
+
+    Examples
+    --------
+    >>> from sklearn.cluster import Birch
+    >>> register_clusterer("birch", Birch, {"threshold": 0.5}, replace=True).takes_k
+    True
+    """
+    accepted = _parameters(build)
+    component = Component(
+        name=name,
+        build=build,
+        params=_defaults(name, accepted, params),
+        takes_k="n_clusters" in accepted if takes_k is None else takes_k,
+        finds_k=finds_k,
+        seeded="random_state" in accepted if seeded is None else seeded,
+        dense=dense,
+        quadratic=quadratic,
+        input_kind=input_kind,
+        version=version,
+        libraries=tuple(libraries),
+        assign=assign,
+        types=types or {},
+        seconds=seconds,
+        by_distance=by_distance,
+    )
+    return _register(CLUSTERERS, component, replace)
+
+
+def _get(kind: str, registry: Mapping[str, Component], name: str) -> Component:
+    if name not in registry:
+        raise unknown(kind, name, registry)
+    return registry[name]
+
+
+def _register(registry: dict[str, Component], component: Component, replace: bool) -> Component:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_+.-]*", component.name):
+        raise TraubeError(
+            f"'{component.name}' is no name for a method's component: use lower-case letters, digits and _ + . -"
+        )
+    # One name space for both: a protocol sets parameters by the component's name alone.
+    taken = component.name in REDUCERS or component.name in CLUSTERERS
+    if taken and not (replace and component.name in registry):
+        raise TraubeError(f"'{component.name}' is taken: choose another name (or, of the same kind, give replace=True)")
+    registry[component.name] = component
+    return component
+
+
+def _parameters(build: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(build).parameters
+
+
+def _defaults(name: str, accepted: Mapping[str, inspect.Parameter], params: Mapping[str, Any] | None) -> dict[str, Any]:
+    if params is None:
+        params = {key: p.default for key, p in accepted.items() if p.default is not p.empty and key not in GIVEN}
+    return _plain(name, params)
+
+
+def _plain(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the parameters as JSON has them: they are hashed, stored and shown."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(params), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TraubeError(f"{name}: parameters must be numbers, texts, truth values, lists or null ({error})") from None
+    return plain

@@ -1,0 +1,21 @@
+"""Deep clusterers: they train on the texts of one clustering problem, without labels, and group
+them.
+
+`clusterers/` holds them, found by themselves; `clusterer` says what one is, and trains; `work` is
+what a stopped training goes on from; `encoding`, `networks`, `losses`, `grouping` and
+`augmentation` are what they are made of. They are clusterers of the grid like any other
+(`traube.components`); running them is the pipeline's.
+"""
+
+from typing import Any
+
+from traube.components.deep import clusterers
+from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Entry, collapsed
+from traube.core.plugins import modules_of
+
+__all__ = ["DEEP", "DeepClusterer", "DeepRecipe", "Entry", "collapsed"]
+
+
+DEEP: dict[str, type[DeepClusterer[Any]]] = {
+    module.CLUSTERER.name: module.CLUSTERER for module in modules_of(clusterers)
+}

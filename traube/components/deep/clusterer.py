@@ -1,0 +1,388 @@
+"""What a deep clusterer is: it trains on one task's texts, without labels, and groups them.
+
+All that deep clusterers share is here: recipes, the loop over epochs, resuming, the history. One of
+them says what is trained (`begin`) as a `Fit`: how an epoch's batches are drawn, what the loss of a
+batch is, and what the labels are in the end.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
+
+import numpy as np
+from pydantic import Field
+
+from traube.components.deep.augmentation import Augment, swapped_or_deleted
+from traube.components.deep.encoding import Base, Rows
+from traube.components.deep.grouping import Labels, Points
+from traube.components.deep.work import Work
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
+from traube.core.progress import SILENT, Progress
+from traube.core.recipes import Recipe, RecipeMixin
+from traube.core.versions import versions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Entry: TypeAlias = dict[str, float]
+
+SHOWN = ("acc", "nmi", "loss")  # what fits beside a progress bar
+LIBRARIES = ("torch", "transformers", "sentence-transformers", "scikit-learn", "numpy")
+
+
+class DeepRecipe(Recipe):
+    """How to train. Each deep clusterer has its paper's values as defaults, in a class of its own."""
+
+    batch: int = Field(ge=2, le=100_000, description="texts at once")
+
+
+R = TypeVar("R", bound=DeepRecipe)
+
+
+@dataclass
+class Step:
+    """What came of a batch.
+
+    Attributes
+    ----------
+    loss : what is minimised
+    parts : what it is made of, by name
+    predicted : cluster of each text as the batch sees it, int64 [n]; None where there is none yet
+    points : representations of the texts, [n, d], for the history
+    similarity : weights of the other texts for each, [n, n]; for the history
+    more : numbers by name that the history keeps too
+    """
+
+    loss: "Tensor"
+    parts: dict[str, "Tensor"] = field(default_factory=dict)
+    predicted: "Tensor | None" = None
+    points: "Tensor | None" = None
+    similarity: "Tensor | None" = None
+    more: dict[str, "Tensor"] = field(default_factory=dict)
+
+
+class Fit(ABC):
+    """One training: some texts, a number of clusters, a seed.
+
+    Attributes
+    ----------
+    n : number of texts
+    modules : a torch module of all that learns
+    optimizer : torch's
+    memory : what else a training goes on from: numbers, and tensors by name
+    """
+
+    n: int
+    modules: Any
+    optimizer: Any
+    memory: dict[str, Any]
+
+    def begin_epoch(self, epoch: int) -> None:  # noqa: B027 (most have nothing to do)
+        """What is done before an epoch's first batch, such as choosing targets."""
+
+    def batches(self, epoch: int, batch: int) -> list[Rows]:
+        """The rows of an epoch's batches, all of like size, in an order drawn by torch."""
+        import torch
+
+        return even_batches(torch.randperm(self.n).numpy(), batch)
+
+    @abstractmethod
+    def step(self, epoch: int, rows: Rows) -> Step:
+        """The loss of a batch."""
+
+    def finished(self) -> bool:
+        """Whether nothing more is to be learnt, whatever the number of epochs."""
+        return False
+
+    @abstractmethod
+    def labels(self) -> Labels:
+        """The clusters of the texts, int64 [n]."""
+
+    @abstractmethod
+    def representations(self) -> Points:
+        """What the texts have become, float32 [n, d]: what the clusters are told by."""
+
+    @abstractmethod
+    def predict(self, texts: Sequence[str]) -> Labels:
+        """The clusters that other texts join, int64 [n]."""
+
+
+def even_batches(rows: Rows, batch: int) -> list[Rows]:
+    """Rows in their order, in as few batches as there must be, whose sizes differ by one at most:
+    none is left with a text or two, which would have nothing to be told apart from.
+    """
+    return np.array_split(rows, math.ceil(len(rows) / batch))
+
+
+class DeepClusterer(RecipeMixin[R]):
+    """Trains on the texts of one clustering problem, without labels, and groups them.
+
+    Parameters
+    ----------
+    recipe : by default the paper's
+    augment : makes another text of each text, from texts and a seed (see `traube.models.augmentation`); by
+        default random words are swapped or left out
+
+    Attributes
+    ----------
+    augmentations : how many other texts of each text it learns from
+    substituted : share of a text's words that contextual substitution replaces
+    seconds_between_saves : a kill loses no more than this, or than an epoch if that takes longer
+    history : of the last fit, an entry for each epoch: its losses by name, `clusters` (that were
+        predicted), `changed` (share of texts whose cluster is another than an epoch before) and,
+        where labels were given, what they say of it
+    """
+
+    augmentations: ClassVar[int] = 0
+    substituted: ClassVar[float] = 0.2
+    seconds_between_saves: float = 10.0
+
+    def __init__(self, recipe: R | None = None, augment: Augment = swapped_or_deleted) -> None:
+        super().__init__(recipe)
+        self.augment = augment
+        self.history: list[Entry] = []
+        self._fit: Fit | None = None
+
+    @abstractmethod
+    def epochs(self, n: int) -> int:
+        """Passes over n texts."""
+
+    @abstractmethod
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> Fit:
+        """All that is trained, as it is before the first epoch. What it draws, it draws from torch,
+        which is seeded.
+
+        Parameters
+        ----------
+        views : the texts, then as many augmentations as it learns from
+        """
+
+    def fit_predict(
+        self,
+        texts: Sequence[str],
+        k: int,
+        base: Base,
+        seed: int,
+        work: Path,
+        progress: Progress = SILENT,
+        labels: Sequence[str] | None = None,
+    ) -> Labels:
+        """Train, or go on with a training that was stopped, and group the texts.
+
+        Parameters
+        ----------
+        k : number of clusters
+        base : the encoder to start from; it is not changed
+        seed : same texts, recipe, encoder and seed, same clusters on one machine
+        work : folder of what a stopped training goes on from; whoever calls removes it
+        labels : gold labels, for the history alone: nothing is learnt from them
+
+        Returns
+        -------
+        int64 [n]; a single text, or k = 1, leaves nothing to decide: all zeros
+
+        Raises
+        ------
+        TraubeError
+            If there are no texts, k is below 1 or above their number, or a loss is not finite.
+        """
+        texts = list(texts)
+        if not texts:
+            raise TraubeError(f"{self.name}: there are no texts to group")
+        if not 1 <= k <= len(texts):
+            raise TraubeError(f"{self.name}: cannot make {k} clusters of {len(texts)} texts: give at most {len(texts)}")
+        if k == 1 or len(texts) == 1:
+            self.history, self._fit = [], None
+            return np.zeros(len(texts), dtype=np.int64)
+        views = [texts, *self._others(texts, seed)]
+        with _seeded(seed, -1, base.device):
+            fit = self.begin(views, k, base, seed)
+        kept = Work(work, self._identity(views, k, base, seed), base.device, self.seconds_between_saves)
+        self.history = kept.restore(fit)
+        self._train(fit, kept, seed, base.device, progress, _Gold.of(labels))
+        self._fit = fit
+        return fit.labels()
+
+    def with_texts_made(self, texts: Sequence[str], seed: int) -> Self:
+        """The same, but what makes other texts is needed no more: for these texts and this seed they are
+        made. It can be sent where what makes them is not.
+        """
+        other = copy(self)
+        other.augment = partial(_as_made, self._others(texts, seed), seed)
+        return other
+
+    def _others(self, texts: Sequence[str], seed: int) -> list[list[str]]:
+        """As many other texts of each as it learns from."""
+        return [self.augment(texts, seed + i) for i in range(self.augmentations)]
+
+    def predict(self, texts: Sequence[str]) -> Labels:
+        """The clusters that other texts join, int64 [n].
+
+        Raises
+        ------
+        TraubeError
+            If nothing was fitted, or k was 1.
+        """
+        if not texts:
+            raise TraubeError(f"{self.name}: there are no texts to group")
+        return self.fitted.predict(list(texts))
+
+    def representations(self) -> Points | None:
+        """What the texts that it was fitted on have become, float32 [n, d]; None where k was 1, or there
+        was one text: nothing was trained.
+        """
+        return None if self._fit is None else self._fit.representations()
+
+    @property
+    def fitted(self) -> Any:
+        """The training that `fit_predict` ended.
+
+        Raises
+        ------
+        TraubeError
+            If there was none: nothing was fitted, or k was 1.
+        """
+        if self._fit is None:
+            raise TraubeError(f"{self.name}: nothing was trained: call fit_predict first, with more than one cluster")
+        return self._fit
+
+    def _identity(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> str:
+        """What the result follows from."""
+        recipe = self.recipe.model_dump(mode="json")
+        used = [digest([list(view) for view in views]), k, base.fingerprint, seed, base.device]
+        return digest([self.name, self.version, recipe, used, versions(LIBRARIES)])
+
+    def _train(self, fit: Fit, kept: Work, seed: int, device: str, progress: Progress, gold: "_Gold | None") -> None:
+        steps, epochs = len(even_batches(np.arange(fit.n), self.recipe.batch)), self.epochs(fit.n)
+        progress.total("steps", steps * epochs)
+        progress.done("steps", steps * len(self.history))
+        for epoch in range(len(self.history), epochs):
+            if fit.finished():
+                break
+            with _seeded(seed, epoch, device):
+                fit.begin_epoch(epoch)
+                seen = _Seen(fit, gold)
+                for rows in fit.batches(epoch, self.recipe.batch):
+                    seen.add(rows, self._descend(fit, epoch, rows))
+                    progress.done("steps", 1)
+            self.history.append({"epoch": float(epoch + 1), **seen.entry()})
+            shown = [f"{name} {self.history[-1][name]:.3g}" for name in SHOWN if name in self.history[-1]]
+            progress.said(f"epoch {epoch + 1}: {', '.join(shown)}")
+            kept.save(fit, self.history, epoch + 1 == epochs)
+
+    def _descend(self, fit: Fit, epoch: int, rows: Rows) -> Step:
+        fit.modules.train()
+        fit.optimizer.zero_grad(set_to_none=True)
+        step = fit.step(epoch, rows)
+        if not math.isfinite(float(step.loss.detach())):
+            raise TraubeError(
+                f"{self.name}: epoch {epoch + 1}: the loss is {float(step.loss.detach())}; "
+                "a learning rate or a temperature is out of range, or the base model is broken"
+            )
+        step.loss.backward()
+        fit.optimizer.step()
+        return step
+
+
+def _as_made(made: Sequence[list[str]], first: int, texts: Sequence[str], seed: int) -> list[str]:
+    """What `Augment` is, of texts that are made already: of the seeds from the first."""
+    return made[seed - first]
+
+
+@contextmanager
+def _seeded(seed: int, epoch: int, device: str) -> Iterator[None]:
+    """torch's random numbers of an epoch, the same in a training that goes on; whoever calls keeps theirs."""
+    import torch
+
+    devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(int(np.random.SeedSequence([seed, epoch + 1]).generate_state(1)[0]))
+        yield
+
+
+@dataclass(frozen=True)
+class _Gold:
+    """Gold labels, for display: as numbers, int64 [n]."""
+
+    codes: Labels
+
+    @classmethod
+    def of(cls, labels: Sequence[str] | None) -> "Self | None":
+        return None if labels is None else cls(np.unique(np.asarray(labels), return_inverse=True)[1].astype(np.int64))
+
+    def of_clusters(self, predicted: Labels) -> Entry:
+        from sklearn.metrics import normalized_mutual_info_score
+
+        from traube.metrics.clustering import acc
+
+        nmi = float(normalized_mutual_info_score(self.codes, predicted))
+        return {"acc": acc(self.codes, predicted), "nmi": nmi}
+
+    def of_step(self, rows: Rows, step: Step) -> Entry:
+        """NS and PS (AECL, equations 18 and 19) and the mean cosine between texts of one class, in a batch."""
+        import torch
+        from torch.nn import functional
+
+        said: Entry = {}
+        codes = torch.from_numpy(self.codes[rows])
+        if step.similarity is not None:
+            same = (codes[:, None] == codes[None, :]).to(step.similarity.device)
+            weights = step.similarity.detach()  # dropout in training leaves rows that add up to about 1
+            said["ps"] = float((weights * same).sum() / weights.sum())
+            said["ns"] = 1 - said["ps"]
+        if step.points is not None:
+            unit = functional.normalize(step.points.detach().float(), dim=1)
+            others = (codes[:, None] == codes[None, :]) & ~torch.eye(len(rows), dtype=torch.bool)
+            cosines = (unit @ unit.T)[others.to(unit.device)]
+            if len(cosines):
+                said["same_class_similarity"] = float(cosines.mean())
+        return said
+
+
+class _Seen:
+    """What an epoch's batches said."""
+
+    def __init__(self, fit: Fit, gold: _Gold | None) -> None:
+        self.fit, self.gold = fit, gold
+        self.predicted = np.full(fit.n, -1, dtype=np.int64)
+        self.sizes: list[int] = []
+        self.said: list[Entry] = []
+
+    def add(self, rows: Rows, step: Step) -> None:
+        self.sizes.append(len(rows))
+        parts = {"loss": step.loss, **step.parts, **step.more}
+        gold = self.gold.of_step(rows, step) if self.gold else {}
+        self.said.append({**{name: float(value.detach()) for name, value in parts.items()}, **gold})
+        if step.predicted is not None:
+            self.predicted[rows] = step.predicted.detach().cpu().numpy()
+
+    def _mean(self, name: str) -> float:
+        values, weights = zip(
+            *((said[name], size) for said, size in zip(self.said, self.sizes, strict=True) if name in said),
+            strict=True,
+        )
+        return float(np.average(values, weights=weights))
+
+    def entry(self) -> Entry:
+        """Means over the epoch's texts, and what became of the clusters."""
+        names = dict.fromkeys(name for said in self.said for name in said)
+        entry = {name: self._mean(name) for name in names}
+        if (self.predicted < 0).any():
+            return entry
+        before = self.fit.memory.get("predicted")
+        entry["clusters"] = float(len(np.unique(self.predicted)))
+        entry["changed"] = 1.0 if before is None else float(np.mean(np.asarray(before) != self.predicted))
+        self.fit.memory["predicted"] = self.predicted.tolist()
+        return entry | (self.gold.of_clusters(self.predicted) if self.gold else {})
+
+
+def collapsed(labels: Labels) -> str:
+    """A warning in words where all texts are in one cluster; empty where they are not."""
+    return f"all {len(labels)} texts are in one cluster" if len(labels) > 1 and len(np.unique(labels)) == 1 else ""

@@ -1,0 +1,204 @@
+"""AECL: attention-enhanced contrastive learning for short-text clustering (Yao & Li).
+
+Two views of a batch go through one encoder; a projection gives z, attention over the batch gives
+consistent representations h and similarities S, and a clustering network assigns h to clusters.
+Three stages: contrast alone; contrast and the labels of k-means; all losses, with labels of which
+the clusterer itself is sure.
+
+Where the paper and its code differ, the default is the code, which is what was measured; what is
+printed is there by name (`attention`, `contrast`, `cluster_contrast`, `signs`, `temperatures`). The
+paper says the batch's last part is kept whatever its size; here all batches are of like size.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from traube.components.deep.clusterer import DeepClusterer, Labels, Points, Rows, Step, even_batches
+from traube.components.deep.encoding import Base
+from traube.components.deep.grouping import k_means
+from traube.components.deep.on_encoder import EncoderFit, EncoderRecipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Section 4.10, and E1 + 1 as the code counts: epochs of stage 1 of 70, by number of texts from
+# which a set counts as such.
+LARGE, MEDIUM = 15_000, 5_000
+FIRST = {"large": 3, "medium": 11, "small": 21}
+# Epochs of stage 2 of 70: from this many clusters there are many. A set of few clusters has one
+# epoch, or more if these are fewer batches than that of AgNews, the smallest one of the paper: with
+# 8 batches the labels of k-means are not learnt, and stage 3 goes astray.
+MANY, BATCHES = 50, 20
+SECOND = {"many": 6, "many, small": 10}
+EPOCHS = 70
+BALANCE = {"even": 10.0, "slight": 0.18, "heavy": 0.09}  # lambda 4 by how unlike in size clusters are
+
+
+class AeclRecipe(EncoderRecipe):
+    """How to train AECL (section 4.2)."""
+
+    epochs: int = Field(EPOCHS, ge=1, le=10_000, description="passes over the texts")
+    stage_1: int | None = Field(None, ge=0, le=10_000, description="epochs of contrast alone; by default by data size")
+    stage_2: int | None = Field(None, ge=0, le=10_000, description="epochs with k-means' labels; by default by size, k")
+    attention: Literal["coded", "printed"] = Field("coded", description="a whole transformer layer, or bare attention")
+    contrast: Literal["coded", "printed", "unguided", "confident"] = Field(
+        "coded", description="L_I; unguided: without equation 7; confident: with a confidence filter in its place"
+    )
+    cluster_contrast: Literal["coded", "printed"] = Field("coded", description="L_C")
+    signs: Literal["coded", "printed"] = Field("coded", description="of both entropies; printed, they work in reverse")
+    instance_temperature: float = Field(0.5, gt=0, le=1_000, description="of L_I; the paper prints 1")
+    cluster_temperature: float = Field(1.0, gt=0, le=1_000, description="of L_C; the paper prints .5")
+    instance_weight: float = Field(10.0, ge=0, le=1e6, description="lambda 1, of L_I")
+    label_weight: float = Field(5.0, ge=0, le=1e6, description="lambda 2, of labels; 0 in stage 3: no pseudo-labels")
+    softness_weight: float = Field(0.01, ge=0, le=1e6, description="lambda 3, of L_E1")
+    balance: Literal["auto", "even", "slight", "heavy"] | Annotated[float, Field(ge=0, le=1e6)] = Field(
+        "auto",
+        description="how unlike in size clusters are, which sets lambda 4, or lambda 4 itself; auto: heavy from 50 on, "
+        "else slight",
+    )
+    pseudo_labels: bool = Field(True, description="L_P in stage 3; off: the ablation No PG")
+    threshold: float = Field(0.95, ge=0, le=1, description="from which the clusterer is sure of a label")
+
+
+class Aecl(DeepClusterer[AeclRecipe]):
+    """Sample attention, similarity-guided contrast, pseudo-labels."""
+
+    name = "aecl"
+    section = "Yao & Li, section 3"
+    augmentations = 1
+    defaults = AeclRecipe(batch=400, learning_rate=5e-6, head_learning_rate=5e-4)
+
+    def epochs(self, n: int) -> int:
+        return self.recipe.epochs
+
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "AeclFit":
+        return AeclFit(self.recipe, views, k, base, seed)
+
+
+def stages(recipe: AeclRecipe, n: int, k: int) -> tuple[int, int]:
+    """Epochs of the stages 1 and 2 (section 4.10). Where fewer than 70 are trained in all, they keep
+    their share.
+    """
+    size = "large" if n >= LARGE else "medium" if n >= MEDIUM else "small"
+    share = min(1.0, recipe.epochs / EPOCHS)
+    first = max(1, round(share * FIRST[size])) if recipe.stage_1 is None else recipe.stage_1
+    if recipe.stage_2 is not None:
+        return first, recipe.stage_2
+    if k < MANY:
+        return first, math.ceil(BATCHES / math.ceil(n / recipe.batch))
+    return first, max(1, round(share * SECOND["many, small" if size == "small" else "many"]))
+
+
+def spread_weight(recipe: AeclRecipe, k: int) -> float:
+    """lambda 4. The paper sets it by the gold labels; the sizes of k-means' clusters do not tell it,
+    being even where the classes are not, but its heavily imbalanced sets are those of many classes.
+    """
+    if isinstance(recipe.balance, float):
+        return recipe.balance
+    guessed = "heavy" if k >= MANY else "slight"
+    return BALANCE[guessed if recipe.balance == "auto" else recipe.balance]
+
+
+class AeclFit(EncoderFit):
+    """AECL on two views of some texts."""
+
+    def __init__(self, recipe: AeclRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
+        from traube.components.deep import losses
+        from traube.components.deep.networks import AeclHeads
+
+        super().__init__(recipe, views, base)
+        self.recipe, self.k, self.seed, self.losses = recipe, k, seed, losses
+        self.stage_1, self.stage_2 = stages(recipe, self.n, k)
+        self.memory["targets"] = None
+        self.heads = AeclHeads(self.first.shape[1], k, recipe.attention)
+        self.learn(self.heads, recipe)
+
+    def stage(self, epoch: int) -> int:
+        """1, 2 or 3."""
+        return 1 if epoch < self.stage_1 else 2 if epoch < self.stage_1 + self.stage_2 else 3
+
+    def begin_epoch(self, epoch: int) -> None:
+        """k-means on the encoder's vectors once stage 1 has ended (section 3.4; as the code does it: one start)."""
+        if self.stage(epoch) == 1 or self.memory["targets"] is not None:
+            return
+        import torch
+
+        labels, _ = k_means(self.vectors().cpu().numpy(), self.k, self.seed, max_iter=3000, tol=0.01)
+        self.memory["targets"] = torch.from_numpy(labels)
+
+    def step(self, epoch: int, rows: Rows) -> Step:
+        """Equations 9, 14 and 15."""
+        from torch.nn import functional
+
+        recipe, losses = self.recipe, self.losses
+        z, h, logits, similarity = self.heads(self.encoded(rows))
+        predicted = logits[0].argmax(dim=1)
+        if recipe.contrast == "confident":
+            p = logits[0].softmax(dim=1)
+            contrast = losses.confident_contrast(z, p, recipe.instance_temperature, recipe.threshold)
+        else:
+            contrast = losses.CONTRASTS[recipe.contrast](z, h, similarity, predicted, recipe.instance_temperature)
+        parts, loss = {"contrast": contrast}, recipe.instance_weight * contrast
+        stage = self.stage(epoch)
+        if stage == 2:
+            parts["labels"] = functional.cross_entropy(logits[1], self.memory["targets"][rows].to(logits.device))
+            loss = loss + recipe.label_weight * parts["labels"]
+        if stage == 3:
+            log_p = logits.log_softmax(dim=-1)
+            parts["clusters_contrast"] = losses.CLUSTER_CONTRASTS[recipe.cluster_contrast](
+                log_p.exp(), recipe.cluster_temperature
+            )
+            parts["entropies"] = losses.ENTROPIES[recipe.signs](
+                log_p, recipe.softness_weight, spread_weight(recipe, self.k)
+            )
+            loss = loss + parts["clusters_contrast"] + parts["entropies"]
+            if recipe.pseudo_labels:
+                parts["labels"] = losses.sure_cross_entropy(logits[0], logits[1], recipe.threshold)
+                loss = loss + recipe.label_weight * parts["labels"]
+        sure = (logits[0].detach().softmax(dim=1).amax(dim=1) >= recipe.threshold).float().mean()
+        return Step(loss, parts, predicted, z[0], similarity[0], {"sure": sure})
+
+    def representations(self) -> Points:
+        """z, which the contrast makes alike; unlike h, it depends on no other text of a batch."""
+        import torch
+
+        self.modules.eval()
+        with torch.no_grad():
+            z = torch.nn.functional.normalize(self.heads.project(self.vectors()), dim=1)
+        return np.asarray(z.cpu().numpy(), dtype=np.float32)
+
+    def labels(self) -> Labels:
+        """The clusters of the texts, int64 [n]: attention makes what a text is assigned to depend on
+        the others of its batch, so that the batches are always the same.
+        """
+        return self._assigned(self.vectors(), np.random.default_rng(0).permutation(self.n))
+
+    def predict(self, texts: Sequence[str]) -> Labels:
+        """The clusters that other texts join, int64 [n]. Where they are fewer than half a batch, texts
+        that were trained on go with them: a text by itself would be compared with nothing.
+        """
+        import torch
+
+        new = self.vectors_of(texts)
+        known = self.vectors()[np.random.default_rng(0).permutation(self.n)]
+        company = known[: max(0, self.recipe.batch // 2 - len(new))]
+        order = np.random.default_rng(0).permutation(len(new) + len(company))
+        return self._assigned(torch.cat([new, company]), order)[: len(new)]
+
+    def _assigned(self, vectors: "Tensor", order: Rows) -> Labels:
+        import torch
+
+        self.modules.eval()
+        labels = np.empty(len(order), dtype=np.int64)
+        with torch.no_grad():
+            for rows in even_batches(order, self.recipe.batch):
+                _, _, logits, _ = self.heads(vectors[rows][None])
+                labels[rows] = logits[0].argmax(dim=1).cpu().numpy()
+        return labels
+
+
+CLUSTERER = Aecl

@@ -1,0 +1,117 @@
+"""RSTC: robust short-text clustering (Zheng et al. 2023).
+
+Texts are carried to clusters by optimal transport with sizes that are learnt too, now and then;
+where they land are pseudo-labels for two augmentations of each text, which are contrasted as well.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from traube.components.deep.clusterer import DeepClusterer, Labels, Rows, Step
+from traube.components.deep.encoding import Base
+from traube.components.deep.on_encoder import EncoderFit, EncoderRecipe
+from traube.components.deep.transport import self_adaptive_transport
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class RstcRecipe(EncoderRecipe):
+    """How to train RSTC."""
+
+    iterations: int = Field(3000, ge=1, le=1_000_000, description="batches in all, at most")
+    alone: float = Field(0.15, ge=0, lt=1, description="share of the iterations with the contrast alone")
+    refreshes: int = Field(100, ge=1, le=100_000, description="how often pseudo-labels are made, more often at first")
+    settled: float = Field(0.01, ge=0, lt=1, description="share of labels that change when it ends")
+    temperature: float = Field(1.0, gt=0, le=1_000, description="of the contrast")
+    contrast_weight: float = Field(10.0, ge=0, le=1e6, description="of the contrast")
+    softness: float = Field(0.1, gt=0, le=1_000, description="epsilon of the transport")
+    evenness: float = Field(0.1, gt=0, le=1_000, description="what unlike sizes cost; .1 where they are, 1 where not")
+
+
+class Rstc(DeepClusterer[RstcRecipe]):
+    """Pseudo-labels by self-adaptive optimal transport, and a contrast."""
+
+    name = "rstc"
+    section = "Zheng et al. 2023, section 3"
+    augmentations = 2
+    substituted = 0.1
+    defaults = RstcRecipe(batch=200, learning_rate=5e-6, head_learning_rate=5e-4)
+
+    def epochs(self, n: int) -> int:
+        return math.ceil(self.recipe.iterations / math.ceil(n / self.recipe.batch))
+
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "RstcFit":
+        return RstcFit(self.recipe, views, k, base)
+
+
+class RstcFit(EncoderFit):
+    """RSTC on some texts."""
+
+    def __init__(self, recipe: RstcRecipe, views: Sequence[Sequence[str]], k: int, base: Base) -> None:
+        from traube.components.deep import losses
+        from traube.components.deep.networks import RstcHeads
+
+        super().__init__(recipe, views, base)
+        self.recipe, self.losses = recipe, losses
+        self.heads = RstcHeads(self.first.shape[1], k)
+        self.memory |= {"steps": 0, "labels": None, "settled": False}
+        self.learn(self.heads, recipe)
+        first = recipe.alone * recipe.iterations
+        times = first + np.linspace(0, 1, recipe.refreshes) ** 2 * (recipe.iterations - first)
+        self.times = {int(time) for time in times}
+
+    def finished(self) -> bool:
+        return bool(self.memory["settled"])
+
+    def step(self, epoch: int, rows: Rows) -> Step:
+        """The contrast of two augmentations and, once there are pseudo-labels, their cross entropy."""
+        from torch.nn import functional
+
+        if self.memory["steps"] in self.times:
+            self._refresh()
+        self.memory["steps"] += 1
+        one, other = self.encoded(rows, views=(1, 2))
+        contrast = self.losses.cross_entropy_contrast(
+            self.heads.project(one), self.heads.project(other), self.recipe.temperature
+        )
+        parts, loss = {"contrast": contrast}, self.recipe.contrast_weight * contrast
+        logits = [self.heads.assign(view) for view in (one, other)]
+        if self.memory["labels"] is not None:
+            target = self.memory["labels"][rows].to(one.device)
+            parts["labels"] = (
+                functional.cross_entropy(logits[0], target) + functional.cross_entropy(logits[1], target)
+            ) / 2
+            loss = loss + parts["labels"]
+        return Step(loss, parts, logits[0].argmax(dim=1), one)
+
+    def _refresh(self) -> None:
+        """Pseudo-labels of all texts."""
+        plan, _ = self_adaptive_transport(
+            -self._log_p(self.vectors()).double(), self.recipe.softness, self.recipe.evenness
+        )
+        labels, before = plan.argmax(dim=1).cpu(), self.memory["labels"]
+        if before is not None:
+            self.memory["settled"] = float((labels != before).float().mean()) < self.recipe.settled
+        self.memory["labels"] = labels
+        self.modules.train()
+
+    def _log_p(self, vectors: "Tensor") -> "Tensor":
+        import torch
+
+        self.modules.eval()
+        with torch.no_grad():
+            return self.heads.assign(vectors).log_softmax(dim=1)
+
+    def labels(self) -> Labels:
+        return self._log_p(self.vectors()).argmax(dim=1).cpu().numpy().astype(np.int64)
+
+    def predict(self, texts: Sequence[str]) -> Labels:
+        return self._log_p(self.vectors_of(texts)).argmax(dim=1).cpu().numpy().astype(np.int64)
+
+
+CLUSTERER = Rstc

@@ -1,0 +1,97 @@
+"""SCCL: supporting clustering with contrastive learning (Zhang et al. 2021).
+
+Two other texts of each text are contrasted; the text itself is drawn to centres that move, as in
+DEC. As its authors say where they were asked, the clusters are those of k-means on what was learnt,
+not those of the centres (`labels`).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field
+
+from traube.components.deep.clusterer import DeepClusterer, Labels, Rows, Step
+from traube.components.deep.encoding import Base
+from traube.components.deep.grouping import k_means, nearest
+from traube.components.deep.on_encoder import EncoderFit, EncoderRecipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class ScclRecipe(EncoderRecipe):
+    """How to train SCCL."""
+
+    iterations: int = Field(1000, ge=1, le=1_000_000, description="batches in all; long trainings degrade")
+    temperature: float = Field(0.5, gt=0, le=1_000, description="of the contrast")
+    contrast_weight: float = Field(10.0, ge=0, le=1e6, description="eta, of the contrast")
+    labels: Literal["k_means", "centres"] = Field("k_means", description="whose clusters count in the end")
+
+
+class Sccl(DeepClusterer[ScclRecipe]):
+    """Contrast of two augmentations, and centres that move."""
+
+    name = "sccl"
+    section = "Zhang et al. 2021, section 3"
+    augmentations = 2
+    defaults = ScclRecipe(batch=400, learning_rate=1e-5, head_learning_rate=1e-3)
+
+    def epochs(self, n: int) -> int:
+        return math.ceil(self.recipe.iterations / math.ceil(n / self.recipe.batch))
+
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "ScclFit":
+        return ScclFit(self.recipe, views, k, base, seed)
+
+
+class ScclFit(EncoderFit):
+    """SCCL on some texts."""
+
+    def __init__(self, recipe: ScclRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
+        import torch
+
+        from traube.components.deep import losses
+        from traube.components.deep.networks import ScclHeads
+
+        super().__init__(recipe, views, base)
+        self.recipe, self.k, self.seed, self.losses = recipe, k, seed, losses
+        self.heads = ScclHeads(self.first.shape[1], k)
+        _, centres = k_means(self.first.cpu().numpy(), k, seed, starts=10)
+        self.heads.centres.put(torch.from_numpy(centres))
+        self.learn(self.heads, recipe)
+
+    def step(self, epoch: int, rows: Rows) -> Step:
+        """Equation 6: the contrast of two augmentations, and the divergence from sharpened targets."""
+        own, one, other = self.encoded(rows)
+        contrast = self.losses.cross_entropy_contrast(
+            self.heads.project(one), self.heads.project(other), self.recipe.temperature
+        )
+        log_q = self.heads.centres(own)
+        target = self.losses.sharpened(log_q.detach().exp())
+        parts = {"contrast": contrast, "divergence": self.losses.divergence(target, log_q)}
+        loss = self.recipe.contrast_weight * contrast + parts["divergence"]
+        return Step(loss, parts, log_q.argmax(dim=1), own)
+
+    def labels(self) -> Labels:
+        vectors = self.vectors()
+        if self.recipe.labels == "centres":
+            return self._by_centres(vectors)
+        return k_means(vectors.cpu().numpy(), self.k, self.seed, starts=10)[0]
+
+    def predict(self, texts: Sequence[str]) -> Labels:
+        """The nearest centre's cluster."""
+        new = self.vectors_of(texts)
+        if self.recipe.labels == "centres":
+            return self._by_centres(new)
+        _, centres = k_means(self.vectors().cpu().numpy(), self.k, self.seed, starts=10)
+        return nearest(new.cpu().numpy(), centres)
+
+    def _by_centres(self, vectors: "Tensor") -> Labels:
+        import torch
+
+        with torch.no_grad():
+            return self.heads.centres(vectors).argmax(dim=1).cpu().numpy().astype(np.int64)
+
+
+CLUSTERER = Sccl

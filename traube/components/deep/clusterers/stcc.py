@@ -1,0 +1,129 @@
+"""STCC: self-taught convolutional neural networks for short-text clustering (Xu et al. 2017).
+
+Words in common give a graph of the texts, whose spectrum gives each text a binary code; a
+convolutional network on word vectors learns these codes, and k-means groups its deep features.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Points, Rows, Step
+from traube.components.deep.encoding import Base
+from traube.components.deep.grouping import k_means, nearest
+from traube.components.deep.words import Source, Words, split_words
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LENGTH = 32  # words of a text that are read
+
+
+class StccRecipe(DeepRecipe):
+    """How to train the convolutional network."""
+
+    epochs: int = Field(10, ge=1, le=10_000, description="passes over the texts")
+    learning_rate: float = Field(1e-3, gt=0, le=1)
+    codes: int = Field(20, ge=1, le=1_000, description="bits of a text's code")
+    neighbours: int = Field(15, ge=1, le=1_000, description="of a text in the graph")
+    words: Source = Field("corpus", description="whose word vectors; corpus: made of the texts")
+
+
+class Stcc(DeepClusterer[StccRecipe]):
+    """A convolutional network that is taught spectral codes."""
+
+    name = "stcc"
+    section = "Xu et al. 2017, section 3"
+    defaults = StccRecipe(batch=200)
+
+    def epochs(self, n: int) -> int:
+        return self.recipe.epochs
+
+    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "StccFit":
+        return StccFit(self.recipe, views[0], k, base, seed)
+
+
+class StccFit(Fit):
+    """STCC on some texts."""
+
+    def __init__(self, recipe: StccRecipe, texts: Sequence[str], k: int, base: Base, seed: int) -> None:
+        import torch
+
+        from traube.components.deep.networks import TextCnn
+
+        self.recipe, self.n, self.k, self.seed = recipe, len(texts), k, seed
+        self.device = torch.device(base.device)
+        self.words = Words.of(texts, recipe.words, base.network, seed)
+        codes = spectral_codes(texts, recipe.codes, recipe.neighbours, seed)
+        self.codes = torch.from_numpy(codes.astype(np.float32)).to(self.device)
+        self.numbers = self._numbers(texts)
+        vectors = torch.from_numpy(np.vstack([np.zeros_like(self.words.vectors[:1]), self.words.vectors]))
+        self.modules = TextCnn(vectors, codes.shape[1]).to(self.device)
+        self.optimizer = torch.optim.Adam(self.modules.parameters(), lr=recipe.learning_rate)
+        self.memory = {}
+
+    def _numbers(self, texts: Sequence[str]) -> "Tensor":
+        """The words of texts by number from 1, int64 [n, LENGTH]; 0 is no word."""
+        import torch
+
+        numbers = np.zeros((len(texts), LENGTH), dtype=np.int64)
+        for row, text in zip(numbers, texts, strict=True):
+            known = self.words.of_text(text)[:LENGTH]
+            row[: len(known)] = np.array(known, dtype=np.int64) + 1
+        return torch.from_numpy(numbers).to(self.device)
+
+    def step(self, epoch: int, rows: Rows) -> Step:
+        """The cross entropy with the codes' bits."""
+        from torch.nn import functional
+
+        logits = self.modules(self.numbers[rows])
+        loss = functional.binary_cross_entropy_with_logits(logits, self.codes[rows])
+        return Step(loss, points=logits)
+
+    def _features(self, numbers: "Tensor") -> NDArray[np.float32]:
+        import torch
+
+        self.modules.eval()
+        with torch.no_grad():
+            return np.asarray(self.modules.features(numbers).cpu().numpy(), dtype=np.float32)
+
+    def representations(self) -> Points:
+        """The deep features."""
+        return self._features(self.numbers)
+
+    def labels(self) -> Labels:
+        return k_means(self._features(self.numbers), self.k, self.seed, starts=10)[0]
+
+    def predict(self, texts: Sequence[str]) -> Labels:
+        """The nearest centre's cluster."""
+        _, centres = k_means(self._features(self.numbers), self.k, self.seed, starts=10)
+        return nearest(self._features(self._numbers(texts)), centres)
+
+
+def spectral_codes(texts: Sequence[str], bits: int, neighbours: int, seed: int) -> NDArray[np.bool_]:
+    """Binary codes, bool [n, bits]: of each eigenvector of the neighbour graph's Laplacian (tf-idf,
+    cosine), which texts lie above its median. There are no more bits than texts less two.
+    """
+    from scipy import sparse
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.manifold import spectral_embedding
+    from sklearn.neighbors import kneighbors_graph
+
+    n, counts = len(texts), [split_words(text) or ["."] for text in texts]
+    bits = min(bits, n - 2)
+    if bits < 1:
+        return np.zeros((n, 1), dtype=bool)
+    vectors = TfidfVectorizer(analyzer=lambda words: words).fit_transform(counts)
+    graph = kneighbors_graph(vectors, min(neighbours, n - 1), metric="cosine", include_self=True)
+    graph = sparse.csr_matrix(graph.maximum(graph.T))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Graph is not fully connected", category=UserWarning)
+        points = spectral_embedding(graph, n_components=bits, random_state=seed, drop_first=True)
+    return np.asarray(points > np.median(points, axis=0), dtype=bool)
+
+
+CLUSTERER = Stcc

@@ -1,0 +1,160 @@
+"""Texts through an encoder that learns: tokenised once, in batches of like length.
+
+What is done with their vectors is not said here.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Rows = NDArray[np.int64]
+# Padded tokens that go through the network at once: on a CPU, what stays in its caches.
+TOKENS = {"cpu": 4_000, "cuda": 131_072, "mps": 16_384}
+
+
+class Base(Protocol):
+    """An encoder to start from, as `traube.models.Transformer` is one.
+
+    Attributes
+    ----------
+    network : the sentence-transformers network; never changed, but copied
+    fingerprint : content hash that says exactly which encoder
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def network(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """An encoder whose network is in memory: its files need not be here."""
+
+    name: str
+    device: str
+    fingerprint: str
+    network: Any
+
+
+def copied(base: Base, max_length: int | None, dropout: bool) -> Any:
+    """The encoder's network in fp32, to be changed.
+
+    Parameters
+    ----------
+    max_length : tokens of a text that are read; None: the network's own limit
+    dropout : whether its dropout stays
+    """
+    from copy import deepcopy
+
+    from torch import nn
+
+    network = deepcopy(base.network).float()
+    if max_length:
+        network.max_seq_length = min(max_length, network.max_seq_length or max_length)
+    for module in network.modules():
+        if isinstance(module, nn.Dropout) and not dropout:
+            module.p = 0.0
+    return network
+
+
+class Encoded:
+    """Texts and the network that encodes them.
+
+    Parameters
+    ----------
+    network : from `copied`
+    bf16 : whether it computes in bfloat16 where torch's autocast finds that safe
+    tokens : padded ones that go through the network at once, by kind of device
+    """
+
+    def __init__(
+        self, network: Any, texts: Sequence[str], bf16: bool = False, tokens: Mapping[str, int] = TOKENS
+    ) -> None:
+        self.network, self.bf16 = network, bf16
+        self._budget = tokens[network.device.type]
+        prompt = (network.prompts.get(network.default_prompt_name) or "") if network.default_prompt_name else ""
+        # where the prompt's tokens are not pooled, pooling must know how many they are
+        self._more = {}
+        if prompt and (length := network.preprocess(["x"], prompt=prompt).get("prompt_length")) is not None:
+            self._more["prompt_length"] = length
+        tokenised = network.tokenizer(
+            [prompt + text for text in texts],
+            truncation=True,
+            max_length=network.max_seq_length,
+            return_attention_mask=False,
+        )
+        self.tokens: list[list[int]] = tokenised["input_ids"]
+        self.lengths = np.array([max(1, len(t)) for t in self.tokens], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __call__(self, rows: Rows) -> "Tensor":
+        """Vectors of some texts, float32 [n, d], with gradients where these are on."""
+        return self.through(self.network, rows).float()
+
+    def through(self, modules: Any, rows: Rows) -> "Tensor":
+        """What the network, or its first modules, make of some texts, in the precision in which they compute."""
+        import torch
+
+        device = self.network.device
+        batches = list(_of_like_length(self.lengths[rows], self._budget))
+        # whoever trains may compute in bfloat16 already, which stays as it is
+        with torch.autocast(device.type, torch.bfloat16) if self.bf16 else nullcontext():
+            blocks = [modules(self._padded(rows[batch]))["sentence_embedding"] for batch in batches]
+        back = torch.from_numpy(np.argsort(np.concatenate(batches))).to(device)
+        return torch.cat(blocks)[back]
+
+    def vectors(self) -> "Tensor":
+        """Vectors of all texts without gradients or dropout, float32 [n, d]. Rows of equal texts are
+        equal.
+        """
+        import torch
+
+        first: dict[tuple[int, ...], int] = {}
+        same = np.array([first.setdefault(tuple(tokens), row) for row, tokens in enumerate(self.tokens)])
+        rows, back = np.unique(same, return_inverse=True)
+
+        training = self.network.training
+        self.network.eval()
+        try:
+            with torch.no_grad():
+                return self(rows)[torch.from_numpy(back).to(self.network.device)]
+        finally:
+            self.network.train(training)
+
+    def _padded(self, rows: Rows) -> dict[str, Any]:
+        """Tokens and mask, as the network takes them."""
+        import torch
+        from torch.nn.utils.rnn import pad_sequence
+
+        ids = [torch.tensor(self.tokens[row]) for row in rows]
+        mask = pad_sequence([torch.ones_like(i) for i in ids], batch_first=True)
+        padded = pad_sequence(ids, batch_first=True, padding_value=self.network.tokenizer.pad_token_id or 0)
+        device = self.network.device
+        return {"input_ids": padded.to(device), "attention_mask": mask.to(device), **self._more}
+
+
+def _of_like_length(lengths: Rows, budget: int) -> Iterator[Rows]:
+    """Positions of texts, the longest first, in batches that padding does not lift above `budget` tokens."""
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < len(order):  # the longest text of a batch, its first, says how many fit
+        size = max(1, budget // int(lengths[order[start]]))
+        yield order[start : start + size]
+        start += size

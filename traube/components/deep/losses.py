@@ -1,0 +1,208 @@
+"""Losses of the deep clusterers, on torch tensors. Whoever needs one imports this module then.
+
+Sums of exponentials are kept as logarithms throughout, so that no temperature makes them overflow.
+Equations are AECL's, but where another paper is named; where its text and its code differ, both
+ways are here, by name.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+EVERYWHERE = 1e-5  # what AECL's code adds to the similarity of any two texts
+
+
+def _masked(logits: Tensor, kept: Tensor) -> Tensor:
+    return logits.masked_fill(~kept, -math.inf)
+
+
+class Pairs:
+    """Two sets of unit vectors, [n, d] each, compared with each other and within themselves.
+
+    Attributes
+    ----------
+    logits : cosines over the temperature, [2n, 2n]; the first n rows are the first set's
+    log_negatives : log of the sum over all but a row itself and its counterpart, [2n]
+    """
+
+    def __init__(self, first: Tensor, second: Tensor, temperature: float) -> None:
+        self.n = len(first)
+        rows = torch.cat([first, second])
+        self.logits = rows @ rows.T / temperature
+        row = torch.arange(2 * self.n, device=rows.device) % self.n
+        self.log_negatives = _masked(self.logits, row[:, None] != row[None, :]).logsumexp(dim=1)
+
+    @property
+    def log_own(self) -> Tensor:
+        """log of the ratio of a row's counterpart to its negatives, [2n] (one term of equation 6)."""
+        counterparts = torch.cat([self.logits.diagonal(self.n), self.logits.diagonal(-self.n)])
+        return counterparts - self.log_negatives
+
+    def log_alike_coded(self, similarity: Tensor, together: Tensor) -> Tensor:
+        """log of the ratio of all pairs of a predicted cluster to the negatives, [2n], as coded: all
+        four quadrants count, weighted by the similarity, without a row's own on the diagonal.
+
+        Parameters
+        ----------
+        similarity : [n, n]
+        together : whether two texts are in one predicted cluster, bool [n, n]
+        """
+        weights = similarity.repeat(2, 2)
+        weights = weights - torch.diag_embed(weights.diagonal()) + EVERYWHERE
+        weighted = _masked(self.logits + weights.log(), together.repeat(2, 2))
+        return weighted.logsumexp(dim=1) - self.log_negatives
+
+    def log_alike_printed(self, similarity: Tensor, together: Tensor) -> Tensor:
+        """The same as printed, [2n]: of the first set with the second and back (the terms of equation 7)."""
+        n, logs = self.n, similarity.clamp_min(torch.finfo(similarity.dtype).tiny).log()
+        across = [self.logits[:n, n:], self.logits[n:, :n]]
+        weighted = torch.cat([_masked(block + logs, together) for block in across])
+        return weighted.logsumexp(dim=1) - self.log_negatives
+
+
+def guided_contrast_coded(z: Tensor, h: Tensor, similarity: Tensor, predicted: Tensor, temperature: float) -> Tensor:
+    """L_I as coded: directions are rows of their own; the mean over 2n rows and both views.
+
+    Parameters
+    ----------
+    z, h : unit vectors of two views, [2, n, d]
+    similarity : of the sample attention, [2, n, n]
+    predicted : cluster of each text by its first view, int64 [n]
+    """
+    together = predicted[:, None] == predicted[None, :]
+    own = Pairs(z[0], z[1], temperature).log_own
+    alike = [Pairs(z[v], h[v], temperature).log_alike_coded(similarity[v], together) for v in (0, 1)]
+    return -torch.stack([torch.logaddexp(a, own) for a in alike]).mean()
+
+
+def guided_contrast_printed(z: Tensor, h: Tensor, similarity: Tensor, predicted: Tensor, temperature: float) -> Tensor:
+    """L_I as printed (equations 6, 7 and 9): both directions of a text inside one logarithm.
+
+    Parameters are those of `guided_contrast_coded`.
+    """
+    n, together = z.shape[1], predicted[:, None] == predicted[None, :]
+    own = Pairs(z[0], z[1], temperature).log_own
+    terms = []
+    for v in (0, 1):
+        alike = Pairs(z[v], h[v], temperature).log_alike_printed(similarity[v], together)
+        terms.append(torch.stack([own[:n], own[n:], alike[:n], alike[n:]]).logsumexp(dim=0))
+    return -torch.stack(terms).mean()
+
+
+def unguided_contrast(z: Tensor, h: Tensor, similarity: Tensor, predicted: Tensor, temperature: float) -> Tensor:
+    """L_I without equation 7 (table 3, "No IC"): two views of a text are its only positives."""
+    return -Pairs(z[0], z[1], temperature).log_own.mean()
+
+
+def confident_contrast(z: Tensor, p: Tensor, temperature: float, threshold: float) -> Tensor:
+    """In place of L_I, the rival of figure 5: the contrast of CCSSL (Yang et al. 2022, section 3),
+    whose positives are, besides the other view, the texts of a text's predicted cluster, where both
+    are sure of it: a pair weighs the product of their probabilities.
+
+    Parameters
+    ----------
+    z : unit vectors of two views, [2, n, d]
+    p : assignments by the first view, [n, k]
+    threshold : from which probability a text is sure
+    """
+    n, rows = z.shape[1], torch.cat([z[0], z[1]])
+    sureness, predicted = p.detach().max(dim=1)
+    passed = sureness * (sureness >= threshold)
+    weights = passed[:, None] * passed[None, :] * (predicted[:, None] == predicted[None, :])
+    weights = weights.fill_diagonal_(1.0).repeat(2, 2)
+    itself = torch.eye(2 * n, dtype=torch.bool, device=z.device)
+    log_ratios = (rows @ rows.T / temperature).masked_fill(itself, -math.inf).log_softmax(dim=1)
+    weights = weights.masked_fill(itself, 0.0)
+    drawn = (weights * log_ratios.masked_fill(itself, 0.0)).sum(dim=1) / weights.sum(dim=1)
+    return -drawn.mean()
+
+
+CONTRASTS = {
+    "coded": guided_contrast_coded,
+    "printed": guided_contrast_printed,
+    "unguided": unguided_contrast,
+}
+
+
+def cross_entropy_contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """InfoNCE over 2n rows, the positive in the denominator (NT-Xent): the mean over rows."""
+    pairs = Pairs(functional.normalize(first, dim=1), functional.normalize(second, dim=1), temperature)
+    # the positive and the negatives: log of their sum, less the positive
+    return functional.softplus(-pairs.log_own).mean()
+
+
+def cluster_contrast_coded(p: Tensor, temperature: float) -> Tensor:
+    """L_C as coded: columns of the assignments are compared, the positive in the denominator.
+
+    Parameters
+    ----------
+    p : assignments of two views, [2, n, k]
+    """
+    return cross_entropy_contrast(p[0].T, p[1].T, temperature)
+
+
+def cluster_contrast_printed(p: Tensor, temperature: float) -> Tensor:
+    """L_C as printed (equations 10 and 11): the positive is not in the denominator."""
+    first, second = (functional.normalize(view.T, dim=1) for view in p)
+    return -Pairs(first, second, temperature).log_own.mean()
+
+
+CLUSTER_CONTRASTS = {"coded": cluster_contrast_coded, "printed": cluster_contrast_printed}
+
+
+def sure_cross_entropy(first: Tensor, second: Tensor, threshold: float) -> Tensor:
+    """L_P (equations 4 and 12): cross entropy of the second view with what the first view says,
+    where it is surer than the threshold; the mean over all texts.
+
+    Parameters
+    ----------
+    first, second : logits, [n, k]
+    """
+    sureness, labels = first.detach().softmax(dim=1).max(dim=1)
+    return ((sureness >= threshold) * functional.cross_entropy(second, labels, reduction="none")).mean()
+
+
+def mean_entropy(log_p: Tensor) -> Tensor:
+    """Mean entropy of the rows of [n, k] (equation 5)."""
+    return -(log_p.exp() * log_p).sum(dim=1).mean()
+
+
+def entropy_of_mean(log_p: Tensor) -> Tensor:
+    """Entropy of the mean row of [n, k], in [0, ln k] (a summand of equation 13)."""
+    log_q = log_p.logsumexp(dim=0) - math.log(len(log_p))
+    return -(log_q.exp() * log_q).sum()
+
+
+def entropies_coded(log_p: Tensor, weight_rows: float, weight_mean: float) -> Tensor:
+    """Both entropies with the signs of the code, which are those of the aims that the text states:
+    rows stay soft, and no cluster takes all. Added to the loss.
+
+    Parameters
+    ----------
+    log_p : of two views, [2, n, k]
+    weight_rows, weight_mean : lambda 3 and lambda 4
+    """
+    spread = sum(math.log(log_p.shape[-1]) - entropy_of_mean(view) for view in log_p)
+    return weight_mean * spread - weight_rows * mean_entropy(log_p[0])
+
+
+def entropies_printed(log_p: Tensor, weight_rows: float, weight_mean: float) -> Tensor:
+    """Both entropies as printed (equations 5, 13 and 15): their signs work against the aims."""
+    spread = sum(entropy_of_mean(view) for view in log_p) / 2
+    return weight_mean * spread + weight_rows * mean_entropy(log_p[0])
+
+
+ENTROPIES = {"coded": entropies_coded, "printed": entropies_printed}
+
+
+def sharpened(q: Tensor) -> Tensor:
+    """The target of self-training, [n, k]: assignments squared, over the size of their cluster (DEC, equation 3)."""
+    weights = q.square() / q.sum(dim=0)
+    return weights / weights.sum(dim=1, keepdim=True)
+
+
+def divergence(p: Tensor, log_q: Tensor) -> Tensor:
+    """KL(p || q), the mean over rows of [n, k] (DEC, equation 2)."""
+    return functional.kl_div(log_q, p, reduction="batchmean")

@@ -1,0 +1,206 @@
+"""The networks of the deep clusterers. Whoever needs one imports this module then: it brings torch.
+
+What is trained how is said by the clusterers, in `traube.components.deep.clusterers`.
+"""
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+PROJECTED = 128  # dimensions of what is contrasted
+
+
+class CodedAttention(nn.Module):
+    """AECL's sample attention as its code has it: a whole transformer layer over a batch, whose
+    texts are the sequence (one head, biases, residuals with layer norms, a feed-forward part).
+
+    In training the similarity is what is left of it after dropout, as in the code.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 1, dropout=0.1, batch_first=True)
+        self.forward_part = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.ReLU(), nn.Dropout(0.1), nn.Linear(2 * width, width)
+        )
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Views of a batch, [views, n, width], to consistent representations of that shape and
+        similarities [views, n, n].
+        """
+        mixed, similarity = self.attention(z, z, z, need_weights=True)
+        first = self.norms[0](z + self.dropout(mixed))
+        return self.norms[1](first + self.dropout(self.forward_part(first))), similarity
+
+
+class PrintedAttention(nn.Module):
+    """AECL's sample attention as it is printed (equations 1 to 3): three matrices, nothing else."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.k1, self.k2, self.t = (nn.Linear(width, width, bias=False) for _ in range(3))
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """As in `CodedAttention`."""
+        scores = self.k1(z) @ self.k2(z).transpose(-1, -2) / math.sqrt(z.shape[-1])
+        similarity = scores.softmax(dim=-1)
+        return similarity @ self.t(z), similarity
+
+
+ATTENTIONS: dict[str, Callable[[int], nn.Module]] = {"coded": CodedAttention, "printed": PrintedAttention}
+
+
+class AeclHeads(nn.Module):
+    """What AECL puts on an encoder: projection G_z, sample attention G_h, clustering network G_p
+    (section 3; sizes as in the code).
+
+    Parameters
+    ----------
+    dimensions : of the encoder's vectors
+    k : number of clusters
+    attention : key of `ATTENTIONS`
+    """
+
+    def __init__(self, dimensions: int, k: int, attention: str = "coded") -> None:
+        super().__init__()
+        self.project = projection(dimensions)
+        self.attend = ATTENTIONS[attention](PROJECTED)
+        self.assign = assignment(PROJECTED, dimensions, k)
+
+    def forward(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Vectors [views, n, dimensions] to unit vectors z and h [views, n, width], logits
+        [views, n, k] and similarities [views, n, n].
+        """
+        z = self.project(v)
+        h, similarity = self.attend(z)
+        return functional.normalize(z, dim=-1), functional.normalize(h, dim=-1), self.assign(h), similarity
+
+
+def projection(dimensions: int) -> nn.Module:
+    """What is contrasted: [n, dimensions] to [n, PROJECTED]."""
+    return nn.Sequential(nn.Linear(dimensions, dimensions), nn.ReLU(), nn.Linear(dimensions, PROJECTED))
+
+
+def assignment(width: int, dimensions: int, k: int) -> nn.Module:
+    """The clusters' logits: [n, width] to [n, k]."""
+    return nn.Sequential(
+        nn.Dropout(0.5),
+        nn.Linear(width, dimensions),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(dimensions, dimensions),
+        nn.ReLU(),
+        nn.Linear(dimensions, k),
+    )
+
+
+class Centres(nn.Module):
+    """Centres of clusters that move (DEC, Xie et al. 2016): log of Student's t assignments.
+
+    Parameters
+    ----------
+    k, dimensions : of the centres, which are all zero until they are set
+    """
+
+    def __init__(self, k: int, dimensions: int) -> None:
+        super().__init__()
+        self.points = nn.Parameter(torch.zeros(k, dimensions))
+
+    def forward(self, v: Tensor) -> Tensor:
+        """[n, dimensions] to log q, [n, k]: q of a centre falls with 1 + the squared distance."""
+        squares = (v[:, None, :] - self.points[None, :, :]).square().sum(dim=2)
+        return (-torch.log1p(squares)).log_softmax(dim=1)
+
+    @torch.no_grad()
+    def put(self, points: Tensor) -> None:
+        """Set the centres, [k, dimensions]."""
+        self.points.copy_(points)
+
+
+class ScclHeads(nn.Module):
+    """What SCCL puts on an encoder."""
+
+    def __init__(self, dimensions: int, k: int) -> None:
+        super().__init__()
+        self.project = projection(dimensions)
+        self.centres = Centres(k, dimensions)
+
+
+class RstcHeads(nn.Module):
+    """What RSTC puts on an encoder."""
+
+    def __init__(self, dimensions: int, k: int) -> None:
+        super().__init__()
+        self.project = projection(dimensions)
+        self.assign = assignment(dimensions, dimensions, k)
+
+
+class Autoencoder(nn.Module):
+    """Fully connected, with ReLU inside, and centres of its codes (Hadifar et al. 2019).
+
+    Parameters
+    ----------
+    width : of the first two layers; the third is four times as wide
+    code : size of a code
+    """
+
+    def __init__(self, dimensions: int, k: int, width: int, code: int) -> None:
+        super().__init__()
+        widths = (dimensions, width, width, 4 * width, code)
+        self.encode = _layers(widths)
+        self.decode = _layers(widths[::-1])
+        self.centres = Centres(k, code)
+
+
+def _layers(widths: tuple[int, ...]) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class TextCnn(nn.Module):
+    """Two convolutions over a text's word vectors, each followed by the greatest values over the
+    text (k-max pooling), and the codes that are to be met (Xu et al. 2017).
+
+    Parameters
+    ----------
+    vectors : of the words, [words, dimensions]; the first is that of no word. They are learnt too
+    codes : bits of a code
+    """
+
+    WIDTHS = (3, 3)
+    POOLED = (5, 2)  # values that are kept of each channel
+
+    CHANNELS = 100
+
+    def __init__(self, vectors: Tensor, codes: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding.from_pretrained(vectors, freeze=False, padding_idx=0)
+        sizes = (vectors.shape[1], self.CHANNELS, self.CHANNELS)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(before, after, width, padding=width - 1)
+            for (before, after), width in zip(pairwise(sizes), self.WIDTHS, strict=True)
+        )
+        self.dropout = nn.Dropout(0.5)
+        self.code = nn.Linear(self.CHANNELS * self.POOLED[-1], codes)
+
+    def features(self, words: Tensor) -> Tensor:
+        """Words by number [n, length], to deep features [n, f]."""
+        x = self.words(words).transpose(1, 2)
+        for convolution, kept in zip(self.convolutions, self.POOLED, strict=True):
+            x = convolution(x)
+            x = torch.tanh(
+                x.gather(-1, x.topk(kept, dim=-1).indices.sort(dim=-1).values)
+            )  # the greatest, in their order
+        return x.flatten(1)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Words by number [n, length], to logits of the codes, [n, codes]."""
+        return self.code(self.dropout(self.features(words)))

@@ -1,0 +1,90 @@
+"""Trainings of an encoder with something on top of it: what AECL, SCCL and RSTC share."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from traube.components.deep.clusterer import DeepRecipe, Fit, Points, Rows
+from traube.components.deep.encoding import Base, Encoded, copied
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class EncoderRecipe(DeepRecipe):
+    """How to train an encoder with something on top of it."""
+
+    learning_rate: float = Field(ge=0, le=1, description="of the encoder")
+    head_learning_rate: float = Field(gt=0, le=1, description="of what is put on the encoder")
+    max_length: int = Field(32, ge=4, le=1_000_000, description="tokens of a text that are read")
+    dropout: bool = Field(True, description="whether the encoder's dropout is on")
+    frozen: bool = Field(False, description="leave the encoder as it is: each text is encoded once, before training")
+    bf16: bool = Field(False, description="the encoder computes in bfloat16 where that is safe")
+    augmentation: Literal["eda", "order", "published"] | Annotated[str, Field(pattern=r"^contextual:.")] = Field(
+        "eda",
+        description="other texts of each text: EDA, words only swapped or left out, the task's own, or contextual:FOLDER, "
+        "by the masked language model in a folder (one that is not absolute lies in checkpoints/)",
+    )
+    scaled: bool = Field(False, description="bring vectors to the mean length of standard normal ones")
+
+
+class EncoderFit(Fit):
+    """An encoder, views of the texts, and what is put on it.
+
+    Parameters
+    ----------
+    views : the texts themselves, then other texts of the same meaning
+
+    Attributes
+    ----------
+    first : vectors of the texts before the training, float32 [n, d], scaled
+    """
+
+    def __init__(self, recipe: EncoderRecipe, views: Sequence[Sequence[str]], base: Base) -> None:
+        self.n = len(views[0])
+        self.bf16 = recipe.bf16
+        self.network = copied(base, recipe.max_length, recipe.dropout)
+        self.views = [Encoded(self.network, view, recipe.bf16) for view in views]
+        plain = self.views[0].vectors()
+        # many encoders end with unit vectors, whose entries are too small for the heads' first weights
+        scale = plain.shape[1] ** 0.5 / max(float(plain.norm(dim=1).mean()), 1e-12) if recipe.scaled else 1.0
+        self.memory = {"scale": scale}
+        self.first = plain * scale
+        # vectors that stay as they are are computed once
+        self._fixed = [self.first, *(view.vectors() * scale for view in self.views[1:])] if recipe.frozen else None
+
+    def learn(self, heads: Any, recipe: EncoderRecipe) -> None:
+        """Say what is put on the encoder: it and, unless frozen, the encoder are learnt (Adam)."""
+        import torch
+        from torch import nn
+
+        heads.to(self.first.device)
+        learnt = [{"params": list(heads.parameters()), "lr": recipe.head_learning_rate}]
+        if self._fixed is None:
+            learnt.append({"params": list(self.network.parameters()), "lr": recipe.learning_rate})
+        # what is not learnt needs no saving
+        self.modules = nn.ModuleDict({"heads": heads} | ({"encoder": self.network} if self._fixed is None else {}))
+        self.optimizer = torch.optim.Adam(learnt, fused=self.first.device.type != "mps")
+
+    def encoded(self, rows: Rows, views: Sequence[int] | None = None) -> "Tensor":
+        """Vectors of some texts, [views, n, d]; of all views, or of those given."""
+        import torch
+
+        views = range(len(self.views)) if views is None else views
+        if self._fixed is not None:
+            return torch.stack([self._fixed[view][rows] for view in views])
+        return torch.stack([self.views[view](rows) for view in views]) * self.memory["scale"]
+
+    def vectors(self) -> "Tensor":
+        """Vectors of all texts as the encoder gives them now, without dropout, [n, d]."""
+        return self._fixed[0] if self._fixed is not None else self.views[0].vectors() * self.memory["scale"]
+
+    def representations(self) -> Points:
+        """The encoder's vectors."""
+        return np.asarray(self.vectors().cpu().numpy(), dtype=np.float32)
+
+    def vectors_of(self, texts: Sequence[str]) -> "Tensor":
+        """Vectors of other texts, [n, d]."""
+        return Encoded(self.network, texts, self.bf16).vectors() * self.memory["scale"]

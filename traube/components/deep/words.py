@@ -1,0 +1,130 @@
+"""Words of texts and their vectors, for clusterers that read words.
+
+The vectors are those that the encoder gives its input, or are made of the texts themselves.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Source: TypeAlias = Literal["encoder", "corpus"]
+Dense: TypeAlias = NDArray[np.float32]
+WORD = re.compile(r"\w+")
+DIMENSIONS = 100  # of vectors that are made of the texts
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text in lower case."""
+    return WORD.findall(text.lower())
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of some texts.
+
+    Attributes
+    ----------
+    numbers : of each word, in order of the alphabet
+    counts : how often each occurs, int64 [w]
+    vectors : float32 [w, d]
+    """
+
+    numbers: dict[str, int]
+    counts: NDArray[np.int64]
+    vectors: Dense
+
+    @classmethod
+    def of(cls, texts: Sequence[str], source: Source, network: Any, seed: int) -> "Words":
+        """The words of texts, with vectors.
+
+        Parameters
+        ----------
+        network : the encoder's, for its words
+        """
+        counted = Counter(word for text in texts for word in split_words(text))
+        words = sorted(counted) or [""]
+        numbers = {word: i for i, word in enumerate(words)}
+        counts = np.array([counted[word] for word in words], dtype=np.int64)
+        vectors = of_encoder(network, words) if source == "encoder" else of_corpus(texts, numbers, seed)
+        return cls(numbers, counts, vectors)
+
+    def of_text(self, text: str) -> list[int]:
+        """The numbers of a text's words that are known."""
+        return [self.numbers[word] for word in split_words(text) if word in self.numbers]
+
+
+def of_encoder(network: Any, words: Sequence[str]) -> Dense:
+    """The mean of what an encoder puts in for a word's tokens, float32 [w, d]."""
+    import torch
+
+    table = network[0].auto_model.get_input_embeddings().weight.detach().float().cpu()
+    tokens = network.tokenizer(list(words), add_special_tokens=False, return_attention_mask=False)["input_ids"]
+    vectors = [table[torch.tensor(t)].mean(dim=0) if t else torch.zeros(table.shape[1]) for t in tokens]
+    return torch.stack(vectors).numpy()
+
+
+def of_corpus(texts: Sequence[str], numbers: dict[str, int], seed: int) -> Dense:
+    """Vectors of words by the words that they share texts with, float32 [w, d]: positive pointwise
+    mutual information, and its greatest singular vectors (Levy & Goldberg 2014).
+    """
+    from scipy import sparse
+    from sklearn.utils.extmath import randomized_svd
+
+    rows = [(i, numbers[word]) for i, text in enumerate(texts) for word in set(split_words(text))]
+    if not rows:
+        return np.zeros((len(numbers), 1), dtype=np.float32)
+    at, words = np.array(rows).T
+    holds = sparse.csr_matrix((np.ones(len(rows)), (at, words)), shape=(len(texts), len(numbers)))
+    together = (holds.T @ holds).tocoo()
+    total, alone = together.data.sum(), np.asarray(together.tocsr().sum(axis=1)).ravel()
+    values = np.log(together.data * total / (alone[together.row] * alone[together.col]))
+    positive = sparse.csr_matrix((np.maximum(values, 0), (together.row, together.col)), shape=together.shape)
+    u, s, _ = randomized_svd(positive, min(DIMENSIONS, len(numbers)), random_state=seed)
+    return (u * np.sqrt(s)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Sif:
+    """Smooth inverse frequency vectors of texts (Arora et al. 2017): the mean of a text's word
+    vectors, rare words counting more, less what all texts have in common.
+
+    Attributes
+    ----------
+    weights : of the words, float64 [w]
+    common : the first singular vector of the texts, float64 [d]
+    scale : brings the vectors of the texts to a mean square of 1
+    """
+
+    words: Words
+    weights: NDArray[np.float64]
+    common: NDArray[np.float64]
+    scale: float
+
+    @classmethod
+    def fit(cls, words: Words, texts: Sequence[str], rarity: float) -> "Sif":
+        """Of some texts.
+
+        Parameters
+        ----------
+        rarity : a of a / (a + p), p being a word's share of all
+        """
+        weights = rarity / (rarity + words.counts / max(1, words.counts.sum()))
+        plain = cls(words, weights, np.zeros(words.vectors.shape[1]), 1.0)
+        means = plain.of(texts)
+        common = np.linalg.svd(means.T @ means)[0][:, 0]
+        rest = means - np.outer(means @ common, common)
+        return cls(words, weights, common, 1 / max(float(np.sqrt(np.mean(rest**2))), 1e-12))
+
+    def of(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Vectors of texts, float64 [n, d]; of a text of no known word, what is not in common of nothing: zeros."""
+        means = np.zeros((len(texts), self.words.vectors.shape[1]))
+        for i, text in enumerate(texts):
+            numbers = self.words.of_text(text)
+            if numbers:
+                means[i] = self.weights[numbers] @ self.words.vectors[numbers] / len(numbers)
+        return (means - np.outer(means @ self.common, self.common)) * self.scale

@@ -1,0 +1,62 @@
+"""Machine code, kept on disk: numba compiles it anew in each process otherwise, for four CPU
+seconds in UMAP's case.
+
+The code is the same, so are the results, to the last bit. It lies below TRAUBE_HOME by the versions
+of numba and of the package that is compiled; numba itself tells processors, signatures and states
+of a source file apart.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any, ParamSpec, TypeVar, cast
+
+from traube.core import paths
+from traube.core.versions import installed
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def compiled(function: Callable[P, T]) -> Callable[P, T]:
+    """The function as machine code, compiled at its first call or read from disk. Dividing by zero
+    gives infinity, as in numpy.
+    """
+    import numba
+
+    dispatcher = numba.njit(error_model="numpy")(function)
+    with _kept("traube"), suppress(RuntimeError):  # no folder can be written to: it is compiled in memory
+        dispatcher.enable_caching()
+    return cast("Callable[P, T]", dispatcher)
+
+
+@lru_cache(maxsize=1)
+def keep_machine_code() -> None:
+    """From now on, this process reads UMAP's machine code from disk, or writes it there once it is compiled."""
+    from umap import layouts, umap_
+
+    slow = (
+        (umap_, "smooth_knn_dist"),
+        (umap_, "compute_membership_strengths"),
+        (layouts, "_nb_optimize_layout_euclidean_single_epoch"),
+    )
+    with _kept(f"umap-{installed('umap-learn')}"):
+        for module, name in slow:
+            # no folder can be written to, or another umap-learn has no such function: it is
+            # compiled in memory
+            with suppress(RuntimeError, AttributeError):
+                getattr(module, name).enable_caching()
+
+
+@contextmanager
+def _kept(of: str) -> Iterator[None]:
+    """Whatever begins to be kept meanwhile lies below TRAUBE_HOME, in a folder for its package."""
+    import numba
+
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(paths.home() / "compiled" / f"{of}-numba-{installed('numba')}")
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before

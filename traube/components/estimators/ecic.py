@@ -1,0 +1,140 @@
+"""Iterative classification: Rakib, Zeh, Jankowska & Milios, "Enhancement of Short Text Clustering by
+Iterative Classification" (2020).
+"""
+
+from typing import Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import validate_data
+
+from traube.components.components import get_clusterer
+from traube.components.estimators.isolation import depths
+from traube.components.estimators.reducers import FLOATS
+
+Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
+Labels: TypeAlias = NDArray[np.int64]
+TREES = 100
+
+
+class IterativeClassification(ClusterMixin, BaseEstimator):
+    """A clustering, mended by a classifier that learns from the inner part of each cluster.
+
+    In every iteration a share P is drawn uniformly from [`least`, `most`]. In each cluster the
+    outliers are left aside, and of the others at most P n / k, drawn at random, are learnt from by
+    multinomial logistic regression, which labels all other texts anew. It ends once the clusters'
+    sizes change by no more than `steady`, in the mean.
+
+    Parameters
+    ----------
+    n_clusters : int
+    start : the clusterer that makes the first clusters, a registered one that takes their number; or
+        these clusters themselves, int [n]
+    iterations : at most
+    least, most : bounds of the share P
+    outliers : share of a cluster's texts that an isolation forest leaves aside, rounded down; .1 is
+        that of the authors' public code
+    steady : mean change of the clusters' sizes, relative to their sizes, at which it ends; from good
+        clusters that is after the first iteration. With 0 it goes on as the authors' public code
+        does, which makes all 50
+    random_state : seed
+
+    Attributes
+    ----------
+    labels_ : int64 [n]
+    start_ : int64 [n], the clusters that it started from
+    n_iter_ : iterations
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        start: str | Labels = "kmeans",
+        iterations: int = 50,
+        least: float = 0.5,
+        most: float = 0.95,
+        outliers: float = 0.1,
+        steady: float = 0.05,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.start = start
+        self.iterations = iterations
+        self.least = least
+        self.most = most
+        self.outliers = outliers
+        self.steady = steady
+        self.random_state = random_state
+
+    def fit(self, X: Matrix, y: None = None) -> Self:
+        """Fit on [n, d], dense or csr.
+
+        Raises
+        ------
+        ValueError
+            If `least` is above `most`.
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
+        if self.least > self.most:
+            raise ValueError(f"least must be at most most, {self.most}, not {self.least}")
+        random = check_random_state(self.random_state)
+        self.start_ = self._started(X, _seed(random))
+        self.labels_, self.n_iter_ = self.start_, 0
+        if len(np.unique(self.start_)) > 1:
+            self._classify(X, random)
+        return self
+
+    def _started(self, X: Matrix, seed: int) -> Labels:
+        clusters = self.start
+        if isinstance(clusters, str):
+            component = get_clusterer(clusters)
+            clusters = component.estimator(component.params, seed, n_clusters=self.n_clusters).fit_predict(X)
+        return np.unique(clusters, return_inverse=True)[1].astype(np.int64)
+
+    def _classify(self, X: Matrix, random: np.random.RandomState) -> None:
+        from sklearn.linear_model import LogisticRegression
+
+        # it goes on from the weights before, since the labels are mostly the same
+        classifier = LogisticRegression(warm_start=True)
+        while self.n_iter_ < self.iterations:
+            learnt = self._inner(X, self.labels_, random)
+            others = np.setdiff1d(np.arange(X.shape[0]), learnt, assume_unique=True)
+            if not len(others):
+                return
+            classifier.fit(X[learnt], self.labels_[learnt])
+            labels = self.labels_.copy()
+            labels[others] = classifier.predict(X[others])
+            change = _change(self.labels_, labels)
+            self.labels_, self.n_iter_ = labels, self.n_iter_ + 1
+            if change <= self.steady:
+                return
+
+    def _inner(self, X: Matrix, labels: Labels, random: np.random.RandomState) -> NDArray[np.int64]:
+        """The texts to learn from, ascending; at least one of each cluster."""
+        n, k = len(labels), int(labels.max()) + 1
+        limit = max(1, int(random.uniform(self.least, self.most) * n / k))
+        depth = depths(X, labels, TREES, _seed(random))
+        inner = []
+        for c in range(k):
+            members = np.flatnonzero(labels == c)
+            kept = members[np.argsort(depth[members], kind="stable")[int(self.outliers * len(members)) :]]
+            inner.append(kept if len(kept) <= limit else random.choice(kept, limit, replace=False))
+        return np.sort(np.concatenate(inner))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _seed(random: np.random.RandomState) -> int:
+    return int(random.randint(2**31 - 1))
+
+
+def _change(before: Labels, after: Labels) -> float:
+    """How much the sizes of clusters change, relative to what they were, in the mean."""
+    old, new = np.bincount(before), np.bincount(after, minlength=int(before.max()) + 1)
+    return float(np.mean(np.abs(new - old) / old))

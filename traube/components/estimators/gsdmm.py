@@ -1,0 +1,211 @@
+"""GSDMM, the Dirichlet multinomial mixture of Yin & Wang (KDD 2014) by collapsed Gibbs sampling."""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import Tags, check_random_state
+
+from traube.components.estimators.compiled import compiled
+
+Labels = NDArray[np.int64]
+Counts = NDArray[np.int32]
+WORD = re.compile(r"\w+")
+
+
+class Gsdmm(ClusterMixin, BaseEstimator):
+    """A text is drawn from one cluster's distribution over words; both have Dirichlet priors.
+
+    Every text in turn leaves its cluster and draws one anew, with
+
+        p(z_d = k | rest)  ~  (m_k + alpha)  prod_w prod_{j=1..N_dw} (n_k^w + beta + j - 1)
+                                           / prod_{i=1..N_d} (n_k + V beta + i - 1)
+
+    (equation 4), where m_k texts and n_k words are in cluster k without d, n_k^w of them w, N_dw is how
+    often w is in d, N_d the number of its words and V that of different words. Clusters that lose
+    their last text mostly stay empty, so what is left is the number of clusters.
+
+    Words are runs of letters and digits, lower-cased. A text without any word says nothing of where
+    it belongs, and is noise.
+
+    Parameters
+    ----------
+    most : number of clusters to begin with, at most that of the texts; never are there more
+    alpha : how readily a text takes an empty cluster
+    beta : how readily it takes one without its words; the larger, the fewer clusters there are
+    sweeps : over all texts
+    random_state : seed
+
+    Attributes
+    ----------
+    labels_ : int64 [n], from 0 in the order of the first text of each cluster; -1 where a text has
+        no word
+    n_clusters_ : clusters that are not empty
+    """
+
+    def __init__(
+        self,
+        most: int = 500,
+        alpha: float = 0.1,
+        beta: float = 0.1,
+        sweeps: int = 30,
+        random_state: int | None = None,
+    ) -> None:
+        self.most = most
+        self.alpha = alpha
+        self.beta = beta
+        self.sweeps = sweeps
+        self.random_state = random_state
+
+    def fit(self, X: Sequence[str], y: None = None) -> Self:
+        """Fit on texts."""
+        begins, words, times, vocabulary = word_counts(X)
+        self.labels_: Labels = np.full(len(X), -1, dtype=np.int64)
+        worded = np.flatnonzero(np.diff(begins))
+        random = check_random_state(self.random_state)
+        if len(worded):
+            k = min(self.most, len(worded))
+            drawn = random.randint(k, size=len(worded)).astype(np.int64)
+            begins = np.append(begins[worded], begins[-1])  # texts without words have none between
+            sample(begins, words, times, drawn, (k, vocabulary), self.alpha, self.beta, self.sweeps, _seed(random))
+            self.labels_[worded] = _in_order(drawn)
+        self.n_clusters_ = int(self.labels_.max(initial=-1)) + 1
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+def _seed(random: np.random.RandomState) -> int:
+    return int(random.randint(2**31 - 1))
+
+
+def _in_order(labels: Labels) -> Labels:
+    """Labels from 0, in the order in which they first occur."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]
+
+
+def word_counts(texts: Iterable[str]) -> tuple[NDArray[np.int64], Counts, Counts, int]:
+    """How often each word is in each text.
+
+    Returns
+    -------
+    begins : int64 [n + 1], where each text's words begin, as in a csr matrix
+    words : int32 [nnz], the numbers of its different words
+    times : int32 [nnz], how often each is in the text
+    vocabulary : number of different words of all texts
+    """
+    number: dict[str, int] = {}
+    counted = []
+    for text in texts:
+        found: dict[int, int] = {}
+        for word in WORD.findall(text.lower()):
+            i = number.setdefault(word, len(number))
+            found[i] = found.get(i, 0) + 1
+        counted.append(found)
+    begins = np.cumsum([0, *map(len, counted)], dtype=np.int64)
+    size = int(begins[-1])
+    words = np.fromiter(chain.from_iterable(counted), dtype=np.int32, count=size)
+    times = np.fromiter(chain.from_iterable(found.values() for found in counted), dtype=np.int32, count=size)
+    return begins, words, times, len(number)
+
+
+@compiled
+def sample(
+    begins: Any,
+    words: Any,
+    times: Any,
+    clusters: Any,
+    shape: tuple[int, int],
+    alpha: float,
+    beta: float,
+    sweeps: int,
+    seed: int,
+) -> None:
+    """Draw the cluster of every text anew, sweep by sweep, in place.
+
+    Parameters
+    ----------
+    begins, words, times : of `word_counts`; every text has a word
+    clusters : int64 [n], the clusters to begin with
+    shape : number of clusters, and of different words
+    """
+    np.random.seed(seed)  # noqa: NPY002 (numba's own generator)
+    k, vocabulary = shape
+    texts = np.zeros(k)  # m_k
+    total = np.zeros(k)  # n_k
+    counts = np.zeros((vocabulary, k))  # n_k^w, a word's clusters side by side
+    for d in range(len(clusters)):
+        _move(begins, words, times, d, clusters[d], 1, texts, total, counts)
+    weight, log_weight = np.empty(k), np.empty(k)
+    for _ in range(sweeps):
+        for d in range(len(clusters)):
+            _move(begins, words, times, d, clusters[d], -1, texts, total, counts)
+            _weigh(begins, words, times, d, alpha, beta, texts, total, counts, weight, log_weight)
+            clusters[d] = _draw(log_weight, weight)
+            _move(begins, words, times, d, clusters[d], 1, texts, total, counts)
+
+
+@compiled
+def _move(begins: Any, words: Any, times: Any, d: int, c: int, sign: int, texts: Any, total: Any, counts: Any) -> None:
+    """Put text d into a cluster (sign 1), or take it out (-1)."""
+    texts[c] += sign
+    for e in range(begins[d], begins[d + 1]):
+        counts[words[e], c] += sign * times[e]
+        total[c] += sign * times[e]
+
+
+@compiled
+def _weigh(
+    begins: Any,
+    words: Any,
+    times: Any,
+    d: int,
+    alpha: float,
+    beta: float,
+    texts: Any,
+    total: Any,
+    counts: Any,
+    weight: Any,
+    log_weight: Any,
+) -> None:
+    """The logarithms of equation 4 for text d, up to a constant, into `log_weight` [k]."""
+    k, prior = len(texts), len(counts) * beta
+    for c in range(k):
+        weight[c] = texts[c] + alpha
+        log_weight[c] = 0.0
+    i = 0
+    for e in range(begins[d], begins[d + 1]):
+        row = counts[words[e]]
+        for j in range(times[e]):
+            for c in range(k):
+                weight[c] *= (row[c] + beta + j) / (total[c] + prior + i)
+            i += 1
+            if i % 16 == 0:  # a logarithm is dear, and products of more factors may be too small
+                for c in range(k):
+                    log_weight[c] += np.log(weight[c])
+                    weight[c] = 1.0
+    for c in range(k):
+        log_weight[c] += np.log(weight[c])
+
+
+@compiled
+def _draw(log_weight: Any, weight: Any) -> int:
+    """A cluster, drawn by the logarithms of its weights."""
+    most = log_weight.max()
+    sum_ = 0.0
+    for c in range(len(log_weight)):
+        sum_ += np.exp(log_weight[c] - most)
+        weight[c] = sum_
+    drawn = np.searchsorted(weight, np.random.random() * sum_, side="right")  # noqa: NPY002
+    return min(int(drawn), len(weight) - 1)

@@ -1,0 +1,210 @@
+"""Reducers as scikit-learn estimators, with the defaults of protocol `paper` (German benchmark; ALGORITHMS A.3)."""
+
+import warnings
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from traube.components.estimators.compiled import keep_machine_code
+from traube.components.new_points import among_neighbours
+
+Array: TypeAlias = NDArray[np.float32]
+Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
+FLOATS = [np.float64, np.float32]  # either is left as it is
+
+
+class _Reducer(TransformerMixin, BaseEstimator):
+    """What the reducers share: dense or sparse rows, in single or double precision."""
+
+    def _validated(self, X: Any, fitting: bool) -> Matrix:
+        if not fitting:
+            check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=fitting)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Identity(_Reducer):
+    """Leaves the vectors as they are, sparse ones too."""
+
+    def fit(self, X: Matrix, y: None = None) -> Self:
+        self._validated(X, fitting=True)
+        return self
+
+    def transform(self, X: Matrix) -> Matrix:
+        return self._validated(X, fitting=False)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class Pca(_Reducer):
+    """Principal components of dense or sparse vectors.
+
+    Sparse vectors are centred implicitly (ARPACK), so the dense matrix is never built. There are
+    never more components than texts or dimensions: the result is [n, min(n_components, n, d)].
+
+    Parameters
+    ----------
+    n_components : int
+    random_state : seed of the randomised solvers, which scikit-learn takes for large inputs
+    """
+
+    def __init__(self, n_components: int = 2, random_state: int | None = None) -> None:
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Matrix, y: None = None) -> Self:
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Matrix, y: None = None, **fit_params: Any) -> Array:
+        from sklearn.decomposition import PCA
+
+        X = self._validated(X, fitting=True)
+        smallest = min(X.shape)
+        if not isinstance(X, np.ndarray) and self.n_components >= smallest:
+            X = X.toarray()  # ARPACK wants fewer components than that; one side is tiny here, so the copy is small
+        self.pca_ = PCA(n_components=min(self.n_components, smallest), random_state=self.random_state)
+        with np.errstate(invalid="ignore", divide="ignore"):  # shares of the variance, of which a single text has none
+            return self.pca_.fit_transform(X)
+
+    def transform(self, X: Matrix) -> Array:
+        return self.pca_.transform(self._validated(X, fitting=False))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class Umap(_Reducer):
+    """UMAP (McInnes et al. 2018) with defaults that hold for few texts as well.
+
+    Parameters
+    ----------
+    n_components, n_neighbors, metric, min_dist, spread, n_epochs, init : as in umap-learn.
+        Differences: the metric is cosine, and `n_neighbors` is at most n - 1.
+    knn : "exact" computes the neighbours by brute force in scikit-learn; "approximate" leaves them
+        to UMAP: exact ones through a Python call for every pair of dense vectors below 4,096 texts
+        (four fifths of a fit), NN-descent above, whose compilation costs 20 s and more in each
+        process. After "exact", new texts are placed at the weighted mean of their nearest
+        neighbours' places; after "approximate" UMAP places them itself.
+    random_state : with a seed UMAP is deterministic on one machine, and single-threaded
+
+    Notes
+    -----
+    The spectral start needs more than `n_components` + 1 texts. For fewer the start is random,
+    which is also what UMAP falls back to when its eigensolver fails. Below three texts there is no
+    neighbourhood graph at all: they are put in a row, one unit apart.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        n_neighbors: int = 15,
+        metric: str = "cosine",
+        min_dist: float = 0.1,
+        spread: float = 1.0,
+        n_epochs: int | None = None,
+        init: str = "spectral",
+        knn: str = "exact",
+        random_state: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.metric = metric
+        self.min_dist = min_dist
+        self.spread = spread
+        self.n_epochs = n_epochs
+        self.init = init
+        self.knn = knn
+        self.random_state = random_state
+
+    def fit(self, X: Matrix, y: None = None) -> Self:
+        """Fit on [n, d], dense or csr; `embedding_` is float32 [n, n_components].
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its range.
+        """
+        if self.knn not in ("exact", "approximate"):
+            raise ValueError(f"knn must be 'exact' or 'approximate', not {self.knn!r}")
+        X = self._validated(X, fitting=True)
+        self.fitted_X_ = X
+        n = X.shape[0]
+        if n < 3:
+            self.embedding_ = np.repeat(np.arange(n, dtype=np.float32)[:, None], self.n_components, axis=1)
+            return self
+        self.umap_ = self._build(X, n_neighbors=min(self.n_neighbors, n - 1))
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", message=r"precomputed_knn\[2\] \(knn_search_index\)", category=UserWarning
+            )
+            self.embedding_ = self.umap_.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Matrix, y: None = None, **fit_params: Any) -> Array:
+        return self.fit(X).embedding_
+
+    def transform(self, X: Matrix) -> Array:
+        """Place new texts among those of `fit`, float32 [n, n_components]."""
+        X = self._validated(X, fitting=False)
+        if self.knn == "approximate" and hasattr(self, "umap_"):
+            return self.umap_.transform(X)
+        return among_neighbours(X, self.fitted_X_, self.embedding_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
+    def _build(self, X: Matrix, n_neighbors: int) -> Any:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Tensorflow not installed", category=ImportWarning)
+            from umap import UMAP
+            from umap.umap_ import find_ab_params
+
+        keep_machine_code()
+        n = X.shape[0]
+        exact = self.knn == "exact"
+        too_few = self.init == "spectral" and n <= self.n_components + 1
+        # UMAP's own curve, in the precision of the layout: powers of single numbers take a fifth
+        # less of a whole fit
+        a, b = map(np.float32, find_ab_params(self.spread, self.min_dist))
+        return UMAP(
+            n_components=self.n_components,
+            n_neighbors=n_neighbors,
+            metric=self.metric,
+            min_dist=self.min_dist,
+            spread=self.spread,
+            a=a,
+            b=b,
+            n_epochs=self.n_epochs,
+            init="random" if too_few else self.init,
+            precomputed_knn=(*_neighbours(X, n_neighbors, self.metric), None) if exact else (None, None, None),
+            force_approximation_algorithm=exact,  # or UMAP ignores the neighbours of fewer than 4,096 texts
+            random_state=self.random_state,
+            n_jobs=-1 if self.random_state is None else 1,  # what a seed forces anyway, with a warning
+        )
+
+
+def _neighbours(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Array]:
+    """The k nearest of each row, itself among them: indices and distances [n, k]. Memory: blocks of 256 MB."""
+    from sklearn import config_context
+    from sklearn.neighbors import NearestNeighbors
+
+    with config_context(working_memory=256):
+        distances, indices = NearestNeighbors(n_neighbors=k, metric=metric, algorithm="brute").fit(X).kneighbors(X)
+    return indices, np.maximum(distances, 0).astype(np.float32)

@@ -1,0 +1,159 @@
+"""k-means that finds the number of clusters by itself, and says how far to believe it."""
+
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import validate_data
+
+from traube.components.estimators.reducers import FLOATS
+from traube.components.spherical import best_of, unit
+from traube.components.stability import COMPONENTS, choose_stable_k, cluster_stability
+
+Array: TypeAlias = NDArray[np.float32]
+Labels: TypeAlias = NDArray[np.int64]
+STEPS = 8
+STARTS, ITERATIONS = 10, 30
+MOST = 20_000  # vectors that are smoothed
+BLOCK = 2**26  # bytes of a block of cosines
+
+
+class StableKMeans(ClusterMixin, BaseEstimator):
+    """Spherical k-means on vectors that are smoothed over their neighbours, where
+    `traube.components.choose_stable_k` says how many clusters there are.
+
+    The number is chosen on the vectors as they are: of smoothed ones any clusters are steady. For
+    the labels every vector is moved eight times half-way towards the weighted mean of its neighbours
+    in UMAP's graph. Of more than 20,000 vectors so many are drawn for this, and the others join the
+    cluster whose mean is nearest: this bounds time and memory.
+
+    Parameters
+    ----------
+    n_clusters : int; None = the number is found
+    n_neighbors : in the graph, itself among them; at most n
+    random_state : seed
+
+    Attributes
+    ----------
+    labels_ : int64 [n], from 0
+    n_clusters_ : clusters that are not empty
+    score_ : how far to believe the number: below .15 there are no clear groups, up to .3 weak ones;
+        nan where the number is given
+    k_table_ : DataFrame (k, stability, null, excess); None where the number is given
+    cluster_stability_ : float64 [n_clusters_], of `traube.components.stability.cluster_stability`
+    """
+
+    def __init__(self, n_clusters: int | None = None, n_neighbors: int = 14, random_state: int | None = None) -> None:
+        self.n_clusters = n_clusters
+        self.n_neighbors = n_neighbors
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Fit on [n, d], dense or csr."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        k, self.score_, self.k_table_ = self.n_clusters, float("nan"), None
+        if k is None:
+            k, self.k_table_ = choose_stable_k(X, seed)
+            self.score_ = float(self.k_table_["excess"].max())
+        self.labels_ = self._labelled(X, k, seed)
+        self.n_clusters_ = int(self.labels_.max()) + 1
+        self.cluster_stability_ = cluster_stability(X, self.labels_, seed)
+        return self
+
+    def _labelled(self, X: Any, k: int, seed: int) -> Labels:
+        if k == 1:
+            return np.zeros(X.shape[0], dtype=np.int64)
+        if k == X.shape[0]:
+            return np.arange(k)
+        points, random = _dense(X, seed), np.random.default_rng(seed)
+        drawn = (
+            np.arange(len(points)) if len(points) <= MOST else np.sort(random.choice(len(points), MOST, replace=False))
+        )
+        found = best_of(smoothed(points[drawn], self.n_neighbors), k, STARTS, ITERATIONS, random)
+        found = np.unique(found, return_inverse=True)[1].astype(np.int64)
+        return found if len(drawn) == len(points) else _joined(points, drawn, found)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _joined(points: Array, drawn: Labels, found: Labels) -> Labels:
+    """Of some points the clusters that were found, of all others those with the nearest mean."""
+    member = sparse.csr_matrix((np.ones(len(found), dtype=np.float32), found, np.arange(len(found) + 1)))
+    labels = (points @ unit(np.asarray(member.T @ points[drawn])).T).argmax(axis=1)
+    labels[drawn] = found
+    return labels
+
+
+def _dense(X: Any, seed: int) -> Array:
+    """Unit vectors about their mean, float32 [n, d]; of sparse ones, their first 100 principal directions."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.preprocessing import normalize
+
+    points = normalize(X)
+    if sparse.issparse(points):
+        small = min(points.shape) <= COMPONENTS
+        points = points.toarray() if small else TruncatedSVD(COMPONENTS, random_state=seed).fit_transform(points)
+    points = unit(np.asarray(points, dtype=np.float32))
+    return unit(points - points.mean(axis=0))
+
+
+def smoothed(points: Array, n_neighbors: int) -> Array:
+    """Unit vectors, each moved eight times half-way towards the mean of its neighbours."""
+    graph = fuzzy_graph(*nearest(points, min(n_neighbors, len(points))))
+    degree = np.asarray(graph.sum(axis=1))
+    graph = sparse.csr_matrix(graph.multiply(1 / np.where(degree > 0, degree, 1)), dtype=np.float32)
+    for _ in range(STEPS):
+        points = unit(points + graph @ points)
+    return points
+
+
+def nearest(points: Array, k: int) -> tuple[NDArray[np.int64], Array]:
+    """The k nearest of each unit vector by the cosine, itself first: rows and distances [n, k]."""
+    n = len(points)
+    rows, distances = np.empty((n, k), dtype=np.int64), np.empty((n, k), dtype=np.float32)
+    block = max(1, BLOCK // (4 * n))
+    for start in range(0, n, block):
+        cosines = points[start : start + block] @ points.T
+        own = np.arange(len(cosines))
+        cosines[own, start + own] = np.inf
+        best = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
+        values = np.take_along_axis(cosines, best, axis=1)
+        order = np.argsort(-values, axis=1, kind="stable")
+        rows[start : start + block] = np.take_along_axis(best, order, axis=1)
+        distances[start : start + block] = 1 - np.take_along_axis(values, order, axis=1)
+    distances[:, 0] = 0
+    return rows, np.maximum(distances, 0)
+
+
+def fuzzy_graph(rows: NDArray[np.int64], distances: Array) -> sparse.csr_matrix:
+    """UMAP's graph of nearest neighbours (McInnes et al. 2018, section 3.1): the weight of a neighbour
+    is exp(-(d - rho) / sigma), where rho is the distance of the nearest one and sigma such that the
+    weights sum to log2(k); and that of a pair is a + b - a b. float32 [n, n], symmetric.
+    """
+    n, k = rows.shape
+    if k < 2:
+        return sparse.csr_matrix((n, n), dtype=np.float32)
+    apart = np.where(distances[:, 1:] > 0, distances[:, 1:], np.inf)
+    rho = np.where(np.isfinite(apart).any(axis=1), apart.min(axis=1), 0)
+    beyond = np.maximum(distances[:, 1:] - rho[:, None], 0).astype(np.float64)
+    weights = np.exp(-beyond / _bandwidth(beyond, np.log2(k))[:, None])
+    pairs = (np.repeat(np.arange(n), k - 1), rows[:, 1:].ravel())
+    one_way = sparse.csr_matrix((weights.ravel().astype(np.float32), pairs), shape=(n, n))
+    return sparse.csr_matrix(one_way + one_way.T - one_way.multiply(one_way.T))
+
+
+def _bandwidth(beyond: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    """Sigma of each row, by bisection, at least a thousandth of the mean distance."""
+    low, high = np.zeros(len(beyond)), np.full(len(beyond), 2.0)
+    for _ in range(40):
+        middle = (low + high) / 2
+        too_much = np.exp(-beyond / np.maximum(middle, 1e-12)[:, None]).sum(axis=1) > total
+        low, high = np.where(too_much, low, middle), np.where(too_much, middle, high)
+    return np.maximum(high, np.maximum(1e-3 * beyond.mean(axis=1), 1e-12))

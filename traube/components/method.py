@@ -1,0 +1,133 @@
+"""A method: a reducer, a clusterer and all their parameters."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from traube.components.components import CLUSTERERS, REDUCERS, get_clusterer, get_reducer
+from traube.core.errors import TraubeError, unknown
+
+Params = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A reducer and a clusterer by name, with parameters.
+
+    Those not given are filled in with the defaults.
+
+    Raises
+    ------
+    TraubeError
+        If a name or a parameter does not exist.
+    """
+
+    reducer: str
+    clusterer: str
+    reducer_params: Mapping[str, Any] = field(default_factory=dict)
+    clusterer_params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Resolved at once, so that a misspelt parameter is found before hours of work, and equal
+        # methods are equal.
+        object.__setattr__(self, "reducer_params", get_reducer(self.reducer).resolve(self.reducer_params))
+        object.__setattr__(self, "clusterer_params", get_clusterer(self.clusterer).resolve(self.clusterer_params))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def name(self) -> str:
+        """`<reducer>/<clusterer>`, such as "pca+umap/hdbscan"."""
+        return f"{self.reducer}/{self.clusterer}"
+
+    @property
+    def reduces(self) -> bool:
+        """Whether other points are clustered than the vectors themselves."""
+        return not get_reducer(self.reducer).identity
+
+    @property
+    def reducer_seeded(self) -> bool:
+        """Whether the reduction depends on the seed."""
+        return get_reducer(self.reducer).seeded
+
+    @property
+    def seeded(self) -> bool:
+        """Whether anything depends on the seed; if not, one seed is as good as many."""
+        return self.reducer_seeded or get_clusterer(self.clusterer).seeded
+
+    @property
+    def trains(self) -> bool:
+        """Whether its clusterer trains the encoder whose vectors others cluster."""
+        return get_clusterer(self.clusterer).input_kind == "encoder"
+
+    def unsupported(self) -> str | None:
+        """Why this pair makes no sense, in one line; None if it does."""
+        component = get_clusterer(self.clusterer)
+        if component.fitted_on != "vectors" and self.reduces:
+            return f"{self.clusterer} works on texts, and {self.reducer} reduces vectors: use none/{self.clusterer}"
+        if component.input_kind == "reduced" and not self.reduces:
+            return (
+                f"{self.clusterer} looks for dense regions, and unreduced vectors have too many dimensions "
+                f"for any to stand out: reduce them first, for example umap/{self.clusterer}"
+            )
+        if component.input_kind == "embeddings" and self.reduces:
+            return (
+                f"{self.clusterer} compares directions, and angles about the arbitrary origin of {self.reducer} "
+                f"coordinates mean nothing: use none/{self.clusterer}, or a clusterer by distance"
+            )
+        return None
+
+    def unsupported_by_distance(self) -> str | None:
+        """Why it makes no sense for a model that gives distances in place of vectors, in one line; None if it does."""
+        if self.reduces:
+            return f"a similarity gives distances, and {self.reducer} reduces vectors: use none/agglomerative_average"
+        component = get_clusterer(self.clusterer)
+        if component.chooses_k(self.clusterer_params):
+            return f"a similarity gives distances, and {component.name} with 'k: auto' chooses k from vectors"
+        if component.by_distance(self.clusterer_params) is None:
+            return f"a similarity gives distances, and {component.name} works on {component.fitted_on}: use none/agglomerative_average"
+        return None
+
+    @property
+    def numerics(self) -> dict[str, dict[str, str]]:
+        """What computes the reduction and the clustering, with versions."""
+        return {"reducer": get_reducer(self.reducer).numerics, "clusterer": get_clusterer(self.clusterer).numerics}
+
+    def params(self) -> dict[str, Any]:
+        """Everything that identifies the method, for hashing and for people; JSON can write it."""
+        return {
+            "reducer": self.reducer,
+            "reducer_params": dict(self.reducer_params),
+            "clusterer": self.clusterer,
+            "clusterer_params": dict(self.clusterer_params),
+        }
+
+
+def parse_method(name: str, params: Params | None = None) -> Method:
+    """The method of a name such as "umap/hdbscan".
+
+    Parameters
+    ----------
+    params : parameters by component, such as {"umap": {"n_neighbors": 30}}. One table may serve many
+        methods: what it says of other components is left aside.
+
+    Raises
+    ------
+    TraubeError
+        If the name has no slash, or a component or parameter does not exist.
+    """
+    reducer, slash, clusterer = name.partition("/")
+    if not slash:
+        raise TraubeError(f"'{name}' is no method: write reducer/clusterer, such as umap/hdbscan or none/kmeans")
+    params = params or {}
+    for component in params:
+        if component not in REDUCERS and component not in CLUSTERERS:
+            raise unknown("reducer or clusterer", component, [*REDUCERS, *CLUSTERERS])
+    return Method(reducer, clusterer, params.get(reducer) or {}, params.get(clusterer) or {})
+
+
+def grid(reducers: Iterable[str], clusterers: Iterable[str], params: Params | None = None) -> list[Method]:
+    """Every pair, the unsupported ones too: they are shown as such, not left out."""
+    clusterers = list(clusterers)
+    return [parse_method(f"{reducer}/{clusterer}", params) for reducer in reducers for clusterer in clusterers]

@@ -1,0 +1,101 @@
+"""Where new texts go beside those that were clustered: a component's `place` and `assign`.
+
+A clustering is served from its vectors, points and clusters alone, so a fitted estimator is never
+stored: what needs one fits it again, with the same parameters and seed.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+NEIGHBOURS = 15  # as in UMAP
+Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
+Clusters: TypeAlias = NDArray[np.int64]
+# Makes the component's estimator, not fitted, with its parameters and seed, and more that are given.
+Build: TypeAlias = Callable[..., Any]
+# (build, vectors [n, d], points [n, m], new vectors [k, d]) -> new points [k, m]
+Place: TypeAlias = Callable[[Build, Matrix, Matrix, Matrix], Matrix]
+# (build, points [n, m], clusters [n], new points [k, m]) -> new clusters [k]; -1 is noise
+Assign: TypeAlias = Callable[[Build, Matrix, Clusters, Matrix], Clusters]
+
+
+# places
+
+
+def as_they_are(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
+    """For a reducer that changes nothing."""
+    return new
+
+
+def by_transform(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
+    """For a reducer that gives the same when it is fitted again, and can place new vectors."""
+    return np.asarray(build().fit(vectors).transform(new), dtype=np.float32)
+
+
+def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
+    """For any other: the mean of the nearest neighbours' places, weighted by similarity.
+
+    That is UMAP's own first guess.
+    """
+    return among_neighbours(new, vectors, points)
+
+
+def among_neighbours(new: Matrix, old: Matrix, places: Matrix) -> NDArray[np.float32]:
+    """Places of new vectors [n, d], float32 [n, m]: the mean of their nearest neighbours'
+    places, weighted by cosine.
+
+    Parameters
+    ----------
+    old, places : vectors [k, d] and their places [k, m]
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, old.shape[0]), metric="cosine", algorithm="brute").fit(old)
+    distances, rows = index.kneighbors(new)
+    weights = np.maximum(1 - distances, 1e-6)
+    weights[distances < 1e-6] = 1e6  # one of the texts themselves stays where it is
+    weights /= weights.sum(axis=1, keepdims=True)
+    return np.einsum("nk,nkm->nm", weights, np.asarray(places)[rows]).astype(np.float32)
+
+
+# clusters
+
+
+def centres(points: Matrix, clusters: Clusters) -> tuple[Clusters, NDArray[np.float64]]:
+    """The clusters without noise, int64 [k], ascending; and the means of their points, [k, m]."""
+    ids = np.unique(clusters[clusters >= 0])
+    means = [np.asarray(points[clusters == c].mean(axis=0)).ravel() for c in ids]
+    return ids, np.stack(means) if means else np.empty((0, points.shape[1]))
+
+
+def nearest_on_average(distances: NDArray[Any], clusters: Clusters) -> tuple[Clusters, NDArray[np.float64]]:
+    """The cluster whose members are nearest to each new item, as average linkage joins clusters.
+
+    Parameters
+    ----------
+    distances : [k, n], of new items to those that were clustered
+    clusters : [n]
+
+    Returns
+    -------
+    clusters : int64 [k]; -1 where there are none but noise
+    means : float64 [k], the distance to the cluster's members; nan for noise
+    """
+    ids = np.unique(clusters[clusters >= 0])
+    if not len(ids):
+        return np.full(len(distances), -1, dtype=np.int64), np.full(len(distances), np.nan)
+    means = np.stack([distances[:, clusters == c].mean(axis=1, dtype=np.float64) for c in ids], axis=1)
+    return ids[means.argmin(axis=1)].astype(np.int64), means.min(axis=1)
+
+
+def nearest_centre(build: Build, points: Matrix, clusters: Clusters, new: Matrix) -> Clusters:
+    """For any clusterer: the cluster whose mean is nearest; noise where there are no clusters."""
+    from sklearn.metrics import pairwise_distances_argmin
+
+    ids, means = centres(points, clusters)
+    if not len(ids):
+        return np.full(new.shape[0], -1, dtype=np.int64)
+    return ids[pairwise_distances_argmin(new, means)].astype(np.int64)

@@ -1,0 +1,145 @@
+"""How many clusters, where no gold labels say so."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from traube.components.apply import Labels, Matrix, cluster, cluster_by_distance, reduce
+from traube.components.components import Component
+from traube.core.errors import TraubeError
+
+ROWS = 3_000
+MOST = 100
+
+
+def choose_k(
+    X: Matrix, seed: int, candidates: Iterable[int] | None = None, metric: str = "euclidean"
+) -> tuple[int, pd.DataFrame]:
+    """The number of clusters whose k-means clustering has the best silhouette (Rousseeuw 1987).
+
+    Parameters
+    ----------
+    X : float32 [n, d], dense or csr. At most 3,000 rows, drawn by `seed`, are clustered and scored:
+        this bounds time and memory whatever n is.
+    candidates : numbers to try; None = a geometric grid from 2 to 1.5 sqrt(n), at most 100
+    metric : of the silhouette; "cosine" suits a model's own vectors
+
+    Returns
+    -------
+    k : int; of equal ones the smallest
+    table : DataFrame (k, silhouette), a row per candidate in ascending order; nan where k-means
+        found fewer than two
+
+    Raises
+    ------
+    TraubeError
+        If there are fewer than three texts, a candidate is below 2 or above the number of rows less
+        one, or no candidate has a silhouette (all vectors are the same).
+    """
+    from sklearn.metrics import pairwise_distances
+
+    rows = _sample(X.shape[0], seed)
+    sample = reduce("none", None, X[rows], seed)
+    tried = _tried(X.shape[0], len(rows), candidates)
+    distances = pairwise_distances(sample, metric=metric)
+    np.fill_diagonal(distances, 0)
+
+    def fit(k: int) -> float:
+        return _silhouette(distances, cluster("kmeans", None, sample, k, seed))
+
+    return _best(tried, "silhouette", fit, "their vectors are all the same")
+
+
+def choose_k_by_distance(
+    clusterer: str | Component,
+    params: Mapping[str, Any] | None,
+    distances: Matrix,
+    seed: int,
+    candidates: Iterable[int] | None = None,
+) -> tuple[int, pd.DataFrame]:
+    """The number of clusters at which a clusterer's own clustering fits the distances best.
+
+    The fit is the correlation of distances with lying in different clusters (the point-biserial
+    index of Milligan & Cooper 1985). The silhouette would take one text apart from all others: on
+    40 pages of TREC CAR it chose 2 clusters in the median, where there are 5.5 sections, and came to
+    an ARI of .029, the correlation to .097.
+
+    Parameters
+    ----------
+    clusterer, params : as in `cluster_by_distance`
+    distances : float [n, n], symmetric, 0 on the diagonal; of at most 3,000 rows, drawn by `seed`
+    candidates : as in `choose_k`
+
+    Returns
+    -------
+    k : int; of equal ones the smallest
+    table : DataFrame (k, correlation), a row per candidate in ascending order; nan where there is
+        one cluster only
+
+    Raises
+    ------
+    TraubeError
+        As `choose_k`, or `cluster_by_distance`; or if all distances are the same.
+    """
+    rows = _sample(len(distances), seed)
+    tried = _tried(len(distances), len(rows), candidates)
+    square = np.asarray(distances if len(rows) == len(distances) else distances[np.ix_(rows, rows)], dtype=np.float64)
+    pairs = square[~np.eye(len(square), dtype=bool)]
+    if pairs.min() == pairs.max():
+        raise TraubeError("no number of clusters suits these texts: they are all equally alike")
+
+    def clustered(k: int) -> Labels:
+        return cluster_by_distance(clusterer, params, square, k, seed)
+
+    return _best(tried, "correlation", lambda k: _correlation(square, clustered(k)), "they are all equally alike")
+
+
+def _sample(n: int, seed: int) -> NDArray[np.int64]:
+    return np.sort(np.random.default_rng(seed).choice(n, min(n, ROWS), replace=False))
+
+
+def _tried(n: int, rows: int, candidates: Iterable[int] | None) -> list[int]:
+    tried = _grid(n) if candidates is None else sorted(set(candidates))
+    _check(tried, rows)
+    return tried
+
+
+def _best(tried: list[int], name: str, fit: Callable[[int], float], otherwise: str) -> tuple[int, pd.DataFrame]:
+    """The number that fits best, and how well each fits; `otherwise` says why none does."""
+    table = pd.DataFrame({"k": tried, name: [fit(k) for k in tried]})
+    if table[name].isna().all():
+        raise TraubeError(f"no number of clusters suits these texts: {otherwise}")
+    return tried[int(table[name].argmax())], table
+
+
+def _grid(n: int) -> list[int]:
+    most = max(2, min(MOST, n - 1, int(1.5 * np.sqrt(n))))
+    steps = int(np.ceil(np.log(most / 2) / np.log(1.25))) + 1
+    return sorted({int(k) for k in np.geomspace(2, most, steps).round()})
+
+
+def _check(candidates: list[int], rows: int) -> None:
+    if rows < 3:
+        raise TraubeError(f"choosing a number of clusters takes three distinct texts, not {rows}")
+    faulty = [k for k in candidates if not 2 <= k < rows]
+    if faulty or not candidates:
+        raise TraubeError(f"the numbers of clusters to try must lie between 2 and {rows - 1}; got {faulty or 'none'}")
+
+
+def _silhouette(distances: NDArray[np.float64], labels: Labels) -> float:
+    from sklearn.metrics import silhouette_score
+
+    if not 2 <= len(np.unique(labels)) < len(labels):
+        return float("nan")
+    return float(silhouette_score(distances, labels, metric="precomputed"))
+
+
+def _correlation(distances: NDArray[np.float64], labels: Labels) -> float:
+    first, second = np.triu_indices(len(labels), 1)
+    apart = labels[first] != labels[second]
+    if apart.all() or not apart.any():
+        return float("nan")
+    return float(np.corrcoef(distances[first, second], apart)[0, 1])

@@ -1,0 +1,41 @@
+"""Iterative classification over another clusterer's clusters."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from traube.components.components import NUMERICAL, get_clusterer, register_clusterer
+from traube.components.limits import Count, NotNegative, PartOf, Share
+
+PARAMS = {"start": "kmeans", "iterations": 50, "least": 0.5, "most": 0.95, "outliers": 0.1, "steady": 0.05}
+TYPES: dict[str, Any] = {
+    "start": Literal["kmeans", "minibatch_kmeans", "agglomerative", "agglomerative_average", "agglomerative_cosine"],
+    "iterations": Count,
+    "least": Share,
+    "most": Share,
+    "outliers": PartOf,
+    "steady": NotNegative,
+}
+
+
+def ecic(**params: Any) -> Any:
+    from traube.components.estimators.ecic import IterativeClassification
+
+    return IterativeClassification(**params)
+
+
+def quadratic(params: Mapping[str, Any]) -> bool:
+    """Whether its start holds all distances."""
+    return get_clusterer(params["start"]).holds_distances({})
+
+
+register_clusterer(
+    "ecic",
+    ecic,
+    PARAMS,
+    takes_k=True,
+    seeded=True,
+    dense=False,
+    quadratic=quadratic,
+    libraries=(*NUMERICAL, "numba"),
+    types=TYPES,
+)

@@ -1,0 +1,182 @@
+"""YAML read into pydantic models, with errors that name the file, the line and the key.
+
+This is the only place that reads YAML.
+"""
+
+from copy import deepcopy
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from traube.core.errors import TraubeError, unknown
+from traube.core.inputs import named, read_bytes
+
+M = TypeVar("M", bound=BaseModel)
+
+# Far more than any card or params.yaml needs, and read within a second.
+LARGEST = 256 * 1024  # bytes
+DEEPEST = 40  # levels
+SHOWN = 60  # characters of a key or value that an error shows
+MOST = 10_000  # keys and values, those of an alias counted each time it is used
+
+
+def _path(value: str) -> str:
+    try:
+        named(Path("/"), value)
+    except TraubeError as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+# The name of a file or folder, as a person writes it in a card.
+PathName = Annotated[str, AfterValidator(_path)]
+
+
+class Strict(BaseModel):
+    """A model that refuses keys it does not know: a misspelt key is an error, not a silent default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
+    """Read a YAML mapping; return it and the line of each key path.
+
+    Raises
+    ------
+    TraubeError
+        If the file is absent, is not YAML, is larger or deeper than the limits above, or does not
+        hold a mapping.
+    """
+    try:
+        text = read_bytes(path, LARGEST).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TraubeError(f"{path}: not UTF-8 (byte {error.start})") from None
+    parsed = _parse(text)
+    if isinstance(parsed, str):
+        raise TraubeError(f"{path}: {parsed}")
+    return deepcopy(parsed)
+
+
+@lru_cache(maxsize=256)  # one command asks for each of its cards many times
+def _parse(text: str) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]] | str:
+    """What `read_yaml` returns of a text, or what is wrong with it."""
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        value = loader.construct_document(node) if node else None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark else ""
+        problem = " ".join(str(getattr(error, "problem", None) or error).split())
+        return f"{line}not valid YAML: {problem}"
+    if not isinstance(value, dict):
+        return "line 1: expected `key: value` lines"
+    return value, dict(_lines(node, ()))
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which stops at what is nested too deep or holds too much, and says at
+    which line a value is that it cannot make.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._deepest = self._count = 0
+        self._sizes: dict[yaml.Node, tuple[int, int]] = {}  # values in a node, and levels below it
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        mark, is_alias = self.peek_event().start_mark, self.check_event(yaml.AliasEvent)
+        outside, before = self._deepest, self._count
+        self._depth += 1
+        self._deepest = self._depth
+        self._within_limits(mark)
+        node: Any = super().compose_node(parent, index)
+        if is_alias and node not in self._sizes:
+            raise yaml.MarkedYAMLError(problem="an alias inside of what it stands for", problem_mark=mark)
+        if is_alias:  # counted as if written out: it is read as often as it is used
+            self._count += self._sizes[node][0]
+            self._deepest += self._sizes[node][1]
+        else:
+            self._count += 1
+            self._sizes[node] = (self._count - before, self._deepest - self._depth)
+        self._within_limits(mark)
+        self._depth -= 1
+        self._deepest = max(outside, self._deepest)
+        return node
+
+    def _within_limits(self, mark: Any) -> None:
+        if self._deepest > DEEPEST:
+            raise yaml.MarkedYAMLError(problem=f"nested deeper than {DEEPEST} levels", problem_mark=mark)
+        if self._count > MOST:
+            raise yaml.MarkedYAMLError(problem=f"more than {MOST:,} keys and values", problem_mark=mark)
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except yaml.YAMLError:
+            raise
+        except Exception:  # whatever the making of a date, a number or a key raises
+            kind = node.tag.rpartition(":")[2]
+            problem = f"{_shown(node.value)} is no {kind}; put it in quotes if it is a text"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
+
+
+def _shown(value: Any) -> str:
+    text = str(value) if isinstance(value, str) else "this"
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
+
+
+def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], int]]:
+    if isinstance(node, yaml.MappingNode):
+        lines = []
+        for key, child in node.value:
+            place = (*path, key.value if isinstance(key, yaml.ScalarNode) else None)
+            lines.append((place, key.start_mark.line + 1))
+            lines.extend(_lines(child, place))
+        return lines
+    if isinstance(node, yaml.SequenceNode):
+        lines = []
+        for i, child in enumerate(node.value):
+            lines.append(((*path, i), child.start_mark.line + 1))
+            lines.extend(_lines(child, (*path, i)))
+        return lines
+    return []
+
+
+def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], int]) -> M:
+    """Validate `value` as `model`; the error names the file, the line (where lines are known) and the key of the
+    first problem.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        # a misspelt key explains the one that is missing
+        first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+        where = tuple(first["loc"])
+        line = next((lines[where[:n]] for n in range(len(where), 0, -1) if where[:n] in lines), 1)
+        place = f"{path}: line {line}" if lines else str(path)
+        key = ".".join(str(part)[:SHOWN] for part in where) or "(whole file)"
+        raise TraubeError(f"{place}: {key}: {_fault(model, first, where)}") from None
+
+
+def _fault(model: type[BaseModel], error: Any, where: tuple[Any, ...]) -> str:
+    """What is wrong, in words."""
+    if error["type"] == "extra_forbidden":
+        return str(unknown("key", str(where[-1])[:SHOWN], _keys(model, where[:-1])))
+    if error["type"] == "value_error":  # one of our own, to which pydantic adds its kind
+        return str(error["ctx"]["error"])
+    return "expected a list, like [a, b]" if error["type"] == "tuple_type" else str(error["msg"])
+
+
+def _keys(annotation: Any, where: tuple[Any, ...]) -> list[str]:
+    """The keys that there may be at a place of a model."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        fields = annotation.model_fields
+        if not where:
+            return list(fields)
+        return _keys(fields[where[0]].annotation, where[1:]) if where[0] in fields else []
+    inside = where[1:] if get_origin(annotation) in (dict, list, tuple) else where  # past the key or the position
+    return next((keys for part in get_args(annotation) if (keys := _keys(part, inside))), [])

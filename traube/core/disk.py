@@ -1,0 +1,146 @@
+"""Files that are written whole or not at all, and folders, whatever they hold.
+
+What lies in the home is written by `traube.core.files`, which tells those who share it.
+"""
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from traube.core.errors import TraubeError
+from traube.core.inputs import parse_json, read_bytes
+from traube.core.system_errors import explained
+
+OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")  # names of files that are open
+OTHERS = 0o077  # what anyone but the owner may do
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that nobody but its owner can enter, whatever the modes of the files in it; one
+    that exists is mended.
+
+    Where the file system knows no modes or lets nothing be changed, the folder stays as it is, and
+    so does one that is everybody's, like /tmp.
+    """
+    with suppress(OSError):  # whoever writes there next says what is wrong
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = folder.stat().st_mode
+        if mode & OTHERS and not mode & stat.S_ISVTX:
+            folder.chmod(0o700)
+
+
+def check_outputs(written: Sequence[Path], read: Sequence[Path] = ()) -> None:
+    """Refuse places to write to before there is work that could be lost.
+
+    Parameters
+    ----------
+    written : files that are to be written, in their order
+    read : files that must stay as they are
+
+    Raises
+    ------
+    TraubeError
+        If a place has no folder or is one, is a file that is read, under whatever name, or two places
+        are the same.
+    """
+    for number, path in enumerate(written):
+        if not path.parent.is_dir():
+            raise TraubeError(f"{path.parent}: there is no such folder to write {path.name} to")
+        if path.is_dir():
+            raise TraubeError(f"{path}: is a folder: name the file to write")
+        if any(_same_file(path, other) for other in read):
+            raise TraubeError(f"{path}: is read, and would be overwritten: name another file to write")
+        if any(_same_file(path, other) for other in written[:number]):
+            raise TraubeError(f"{path}: two files would be written there: name another for one of them")
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, which need not be there yet."""
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return os.path.realpath(one) == os.path.realpath(other)  # which a link to itself does not stop
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary name to write to; on success it becomes `path` at once, on failure nothing
+    is left.
+
+    What a link leads to is written, and the link stays. A device or a pipe is given the bytes.
+
+    Raises
+    ------
+    TraubeError
+        If the disk is full or the folder cannot be written.
+    """
+    if _takes_bytes(path):
+        with explained(path), tempfile.TemporaryDirectory() as folder:
+            temporary = Path(folder) / f"output{path.suffix}"
+            yield temporary
+            with temporary.open("rb") as written, path.open("wb") as device:
+                shutil.copyfileobj(written, device)
+        return
+    path = without_link(path)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{uuid4().hex}{path.suffix}")
+        try:
+            temporary.touch(exist_ok=False)  # with the permissions of any new file; tempfile's are the owner's alone
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def without_link(path: Path) -> Path:
+    """What a link to a file leads to, or the path itself.
+
+    Raises
+    ------
+    TraubeError
+        If it leads to itself.
+    """
+    if _takes_bytes(path) or not path.is_symlink():
+        return path
+    path = Path(os.path.realpath(path))
+    if path.is_symlink():
+        raise TraubeError(f"{path}: is a link to itself: name another file to write")
+    return path
+
+
+def _takes_bytes(path: Path) -> bool:
+    """Whether a path is a device or a pipe, or a name of a file that is open."""
+    try:
+        return str(path).startswith(OPEN_FILES) or not stat.S_ISREG(path.stat().st_mode)
+    except OSError:  # not there yet
+        return False
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; an empty one if the file is absent, damaged or holds something else."""
+    try:
+        value = parse_json(read_bytes(path))
+    except (TraubeError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def below(folder: Path | str) -> Iterator["os.DirEntry[str]"]:
+    """Everything below a folder, other folders included; links are not followed, and folders that
+    cannot be read count as empty, as in `Path.rglob`, which takes four times as long.
+    """
+    entries: list[os.DirEntry[str]] = []
+    with suppress(OSError), os.scandir(folder) as found:
+        entries = list(found)
+    for entry in entries:
+        yield entry
+        if entry.is_dir(follow_symlinks=False):
+            yield from below(entry.path)

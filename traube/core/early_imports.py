@@ -1,0 +1,27 @@
+"""Imports that take seconds, begun in a thread before they are needed."""
+
+from contextlib import suppress
+from importlib import import_module
+from threading import RLock, Thread
+
+_LOCK = RLock()
+
+
+def begin_import(package: str) -> None:
+    """Import a package in a thread. What is wrong with it is for whoever needs it."""
+
+    def work() -> None:
+        with suppress(Exception):
+            import_whole(package)
+
+    Thread(target=work, daemon=True).start()
+
+
+def import_whole(package: str) -> None:
+    """Import a package, after whatever is being imported by these functions.
+
+    Who imports a module of a package while another thread is at the package itself may be given half of it: where both would
+    wait for each other, Python lets one go on.
+    """
+    with _LOCK:
+        import_module(package)

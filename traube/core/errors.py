@@ -1,0 +1,56 @@
+"""Errors meant for people: one line that says what is wrong, where, and what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+LISTED = 30  # names that an error lists at most
+
+
+class TraubeError(Exception):
+    """Something the user can put right. Shown as one line, without a traceback.
+
+    What it quotes of a file may hold line breaks and a terminal's commands: they are written out.
+    """
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        return said if said.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in said)
+
+
+class Unavailable(TraubeError):
+    """A task or model that exists but cannot be used on this machine: its raw data or weights are missing."""
+
+
+class MissingExtra(TraubeError):
+    """A package that only an extra installs."""
+
+
+class Unknown(TraubeError):
+    """A name that nothing has."""
+
+
+class Unsupported(TraubeError):
+    """A reducer and a clusterer that make no sense together."""
+
+
+class DoesNotFit(Unavailable):
+    """Work that needs more memory than is free now."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> Unknown:
+    """The error for a name that does not exist, with the names that are near it, or else the first
+    of those that there are.
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if near:
+        return Unknown(f"unknown {kind} '{name}': did you mean {' or '.join(near)}?")
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    there = f"there are: {', '.join(names[:LISTED])}{more}" if names else "there are none"
+    return Unknown(f"unknown {kind} '{name}': {there}")
+
+
+def reason(error: BaseException) -> str:
+    """An error in one line, with its kind where it was not meant for people."""
+    first = (str(error).strip().splitlines() or [""])[0]
+    return first if isinstance(error, TraubeError) else f"{type(error).__name__}: {first}"

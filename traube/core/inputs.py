@@ -1,0 +1,159 @@
+"""Files that people hand in, read within limits: whatever lies there, reading it ends soon, fits the memory,
+and is refused in one line.
+"""
+
+import gzip
+import io
+import json
+import os
+import stat
+import zlib
+from pathlib import Path
+from typing import Any
+
+from traube.core.errors import TraubeError
+
+LARGEST = 4 * 2**30  # bytes that are read of one file, after unpacking
+UNPACKED = 50  # a gzip file of texts is three to twenty times as large when it is unpacked; a bomb, a thousand times
+ALWAYS = 64 * 2**20  # bytes that any gzip file may unpack to
+CHUNK = 2**20
+LONGEST_NAME, LONGEST_PATH = 255, 4096  # bytes; what file systems take
+
+
+def regular(path: Path) -> os.stat_result:
+    """Refuse what is no plain file: a pipe or a device would be waited for, and may never end.
+
+    Raises
+    ------
+    TraubeError
+        If it is absent, cannot be looked at, or is something else than a file.
+    """
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        raise TraubeError(f"{path}: there is no such file") from None
+    except (OSError, ValueError) as error:
+        raise TraubeError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if not stat.S_ISREG(state.st_mode):
+        raise TraubeError(f"{path}: is a {kind_of(state.st_mode)}, not a file")
+    return state
+
+
+def kind_of(mode: int) -> str:
+    """What something is that is no plain file, in words."""
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFLNK: "link"}.get(stat.S_IFMT(mode), "device")
+
+
+def opened(path: Path, most: int | None = None) -> io.BufferedReader:
+    """Open a file, unpacked if its name ends in `.gz`, for reading at most `most` bytes.
+
+    Parameters
+    ----------
+    most : by default `LARGEST`; of a gzip file, also no more than `UNPACKED` times its size
+
+    Raises
+    ------
+    TraubeError
+        If it is no plain file or too large; while it is read, if it unpacks to too much.
+    """
+    size = regular(path).st_size
+    most = LARGEST if most is None else most
+    packed = path.suffix == ".gz"
+    if size > most:
+        raise TraubeError(f"{path}: {in_words(size)} is more than the {in_words(most)} that are read of such a file")
+    if packed:
+        most = min(most, max(ALWAYS, UNPACKED * size))
+    try:
+        file: Any = gzip.open(path, "rb") if packed else path.open("rb", buffering=0)  # noqa: SIM115 (closed by what wraps it)
+    except OSError as error:
+        raise TraubeError(f"{path}: cannot be read ({error.strerror})") from None
+    return io.BufferedReader(_Bounded(file, path, most), CHUNK)
+
+
+def read_bytes(path: Path, most: int | None = None) -> bytes:
+    """The contents of a file, unpacked if its name ends in `.gz`; see `opened`.
+
+    Raises
+    ------
+    TraubeError
+        Also if it is damaged or cannot be read.
+    """
+    try:
+        with opened(path, most) as file:
+            return b"".join(iter(lambda: file.read(CHUNK), b""))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise TraubeError(f"{path}: not a readable gzip file ({error})") from None
+    except OSError as error:
+        raise TraubeError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What `json.loads` gives; whatever is wrong with the text, one kind of error.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON, not UTF-8, or nested too deep.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def named(folder: Path, name: str) -> Path:
+    """The path that a person names: from a folder, absolute, or from a home (`~`). It need not be there.
+
+    Raises
+    ------
+    TraubeError
+        If no file can have that name.
+    """
+    try:
+        parts = os.fsencode(name).split(b"/")
+        if len(os.fsencode(name)) > LONGEST_PATH or max(map(len, parts)) > LONGEST_NAME:
+            raise TraubeError(f"'{name[:30]}...' is too long for a path")
+        # unlike Path.resolve, it takes links that lead in a circle
+        return Path(os.path.realpath(folder / Path(name).expanduser()))
+    except (OSError, RuntimeError, ValueError) as error:
+        raise TraubeError(f"{name[:60]!r} is no path ({error})") from None
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is a plain file, or a link to one; of what cannot be looked at, no."""
+    return os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises where a path is too long)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder, or a link to one; of what cannot be looked at, no."""
+    return os.path.isdir(path)  # noqa: PTH112 (as above)
+
+
+class _Bounded(io.RawIOBase):
+    """Reads from a file until it has given too much."""
+
+    def __init__(self, file: Any, path: Path, most: int) -> None:
+        self._file = file
+        self._path = path
+        self._most = self._left = most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self._file.readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            raise TraubeError(f"{self._path}: holds more than the {in_words(self._most)} that are read of such a file")
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def in_words(size: int) -> str:
+    """A number of bytes, as a person reads it."""
+    return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else f"{size / 2**10:,.0f} KiB"

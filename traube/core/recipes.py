@@ -1,0 +1,79 @@
+"""Recipes: the values by which something is trained.
+
+Trainers and deep clusterers have this in common: a paper's values as defaults, some of which a person, a protocol
+or a study replaces. How they train is their own.
+"""
+
+from abc import ABC
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+
+from pydantic import ConfigDict, ValidationError
+
+from traube.core.config import Strict
+from traube.core.errors import TraubeError, unknown
+
+
+class Recipe(Strict):
+    """Values by which something is trained, with their limits."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+R = TypeVar("R", bound=Recipe)
+
+
+class RecipeMixin(ABC, Generic[R]):
+    """What trains by a recipe: trainers and deep clusterers.
+
+    Parameters
+    ----------
+    recipe : Recipe, optional
+        By default the paper's.
+
+    Attributes
+    ----------
+    name : str
+        As commands, methods and checkpoints have it.
+    section : str
+        Where a paper describes it.
+    version : str
+        Raise it when the same recipe would give another result.
+    defaults : Recipe
+        The paper's values.
+    """
+
+    name: ClassVar[str]
+    section: ClassVar[str]
+    version: ClassVar[str] = "1"
+    defaults: R
+
+    def __init__(self, recipe: R | None = None) -> None:
+        self.recipe: R = recipe or self.defaults
+
+    @classmethod
+    def with_values(cls, /, **values: Any) -> Self:
+        """Return one with the paper's recipe but for some values, which may be texts.
+
+        Raises
+        ------
+        TraubeError
+            If a name or a value cannot be; the message says which.
+        """
+        try:
+            return cls(type(cls.defaults).model_validate({**cls.defaults.model_dump(), **values}))
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            if first["type"] == "extra_forbidden":
+                raise unknown(f"value of {cls.name}'s recipe", name, type(cls.defaults).model_fields) from None
+            if first["type"] == "value_error":  # one of our own, which names the values
+                raise TraubeError(f"{cls.name}: {first['ctx']['error']}") from None
+            raise TraubeError(f"{cls.name}: {name}: {first['msg']}") from None
+
+    @classmethod
+    def types(cls) -> dict[str, Any]:
+        """Return the type of each value with its limits."""
+        return {
+            name: Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+            for name, info in type(cls.defaults).model_fields.items()
+        }

@@ -1,0 +1,155 @@
+"""Ctrl-C, SIGTERM and a closed terminal: whatever the process is doing, it ends within three seconds.
+
+A signal raises a KeyboardInterrupt in the main thread, as always. That may come late (a library is at
+work that Python cannot interrupt) or be lost (Dagster puts handlers of its own in place), so a
+thread is told of every signal too, and ends the process when its time is up. This is safe at any
+moment, since everything is written whole or not at all.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TypeVar
+
+T = TypeVar("T")
+SECONDS = 1.5  # to end in good order
+LAST_WORDS_SECONDS = 0.5
+STOPPED = "stopped: finished work is kept, and the same command continues from there"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_received: list[int] = []
+_last_words: list[Callable[[], None]] = []
+_said: list[bool] = []
+_deferred: list[bool] = []
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal to end. A class of its own, because Python ends by SIGINT, whatever the exit code,
+    once a plain KeyboardInterrupt has passed through an `exec`.
+    """
+
+
+def watch() -> None:
+    """From now on, a signal ends this process, unless whoever started it had it ignored (`nohup`).
+    To be called once, by the main thread.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    heed(number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN)
+    sys.unraisablehook = _quiet_once_told(sys.unraisablehook)
+    threading.excepthook = _quiet_once_told(threading.excepthook)
+    if logging.lastResort:  # a library logs whatever it catches, and so the end itself
+        logging.lastResort.addFilter(lambda record: not _received)
+    threading.Thread(target=_listen, args=(reader,), daemon=True, name="stopping").start()
+
+
+def heed(signals: Iterable[int] = SIGNALS) -> None:
+    """Have these signals end the process, even those that it was started to ignore."""
+    for number in signals:
+        signal.signal(number, _interrupt)
+
+
+def _quiet_once_told(shows: Callable[[T], object]) -> Callable[[T], object]:
+    """Leave out exceptions that nothing can catch, where they are the end that was raised: all once the process is told
+    to end, and before that those of a library's own signal handler, which are no `Exception`.
+    """
+
+    def show(exception: T) -> None:
+        if not _received and issubclass(getattr(exception, "exc_type", Exception), Exception):
+            shows(exception)
+
+    return show
+
+
+def received() -> int | None:
+    """The signal that this process was told to end by; None if there is none."""
+    return _received[0] if _received else None
+
+
+def exit_code() -> int:
+    """What a process ends with that was stopped: 130 for Ctrl-C, 143 for SIGTERM, 129 for a closed terminal."""
+    return 128 + (received() or signal.SIGINT)
+
+
+def say() -> None:
+    """Tell the user, once, that the process was stopped."""
+    if _said:
+        return
+    _said.append(True)
+    show_cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""  # a progress bar hides it
+    with suppress(OSError):
+        os.write(2, f"{show_cursor}{STOPPED}\n".encode())
+
+
+def check() -> None:
+    """Raise `Stopped` if the process was told to end: whoever begins something new asks."""
+    if _received:
+        raise Stopped
+
+
+def at_the_end(last_word: Callable[[], None]) -> None:
+    """Have something said if the process has to be ended; it has half a second, and may be said twice."""
+    _last_words.append(last_word)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Raise `Stopped` only at the end of a block of the main thread that must be finished once begun,
+    such as starting a process and recording it.
+    """
+    _deferred.append(True)
+    try:
+        yield
+    finally:
+        _deferred.pop()
+    check()
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    _received.append(number)
+    if not _deferred:
+        raise Stopped
+
+
+def _listen(reader: int) -> None:
+    while True:
+        number = os.read(reader, 1)[0]
+        if number in SIGNALS:
+            _received.append(number)
+            break
+    time.sleep(SECONDS)
+    _end()
+
+
+def _say_last_words() -> None:
+    threads = [threading.Thread(target=word, daemon=True) for word in _last_words]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + LAST_WORDS_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _end() -> None:
+    try:
+        _kill_children()
+        _say_last_words()
+        _say_last_words()  # the main thread is at work still, and may have said something else meanwhile
+        say()
+    finally:
+        os._exit(exit_code())
+
+
+def _kill_children() -> None:
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            child.kill()

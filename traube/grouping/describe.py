@@ -1,0 +1,166 @@
+"""What a cluster is about: its key words and its typical texts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube.grouping.terms import Terms, terms_of
+from traube.models.vectors import Dense
+
+WIDESPREAD = 0.5  # of its greatest share in a cluster: from there on another cluster has a term as well
+TEXTS, CHARACTERS = 20_000, 10_000  # that are read, of any number of texts and of each
+FEW = 5  # texts of a cluster in which a term of one text counts
+CANDIDATES = 4  # times as many terms as are wanted
+RELEVANCE = 0.7  # against difference, in maximal marginal relevance
+SAME = 0.8  # cosine of spelling from which two terms are forms of one
+TOGETHER = 0.5  # share of a word's texts in which a pair has it, from which the pair stands for it
+
+
+def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) -> dict[int, list[str]]:
+    """The words and pairs of words that set each cluster apart, the most telling first.
+
+    A term's weight is c-TF-IDF with damped counts, log2(1 + count in a text), so that one long text
+    names no cluster: the mean of the cluster's texts, times ln(1 + A / f), where f is the sum over all
+    texts and A the mean sum of a cluster. Terms that more than half of the clusters have, each at
+    least half as often as the cluster that has it most, are no one's. Of what is left, maximal
+    marginal relevance takes terms that are not spelled alike. Noise (-1) is left out. Of more than
+    20,000 texts as many of each cluster are read, evenly spaced, and of each the first 10,000
+    characters.
+
+    Returns
+    -------
+    at most `count` terms by cluster; none where a cluster has none of its own
+    """
+    ids, numbers, sizes = np.unique(clusters[clusters >= 0], return_inverse=True, return_counts=True)
+    if not len(ids):
+        return {}
+    inside = np.flatnonzero(clusters >= 0)
+    rows = _read(numbers, sizes)
+    terms = terms_of([texts[i][:CHARACTERS] for i in inside[rows]])
+    if not len(terms.stems):
+        return {int(c): [] for c in ids}
+    of = numbers[rows]
+    member = sparse.csr_matrix((np.ones(len(of)), (of, np.arange(len(of)))), shape=(len(ids), len(of)))
+    having = sparse.csr_matrix(member @ (terms.counts > 0))  # texts of each cluster that have each term
+    damped = sparse.csr_matrix(member @ (terms.counts.log1p() / np.log(2)))
+    share = sparse.csr_matrix(damped.multiply(1 / np.bincount(of)[:, None]))
+    weight = np.log(1 + damped.sum() / len(ids) / np.maximum(np.asarray(damped.sum(axis=0)).ravel(), 1))
+    scores = sparse.csr_matrix(share.multiply(weight * _own(terms, share)).multiply(_often(terms, having, sizes)))
+    return {int(c): _different(terms, having[[i]], scores[[i]], count) for i, c in enumerate(ids)}
+
+
+def _read(numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which texts are read: all, or so many of each cluster that there are about 20,000."""
+    if len(numbers) <= TEXTS:
+        return np.arange(len(numbers))
+    most = max(FEW, TEXTS // len(sizes))
+    order = np.argsort(numbers, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    chosen = [start + np.linspace(0, n - 1, min(n, most), dtype=int) for start, n in zip(starts, sizes, strict=True)]
+    return np.asarray(np.sort(order[np.concatenate(chosen)]))
+
+
+def _own(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
+    """Which terms belong to few clusters, as does each word of a pair; bool [terms]."""
+    clusters, count = share.shape
+    if clusters == 1:
+        return np.ones(count, dtype=bool)
+    most = share.max(axis=0).toarray().ravel()
+    wide = np.bincount(share.indices, share.data >= WIDESPREAD * most[share.indices], minlength=count)
+    own = wide <= clusters / 2
+    common = {stems[0] for stems, is_own in zip(terms.stems, own, strict=True) if len(stems) == 1 and not is_own}
+    return own & np.array([common.isdisjoint(stems) for stems in terms.stems])
+
+
+def _often(terms: Terms, having: sparse.csr_matrix, sizes: NDArray[np.int64]) -> sparse.csr_matrix:
+    """Where a term is in two texts of a cluster, or is one word of a small cluster; bool [clusters, terms]."""
+    is_word = np.array([len(stems) == 1 for stems in terms.stems])
+    small = np.repeat(sizes < FEW, np.diff(having.indptr))
+    often = (having.data >= 2) | (small & is_word[having.indices])
+    return sparse.csr_matrix((often, having.indices, having.indptr), shape=having.shape)
+
+
+def _different(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matrix, count: int) -> list[str]:
+    """The best terms of a cluster that are not spelled alike; `having` and `scores` are csr [1, terms]."""
+    score = dict(zip(scores.indices.tolist(), scores.data.tolist(), strict=True))
+    texts = dict(zip(having.indices.tolist(), having.data.tolist(), strict=True))
+    best = sorted((i for i in score if score[i] > 0), key=lambda i: (-score[i], i))[: CANDIDATES * count]
+    part = _in_a_pair(terms, texts, best)
+    best = sorted((i for i in best if i not in part), key=lambda i: (-score[i], terms.shown[i]))
+    if not best:
+        return []
+    relevance = np.array([score[i] for i in best]) / score[best[0]]
+    alike = np.maximum(_spelled_alike([str(form) for form in terms.shown[best]]), _of_one_word(terms, best))
+    chosen: list[int] = []
+    nearest = np.zeros(len(best))  # to those that are chosen
+    while len(chosen) < count and (nearest < SAME).any():
+        gain = np.where(nearest < SAME, RELEVANCE * relevance - (1 - RELEVANCE) * nearest, -np.inf)
+        chosen.append(int(np.argmax(gain)))
+        nearest = np.maximum(nearest, alike[chosen[-1]])
+    return [str(terms.shown[best[i]]) for i in chosen]
+
+
+def _in_a_pair(terms: Terms, texts: Mapping[int, float], best: Sequence[int]) -> set[int]:
+    """Which of the best terms stand mostly in a pair that is among them, by the texts that have each."""
+    number = {terms.stems[i]: i for i in best}
+    mostly = {
+        stem
+        for term, i in number.items()
+        if len(term) == 2
+        for stem in term
+        if (stem,) in number and texts[i] >= TOGETHER * texts[number[(stem,)]]
+    }
+    return {i for i in best if len(terms.stems[i]) == 1 and terms.stems[i][0] in mostly}
+
+
+def _of_one_word(terms: Terms, best: Sequence[int]) -> NDArray[np.bool_]:
+    """Which terms share a word, bool [n, n]."""
+    stems = [set(terms.stems[i]) for i in best]
+    return np.array([[bool(one & other) for other in stems] for one in stems])
+
+
+def _spelled_alike(words: Sequence[str]) -> NDArray[np.float64]:
+    """Cosines of the words' triples of letters, [n, n]."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.metrics.pairwise import cosine_similarity
+
+    triples = CountVectorizer(analyzer="char_wb", ngram_range=(3, 3)).fit_transform(words)
+    return np.asarray(cosine_similarity(triples))
+
+
+def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Euclidean distance of each text to the mean of its cluster, float64 [n]; nan for noise."""
+    distance = np.full(len(clusters), np.nan)
+    for c in np.unique(clusters[clusters >= 0]):
+        rows = np.flatnonzero(clusters == c)
+        block: Any = vectors[rows]
+        dense = block.toarray() if sparse.issparse(block) else np.asarray(block)
+        distance[rows] = np.linalg.norm(dense - dense.mean(axis=0), axis=1)
+    return distance
+
+
+def mean_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Mean distance of each text to the others of its cluster, float64 [n]; 0 where it is alone, nan
+    for noise.
+
+    Parameters
+    ----------
+    pairs : float [n, n], the distances of all pairs, 0 on the diagonal
+    """
+    distance = np.full(len(clusters), np.nan)
+    for c in np.unique(clusters[clusters >= 0]):
+        rows = np.flatnonzero(clusters == c)
+        distance[rows] = pairs[np.ix_(rows, rows)].sum(axis=1, dtype=np.float64) / max(1, len(rows) - 1)
+    return distance
+
+
+def typical(clusters: NDArray[np.int64], distance: NDArray[np.float64], count: int = 3) -> dict[int, list[int]]:
+    """Positions of the texts of each cluster with the smallest distances."""
+    nearest = {}
+    for c in np.unique(clusters[clusters >= 0]):
+        rows = np.flatnonzero(clusters == c)
+        nearest[int(c)] = [int(i) for i in rows[np.argsort(distance[rows], kind="stable")[:count]]]
+    return nearest

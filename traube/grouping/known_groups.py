@@ -1,0 +1,142 @@
+"""Texts put into groups that are there: those of labelled texts, or of a served clustering."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traube.components.apply import Matrix
+from traube.components.new_points import centres, nearest_on_average
+from traube.core.errors import TraubeError
+from traube.core.progress import SILENT, Progress
+from traube.grouping.cluster_texts import Clusters, check_query, encoded, filled, numbered
+from traube.grouping.describe import keywords, typical
+from traube.grouping.served import Served
+from traube.grouping.strays import strays, strays_by_distance
+from traube.models import load_model
+from traube.models.card import Precision
+from traube.tasks.task import names_texts
+
+BLOCK = 2**26  # bytes of a block of cosines
+
+
+def put_like(
+    texts: Sequence[str],
+    examples: Sequence[str],
+    groups: Sequence[str],
+    *,
+    model: str = "minilm",
+    query: str | None = None,
+    precision: Precision | None = "auto",
+    progress: Progress = SILENT,
+) -> Clusters:
+    """Put each text into the group whose examples' mean is nearest by the cosine; by a similarity,
+    the group whose examples are nearest on average.
+
+    A model that is fitted to texts is fitted to the examples and the texts. Blank texts join no group;
+    examples that are blank or whose group is are left out.
+
+    Parameters
+    ----------
+    examples, groups : [m], labelled texts, and the group of each
+    model, query, precision, progress : as in `cluster_texts`
+
+    Returns
+    -------
+    Clusters, named as the groups are, numbered in the order of their names; a group that no text
+        joins has no typical ones. `strays` are texts that fit none
+
+    Raises
+    ------
+    TraubeError
+        If there are no texts or examples, there is one group only, or almost every example is a
+        group of its own.
+
+    Examples
+    --------
+    >>> examples = ["dough and bread", "a loaf of bread", "a ship and its crew", "the crew of the ship"]
+    >>> found = put_like(["bread", "the ship"], examples, ["food", "food", "sea", "sea"], model="tfidf")
+    >>> [found.name(group) for group in found.labels]
+    ['food', 'sea']
+    """
+    total, rows = len(texts), filled(texts)
+    texts = [texts[i] for i in rows]
+    examples, groups = labelled(examples, groups)
+    check_groups(groups)
+    loaded = load_model(model, precision=precision)
+    check_query(model, loaded.similarity, query)
+    names, of = np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)
+    values = encoded(loaded, [*examples, *texts, *([] if query is None else [query])], progress)
+    known, new = values[: len(examples)], values[len(examples) : len(examples) + len(texts)]
+    if loaded.similarity:
+        asked = None if query is None else values[-1]
+        pairs = loaded.similarity.distances_to(known, new, asked)
+        labels, distance = nearest_on_average(pairs, of)
+        strange = strays_by_distance(pairs, labels, of)
+    else:
+        labels, distance = _nearest(known, of, new)
+        strange = strays(new, labels, known, of)
+    words = keywords(examples, of)
+    called = {c: str(name) for c, name in enumerate(names)}
+    found = Clusters(labels, distance, words, typical(labels, distance), None, names=called, strays=strange)
+    return found.of_all(rows, numbered(rows, total))
+
+
+def labelled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The examples that have words and a group, and their groups."""
+    whole = [(text, group) for text, group in zip(examples, groups, strict=True) if text.strip() and group.strip()]
+    return [text for text, _ in whole], [group for _, group in whole]
+
+
+def _nearest(known: Matrix, of: NDArray[np.int64], new: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The group of each new text, int64 [k], and its Euclidean distance to the group's mean."""
+    from sklearn.preprocessing import normalize
+
+    _, means = centres(known, of)
+    towards = normalize(centres(normalize(known), of)[1])
+    labels, distance = np.empty(new.shape[0], dtype=np.int64), np.empty(new.shape[0])
+    step = max(1, BLOCK // (8 * max(means.shape)))
+    for start in range(0, new.shape[0], step):
+        block = new[start : start + step]
+        nearest = np.asarray(block @ towards.T).argmax(axis=1)
+        rows = block if isinstance(block, np.ndarray) else block.toarray()
+        labels[start : start + step] = nearest
+        distance[start : start + step] = np.linalg.norm(rows - means[nearest], axis=1)
+    return labels, distance
+
+
+def check_groups(groups: Sequence[str], column: str = "labels") -> None:
+    """Refuse labels that are no groups.
+
+    Raises
+    ------
+    TraubeError
+        If there are none or one, or almost all differ.
+    """
+    counts = Counter(groups)
+    if len(counts) < 2:
+        raise TraubeError(
+            f"{column}: texts are put into groups, and there is {len(counts)}: give examples of at least two"
+        )
+    if names_texts(groups):
+        raise TraubeError(
+            f"{column}: {len(counts):,} different values in {len(groups):,} rows name texts, not groups: "
+            "name the column of groups"
+        )
+
+
+def put_by(served: Served, texts: Sequence[str]) -> Clusters:
+    """Put texts into the clusters of a served clustering; blank ones join none.
+
+    Raises
+    ------
+    TraubeError
+        As `Served.predict`.
+    """
+    rows = filled(texts)
+    found = served.predict([texts[i] for i in rows])
+    labels, distance = found["cluster"].to_numpy(np.int64), found["distance"].to_numpy(np.float64)
+    return Clusters(labels, distance, served.words, typical(labels, distance), None).of_all(
+        rows, numbered(rows, len(texts))
+    )

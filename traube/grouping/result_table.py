@@ -1,0 +1,44 @@
+"""What is written of a grouping: each row of the user's file, and beside it the text's group."""
+
+import re
+from collections.abc import Container
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+
+from traube.grouping.cluster_texts import Clusters
+from traube.tasks.reading import Rows, as_cell
+
+_NEGATIVE = re.compile(r"-(0|[1-9]\d{0,9})(\.\d{1,6})?", re.ASCII)
+
+
+def result_table(rows: Rows, clusters: Clusters) -> pd.DataFrame:
+    """A row for each text.
+
+    Returns
+    -------
+    DataFrame [n]: the file's columns as they are, then group (int64; -1 is none), name, distance and,
+        where it is known, stability. Where the file has such a column, ours is called `traube_` and
+        its name
+    """
+    own = {as_cell(name): [_cell(value) for value in values] for name, values in rows.columns.items()}
+    table = pd.DataFrame(own, dtype=object, index=range(len(rows)))
+    labels = clusters.labels.tolist()
+    found = {"group": labels, "name": [clusters.name(c) for c in labels], "distance": clusters.distances}
+    if clusters.stability:
+        found["stability"] = [clusters.stability.get(c) for c in labels]
+    for name, values in found.items():
+        table[free_name(name, table)] = values
+    return table
+
+
+def _cell(value: Any) -> Any:
+    """As `as_cell`; a negative number that a CSV file holds as text is a number, not a formula."""
+    cell = as_cell(value)
+    return Decimal(cell) if isinstance(cell, str) and _NEGATIVE.fullmatch(cell) else cell
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """A name that is not taken: the same, or with `traube_` in front."""
+    return free_name(f"traube_{name}", taken) if name in taken else name

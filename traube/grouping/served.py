@@ -1,0 +1,236 @@
+"""A clustering that takes new texts: encode, reduce, assign.
+
+Kept as plain files, so that nothing is unpickled to serve it.
+
+A served clustering is that of a task's largest test split, exactly as it was scored. Where a new
+text is put among its texts, and which cluster it joins, the method's components say (`Component.place`,
+`Component.assign`). Where a similarity compares the texts, there are no places: a new text joins
+the cluster whose texts are nearest on average, for the split's query.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube import components
+from traube.comparison.candidates import Candidate
+from traube.components import Method, get_clusterer, get_reducer
+from traube.components.new_points import centres, nearest_on_average
+from traube.core.errors import TraubeError
+from traube.core.files import atomic, write_json
+from traube.grouping.describe import keywords
+from traube.models import Model, ModelCard, Similarity, Vectors, model_of
+from traube.models.pins import locate_pinned
+from traube.models.vectors import open_matrix
+from traube.pipeline.cluster import locate_reduction
+from traube.storage import Storage
+from traube.tasks.task import Task
+
+Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
+
+
+@dataclass
+class Served:
+    """A fitted clustering.
+
+    Attributes
+    ----------
+    card, fingerprint : of the model
+    method, seed : of the clustering
+    corpus : for a corpus-bound model the texts it was fitted on, the task's; else empty
+    texts : the clustering's texts, in order
+    vectors : float32 [n, d], theirs
+    points : float32 [n, m], reduced; the vectors themselves where nothing is reduced
+    clusters : int64 [n]; -1 is noise
+    words : key words by cluster
+    query : of the split; None where there is none
+    """
+
+    card: ModelCard
+    fingerprint: str
+    method: Method
+    seed: int
+    corpus: list[str]
+    texts: list[str]
+    vectors: Matrix
+    points: Matrix
+    clusters: NDArray[np.int64]
+    words: dict[int, list[str]]
+    query: str | None = None
+
+    @cached_property
+    def model(self) -> Model:
+        """The model of the card; `predict` refuses one whose weights have changed since."""
+        return model_of(self.card)
+
+    @cached_property
+    def _centres(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        return centres(self.points, self.clusters)
+
+    def predict(self, texts: Sequence[str]) -> pd.DataFrame:
+        """Assign new texts.
+
+        Returns
+        -------
+        DataFrame [n] cluster (int; -1 is noise), distance (to the cluster's centre, in the reduced
+        space; by a similarity, the mean to the cluster's texts, where the split's pairs lie
+        between 0 and 1; nan for noise), words (the cluster's key words, in one string)
+
+        Raises
+        ------
+        TraubeError
+            If there are no texts, one is empty, or the model has changed.
+        """
+        if not texts or any(not isinstance(t, str) or not t.strip() for t in texts):
+            raise TraubeError("give at least one text, none of them empty")
+        vectors = self._encoded(list(texts))
+        similarity = self.model.similarity
+        clusters, distances = self._compared(similarity, vectors) if similarity else self._near(vectors)
+        words = [", ".join(self.words.get(int(c), [])) for c in clusters]
+        return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words})
+
+    def _compared(self, similarity: Similarity, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The clusters that new texts join by a similarity, and their mean distances to them."""
+        asked = None if self.query is None or similarity.query != "text" else self._encoded([self.query])[0]
+        clusters, means = nearest_on_average(similarity.distances_to(self.vectors, vectors, asked), self.clusters)
+        return clusters, np.maximum(means, 0)
+
+    def _near(self, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The clusters that new texts join by the method, and their distances to the centres."""
+        points = self._placed(vectors)
+        clusters = self._assigned(points)
+        ids, means = self._centres
+        at = np.searchsorted(ids, clusters)
+        distances = np.full(len(clusters), np.nan)
+        for i, c in enumerate(clusters):
+            if c >= 0:
+                row = np.asarray(points[i].todense()).ravel() if sparse.issparse(points) else points[i]
+                distances[i] = np.linalg.norm(row - means[at[i]])
+        return clusters, distances
+
+    def _encoded(self, texts: list[str]) -> Matrix:
+        if self.model.fingerprint != self.fingerprint:
+            raise TraubeError(f"model '{self.card.name}' is not the one that was scored: its weights have changed")
+        return self.model.encode_new(self.corpus, texts)
+
+    def _placed(self, vectors: Matrix) -> Matrix:
+        reducer = get_reducer(self.method.reducer)
+        build = partial(reducer.estimator, self.method.reducer_params, self.seed)
+        return reducer.place(build, self.vectors, self.points, vectors)
+
+    def _assigned(self, points: Matrix) -> NDArray[np.int64]:
+        clusterer = get_clusterer(self.method.clusterer)
+        build = partial(clusterer.estimator, self.method.clusterer_params, self.seed)
+        return clusterer.assign(build, self.points, self.clusters, points)
+
+
+# made, kept and found again
+
+
+def freeze(
+    storage: Storage, task: Task, candidate: Candidate, model: Model, vectors: Vectors, split_set: str
+) -> Served:
+    """The served clustering of a candidate: of the task's largest test split, by its first seed.
+
+    Parameters
+    ----------
+    vectors : of the task's corpus, by that model
+    """
+    cell = storage.get_cell(candidate.cells[0])
+    if cell is None:
+        raise TraubeError(f"task '{task.name}': cell {candidate.cells[0]} is not stored any more; run again")
+    split = max(task.test_splits(split_set), key=lambda s: s.size)
+    assignments = storage.read_cell_table(candidate.cells[0])
+    rows = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
+    clusters = rows.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
+    params = cell["params"]
+    method = Method(cell["reducer"], cell["clusterer"], params["reducer_params"], params["clusterer_params"])
+    values, seed = vectors.subset(split.rows).load(), int(cell["seed"] or 0)
+    texts = task.texts_at(split.rows)
+    points = (
+        values
+        if not method.reduces
+        else _points(storage, cell, method, values, task.corpus["text_id"].to_numpy()[split.rows])
+    )
+    words = keywords(texts, clusters)
+    corpus = task.texts if model.corpus_bound else []
+    query = None if split.query is None else task.texts[split.query]
+    return Served(model.card, model.fingerprint, method, seed, corpus, texts, values, points, clusters, words, query)
+
+
+def _points(
+    storage: Storage, cell: Mapping[str, Any], method: Method, values: Matrix, text_ids: NDArray[np.object_]
+) -> Matrix:
+    """The reduced vectors that were clustered; computed again if they are no longer kept."""
+    seed = int(cell["seed"] or 0)
+    numerics = cell["numerics"]["model"]
+    if path := locate_reduction(storage, cell["fingerprint"], numerics, method, seed, text_ids):
+        return np.asarray(open_matrix(path), dtype=np.float32)
+    return components.reduce(method.reducer, method.reducer_params, values, seed)
+
+
+def save(served: Served, folder: Path) -> None:
+    """Write a served clustering as plain files: JSON, `.npy` and, for sparse vectors, `.npz`."""
+    _save_matrix(folder / "vectors", served.vectors)
+    if served.method.reduces:
+        _save_matrix(folder / "points", served.points)
+    with atomic(folder / "clusters.npy") as temporary, temporary.open("wb") as file:
+        np.save(file, served.clusters)
+    write_json(
+        folder / "served.json",
+        {
+            "card": served.card.model_dump(),
+            "fingerprint": served.fingerprint,
+            "method": served.method.params(),
+            "seed": served.seed,
+            "corpus": served.corpus,
+            "texts": served.texts,
+            "words": {str(c): words for c, words in served.words.items()},
+            "query": served.query,
+        },
+    )
+
+
+def load(folder: Path) -> Served:
+    """Read what `save` wrote. Runs no code of it."""
+    entry = json.loads((folder / "served.json").read_text(encoding="utf-8"))
+    vectors = _load_matrix(folder / "vectors")
+    method, card = Method(**entry["method"]), ModelCard.model_validate(entry["card"])
+    if card.model and Path(card.model).parent.name == "weights" and not Path(card.model).exists():  # of another node
+        card = locate_pinned(card, entry["fingerprint"])
+    return Served(
+        card=card,
+        fingerprint=entry["fingerprint"],
+        method=method,
+        seed=entry["seed"],
+        corpus=entry["corpus"],
+        texts=entry["texts"],
+        vectors=vectors,
+        points=_load_matrix(folder / "points") if method.reduces else vectors,
+        clusters=np.load(folder / "clusters.npy", allow_pickle=False),
+        words={int(c): words for c, words in entry["words"].items()},
+        query=entry.get("query"),  # what was saved before there were queries has none
+    )
+
+
+def _save_matrix(path: Path, matrix: Matrix) -> None:
+    suffix = ".npz" if sparse.issparse(matrix) else ".npy"
+    with atomic(path.with_suffix(suffix)) as temporary, temporary.open("wb") as file:
+        if sparse.issparse(matrix):
+            sparse.save_npz(file, matrix)
+        else:
+            np.save(file, np.asarray(matrix))
+
+
+def _load_matrix(path: Path) -> Matrix:
+    if path.with_suffix(".npz").exists():
+        return sparse.csr_matrix(sparse.load_npz(path.with_suffix(".npz")))
+    return np.load(path.with_suffix(".npy"), allow_pickle=False)

@@ -1,0 +1,167 @@
+"""Checkpoints of nodes that share a storage: each is stored whole, and fetched whole.
+
+A row of the catalog's table `model` is the manifest of a checkpoint: its name, the hash of its
+contents, and the blobs of its files. A node notes what it last exchanged of each name. A checkpoint
+that is removed on one node stays on the others, and is not fetched again while it is the same. Only
+what is stored is ever replaced: where two nodes have others under one name, each keeps its own.
+"""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from traube.core import paths, settings
+from traube.core.disk import read_json, replacing
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest, file_sha256
+from traube.models import checkpoints
+from traube.storage import Storage, open_storage
+
+NOTE = ".exchanged.json"
+SETTLED = 10.0  # seconds since the last file was written
+Note = dict[str, Any]
+
+
+def exchange_with_nodes() -> None:
+    """Exchange checkpoints where nodes share a database, by `TRAUBE_DATABASE` and `TRAUBE_BLOBS`."""
+    if settings.database():
+        exchange_checkpoints(open_storage(paths.home()), paths.checkpoints())
+
+
+def exchange_checkpoints(storage: Storage, root: Path) -> None:
+    """Store the checkpoints that are new or changed here, and fetch those that others have stored.
+
+    Parameters
+    ----------
+    storage : Storage
+        What the nodes share.
+    root : Path
+        Folder of the checkpoints. What others are writing to is left for the next time.
+    """
+    from filelock import FileLock
+
+    root.mkdir(parents=True, exist_ok=True)
+    with FileLock(root / f"{NOTE}.lock"):
+        notes = read_json(root / NOTE)
+        stored = {row["name"] for row in storage.read_rows("model")}
+        here = {path.name for path in root.iterdir() if path.is_dir() and not path.is_symlink()}
+        for name in sorted(filter(checkpoints.NAME.fullmatch, stored | here)):
+            before = notes.get(name, {})
+            notes[name] = _exchange(storage, root / name, before)
+            if notes[name] != before:
+                with replacing(root / NOTE) as temporary:
+                    temporary.write_text(json.dumps(notes, indent=1))
+
+
+def _exchange(storage: Storage, folder: Path, note: Note) -> Note:
+    """Exchange one checkpoint; return what is to be noted of it."""
+    row = _find_newest(storage, folder.name)
+    if folder.is_symlink():
+        return note
+    if not folder.exists():
+        is_removed = row is None or row["content"] == note.get("content")
+        return note if row is None or is_removed else _fetch(storage, folder, row, note)
+    state = checkpoints.state(folder)
+    if state == note.get("state") and row is not None:
+        return note if row["content"] == note["content"] else _fetch(storage, folder, row, note)
+    if note.get("kept") == [state, row and row["content"]] or not _is_settled(folder):
+        return note
+    return _store(storage, folder, state, note)
+
+
+def _find_newest(storage: Storage, name: str) -> Mapping[str, Any] | None:
+    return max(storage.read_rows("model", name=name), key=lambda row: row["revision"], default=None)
+
+
+def _is_settled(folder: Path) -> bool:
+    files = dict(_list_files(folder))
+    if not files or checkpoints.unfinished(folder) is not None:
+        return False
+    return time.time() - max(path.stat().st_mtime for path in files.values()) > SETTLED
+
+
+def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files that are exchanged, by name: no links, and nothing hidden."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not path.is_symlink() and _is_plain(name):
+            yield name, path
+
+
+def _store(storage: Storage, folder: Path, state: str, note: Note) -> Note:
+    """Store a checkpoint, unless another node has stored another one since the last exchange."""
+    files = dict(_list_files(folder))
+    content = digest({name: file_sha256(path) for name, path in files.items()})
+    with storage.hold("", folder.name, "checkpoint"):
+        newest = _find_newest(storage, folder.name)
+        if newest is not None and newest["content"] not in (content, note.get("content")):
+            sys.stderr.write(
+                f"{folder}: another node has stored other files under this name; yours stay, and are not stored: "
+                "rename the folder to store it too, or remove it to get the other one\n"
+            )
+            return {**note, "kept": [state, newest["content"]]}
+        if newest is None or newest["content"] != content:
+            row = {"name": folder.name, "content": content, "provenance": read_json(folder / "checkpoint.json")}
+            storage.save("model", row, files)
+            storage.remove("model", [] if newest is None else [newest])
+    return {"content": content, "state": state}
+
+
+def _fetch(storage: Storage, folder: Path, row: Mapping[str, Any], note: Note) -> Note:
+    """Put a stored checkpoint into its place."""
+    try:
+        write_folder(storage, row["files"], folder)
+    except (TraubeError, OSError) as error:
+        sys.stderr.write(f"checkpoint {folder.name}: not fetched: {error}\n")
+        return note
+    return {"content": row["content"], "state": checkpoints.state(folder)}
+
+
+def write_folder(storage: Storage, files: Mapping[str, str], folder: Path) -> None:
+    """Put stored files into a folder, in the place of what it holds: all of them, or none if one is corrupt.
+
+    Parameters
+    ----------
+    storage : Storage
+        What holds the blobs.
+    files : dict of str
+        Blobs, by the path in the folder.
+    folder : Path
+        The folder.
+
+    Raises
+    ------
+    TraubeError
+        If a blob is corrupt, or a path is none below the folder.
+    """
+    if not _is_manifest(files):
+        raise TraubeError(f"{storage.catalog.name}: '{folder.name}' is no list of a checkpoint's files")
+    new, old = (folder.with_name(f".{folder.name}.{kind}") for kind in ("fetched", "replaced"))
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        for name, blob in files.items():
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
+            (new / name).write_bytes(storage.blobs.get(blob))
+        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _is_manifest(files: Mapping[str, str]) -> bool:
+    """Return whether each name leads to a file of its own in the folder: names are from whoever writes to the storage."""
+    is_nested = any(str(folder) in files for name in files for folder in PurePosixPath(name).parents)
+    return bool(files) and all(map(_is_plain, files)) and not is_nested
+
+
+def _is_plain(name: str) -> bool:
+    """Return whether a name leads to a file below its folder, and to nothing hidden there."""
+    parts = name.split("/")  # an absolute name begins with an empty one
+    return name.isprintable() and "\\" not in name and all(part and not part.startswith(".") for part in parts)

@@ -1,0 +1,60 @@
+"""Pins: the weights and the cells of what the registry serves, which `traube clean` never deletes.
+
+A pin is a document of the catalog. Its weights are blobs, so each node that shares the storage can
+serve what another one has registered; `weights/` in the data directory holds a copy of them.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from traube.core import paths
+from traube.core.files import locked
+from traube.models.card import ModelCard
+from traube.models.checkpoint_exchange import write_folder
+from traube.models.similarity import CONFIG, FOLDER, WEIGHTS
+from traube.models.weights import files as opened_files
+from traube.storage import open_storage
+
+PIN = "pin"  # kind of these documents
+
+
+def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> ModelCard:
+    """Pin cells and, of a checkpoint, its weights.
+
+    Parameters
+    ----------
+    key : str
+        Identifies what is served.
+    card : ModelCard
+        The model.
+    fingerprint : str
+        The model's, by itself.
+    cells : sequence of str
+        Ids of the cells that are served.
+
+    Returns
+    -------
+    ModelCard
+        With the pinned weights; any other card as it is.
+    """
+    source, files = Path(card.model or ""), dict[str, bytes | Path]()
+    if card.kind in ("transformer", "pairwise") and source.parent == paths.checkpoints():
+        own = [path.relative_to(source) for path in opened_files(source)]
+        own += [Path(FOLDER) / name for name in (CONFIG, WEIGHTS) if card.kind == "pairwise"]
+        files = {name.as_posix(): source / name for name in own}
+    row = {"kind": PIN, "key": key, "content": {"fingerprint": fingerprint}, "cells": list(cells)}
+    open_storage(paths.home()).save("document", row, files)
+    return locate_pinned(card, fingerprint) if files else card
+
+
+def locate_pinned(card: ModelCard, fingerprint: str) -> ModelCard:
+    """Return a card with the weights that are pinned under a fingerprint, as files of this node; without a pin as it is."""
+    storage, target = open_storage(paths.home()), paths.home() / "weights" / fingerprint
+    pins = (row for row in storage.read_rows("document", kind=PIN) if row["content"]["fingerprint"] == fingerprint)
+    files = next((row["files"] for row in pins if row["files"]), None)
+    if files is None:
+        return card
+    with locked(target):
+        if not target.exists():
+            write_folder(storage, files, target)
+    return card.model_copy(update={"model": str(target)})

@@ -1,0 +1,355 @@
+"""Vectors to clusters: what each cell's method makes of each split.
+
+A reduction is computed once for all clusterers, and for all levels with the same texts, and kept.
+Which jobs there are is said here; an executor runs them side by side. Clusterers that
+train an encoder come last (`traube.pipeline.deep`).
+"""
+
+import math
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from traube import components
+from traube.components import Component, Method
+from traube.components.deep import collapsed
+from traube.core.hashing import digest
+from traube.core.measure import Cost
+from traube.core.progress import SILENT, Progress
+from traube.models import Model, Similarity, Vectors
+from traube.models.similarity import bytes_of_distances
+from traube.models.vectors import locate_matrix, name_vectors, store_matrix
+from traube.pipeline import deep, units
+from traube.pipeline.cell import CLUSTERING_VERSION, Cell
+from traube.pipeline.executors import Executor, Failure, Job
+from traube.pipeline.units import Clustered, Reduced
+from traube.storage import Storage
+from traube.tasks.task import Split, Task
+
+Labels = NDArray[np.int64]
+# What is made of the texts themselves is the same under every model. It is computed once, and stands
+# beside the model of words.
+WORDS = "bow"
+REDUCTION, REPRESENTATIONS = "reduction", "representations"  # kinds of artifacts
+
+
+@dataclass
+class CellResult:
+    """What became of a cell.
+
+    Attributes
+    ----------
+    status : done / failed / unsupported / unavailable (does not fit the memory)
+    reason : in one line; of a cell that is done, what is amiss with its clusters
+    assignments : DataFrame split, level, item, cluster; None unless done
+    seconds : the clusterings' time, without the reductions that cells share
+    cost : with them, and the memory; None where what a reduction took was not measured
+    histories : of a clusterer that trains, by split and level: an entry for each epoch
+    """
+
+    cell: Cell
+    status: str
+    reason: str = ""
+    assignments: pd.DataFrame | None = None
+    seconds: float = 0.0
+    cost: Cost | None = None
+    histories: dict[str, list[dict[str, float]]] | None = None
+
+
+def cluster(
+    task: Task,
+    vectors: Vectors,
+    cells: Sequence[Cell],
+    storage: Storage,
+    executor: Executor,
+    progress: Progress = SILENT,
+    similarity: Similarity | None = None,
+    model: Model | None = None,
+) -> Iterator[CellResult]:
+    """Cluster the test splits of a task by each cell's method; results come as cells are finished.
+
+    One cell that fails does not stop the others. Reductions are kept in the storage and found there
+    the next time.
+
+    Parameters
+    ----------
+    similarity : what compares the texts of a split, for a model that has one of its own
+    model : that of the vectors, for clusterers that train it further
+
+    Raises
+    ------
+    TraubeError
+        If a worker process was killed (mostly: out of memory).
+    """
+    possible = []
+    for cell in cells:
+        reason = _unsupported(cell, task, similarity, model)
+        if reason:
+            progress.done("cells", 1)
+            yield CellResult(cell, "unsupported", reason)
+        else:
+            possible.append(cell)
+    splits = list(task.test_splits(possible[0].split_set)) if possible else []
+    if possible and not splits:
+        for cell in possible:
+            yield CellResult(cell, "failed", f"there are no test splits in the split set '{cell.split_set}'")
+        return
+    work = _Work(task, vectors, splits, storage, similarity)
+    plain = [cell for cell in possible if not cell.method.trains]
+    if plain:
+        progress.total("clusterings", len(plain) * len(splits))
+        yield from _clustered(work, plain, executor, progress)
+    trained = [cell for cell in possible if cell.method.trains]
+    if trained and model is not None:
+        yield from _trained(work, trained, model, executor, progress)
+
+
+def _unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: Model | None) -> str | None:
+    """Why a cell makes no sense, in one line; None if it does."""
+    if cell.method.trains:
+        return cell.method.unsupported() or deep.unsupported(cell, model)
+    if components.get_clusterer(cell.method.clusterer).input_kind == "texts" and cell.model != WORDS:
+        return f"{cell.method.clusterer} works on texts whatever the model: its result stands under {WORDS}"
+    if similarity is None:
+        return cell.method.unsupported()
+    if similarity.query == "text" and any(split.query is None for split in task.test_splits(cell.split_set)):
+        return f"{cell.model} compares texts for a query, and splits of {task.name} have none"
+    return cell.method.unsupported_by_distance()
+
+
+def _clustered(work: "_Work", cells: Sequence[Cell], executor: Executor, progress: Progress) -> Iterator[CellResult]:
+    folder = work.storage.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="reductions-", dir=folder) as scratch:
+        reductions, clusterings = work.jobs(cells, Path(scratch))
+        with closing(executor.run([*clusterings, *reductions])) as outcomes:
+            yield from _finished(work, reductions, clusterings, outcomes, progress)
+
+
+def _finished(
+    work: "_Work",
+    reductions: Mapping[Job, Path],
+    clusterings: Mapping[Job, tuple["_Unfinished", int]],
+    outcomes: Iterable[tuple[Job, Any]],
+    progress: Progress,
+) -> Iterator[CellResult]:
+    """Store reductions and yield cells, each once all its splits are clustered."""
+    for job, outcome in outcomes:
+        if job not in clusterings:  # a reduction: its clusterings start now, or have failed with it
+            if isinstance(outcome, Reduced):
+                path, cost = reductions[job], outcome.cost
+                about = {"seconds": cost.seconds, "memory": cost.memory}
+                _link(store_matrix(work.storage, REDUCTION, path.name, outcome.points, **about), path)
+            continue
+        unfinished, position = clusterings[job]
+        unfinished.add(position, outcome)
+        progress.done("clusterings", 1)
+        if unfinished.complete:
+            progress.done("cells", 1)
+            yield unfinished.result()
+
+
+def _link(blob: Path, path: Path) -> None:
+    """Give a stored matrix the name under which its clusterings were told of it."""
+    try:
+        path.hardlink_to(blob)
+    except OSError:  # on another disk
+        shutil.copyfile(blob, path)
+
+
+def _trained(
+    work: "_Work", cells: Sequence[Cell], model: Model, executor: Executor, progress: Progress
+) -> Iterator[CellResult]:
+    """Cells whose clusterers train. What a cell's trainings go on from is removed once it was taken by
+    whoever asked for it.
+    """
+    asked = [
+        deep.Asked(cell, i, work.splits[i], partial(work.texts, i), work.views[i], folder / str(i))
+        for cell in cells
+        for folder in [work.storage.folder / "trainings" / cell.cell_id]
+        for i in work.order
+    ]
+    unfinished = {cell.cell_id: _Unfinished(cell, work.splits, work.storage) for cell in cells}
+    with closing(deep.run(asked, model, executor, progress)) as outcomes:
+        for one, outcome in outcomes:
+            cell = unfinished[one.cell.cell_id]
+            if isinstance(outcome, Failure):
+                cell.add(one.position, outcome)
+            else:
+                cell.add(one.position, Clustered(outcome.labels, outcome.seconds, math.nan))
+                cell.histories[one.position] = outcome.history
+                if one.position == work.order[0] and outcome.became is not None:
+                    became = outcome.became.astype(np.float16)
+                    store_matrix(work.storage, REPRESENTATIONS, one.cell.cell_id, became)
+            if cell.complete:
+                progress.done("cells", 1)
+                result = cell.trained()
+                yield result
+                if result.status == "done":
+                    shutil.rmtree(work.storage.folder / "trainings" / result.cell.cell_id, ignore_errors=True)
+
+
+@dataclass
+class _Unfinished:
+    """A cell whose splits are being clustered."""
+
+    cell: Cell
+    splits: Sequence[Split]
+    storage: Storage
+    clusters: dict[int, Labels] = field(default_factory=dict)
+    seconds: float = 0.0
+    memory: float = 0.0
+    reductions: list[str] = field(default_factory=list)
+    failures: dict[int, Failure] = field(default_factory=dict)
+    histories: dict[int, list[dict[str, float]]] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return len(self.clusters) + len(self.failures) == len(self.splits)
+
+    def add(self, position: int, outcome: Clustered | Failure) -> None:
+        """Keep what became of the split at a position."""
+        if isinstance(outcome, Failure):
+            self.failures[position] = outcome
+            return
+        self.clusters[position] = outcome.labels
+        self.seconds += outcome.seconds
+        self.memory = max(outcome.memory, self.memory)  # nan stays: it is the first argument
+
+    def result(self) -> CellResult:
+        """What became of the cell: the first failure, or the clusters of all splits."""
+        for position, failure in self.failures.items():
+            split = self.splits[position]
+            return CellResult(self.cell, failure.status, f"{split.split} ({split.level}): {failure.reason}")
+        sizes = [split.size for split in self.splits]
+        assignments = pd.DataFrame(
+            {
+                "split": np.repeat([s.split for s in self.splits], sizes),
+                "level": np.repeat([s.level for s in self.splits], sizes),
+                "item": np.concatenate([s.items for s in self.splits]),
+                "cluster": np.concatenate([self.clusters[i] for i in range(len(self.splits))]),
+            }
+        )
+        alone = [s for i, s in enumerate(self.splits) if self.cell.method.trains and collapsed(self.clusters[i])]
+        amiss = f"{alone[0].split} ({alone[0].level}): all texts are in one cluster" if alone else ""
+        return CellResult(self.cell, "done", amiss, assignments, self.seconds, self._cost())
+
+    def trained(self) -> CellResult:
+        """What became of a cell whose clusterer trained, and how it did."""
+        names = [f"{split.split}/{split.level}" for split in self.splits]
+        histories = {names[i]: history for i, history in sorted(self.histories.items())}
+        return replace(self.result(), histories=histories)
+
+    def _cost(self) -> Cost | None:
+        kept = [self.storage.read_rows("artifact", kind=REDUCTION, key=key) for key in self.reductions]
+        known = [row for rows in kept for row in rows if row["seconds"] is not None]
+        if len(known) < len(kept):
+            return None
+        seconds = self.seconds + sum(row["seconds"] for row in known)
+        memory = float(np.max([self.memory, *(row["memory"] or math.nan for row in known)]))
+        return Cost(sum(split.size for split in self.splits), seconds, memory)
+
+
+class _Work:
+    """The jobs that cells of one task and model are made of."""
+
+    def __init__(
+        self, task: Task, vectors: Vectors, splits: list[Split], storage: Storage, similarity: Similarity | None
+    ) -> None:
+        self.splits, self.storage, self.vectors, self.similarity = splits, storage, vectors, similarity
+        self.task, self._lists = task, dict[int, list[str]]()
+        ids = task.corpus["text_id"].to_numpy(dtype=object)
+        self.ids = [ids[split.rows] for split in splits]
+        self.views = [vectors.subset(split.rows) for split in splits]
+        # the largest first, so that no core ends up alone with one of them
+        self.order = sorted(range(len(splits)), key=lambda i: -splits[i].size)
+
+    def jobs(self, cells: Sequence[Cell], scratch: Path) -> tuple[dict[Job, Path], dict[Job, tuple[_Unfinished, int]]]:
+        """All reductions that are not stored, once each, with where they are to be; and a clustering for
+        each cell and split.
+        """
+        reductions: dict[str, tuple[Vectors, Job | None]] = {}
+        clusterings = {}
+        for cell in cells:
+            unfinished = _Unfinished(cell, self.splits, self.storage)
+            for i in self.order:
+                points, reduction = self.views[i], None
+                if cell.method.reduces:
+                    key = self._reduction_key(cell, i)
+                    if key not in reductions:
+                        reductions[key] = self._reduced(cell, i, key, scratch)
+                    points, reduction = reductions[key]
+                    unfinished.reductions.append(key)
+                clusterings[self._clustering(cell, i, points, reduction)] = (unfinished, i)
+        return {job: points.path for points, job in reductions.values() if job}, clusterings
+
+    def _reduction_key(self, cell: Cell, i: int) -> str:
+        return reduction_key(cell.fingerprint, dict(cell.model_numerics), cell.method, cell.seed, self.ids[i])
+
+    def _reduced(self, cell: Cell, i: int, key: str, scratch: Path) -> tuple[Vectors, Job | None]:
+        """Return the reduced vectors of split i, and the job that makes them, if they are not stored."""
+        path = locate_matrix(self.storage, REDUCTION, key)
+        job = self._reduction(cell, i) if path is None else None
+        return Vectors(path or scratch / key, np.arange(self.splits[i].size), 0), job
+
+    def _reduction(self, cell: Cell, i: int) -> Job:
+        reducer, params = components.get_reducer(cell.method.reducer), dict(cell.method.reducer_params)
+        seed = cell.seed if cell.method.reducer_seeded else None
+        return Job(units.reduce, (self.views[i], reducer, params, seed or 0), _needs(reducer, params, self.views[i]))
+
+    def _clustering(self, cell: Cell, i: int, points: Vectors, reduction: Job | None) -> Job:
+        clusterer, params = components.get_clusterer(cell.method.clusterer), dict(cell.method.clusterer_params)
+        k = self.splits[i].classes or cell.clusters
+        if self.similarity:
+            return self._by_distance(cell, i, clusterer, params, k)
+        if clusterer.input_kind == "texts":
+            return Job(units.cluster_by_text, (self.texts(i), clusterer, params, k, cell.seed or 0))
+        needs = _needs(clusterer, params, points)
+        return Job(units.cluster, (points, clusterer, params, k, cell.seed or 0), needs, after=reduction)
+
+    def texts(self, i: int) -> list[str]:
+        """The texts of split i; the same list for all cells, so that a cluster is sent it once."""
+        if i not in self._lists:
+            self._lists[i] = self.task.texts_at(self.splits[i].rows)
+        return self._lists[i]
+
+    def _by_distance(self, cell: Cell, i: int, clusterer: Component, params: dict[str, Any], k: int | None) -> Job:
+        split = self.splits[i]
+        query = None if split.query is None else self.vectors.subset(np.array([split.query]))
+        arguments = (self.views[i], query, self.similarity, clusterer, params, k, cell.seed or 0)
+        return Job(units.cluster_by_distance, arguments, bytes_of_distances(split.size))
+
+
+def _needs(component: Component, params: Mapping[str, Any], vectors: Vectors) -> int:
+    """The bytes that a component is known to need on a split's vectors."""
+    return components.bytes_needed(component, params, len(vectors), vectors.dimensions, vectors.is_sparse)
+
+
+def reduction_key(
+    fingerprint: str,
+    numerics: Mapping[str, str],
+    method: Method,
+    seed: int | None,
+    text_ids: NDArray[np.object_],
+) -> str:
+    """Return the key of the reduced vectors of some texts; `numerics` is what computed their vectors."""
+    texts = blake2b("".join(text_ids).encode(), digest_size=8).hexdigest()
+    seed = seed if method.reducer_seeded else None
+    params = dict(method.reducer_params)
+    by = [method.numerics["reducer"], CLUSTERING_VERSION]
+    return f"{name_vectors(fingerprint, numerics)}-{digest([method.reducer, params, seed, texts, by])}"
+
+
+def locate_reduction(storage: Storage, *key: Any) -> Path | None:
+    """Return the file of stored reduced vectors, by the arguments of `reduction_key`; None if there are none."""
+    return locate_matrix(storage, REDUCTION, reduction_key(*key))

@@ -1,0 +1,186 @@
+"""Texts to vectors.
+
+A text is encoded once, whoever asks; a model that is fitted on the corpus keeps one matrix of it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
+from traube.core.measure import Cost, measured
+from traube.core.progress import SILENT, Progress
+from traube.models import Encoder, Model, Precision, Vectors, fingerprint_on, load_model, model_cards
+from traube.models.vectors import ABSENT, Dense, locate_matrix, name_vectors, open_matrix, store_matrix
+from traube.pipeline.executors import Executor
+from traube.storage import Storage
+from traube.storage.embedding_cache import EmbeddingCache
+from traube.tasks.stored import get_manifest
+from traube.tasks.task import Task
+
+# A crash loses at most this many seconds of encoding, and no more vectors wait to be written.
+SECONDS_BETWEEN_WRITES = 5.0
+BYTES_BETWEEN_WRITES = 2**25
+MATRIX = "matrix"  # the kind of artifact that a corpus-bound model's vectors are
+Told = Callable[[Cost], None]
+Batches = Iterator[tuple[NDArray[np.int64], Dense]]
+
+
+def _tell_nobody(cost: Cost) -> None:
+    pass
+
+
+def open_cache(storage: Storage, model: Model) -> EmbeddingCache:
+    """Return the stored vectors of a model that is not bound to a corpus."""
+    return EmbeddingCache(storage, model.encoder.fingerprint, digest(dict(model.encoder.numerics)))
+
+
+def matrix_key(model: Model, corpus_version: str) -> str:
+    """Return what the vectors of a corpus-bound model are stored under.
+
+    What other versions of the libraries computed stays under its own key.
+    """
+    return name_vectors(fingerprint_on(model.encoder, corpus_version), model.encoder.numerics)
+
+
+def list_owners(storage: Storage, precisions: Iterable[Precision | None]) -> set[str]:
+    """Return how the names of the vectors begin that stored cells, or models as they are now, use."""
+    rows = storage.read_rows("cell")
+    owners = {name_vectors(row["fingerprint"], row["numerics"]["model"]) for row in rows}
+    corpora = {manifest.corpus_version for task in storage.list_tasks() if (manifest := get_manifest(storage, task))}
+    for name, precision in product(model_cards(), {None, *precisions}):
+        with suppress(TraubeError):  # its weights are not here: what its cells used stays
+            model = load_model(name, precision=precision)
+            on_corpus = {matrix_key(model, version) for version in corpora} if model.corpus_bound else set()
+            owners |= on_corpus or {name_vectors(model.encoder.fingerprint, model.encoder.numerics)}
+    return owners
+
+
+def embed(
+    texts: Sequence[str],
+    model: Model,
+    storage: Storage,
+    corpus_version: str,
+    progress: Progress = SILENT,
+    told: Told = _tell_nobody,
+    executor: Executor | None = None,
+) -> tuple[Vectors, int]:
+    """Vectors of a corpus, computing only those that are not stored.
+
+    Parameters
+    ----------
+    texts : the corpus, in order
+    corpus_version : a hash of them, under which the vectors of a corpus-bound model are stored
+    told : of what the encoding took, if anything was encoded
+    executor : encodes, if the model is not bound to the corpus; by default this process does
+
+    Returns
+    -------
+    vectors : Vectors [n, d]
+    encoded : number of texts that had to be encoded
+    """
+    if model.corpus_bound:
+        return _embed_corpus(texts, model.encoder, storage, matrix_key(model, corpus_version), progress, told)
+    encoder, cache = cast("Encoder", model.encoder), open_cache(storage, model)
+    rows = cache.find_rows(texts)
+    absent = list(dict.fromkeys(texts[int(i)] for i in np.flatnonzero(rows < 0)))
+    if absent:
+        _encode(absent, encoder, cache, progress, told, executor)
+        rows = cache.find_rows(texts)
+    if (rows < 0).any():
+        raise TraubeError(f"{cache.folder}: {int((rows < 0).sum())} vectors cannot be read back; is the disk damaged?")
+    path, dimensions = cache.locate_vectors()
+    return Vectors(path, rows, dimensions), len(absent)
+
+
+def embed_task(
+    task: Task,
+    model: Model,
+    storage: Storage,
+    progress: Progress = SILENT,
+    told: Told = _tell_nobody,
+    executor: Executor | None = None,
+) -> tuple[Vectors, int]:
+    """Vectors of a task's scored texts, computing only those that are not stored.
+
+    A corpus-bound model is fitted on the whole corpus. Any other encodes `task.scored` alone: what
+    only a trainer sees (most of 20 Newsgroups) is not encoded here, and loading such a row is an
+    error. `executor` as in `embed`.
+
+    Returns
+    -------
+    vectors : Vectors [n, d], a row for each text of the corpus
+    encoded : number of texts that had to be encoded
+
+    Raises
+    ------
+    TraubeError
+        If the task has no test split.
+    """
+    scored = task.scored
+    if not len(scored):
+        raise TraubeError(f"task '{task.name}': no split's part is 'test', so there is nothing to score")
+    if model.corpus_bound:
+        return embed(task.texts, model, storage, task.corpus_version, progress, told)
+    vectors, encoded = embed(task.texts_at(scored), model, storage, task.corpus_version, progress, told, executor)
+    rows = np.full(len(task.corpus), ABSENT, dtype=np.int64)
+    rows[scored] = vectors.rows
+    return replace(vectors, rows=rows), encoded
+
+
+def _encode(
+    texts: list[str], encoder: Encoder, cache: EmbeddingCache, progress: Progress, told: Told, executor: Executor | None
+) -> None:
+    """Encode texts, and store what is ready every few seconds and on any error."""
+    progress.total("texts", len(texts))
+    weights = encoder.load() / 2**20  # once, however many texts there are: no part of their time
+    with measured() as taken:
+        batches = encoder.encode_batches(texts) if executor is None else executor.encode_batches(encoder, texts)
+        _keep_all(texts, batches, cache, progress)
+    told(Cost(len(texts), taken.seconds, weights + taken.memory))
+
+
+def _keep_all(texts: list[str], batches: Batches, cache: EmbeddingCache, progress: Progress) -> None:
+    unwritten: list[tuple[list[str], NDArray[np.float32]]] = []
+    written, size = time.monotonic(), 0
+    try:
+        for positions, block in batches:
+            unwritten.append(([texts[p] for p in positions], block))
+            progress.done("texts", len(positions))
+            size += block.nbytes
+            if time.monotonic() - written > SECONDS_BETWEEN_WRITES or size > BYTES_BETWEEN_WRITES:
+                _flush(cache, unwritten)
+                written, size = time.monotonic(), 0
+    finally:
+        _flush(cache, unwritten)
+
+
+def _flush(cache: EmbeddingCache, unwritten: list[tuple[list[str], NDArray[np.float32]]]) -> None:
+    if unwritten:
+        cache.append([t for texts, _ in unwritten for t in texts], np.concatenate([block for _, block in unwritten]))
+        unwritten.clear()
+
+
+def _embed_corpus(
+    texts: Sequence[str], model: Model, storage: Storage, key: str, progress: Progress, told: Told
+) -> tuple[Vectors, int]:
+    path, encoded = locate_matrix(storage, MATRIX, key), 0
+    if path is None:
+        progress.total("texts", len(texts))
+        with measured() as taken:
+            values = model.encode(texts)
+        told(Cost(len(texts), taken.seconds, taken.memory))
+        path = store_matrix(storage, MATRIX, key, values, seconds=taken.seconds, memory=taken.memory)
+        progress.done("texts", len(texts))
+        encoded = len(texts)
+    matrix = open_matrix(path)
+    rows = np.arange(len(texts), dtype=np.int64)
+    return Vectors(path, rows, matrix.shape[1], is_sparse=sparse.issparse(matrix)), encoded

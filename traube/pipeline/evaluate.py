@@ -1,0 +1,165 @@
+"""Texts to scores in one call, with nothing else running: embed, cluster, score.
+
+`evaluate` is for people, who name methods and seeds; `evaluate_cells` is for code that has planned
+its cells. Both have the driver (`traube.pipeline.run`) work in a folder of their own.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import pandas as pd
+
+from traube.components import Method, parse_method
+from traube.core.errors import TraubeError
+from traube.core.progress import SILENT, Progress
+from traube.models import Model
+from traube.pipeline.cell import Cell
+from traube.pipeline.executors import Executor, ensure_executor
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import AtHand, Plan, cells
+from traube.pipeline.run import Clustered, Encoded, Failed, Scored, run
+from traube.pipeline.stages import VECTOR_CHECKS
+from traube.pipeline.workbench import Given, Workbench
+from traube.tasks.task import Task
+
+# What cells need of a protocol besides methods and seeds: its name, and the usual split set.
+_OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",))
+
+
+class Evaluation(NamedTuple):
+    """What came of an evaluation.
+
+    Attributes
+    ----------
+    scores : DataFrame method, seed (empty where nothing is random), split, level, metric, value
+    assignments : DataFrame method, seed, split, level, item (the text's number in its split),
+        cluster (-1 is noise)
+    """
+
+    scores: pd.DataFrame
+    assignments: pd.DataFrame
+
+
+def evaluate(
+    task: Task,
+    model: Model,
+    methods: Sequence[str | Method] = ("none/minibatch_kmeans",),
+    seeds: Sequence[int] = (42,),
+    *,
+    folder: Path | None = None,
+    executor: Executor | None = None,
+    progress: Progress = SILENT,
+) -> Evaluation:
+    """How well the groups that each method makes of a model's vectors agree with a task's labels.
+
+    Parameters
+    ----------
+    task : from `load_task` or `make_task`
+    model : from `load_model`; its weights are downloaded if they are not on this machine
+    methods : like "umap/hdbscan", a reducer and a clusterer; see `traube.components.REDUCERS` and
+        `CLUSTERERS`. For parameters of one's own, `traube.components.parse_method`
+    seeds : of everything random; a method without randomness is computed once
+    folder : where vectors and reductions are kept between calls, and the results too; by default nothing is kept
+    executor : does the work. By default one is started, which takes seconds, and ended: give several
+        calls one of their own, `with make_executor() as executor:` (`traube.pipeline.executors`)
+    progress : who is told of work as it is done
+
+    Returns
+    -------
+    scores, assignments : see `Evaluation`; in the order of the methods and seeds given.
+        `task.card.main_metric` names the metric to look at first
+
+    Raises
+    ------
+    TraubeError
+        If the task is faulty, a method or the weights cannot be had, two methods have the same
+        name, or a clustering fails or makes no sense.
+
+    Examples
+    --------
+    >>> from traube import evaluate, load_model, make_task
+    >>> task = make_task(["a cat", "a cat cat", "dogs", "dogs dogs"], ["cat", "cat", "dog", "dog"])
+    >>> scores, assignments = evaluate(task, load_model("bow"), ["none/kmeans"], seeds=[1, 2])
+    >>> scores[scores["metric"] == "acc/noise_as_cluster"][["method", "seed", "value"]].values.tolist()
+    [['none/kmeans', 1, 1.0], ['none/kmeans', 2, 1.0]]
+    """
+    named = [methods] if isinstance(methods, str | Method) else methods
+    parsed = [parse_method(method) if isinstance(method, str) else method for method in named]
+    twice = [name for name, count in Counter(method.name for method in dict.fromkeys(parsed)).items() if count > 1]
+    if twice:
+        raise TraubeError(f"two methods are called '{twice[0]}': evaluate them one after the other")
+    model.fetch()
+    asked = cells(task, model, _OWN, methods=parsed, seeds=seeds)
+    scores, assignments = evaluate_cells(task, model, asked, folder, executor, progress)
+    return Evaluation(
+        _named(scores.drop(columns="replicates"), asked),
+        _named(assignments, asked),
+    )
+
+
+def _named(table: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
+    """A table with method and seed in place of the cell's id, in the order of the cells."""
+    about = pd.DataFrame(
+        {
+            "cell_id": [cell.cell_id for cell in cells],
+            "method": [cell.method.name for cell in cells],
+            "seed": pd.array([cell.seed for cell in cells], dtype="Int64"),
+        }
+    )
+    named = about.merge(table, on="cell_id").drop(columns="cell_id")
+    order = ["method", "seed", "split", "level"]
+    return named[[*order, *(column for column in named if column not in order)]]
+
+
+def evaluate_cells(
+    task: Task,
+    model: Model,
+    cells: Sequence[Cell],
+    folder: Path | None = None,
+    executor: Executor | None = None,
+    progress: Progress = SILENT,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Embed, cluster and score.
+
+    Parameters
+    ----------
+    cells : from `traube.pipeline.plan.cells(task, model, ...)`
+    folder : where vectors and reductions are kept between calls; by default nothing is kept
+    executor : does the work; by default one that is started and ended here
+
+    Returns
+    -------
+    scores : DataFrame cell_id, split, level, metric, value, replicates (see `traube.pipeline.score`)
+    assignments : DataFrame cell_id, split, level, item, cluster
+
+    Raises
+    ------
+    TraubeError
+        If the task is faulty (Task.validate), there are no cells, or a cell fails or is
+        unsupported.
+    """
+    if not cells:
+        raise TraubeError(f"task '{task.name}': there are no cells to evaluate")
+    task.validate()
+    with TemporaryDirectory(prefix="traube-") as temporary, ensure_executor(executor) as work:
+        home = Workbench.at(folder or Path(temporary), work)
+        workbench = replace(home, given={task.name: Given(task)})
+        plan = Plan({model.name: {task.name: list(cells)}}, at_hand=AtHand(models={model.name: model}))
+        scores, assignments = [], []
+        for event in run(plan, workbench, progress):
+            match event:
+                case Encoded() if event.blocking:
+                    name = event.blocking[0].name
+                    why = f"its vectors fail the check '{name}': {VECTOR_CHECKS[name]}"
+                    raise TraubeError(f"{task.name} x {model.name}: {why}")
+                case Failed():
+                    raise TraubeError(f"{event.cell.title}: {event.status}: {event.reason}")
+                case Clustered():
+                    assignments.append(event.assignments.assign(cell_id=event.cell.cell_id))
+                case Scored():
+                    scores.append(event.scores)
+    return pd.concat(scores, ignore_index=True), pd.concat(assignments, ignore_index=True)

@@ -1,0 +1,70 @@
+"""Who does the work of a run: processes of this machine, or a Ray cluster.
+
+An executor belongs to whoever makes it, and its processes end with it.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from traube.core import paths
+from traube.core.errors import unknown
+from traube.pipeline.executors.base import Executor, Failure, Job, failure
+from traube.pipeline.executors.processes import ProcessExecutor, cores
+
+__all__ = [
+    "ENGINES",
+    "Executor",
+    "Failure",
+    "Job",
+    "ProcessExecutor",
+    "cores",
+    "engine",
+    "ensure_executor",
+    "failure",
+    "make_executor",
+]
+
+ENGINES = ("local", "ray")
+
+
+def engine() -> str:
+    """Return what does the work, `local` processes or a `ray` cluster: `TRAUBE_ENGINE`, or what params.yaml says.
+
+    Raises
+    ------
+    TraubeError
+        If it is neither.
+    """
+    from traube.pipeline.params import load_params  # only here: workers need none
+
+    path = paths.params()
+    named = os.environ.get("TRAUBE_ENGINE") or (load_params(path).engine if path.is_file() else "local")
+    if named not in ENGINES:
+        raise unknown("engine", named, ENGINES)
+    return named
+
+
+def make_executor() -> Executor:
+    """Return a new executor of the engine that is set. Nothing is started yet.
+
+    Raises
+    ------
+    TraubeError
+        If there is no such engine.
+    """
+    if engine() == "local":
+        return ProcessExecutor()
+    from traube.pipeline.executors.ray import RayExecutor
+
+    return RayExecutor()
+
+
+@contextmanager
+def ensure_executor(executor: Executor | None) -> Iterator[Executor]:
+    """Lend the executor that is given, and leave it as it is; or make one, and end it."""
+    if executor is not None:
+        yield executor
+        return
+    with make_executor() as own:
+        yield own

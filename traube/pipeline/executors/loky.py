@@ -1,0 +1,57 @@
+"""Processes of this machine, by loky: each keeps to one thread, and ends with the process that
+started it.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from multiprocessing import resource_tracker
+from typing import TYPE_CHECKING
+
+from traube.core.collector import collect_less
+
+if TYPE_CHECKING:
+    from joblib.externals.loky import ProcessPoolExecutor
+
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+)
+IDLE_SECONDS = 600  # a training in this process may go on for hours, in which nothing else is done
+
+
+def start_processes(n: int) -> "ProcessPoolExecutor":
+    """Start processes, with Ctrl-C blocked, which reaches the whole process group: each would show a
+    traceback while it imports, before `_start`. The thread that starts others when these end has it
+    blocked too.
+    """
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    executor = ProcessPoolExecutor(n, timeout=IDLE_SECONDS, env=ONE_THREAD, initializer=_start, initargs=(os.getpid(),))
+    resource_tracker.ensure_running()  # its own start would unblock it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        executor.submit(int)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return executor
+
+
+def _start(parent: int) -> None:
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    # Ctrl-C reaches the whole process group; the parent decides what becomes of the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    collect_less()
+    # loky ends a worker that has grown by 300 MB since its first job: compiled code and mapped vectors are no leak.
+    # It has no setting for that (3.6, in joblib 1.6), so this private name is the only one that Traube uses.
+    from joblib.externals.loky import process_executor
+
+    process_executor._MAX_MEMORY_LEAK_SIZE = sys.maxsize
+
+
+def _end_with(parent: int) -> None:
+    """End once the parent is gone: one that is killed tells nobody, and work would go on for nobody."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

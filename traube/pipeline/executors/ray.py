@@ -1,0 +1,283 @@
+"""The workers as cores of a Ray cluster (`TRAUBE_ENGINE=ray`).
+
+Here is what jobs are sent, what they may take of the cluster, and what becomes of them when a part of
+it is lost. Where the cluster is, and how one is let in, are Ray's own settings (RAY_ADDRESS, its token
+and TLS).
+"""
+
+import logging
+import os
+import signal
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traube.core.errors import TraubeError
+from traube.core.extras import install_hint
+from traube.core.progress import Progress
+from traube.models import Encoder, Model, Transformer, Vectors
+from traube.models.vectors import Dense
+from traube.pipeline.executors.base import Executor
+from traube.pipeline.executors.loky import ONE_THREAD
+from traube.pipeline.executors.processes import cores
+from traube.pipeline.executors.ray_encoding import Holder, encode_shares
+from traube.pipeline.executors.ray_errors import RETRIES, check, in_a_line, in_words
+from traube.pipeline.executors.ray_training import ToTrain, Trainings, train
+from traube.pipeline.record import library_versions
+from traube.pipeline.units import Trained, Training
+
+PACKAGE = Path(__file__).parents[2]  # traube
+LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: a Ray that is started here listens to 127.0.0.1 alone
+SECONDS = 5  # that a cluster may take to answer
+USUAL = 2**30  # bytes that a job may take of a node that is not there yet
+INLINE = 100_000  # bytes; what is larger is put into the cluster's memory once, for all jobs
+KEPT = 2**30  # bytes that are there at once, besides what jobs under way still use
+FEW = {"GPU": 500, "CPU": 20_000}  # texts that are encoded here: processes elsewhere take seconds to begin
+TRAINING = 6  # times the weights: their gradients, Adam's two means, what they begin as
+SHARES = 8  # of the texts, for each process that encodes them: none waits long for the last
+
+
+class RayExecutor(Executor):
+    """A Ray cluster. Each job takes one of its cores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._connection: Any = None
+        self._call: Any = None
+        self._sent: SentOnce | None = None
+        # Traube itself is sent along
+        self._versions = {name: version for name, version in library_versions().items() if name != "traube"}
+
+    @property
+    def _ray(self) -> Any:
+        """Ray, connected."""
+        self.start()
+        return self._connection
+
+    def start(self) -> None:
+        """Connect to the cluster.
+
+        Raises
+        ------
+        TraubeError
+            If Ray is not installed, or the cluster cannot be reached or is of another version.
+        """
+        if self._connection is None:
+            ray = self._connection = _connected()
+            self._sent = SentOnce(ray.put)
+            # by default jobs wait for the node that holds what they are sent, this one, while others are idle
+            self._call = ray.remote(max_retries=RETRIES, scheduling_strategy="SPREAD")(_call)
+
+    def _end(self, kill: bool) -> None:
+        """Let go of the cluster, which ends what is under way there for this process."""
+        ray, self._connection, self._sent = self._connection, None, None
+        if ray is not None:
+            ray.shutdown()
+        super()._end(kill)
+
+    @property
+    def n_workers(self) -> int:
+        """Number of the cluster's cores as they are now: it may grow."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def memory(self, needs: int = 0) -> int:
+        """Return half a core's share of the node that has least, or what is needed, if any node has that much."""
+        nodes = [node for node in self._nodes() if node.get("CPU")]
+        if not nodes:  # one is started for whoever asks
+            return max(needs, USUAL)
+        share = min(node.get("memory", 0) / (2 * node["CPU"]) for node in nodes)
+        return self._at_most(max(int(share), needs))
+
+    def submit(self, function: Callable[..., Any], *args: Any, memory: int) -> Future[Any]:
+        """Send a job. Its memory is set aside for it, where it runs."""
+        if self._sent is None:
+            raise RuntimeError("the workers are not started")
+        call = self._call.options(num_cpus=1, memory=memory)
+        called: Future[Any] = call.remote(self._versions, function, memory, *map(self._sent, args)).future()
+        return called
+
+    def explain(self, error: BaseException) -> BaseException:
+        """Return what a job raised; of what became of it on the cluster, an error in a line."""
+        return in_words(error)
+
+    def encode_batches(self, encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+        """Yield positions and vectors of texts, by a process on each GPU of the cluster, or on each core
+        where it has none; by this process, where that is nearer.
+        """
+        if not isinstance(encoder, Transformer) or not self._is_spread(encoder, len(texts)):
+            yield from encoder.encode_batches(texts)
+            return
+        kind = self._kind()
+        memory = self._at_most(2 * encoder.load())  # as the weights come, and as they are used
+        asked = {"num_cpus": 1, "memory": memory, **({"num_gpus": 1} if kind == "GPU" else {})}
+        number = self._room(asked)
+        shares = encoder.shares(texts, SHARES * number, "cuda" if kind == "GPU" else "cpu")
+        holder = self._ray.remote(max_restarts=RETRIES, max_task_retries=RETRIES, **asked)(Holder)
+        network = self._ray.put(encoder.network)
+        holders = [holder.remote(self._versions, encoder, network) for _ in range(min(number, len(shares)))]
+        for share, batches in encode_shares(self._ray, holders, [[texts[i] for i in share] for share in shares]):
+            yield from ((shares[share][positions], block) for positions, block in batches)
+
+    def device(self, model: Model, n_texts: int) -> str:
+        """Return where so many texts are encoded."""
+        return {"GPU": "cuda", "CPU": "cpu"}[self._kind()] if self._is_spread(model, n_texts) else model.device
+
+    def trains(self, model: Model, n_trainings: int) -> bool:
+        """Return whether so many trainings of a model are done by the cluster: on its GPUs, or on its CPUs,
+        where these do several at once.
+        """
+        if not isinstance(model, Transformer) or not self._is_sent(model):
+            return False
+        return self._kind() == "GPU" or (n_trainings > 1 and self._room(self._asked_to_train(model)) > 1)
+
+    def train(
+        self, trainings: Iterator[tuple[Any, Training, Path]], model: Model, progress: Progress
+    ) -> Generator[tuple[Any, Trained | BaseException], None, None]:
+        """Yield what becomes of each training, under its name, as they end: each by a process that has a
+        GPU to itself, or where the cluster has none, as many cores as torch uses here.
+
+        Parameters
+        ----------
+        trainings : name, training, and the folder here of what it goes on from
+        """
+        import torch
+
+        assert isinstance(model, Transformer)  # or `trains` has said no
+        asked = self._asked_to_train(model)
+        task = self._ray.remote(num_returns="streaming", max_retries=0, **asked)(train)
+        sent = ToTrain(self._versions, model, model.fingerprint, torch.get_num_threads())
+        work = Trainings(self._ray, task, sent, self._ray.put(model.network), progress)
+        yield from work.outcomes(trainings, lambda: self._room(asked))
+
+    def _asked_to_train(self, model: Transformer) -> dict[str, float]:
+        import torch
+
+        memory = self._at_most(TRAINING * model.load())
+        if self._kind() == "GPU":
+            return {"num_cpus": 1, "num_gpus": 1, "memory": memory}
+        most = max((node.get("CPU", 0) for node in self._nodes()), default=1)
+        return {"num_cpus": max(1, min(torch.get_num_threads(), int(most))), "memory": memory}
+
+    def _nodes(self) -> list[dict[str, float]]:
+        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+
+    def _at_most(self, needs: int) -> int:
+        """What is needed, but no more than any node has: nobody would ever be given that."""
+        return int(min(needs, max((node.get("memory", 0) for node in self._nodes()), default=needs)))
+
+    def _room(self, asked: Mapping[str, float]) -> int:
+        """How many processes the cluster has room for that ask for so much, as it is now; at least 1."""
+        names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+        rooms = (
+            min(node.get(names[name], 0) // amount for name, amount in asked.items() if amount)
+            for node in self._nodes()
+        )
+        return max(1, int(sum(rooms)))
+
+    def _kind(self) -> str:
+        return "GPU" if self._ray.cluster_resources().get("GPU") else "CPU"
+
+    def _is_sent(self, encoder: Model) -> bool:
+        """Whether an encoder may compute on the cluster: not on its CPUs where there is a GPU here."""
+        return isinstance(encoder, Transformer) and (self._kind() == "GPU" or encoder.device == "cpu")
+
+    def _is_spread(self, encoder: Model, n_texts: int) -> bool:
+        return self._is_sent(encoder) and n_texts > FEW[self._kind()]
+
+
+class SentOnce:
+    """What jobs are given for their arguments: what is large is put into the cluster's memory once.
+
+    Parameters
+    ----------
+    put : puts a value there
+    """
+
+    def __init__(self, put: Callable[[Any], Any]) -> None:
+        self._put, self._bytes = put, 0
+        self._kept: OrderedDict[int, tuple[Any, Any, int]] = OrderedDict()  # with the value: no other has its id then
+
+    def __call__(self, value: Any) -> Any:
+        """Return what a job is given for an argument. Vectors hold what they are views of: no other machine
+        need see their file.
+        """
+        if id(value) in self._kept:
+            self._kept.move_to_end(id(value))
+            return self._kept[id(value)][1]
+        held = value.held() if isinstance(value, Vectors) else value
+        size = sum(map(len, held)) if isinstance(held, list) else int(getattr(held, "nbytes", 0))
+        if size < INLINE and held is value:
+            return value
+        given = held if size < INLINE else self._put(held)
+        self._kept[id(value)] = value, given, size
+        self._bytes += size
+        while self._bytes > KEPT:
+            self._bytes -= self._kept.popitem(last=False)[1][2]
+        return given
+
+
+def _call(versions: dict[str, str], function: Callable[..., Any], memory: int, *args: Any) -> Any:
+    check(versions)
+    # in the cluster's memory an array is read by all: here, as in a process of one's own, it may be written
+    own = (value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value for value in args)
+    return function(*own, memory=memory)
+
+
+def _connected() -> Any:
+    """Ray, connected to the cluster that RAY_ADDRESS names, or to one that is started here."""
+    address = os.environ.get("RAY_ADDRESS")
+    if address == "local":  # Ray's word for one that is started here
+        address = None
+    # Ray reads these when it is imported
+    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # by itself it would try for ever
+    if address:
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # for eight minutes
+    else:
+        os.environ[LOOPBACK] = "0"  # it would listen on all addresses
+    try:
+        import ray
+    except ImportError:
+        raise TraubeError(f"the engine is ray, which is not installed: {install_hint('ray')}") from None
+    if not address and not ip_address(ray.util.get_node_ip_address()).is_loopback:
+        raise TraubeError(
+            "the engine is ray, and a Ray on this machine would listen on all its addresses, because ray was imported "
+            f"before: set {LOOPBACK}=0 first"
+        )
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    own_handler = signal.getsignal(signal.SIGTERM)  # Ray puts another in its place
+    here = {} if address else {"num_cpus": cores(), "include_dashboard": False}
+    try:
+        _answers(address)
+        ray.init(
+            address=address or "local",
+            configure_logging=False,
+            log_to_driver=False,
+            # the code is the driver's, wherever it runs
+            runtime_env={"env_vars": ONE_THREAD, "py_modules": [str(PACKAGE)]},
+            **here,
+        )
+    except Exception as error:  # of many kinds, by what is wrong with it
+        ray.shutdown()  # of what has begun
+        where = f"the cluster at {address} (RAY_ADDRESS)" if address else "a Ray on this machine"
+        raise TraubeError(
+            f"the engine is ray, and {where} cannot be used: {in_a_line(error.__cause__ or error)}"
+        ) from None
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, own_handler)
+    return ray
+
+
+def _answers(address: str | None) -> None:
+    """Raise OSError if nothing is at an address: Ray would wait for minutes."""
+    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()

@@ -1,0 +1,43 @@
+"""What goes wrong on a Ray cluster, in words; and what is refused there."""
+
+from traube.core.errors import DoesNotFit, TraubeError
+from traube.pipeline.record import library_versions
+
+RETRIES = 3  # of what is lost because a node or a process died
+
+
+def check(versions: dict[str, str]) -> None:
+    """Refuse to compute with other versions than the driver's: numbers depend on them."""
+    here = library_versions()
+    others = [
+        f"{name} {here.get(name)}, not {version}" for name, version in versions.items() if here.get(name) != version
+    ]
+    if others:
+        raise TraubeError(f"a node of the Ray cluster has {'; '.join(others)}: install the same there as here")
+
+
+def has_died(error: BaseException) -> bool:
+    """Whether a process died, or its node."""
+    from ray.exceptions import LocalRayletDiedError, NodeDiedError, WorkerCrashedError
+
+    return isinstance(error, LocalRayletDiedError | NodeDiedError | WorkerCrashedError)
+
+
+def in_words(error: BaseException) -> BaseException:
+    """What a unit raised; of what became of it on the cluster, an error in a line."""
+    from ray import exceptions
+
+    if isinstance(error, exceptions.RayTaskError):
+        cause = error.cause
+        return cause if isinstance(cause, TraubeError) else TraubeError(in_a_line(cause or error))
+    if isinstance(error, exceptions.OutOfMemoryError):
+        return DoesNotFit("a node of the Ray cluster ran out of memory")
+    if isinstance(error, exceptions.RayError):
+        return TraubeError(f"lost on the Ray cluster ({type(error).__name__}: {in_a_line(error)})")
+    return error
+
+
+def in_a_line(error: BaseException) -> str:
+    """What an error says; of one that quotes a traceback, its last line."""
+    lines = [line for line in map(str.strip, str(error).splitlines()) if line] or [type(error).__name__]
+    return " ".join(lines[-1:] if any("Traceback (most" in line for line in lines) else lines)[:300]

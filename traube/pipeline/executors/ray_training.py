@@ -1,0 +1,211 @@
+"""Trainings that processes of a Ray cluster do, each on a device of its own.
+
+Where these may run, and what is set aside for them, is said by `traube.pipeline.executors.ray`.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traube.components.deep.encoding import InMemory
+from traube.components.deep.work import FILE
+from traube.core.errors import TraubeError
+from traube.core.files import atomic
+from traube.core.progress import Progress
+from traube.models import Transformer
+from traube.pipeline.executors.ray_errors import RETRIES, check, has_died, in_words
+from traube.pipeline.units import Trained, Training, sent_whole
+
+LISTENS = 1.0  # seconds from news to news
+BROUGHT = 60.0  # seconds between two states of a training that are brought to who asked for it
+State = NDArray[np.uint8]  # the file that a training goes on from
+
+
+class News(NamedTuple):
+    """What a process that trains tells of it."""
+
+    steps: int = 0
+    done: int = 0
+    said: Sequence[str] = ()  # since the last time
+    state: State | None = None  # None where it is as it was
+    trained: Trained | None = None
+
+
+NO_NEWS = News()
+
+
+class ToTrain(NamedTuple):
+    """What a process needs of the model that it trains."""
+
+    versions: dict[str, str]  # of the libraries
+    encoder: Transformer
+    fingerprint: str
+    threads: int  # that a CPU computes with: sums depend on them in their last digits
+
+
+class _Work:
+    """A training at work, in a thread, and what is to be told of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.stopped = folder, Event()
+        self._steps = self._done = 0
+        self._said: list[str] = []  # since the last time
+        self._seen = 0  # when the state was written that was told last
+
+    @sent_whole
+    def fit(self, model: ToTrain, network: Any, training: Training) -> Trained:
+        """Train, with the encoder's network, whose files need not be here."""
+        import torch
+
+        check(model.versions)
+        torch.set_num_threads(model.threads)
+        encoder = model.encoder.with_network_of_elsewhere(network)
+        base = InMemory(encoder.name, encoder.device, model.fingerprint, encoder.network)
+        return training.run(base, self.folder, Progress(self._total, self._advance, self._said.append))
+
+    def _total(self, stage: str, amount: int) -> None:
+        self._steps = amount
+
+    def _advance(self, stage: str, amount: int) -> None:
+        self._done += amount
+        if self.stopped.is_set():
+            raise TraubeError("stopped")
+
+    def news(self, with_state: bool, trained: Trained | None = None) -> News:
+        said, self._said[:] = list(self._said), []
+        return News(self._steps, self._done, said, self._state() if with_state else None, trained)
+
+    def _state(self) -> State | None:
+        """The file of the training, if it is another than the one that was told last."""
+        try:
+            if (written := (self.folder / FILE).stat().st_mtime_ns) == self._seen:
+                return None
+            state = np.fromfile(self.folder / FILE, dtype=np.uint8)
+        except FileNotFoundError:  # not written yet, or removed in the end
+            return None
+        self._seen = written
+        return state
+
+
+def train(
+    model: ToTrain, network: Any, training: Training, state: State | None, between_states: float
+) -> Iterator[News]:
+    """Train, or go on from a state, and tell how it goes; in the end, what came of it."""
+    with TemporaryDirectory(prefix="traube-") as folder, ThreadPoolExecutor(1) as thread:
+        work, brought = _Work(Path(folder)), time.monotonic()
+        if state is not None:
+            state.tofile(work.folder / FILE)
+        fitted = thread.submit(work.fit, model, network, training)
+        try:
+            while not wait([fitted], LISTENS).done:
+                with_state = time.monotonic() - brought > between_states
+                yield work.news(with_state)
+                brought = time.monotonic() if with_state else brought
+            yield work.news(True)
+            yield work.news(False, fitted.result())
+        finally:  # it was cancelled, perhaps: the training ends at its next step, and its files with it
+            work.stopped.set()
+
+
+@dataclass
+class _Begun:
+    """A training that a process does."""
+
+    name: Any  # by which whoever asked knows it
+    training: Training
+    work: Path  # folder of what it goes on from
+    stream: Any = None  # of news
+    latest: News = NO_NEWS
+    lost: int = 0  # times that a process died of it
+
+
+class Trainings:
+    """Trainings that processes do: each calls `task`, which is `train` with what it is to be given of the cluster."""
+
+    def __init__(self, ray: Any, task: Any, model: ToTrain, network: Any, progress: Progress) -> None:
+        self._ray, self._task, self._model, self._network = ray, task, model, network
+        self._progress = progress
+        self._begun: list[_Begun] = []
+        self._ended: list[News] = []
+        self._told = (0, 0)  # steps of all, and how many are done
+
+    def outcomes(
+        self, asked: Iterator[tuple[Any, Training, Path]], at_once: Callable[[], int]
+    ) -> Iterator[tuple[Any, Trained | BaseException]]:
+        """Yield what became of each training, under its name, as they end.
+
+        Parameters
+        ----------
+        asked : name, training, and the folder here of what it goes on from
+        at_once : how many the cluster can do, as it is now
+        """
+        try:
+            while True:
+                while len(self._begun) < max(1, at_once()) and (one := next(asked, None)):
+                    self._begun.append(_Begun(*one))
+                    self._send(self._begun[-1])
+                if not self._begun:
+                    return
+                [ready], _ = self._ray.wait([begun.stream for begun in self._begun], num_returns=1)
+                begun = next(begun for begun in self._begun if begun.stream == ready)
+                outcome = self._hear(begun)
+                if outcome is not None:
+                    self._begun.remove(begun)
+                    self._ended.append(begun.latest)
+                    yield begun.name, outcome
+        finally:
+            self._end()
+
+    def _send(self, begun: _Begun) -> None:
+        begun.training.clusterer.seconds_between_saves = BROUGHT
+        file = begun.work / FILE
+        state = np.fromfile(file, dtype=np.uint8) if file.exists() else None
+        begun.stream = self._task.remote(self._model, self._network, begun.training, state, BROUGHT)
+
+    def _hear(self, begun: _Begun) -> Trained | BaseException | None:
+        """Keep what is new, and tell it; return what became of a training that has ended."""
+        try:
+            news: News = self._ray.get(next(begun.stream))
+        except Exception as error:
+            if has_died(error) and begun.lost < RETRIES:
+                begun.lost += 1
+                self._send(begun)
+                return None
+            return in_words(error)
+        if news.state is not None:
+            with atomic(begun.work / FILE) as temporary:
+                news.state.tofile(temporary)
+        begun.latest = news._replace(state=None, trained=None)  # they are large
+        self._tell()
+        for words in news.said:
+            self._progress.said(words)
+        return news.trained
+
+    def _tell(self) -> None:
+        news = [*self._ended, *(begun.latest for begun in self._begun)]
+        steps, done = sum(n.steps for n in news), sum(n.done for n in news)
+        if steps != self._told[0] or done < self._told[1]:  # another has begun, or one begins again
+            self._progress.total("steps", steps)
+            self._told = (steps, 0)
+        self._progress.done("steps", done - self._told[1])
+        self._told = (steps, done)
+
+    def _end(self) -> None:
+        """End those that are under way: each at its next step, which removes its files, or in a second."""
+        for begun in self._begun:
+            self._ray.cancel(begun.stream)
+        until = time.monotonic() + 1.0
+        for begun in self._begun:
+            with suppress(Exception):
+                while self._ray.wait([begun.stream], timeout=max(0.0, until - time.monotonic()))[0]:
+                    self._ray.get(next(begun.stream))
+            self._ray.cancel(begun.stream, force=True)

@@ -1,0 +1,110 @@
+"""What missing cells will cost, said before they are computed: how long they take in all, and where
+many classes make k-means slow.
+"""
+
+import timeit
+from collections.abc import Iterable, Mapping, Sequence
+
+from traube.components import get_clusterer, get_reducer
+from traube.models import load_model, model_cards
+from traube.pipeline.cell import Cell
+from traube.storage import Storage
+from traube.storage.costs import get_cost
+from traube.tasks.stored import get_manifest, read_ingested, read_task
+from traube.tasks.task import CLUSTERING, Split, Stage
+
+WORTH_SAYING = 60.0  # seconds of a core
+SPARSE = ("bow", "tfidf", "tokens")
+
+# Measured for 20 cells of two tasks and four models on two cores (Xeon at 2.8 GHz), where SUM took SUM_SECONDS.
+SUM, SUM_SECONDS = "sum(range(100_000))", 0.0024
+ENCODING = 2.8e-12  # seconds of a core for each token and byte of weights
+ON_GPU = 0.01  # of that
+TOKENS, CHARACTERS = 256, 4  # tokens of a text that a model reads, at most; characters of a token
+SCORING = 0.02  # seconds of a core for each split and cell
+AROUND = 2.5  # seconds, of one core alone, that each task and model takes besides
+
+
+def expected_seconds(storage: Storage, missing: Mapping[str, Mapping[str, Sequence[Cell]]], cores: int) -> float:
+    """About how long missing cells take, from what was measured once and how fast this machine adds numbers.
+
+    Right within a factor of two or so. Trainings are not counted.
+
+    Parameters
+    ----------
+    missing : cells by model and task; the tasks are read
+    """
+    seconds, pairs = 0.0, 0
+    splits: dict[str, list[Split]] = {}
+    for model, by_task in missing.items():
+        for task, cells in by_task.items():
+            if (manifest := get_manifest(storage, task)) is None or manifest.card.type is not CLUSTERING:
+                continue
+            if task not in splits:
+                splits[task] = list(read_task(storage, task).test_splits(cells[0].split_set))
+            pairs += 1
+            seconds += _encoding_seconds(storage, model, cells[0]) + _clustering_seconds(splits[task], cells)
+    fastest = min(timeit.repeat(SUM, number=1, repeat=5))
+    return (seconds / cores + AROUND * pairs) * fastest / SUM_SECONDS
+
+
+def _encoding_seconds(storage: Storage, name: str, cell: Cell) -> float:
+    """Seconds of a core for the texts of a cell's task, if they are not encoded yet."""
+    model = load_model(name)
+    if not model.encoder.weight_bytes or get_cost(storage, cell.task, cell.fingerprint):
+        return 0.0
+    tokens = (
+        (read_ingested(storage, cell.task, "corpus")["text"].str.len() / CHARACTERS)
+        .clip(upper=model.card.max_length or TOKENS)
+        .sum()
+    )
+    return float(tokens) * model.encoder.weight_bytes * ENCODING * (1 if model.device == "cpu" else ON_GPU)
+
+
+def _clustering_seconds(splits: Sequence[Split], cells: Iterable[Cell]) -> float:
+    """Seconds of a core for all splits; cells share reductions."""
+    texts = sum(split.size for split in splits)
+    plain = [cell for cell in cells if not cell.method.trains]
+    reductions = {(cell.method.reducer, str(cell.method.reducer_params), cell.seed) for cell in plain}
+    seconds = sum(texts * get_reducer(name).pace for name, _, _ in reductions)
+    for cell in plain:
+        clusterer = get_clusterer(cell.method.clusterer)
+        seconds += texts * clusterer.pace + SCORING * len(splits)
+        seconds += sum(clusterer.seconds_needed(split.size, split.classes, False) for split in splits)
+    return seconds
+
+
+def slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:
+    """A line for each task whose missing cells take more than a minute because of its many classes.
+
+    Parameters
+    ----------
+    cells : the missing ones; their tasks are read
+    """
+    kinds = {name: card.kind for name, card in model_cards().items()}
+    sizes: dict[str, list[tuple[int, int]]] = {}
+    seconds: dict[str, float] = {}
+    for cell in cells:
+        if cell.stage is Stage.PAIR_SCORES:
+            continue
+        clusterer = get_clusterer(cell.method.clusterer)
+        if not any(clusterer.seconds):
+            continue
+        if cell.task not in sizes:
+            sizes[cell.task] = _sizes(storage, cell.task)
+        is_sparse = kinds.get(cell.model) in SPARSE and cell.method.reducer == "none"
+        spent = sum(clusterer.seconds_needed(n, k, is_sparse) for n, k in sizes[cell.task])
+        seconds[cell.task] = seconds.get(cell.task, 0.0) + spent
+    return [
+        f"{task}: {max(n for n, _ in sizes[task]):,} texts in {max(k for _, k in sizes[task]):,} classes: "
+        f"k-means of its missing cells takes about {total / 60:,.0f} minutes of one core"
+        for task, total in seconds.items()
+        if total > WORTH_SAYING
+    ]
+
+
+def _sizes(storage: Storage, task: str) -> list[tuple[int, int]]:
+    """Texts and classes of each split and level that is scored."""
+    if get_manifest(storage, task) is None:
+        return []
+    return [(split.size, split.classes or 0) for split in read_task(storage, task).test_splits()]

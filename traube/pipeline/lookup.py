@@ -1,0 +1,40 @@
+"""Models of one question: each is looked up once, however often it is asked for."""
+
+from traube.core.errors import TraubeError
+from traube.models import Model, Precision, load_model
+
+
+class Lookup:
+    """Models as they are now, by name and precision.
+
+    Walking a model's folder takes a millisecond: the hundreds of a leaderboard are asked for by
+    the plan and again by what counts. What changes later is not seen: make one for each question.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, Precision | None], Model | TraubeError] = {}
+
+    def usable(self, name: str, precision: Precision | None = None) -> Model:
+        """The model of that name, whose weights are here and sound.
+
+        Raises
+        ------
+        TraubeError
+            As `load_model`; or if the weights are not here, or broken.
+        """
+        key = name, precision
+        if key not in self._known:
+            self._known[key] = _look_up(name, precision)
+        known = self._known[key]
+        if isinstance(known, TraubeError):
+            raise known
+        return known
+
+
+def _look_up(name: str, precision: Precision | None) -> Model | TraubeError:
+    try:
+        model = load_model(name, precision=precision)
+        _ = model.fingerprint
+    except TraubeError as error:
+        return error
+    return model

@@ -1,0 +1,182 @@
+"""Multiple choice by likelihood: which of a dialogue's candidates a causal language model finds
+likeliest as the answer to the question which is most similar to the last turn (GiCCS, section
+5.1.2).
+
+The score of an option is the sum of the log probabilities of its tokens (`sum`, as in the paper,
+which likes short options), or that sum per token, per byte, or less what the option's likelihood is
+without any dialogue (`pmi`: Holtzman et al., 2021).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from string import ascii_uppercase
+
+import pandas as pd
+
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
+from traube.core.progress import SILENT, Progress
+from traube.metrics.choices import accuracy, credit, right_answers
+from traube.models.likelihood import CausalModel, Likelihood
+from traube.pipeline.record import library_versions
+from traube.storage import Storage
+from traube.tasks.task import Task
+
+CHOICES = "choices"  # kind of document
+ANSWER = "Antwort:"
+QUESTION = "Frage: Wählen Sie die Äußerung, die der letzten Äußerung im Dialog am ähnlichsten ist."
+SCORES = ("sum", "per_token", "per_byte", "pmi")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A dialogue with its candidates.
+
+    Attributes
+    ----------
+    turns : in order; the last one is what candidates are compared with
+    options : the candidates
+    gold : their gold scores
+    """
+
+    turns: tuple[str, ...]
+    options: tuple[str, ...]
+    gold: tuple[float, ...]
+
+    @property
+    def n_turns(self) -> int:
+        return len(self.turns)
+
+
+def questions(task: Task) -> list[Question]:
+    """The dialogues of a pair task, in its order.
+
+    Raises
+    ------
+    TraubeError
+        If a dialogue has fewer than two candidates, or more than letters.
+    """
+    texts = task.corpus.set_index("text_id")["text"]
+    found = []
+    for dialogue, pairs in task.rows.groupby("dialogue", sort=False):
+        if not 2 <= len(pairs) <= len(ascii_uppercase):
+            raise TraubeError(
+                f"task '{task.name}': dialogue '{str(dialogue)[:60]}' has {len(pairs)} candidates to choose from"
+            )
+        first = pairs.iloc[0]
+        turns = [turn for turn in first["history"].split("\n") if turn]
+        found.append(
+            Question(
+                turns=(*turns, texts[first["text_id_a"]]),
+                options=tuple(pairs["text_id_b"].map(texts)),
+                gold=tuple(pairs["score"]),
+            )
+        )
+    return found
+
+
+def prompt(question: Question, context: bool = True) -> str:
+    """The prompt of the paper's figure 2.
+
+    Parameters
+    ----------
+    context : show the whole dialogue; otherwise its last turn alone
+    """
+    turns = question.turns if context else question.turns[-1:]
+    lines = [
+        "Dialog:",
+        *(f"Äußerung {number}: {turn}" for number, turn in enumerate(turns, start=1)),
+        QUESTION,
+        "Auswahl:",
+        *(f"{letter}. {option}" for letter, option in zip(ascii_uppercase, question.options, strict=False)),
+        ANSWER,
+    ]
+    return "\n".join(lines)
+
+
+def option_scores(
+    model: CausalModel, question: Question, context: bool = True, alone: Sequence[Likelihood] | None = None
+) -> dict[str, list[float]]:
+    """The score of each option under each way of scoring; larger is better.
+
+    Parameters
+    ----------
+    alone : of the options without any dialogue; by default they are computed
+    """
+    asked = model.likelihoods(prompt(question, context), question.options)
+    alone = alone or model.likelihoods(ANSWER, question.options)
+    return {
+        "sum": [option.log for option in asked],
+        "per_token": [option.log / option.tokens for option in asked],
+        "per_byte": [option.log / option.bytes for option in asked],
+        "pmi": [_pmi(option, without) for option, without in zip(asked, alone, strict=True)],
+    }
+
+
+def _pmi(asked: Likelihood, alone: Likelihood) -> float:
+    return asked.log - alone.log
+
+
+def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.DataFrame:
+    """The accuracy of a model on the dialogues of a pair task, by number of turns, with and without
+    context.
+
+    Returns
+    -------
+    DataFrame n_turns, context, score, accuracy, error, chance, questions. The dialogues whose gold
+    scores tie for the best count as right for any of them
+
+    Raises
+    ------
+    TraubeError
+        As `questions` and `CausalModel.likelihoods`.
+    """
+    rows = []
+    by_turns: dict[int, list[Question]] = {}
+    for question in questions(task):
+        by_turns.setdefault(question.n_turns, []).append(question)
+    progress.total("questions", 2 * sum(map(len, by_turns.values())))
+    for turns, asked in sorted(by_turns.items()):
+        alone = [model.likelihoods(ANSWER, question.options) for question in asked]
+        for context in (True, False):
+            rows += [(turns, context, *row) for row in _accuracies(model, asked, alone, context, progress)]
+    columns = ["n_turns", "context", "score", "accuracy", "error", "chance", "questions"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _accuracies(
+    model: CausalModel, asked: list[Question], alone: list[list[Likelihood]], context: bool, progress: Progress
+) -> Iterator[tuple[str, float, float, float, int]]:
+    credits: Mapping[str, list[float]] = {name: [] for name in SCORES}
+    chances = []
+    for question, without in zip(asked, alone, strict=True):
+        right = right_answers(question.gold)
+        chances.append(len(right) / len(question.options))
+        for name, liked in option_scores(model, question, context, without).items():
+            credits[name].append(credit(liked, right))
+        progress.done("questions", 1)
+    for name, values in credits.items():
+        found = accuracy(values, chances)
+        yield name, found.value, found.error, found.chance, found.n
+
+
+def save_choices(storage: Storage, task: Task, model: str, fingerprint: str, accuracies: pd.DataFrame) -> None:
+    """Store how often a language model chose right, as `choose` found."""
+    content = {
+        "task": task.name,
+        "model": model,
+        "fingerprint": fingerprint,
+        "data_version": task.data_version,
+        "library_versions": library_versions(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rows": accuracies.astype(object).where(accuracies.notna(), None).to_dict("records"),
+    }
+    storage.save("document", {"kind": CHOICES, "key": f"{task.name}/{digest([model])}", "content": content})
+
+
+def read_choices(storage: Storage, task: Task) -> pd.DataFrame:
+    """Return how often language models chose right on a task's present data: model, then what `choose` gives."""
+    records = [row["content"] for row in storage.read_rows("document", kind=CHOICES)]
+    current = [r for r in records if r["task"] == task.name and r["data_version"] == task.data_version]
+    return pd.DataFrame([{"model": record["model"], **row} for record in current for row in record["rows"]])

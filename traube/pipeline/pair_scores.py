@@ -1,0 +1,171 @@
+"""How well a model's similarities follow the gold scores of pairs.
+
+The similarity of two texts is that of their vectors: their cosine, negative Euclidean distance or
+dot product, or what the model itself compares them by. A corpus-bound model is fitted on all texts
+of the task, whatever their part.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube.core import paths
+from traube.core.errors import TraubeError, Unsupported, unknown
+from traube.core.progress import SILENT, Progress
+from traube.metrics.correlation import RESAMPLES, Kind, correlation
+from traube.models import Model, Vectors
+from traube.pipeline.pairs import COMPARISONS, Comparison, asks_for_query, usual_comparison
+from traube.pipeline.workbench import Workbench
+from traube.tasks.scored_pairs import has_history, iterate_groups, join_histories, locate_texts, select_pairs
+from traube.tasks.task import Task
+
+Array: TypeAlias = NDArray[np.float64]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def evaluate_pairs(
+    task: Task,
+    model: Model,
+    workbench: Workbench | None = None,
+    *,
+    part: str = "test",
+    comparison: Comparison | None = None,
+    history: bool = False,
+    resamples: int = RESAMPLES,
+    progress: Progress = SILENT,
+) -> pd.DataFrame:
+    """Pearson's r and Spearman's rho of all pairs of a part, and within each value of the card's
+    groups.
+
+    Parameters
+    ----------
+    workbench : keeps the vectors; by default that of TRAUBE_HOME
+    comparison : by default the model's own, or the cosine
+    history : whether the turns before are joined to both texts
+
+    Returns
+    -------
+    DataFrame group, value, pairs, dialogues, pearson, pearson_low, pearson_high, spearman,
+    spearman_low, spearman_high; the first row is of all pairs
+
+    Raises
+    ------
+    TraubeError
+        If the part has no pairs, history is asked for and there is none, the comparison does not go
+        with the model, or a text cannot be encoded.
+    """
+    if history and not has_history(task.rows):
+        raise TraubeError(f"task '{task.name}': its pairs have no history")
+    chosen = select_pairs(join_histories(task) if history else task, part)
+    bench = workbench or Workbench.at(paths.home())
+    alike = compare_pairs(chosen, model, bench, comparison or usual_comparison(model), progress)
+    return score_pairs(chosen, alike, resamples)
+
+
+def compare_pairs(
+    task: Task, model: Model, workbench: Workbench, comparison: str, progress: Progress = SILENT
+) -> Array:
+    """How alike a model finds the texts of each pair, float64 [p]; larger is more alike.
+
+    Raises
+    ------
+    Unsupported
+        If the comparison does not go with the model.
+    TraubeError
+        If a text cannot be encoded, or a similarity is not finite.
+    """
+    if comparison not in COMPARISONS:
+        raise unknown("comparison", comparison, COMPARISONS)
+    if (comparison == "own") != (model.similarity is not None):
+        said = "compares texts itself" if model.similarity is not None else "has no similarity of its own"
+        raise Unsupported(f"model '{model.name}' {said}: use {usual_comparison(model)}")
+    if asks_for_query(model):
+        raise Unsupported(f"model '{model.name}' compares texts for a query, and pairs have none")
+    first, second = locate_texts(task)
+    vectors, place = embed_pairs(task, model, workbench, progress)
+    loaded = vectors.load()
+    one, other = loaded[place[first]], loaded[place[second]]
+    alike = _by_model(model, one, other) if comparison == "own" else _OF_VECTORS[comparison](one, other)
+    if not np.isfinite(alike).all():
+        raise TraubeError(f"model '{model.name}': a similarity is NaN or infinite: the weights are broken")
+    return alike
+
+
+def embed_pairs(
+    task: Task, model: Model, workbench: Workbench, progress: Progress = SILENT
+) -> tuple[Vectors, NDArray[np.int64]]:
+    """The vectors of the texts of a task's pairs; of a corpus-bound model, those of its whole
+    corpus.
+
+    Returns
+    -------
+    vectors : Vectors [n, d]
+    place : int64 [texts of the corpus], the row of each in the vectors; -1 where it has none
+    """
+    needed = np.arange(len(task.corpus)) if model.corpus_bound else np.unique(np.concatenate(locate_texts(task)))
+    texts = task.texts
+    vectors = workbench.vectors_of_texts([texts[i] for i in needed], model, progress)
+    place = np.full(len(texts), -1, dtype=np.int64)
+    place[needed] = np.arange(len(needed))
+    return vectors, place
+
+
+def score_pairs(task: Task, alike: Array, resamples: int = RESAMPLES) -> pd.DataFrame:
+    """Correlations of similarities with a task's gold scores; what `evaluate_pairs` returns.
+
+    Intervals are made by drawing dialogues; of pairs that are of no dialogue, pairs.
+
+    Parameters
+    ----------
+    alike : [p], for each of the task's pairs
+    """
+    gold, dialogues = task.rows["score"].to_numpy(), task.rows["dialogue"].to_numpy()
+    rows = []
+    for group, value, chosen in iterate_groups(task):
+        found = {
+            kind: correlation(kind, alike[chosen], gold[chosen], dialogues[chosen], resamples=resamples)
+            for kind in KINDS
+        }
+        row: dict[str, Any] = {
+            "group": group,
+            "value": value,
+            "pairs": found["pearson"].n,
+            "dialogues": found["pearson"].groups,
+        }
+        for kind, of in found.items():
+            row |= {kind: of.value, f"{kind}_low": of.low, f"{kind}_high": of.high}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _dot(one: Any, other: Any) -> Array:
+    """Row by row, float64 [p]."""
+    if sparse.issparse(one):
+        return np.asarray(one.astype(np.float64).multiply(other).sum(axis=1), dtype=np.float64).ravel()
+    return np.einsum("ij,ij->i", one.astype(np.float64), other.astype(np.float64))
+
+
+def _cosine(one: Any, other: Any) -> Array:
+    """0 where a vector is 0: a text without a known word is like nothing."""
+    lengths = np.sqrt(_dot(one, one) * _dot(other, other))
+    return np.divide(_dot(one, other), lengths, out=np.zeros_like(lengths), where=lengths > 0)
+
+
+def _euclidean(one: Any, other: Any) -> Array:
+    difference = one.astype(np.float64) - other
+    return -np.sqrt(_dot(difference, difference))
+
+
+def _by_model(model: Model, one: Any, other: Any) -> Array:
+    similarity = model.similarity
+    assert similarity is not None
+    stack = sparse.vstack if sparse.issparse(one) else np.vstack
+    both = (stack([one[i : i + 1], other[i : i + 1]]) for i in range(one.shape[0]))
+    return np.array([similarity.compare(pair, similarity.asked(pair, None))[0, 1] for pair in both], dtype=np.float64)
+
+
+_OF_VECTORS: dict[str, Callable[[Any, Any], Array]] = {"cosine": _cosine, "euclidean": _euclidean, "dot": _dot}

@@ -1,0 +1,188 @@
+"""Cells of pair tasks: one for each comparison of vectors, with the history joined and not."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, get_args
+
+import pandas as pd
+
+from traube.components import Method
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
+from traube.core.versions import versions
+from traube.models import Model, Precision, fingerprint_on, present_version
+from traube.pipeline.cell import Cell
+from traube.pipeline.current import current_cells, of_present_data
+from traube.pipeline.lookup import Lookup
+from traube.pipeline.params import Protocol
+from traube.storage import Storage
+from traube.tasks.stored import Manifest, get_manifest
+from traube.tasks.task import Stage
+
+# Raise when the same vectors and gold scores would be scored otherwise.
+PAIRS_VERSION = "1"
+Comparison = Literal["cosine", "euclidean", "dot", "own"]
+COMPARISONS: tuple[Comparison, ...] = get_args(Comparison)
+LIBRARIES = ("numpy", "scipy")
+TEST = "test"
+KINDS = ("pearson", "spearman")
+SCORES = tuple(f"{kind}{end}" for kind in KINDS for end in ("", "_low", "_high"))
+
+
+class Compared(Method):
+    """How vectors are compared, in place of a reducer and a clusterer: nothing is random, and nothing trains."""
+
+    reduces = reducer_seeded = seeded = trains = False
+
+    def __post_init__(self) -> None:
+        """Resolve nothing: a comparison has no parts."""
+
+    @property
+    def history(self) -> bool:
+        """Whether the history is joined to both texts."""
+        return bool(self.clusterer_params["history"])
+
+    @property
+    def name(self) -> str:
+        """Such as "cosine" and "cosine/history"."""
+        return f"{self.clusterer}/history" if self.history else self.clusterer
+
+    @property
+    def numerics(self) -> dict[str, dict[str, str]]:
+        """What computes the similarities, with versions."""
+        return {"comparison": versions(LIBRARIES)}
+
+
+@dataclass(frozen=True)
+class PairCell(Cell):
+    """A pair task under a model and a comparison; its split set is the part of the pairs."""
+
+    method: Compared
+    code_version: ClassVar[str] = PAIRS_VERSION
+    scoring_version: ClassVar[str] = PAIRS_VERSION
+
+    @property
+    def stage(self) -> Stage:
+        """Where in the graph it is computed."""
+        return Stage.PAIR_SCORES
+
+    @cached_property
+    def cell_id(self) -> str:
+        numerics = {**dict(self.model_numerics), **self.method.numerics["comparison"]}
+        about: dict[str, Any] = {
+            "task": self.task,
+            "model": self.model,
+            "fingerprint": self.fingerprint,
+            "comparison": self.method.clusterer,
+            "history": self.method.history,
+            "part": self.split_set,
+            "data_version": self.data_version,
+            "numerics": sorted(numerics.items()),
+        }
+        return digest([PAIRS_VERSION, about])
+
+
+def asks_for_query(model: Model) -> bool:
+    """Return whether a model compares texts for a query, which pairs do not have."""
+    return model.similarity is not None and model.similarity.query == "text"
+
+
+def usual_comparison(model: Model) -> Comparison:
+    """Return what a model's vectors are compared by where nothing else is requested."""
+    return "cosine" if model.similarity is None else "own"
+
+
+def make_pair_cells(
+    manifest: Manifest, model: Model, comparisons: Sequence[str] | None = None, part: str = TEST
+) -> list[PairCell]:
+    """Return all cells of a pair task and a model, stored or not.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        Of the pairs.
+    model : Model
+        What compares them.
+    comparisons : sequence of str, optional
+        By default all that go with the model.
+    part : str, default="test"
+        Which pairs.
+    """
+    requested = comparisons or (("own",) if model.similarity is not None else COMPARISONS[:-1])
+    fingerprint = fingerprint_on(model, manifest.corpus_version)
+    return [
+        PairCell(
+            task=manifest.card.name,
+            family=manifest.card.family,
+            model=model.name,
+            fingerprint=fingerprint,
+            method=Compared("none", comparison, {}, {"history": history}),
+            seed=None,
+            protocol="",
+            split_set=part,
+            data_version=manifest.data_version,
+            model_numerics=tuple(sorted(model.numerics.items())),
+            precision=model.precision,
+        )
+        for comparison in requested
+        for history in ((False, True) if manifest.has_history else (False,))
+    ]
+
+
+def list_outdated_cells(storage: Storage, protocols: Mapping[str, Protocol]) -> set[str]:
+    """Return the ids of the finished cells, of pair tasks too, that do not count today."""
+    cells, lookup = storage.read_cells(), Lookup()
+    current = {*current_cells(storage, protocols, own_choice=True, lookup=lookup)["cell_id"]}
+    precisions = {None, *(protocol.precision for protocol in protocols.values())}
+    of_pairs = of_present_data(cells[cells["protocol"] == ""], storage)
+    for (task, model), of_model in of_pairs.groupby(["task", "model"]):
+        present = _list_fingerprints(get_manifest(storage, task), model, precisions, lookup)
+        is_present = [_is_current(cell, present) for cell in of_model.to_dict("records")]
+        current |= {*of_model["cell_id"][is_present]}
+    return {*cells["cell_id"]} - current
+
+
+def _list_fingerprints(
+    manifest: Manifest | None, model: str, precisions: Iterable[Precision | None], lookup: Lookup
+) -> set[str]:
+    """Return a model's fingerprints on a pair task; none where the weights, or the pairs, are not here to tell."""
+    try:
+        models = [lookup.usable(model, precision) for precision in precisions]
+    except TraubeError:
+        return set()
+    return {fingerprint_on(model, manifest.corpus_version) for model in models} if manifest else set()
+
+
+def _is_current(cell: Mapping[str, Any], fingerprints: Collection[str]) -> bool:
+    """Return whether a cell is of today's code, libraries and model, as far as that can be told."""
+    numerics = (item for stage in cell["numerics"].values() for item in stage.items())
+    is_same = all(present_version(name) == version for name, version in numerics)
+    return (
+        is_same
+        and cell["code_version"] == PAIRS_VERSION
+        and cell["fingerprint"] in (fingerprints or {cell["fingerprint"]})
+    )
+
+
+def read_pair_scores(storage: Storage, cells: Iterable[PairCell]) -> pd.DataFrame:
+    """Return the scores of those of some cells that are stored.
+
+    Returns
+    -------
+    DataFrame
+        Task, model, comparison, history, part, group, value, pairs, dialogues, and `SCORES`.
+    """
+    tables = []
+    for cell in cells:
+        scores = storage.read_scores(storage.read_cells(ids=[cell.cell_id]))
+        if scores.empty:
+            continue
+        splits = storage.read_splits(cell.data_version, cell.split_set)
+        by_metric = scores.pivot(index=["level", "split"], columns="metric", values="value").reset_index()  # noqa: PD010 (pivot_table leaves NaN out)
+        wide = splits.rename(columns={"name": "split"}).merge(by_metric, on=["level", "split"])
+        wide = wide.rename(columns={"level": "group", "split": "value", "size": "pairs", "classes": "dialogues"})
+        own = {"task": cell.task, "model": cell.model, "comparison": cell.method.clusterer}
+        about = {**own, "history": cell.method.history, "part": cell.split_set}
+        tables.append(wide.assign(**about)[[*about, "group", "value", "pairs", "dialogues", *SCORES]])
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()

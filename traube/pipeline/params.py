@@ -1,0 +1,228 @@
+"""params.yaml: the benchmark. Read by the command line, Dagster and DVC alike."""
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, field_validator
+
+from traube.components import CLUSTERERS, REDUCERS, Method, get_clusterer, grid, parse_method
+from traube.core import paths
+from traube.core.config import Strict, parse, read_yaml
+from traube.core.errors import TraubeError, unknown
+from traube.models.card import Precision
+from traube.tasks import own_tasks
+from traube.tasks.task import MetricName
+
+OWN = "own"  # the protocol of the user's own tasks
+Value: TypeAlias = float | int | str | bool | None
+Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+class Protocol(Strict):
+    """A named way to benchmark: which splits, methods and parameters, how many seeds, which
+    precision and metric.
+    """
+
+    description: str = ""
+    split_set: str = "default"
+    reducers: tuple[str, ...] = Field(min_length=1)
+    clusterers: tuple[str, ...] = Field(min_length=1)
+    parameters: dict[str, dict[str, Value]] = Field(
+        default_factory=dict, description="by reducer or clusterer; others keep the registry's (the German benchmark's)"
+    )
+    seeds: tuple[Seed, ...] = Field((42,), min_length=1)
+    precision: Precision | None = Field(None, description="overrides the models' cards")
+    main_metric: MetricName | None = Field(None, description="overrides the tasks' cards")
+
+    def methods(self) -> list[Method]:
+        """Every reducer with every clusterer; those that make no sense are `unsupported`."""
+        return grid(self.reducers, self.clusterers, self.parameters)
+
+    def method(self, name: str) -> Method:
+        """The method of that name, with this protocol's parameters."""
+        return parse_method(name, self.parameters)
+
+
+class Point(Protocol):
+    """A protocol that is a point of a sweep: what its sweep starts from, but for one value."""
+
+    sweep: str
+    parameter: str | None = Field(None, description="None: nothing is changed")
+    value: Value = None
+
+
+class Sweep(Strict):
+    """How one clusterer depends on its parameters: each value in turn, the others as they are."""
+
+    description: str = ""
+    protocol: str = Field(description="says all but the value that is changed")
+    clusterer: str
+    seeds: tuple[Seed, ...] = Field((), description="by default the protocol's")
+    values: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = Field(min_length=1)
+
+    def points(self, name: str, protocol: Protocol) -> dict[str, Point]:
+        """The points by name. What changes nothing is one point, named like the sweep."""
+        component, unchanged = CLUSTERERS[self.clusterer], protocol.parameters.get(self.clusterer, {})
+        own = {"clusterers": (self.clusterer,), "seeds": self.seeds or protocol.seeds, "sweep": name}
+        start = {**protocol.model_dump(), **own, "description": self.description}
+        points = {name: Point(**start)}
+        for parameter, values in self.values.items():
+            for value in values:
+                changed = {**unchanged, parameter: value}
+                if component.resolve(changed) != component.resolve(unchanged):
+                    point = {**start, "parameters": {**protocol.parameters, self.clusterer: changed}}
+                    points[f"{name}.{parameter}={value}"] = Point(**point, parameter=parameter, value=value)
+        return points
+
+
+_CRON = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))  # minute, hour, day, month, weekday
+
+
+def _in_cron(field: str, bounds: tuple[int, int]) -> bool:
+    """Whether a cron field is well-formed: lists of `*`, `a` or `a-b`, each with `/step` if need
+    be.
+    """
+    for part in field.split(","):
+        match = re.fullmatch(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", part)
+        if not match or any(not bounds[0] <= int(n) <= bounds[1] for n in match.groups()[:2] if n):
+            return False
+    return True
+
+
+class Nightly(Strict):
+    """When the whole benchmark runs by itself."""
+
+    enabled: bool = True
+    cron: str = "0 2 * * *"
+    timezone: str = "Europe/Berlin"
+
+    @field_validator("cron")
+    @classmethod
+    def _is_cron(cls, value: str) -> str:
+        fields = value.split()
+        if len(fields) != len(_CRON) or not all(map(_in_cron, fields, _CRON)):
+            raise ValueError(f"'{value}' is no cron expression of five fields in numbers, like '0 2 * * *'")
+        return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_timezone(cls, value: str) -> str:
+        from zoneinfo import ZoneInfo
+
+        try:
+            ZoneInfo(value)
+        except (ValueError, KeyError, OSError):
+            raise ValueError(f"'{value}' is no time zone, like Europe/Berlin or UTC") from None
+        return value
+
+
+class Promotion(Strict):
+    """When a challenger becomes champion."""
+
+    level: float = Field(0.05, gt=0, lt=1, description="of the two-sided test, for all newcomers together")
+    minimum_effect: float = Field(0.005, ge=0, le=1, description="smallest gain in the task's main metric")
+    margin: float = Field(0.01, ge=0, le=1, description="loss on another task of the family that must be ruled out")
+
+
+class Watch(Strict):
+    """What else is looked at for new models; nothing by default, and nothing when offline."""
+
+    hub: tuple[str, ...] = Field((), description="Hugging Face ids whose new revisions become checkpoints")
+    mlflow: tuple[str, ...] = Field((), description="registered models whose new versions become checkpoints")
+
+
+class Params(Strict):
+    """The whole of params.yaml. Among the protocols are, once it is read, the points of the sweeps."""
+
+    protocol: str
+    tasks: tuple[str, ...] = Field(min_length=1)
+    models: tuple[str, ...] = Field(min_length=1)
+    pair_tasks: tuple[str, ...] = ()
+    nightly: Nightly = Nightly()
+    promotion: Promotion = Promotion()
+    watch: Watch = Watch()
+    engine: Literal["local", "ray"] = Field(
+        "local", description="what does the work: processes of this machine, or a Ray cluster; TRAUBE_ENGINE goes first"
+    )
+    protocols: dict[str, Protocol]
+    sweeps: dict[str, Sweep] = Field(default_factory=dict)
+
+    def protocol_for(self, tasks: Collection[str] | None) -> str:
+        """Name of the protocol by which tasks are evaluated where none is named.
+
+        Tasks that cards describe, and that the benchmark does not hold, have a protocol of their
+        own, if there is one.
+        """
+        is_own = bool(tasks) and OWN in self.protocols and set(tasks or ()) <= own_tasks() - set(self.tasks)
+        return OWN if is_own else self.protocol
+
+    def chosen(self, protocol: str | None = None) -> Protocol:
+        """The protocol of that name, or the default one."""
+        name = protocol or self.protocol
+        if name not in self.protocols:
+            raise unknown("protocol", name, self.protocols)
+        return self.protocols[name]
+
+
+def load_params(path: Path | None = None) -> Params:
+    """Read params.yaml.
+
+    Raises
+    ------
+    TraubeError
+        Naming the file, the line and the key of the first fault.
+    """
+    path = path or paths.params()
+    value, lines = read_yaml(path)
+    params = parse(Params, value, path, lines)
+    if params.protocol not in params.protocols:
+        raise TraubeError(
+            f"{path}: line {lines.get(('protocol',), 1)}: protocol: {unknown('protocol', params.protocol, params.protocols)}"
+        )
+    for name, protocol in params.protocols.items():
+        for key, known, given in (
+            ("reducers", REDUCERS, protocol.reducers),
+            ("clusterers", CLUSTERERS, protocol.clusterers),
+        ):
+            for i, component in enumerate(given):
+                if component not in known:
+                    line = lines.get(("protocols", name, key, i), 1)
+                    raise TraubeError(
+                        f"{path}: line {line}: protocols.{name}.{key}: {unknown(key[:-1], component, known)}"
+                    )
+        components = {**REDUCERS, **CLUSTERERS}
+        for component, parameters in protocol.parameters.items():
+            place = ("protocols", name, "parameters", component)
+            if component not in components:
+                raise TraubeError(
+                    f"{path}: line {lines.get(place, 1)}: {'.'.join(place[:3])}: {unknown('reducer or clusterer', component, components)}"
+                )
+            for parameter, setting in parameters.items():
+                try:
+                    components[component].resolve({parameter: setting})
+                except TraubeError as error:
+                    line = lines.get((*place, parameter), 1)
+                    raise TraubeError(f"{path}: line {line}: {'.'.join(place)}: {error}") from None
+    return params.model_copy(update={"protocols": {**params.protocols, **_points(params, path, lines)}})
+
+
+def _points(params: Params, path: Path, lines: Mapping[tuple[Any, ...], int]) -> dict[str, Protocol]:
+    """The points of all sweeps, by name."""
+    points: dict[str, Protocol] = {}
+    for name, sweep in params.sweeps.items():
+        place: tuple[Any, ...] = ("sweeps", name)
+        try:
+            if name in params.protocols:
+                raise TraubeError("a protocol has this name: choose another")
+            protocol = params.chosen(sweep.protocol)
+            component = get_clusterer(sweep.clusterer)
+            for parameter, values in sweep.values.items():
+                place = ("sweeps", name, "values", parameter)
+                for value in values:
+                    component.resolve({parameter: value})
+            points |= sweep.points(name, protocol)
+        except TraubeError as error:
+            raise TraubeError(f"{path}: line {lines.get(place, 1)}: {'.'.join(place)}: {error}") from None
+    return points

@@ -1,0 +1,241 @@
+"""What is missing: nothing else is ever computed.
+
+A cell is task x model x method x seed x protocol. Its id hashes everything its number depends on,
+so that a new seed, method, model, fingerprint or data version adds exactly its own cells, and what
+is stored is never computed twice.
+
+A plan is made of values alone. What there is on this machine is found out by `traube.pipeline.survey`.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Self
+
+from traube.components import Method
+from traube.models import Model, checkpoints, fingerprint_on
+from traube.pipeline.cell import Cell
+from traube.pipeline.pairs import asks_for_query, make_pair_cells
+from traube.pipeline.params import Params, Protocol
+from traube.tasks.scored_pairs import PAIRS
+from traube.tasks.stored import Manifest
+from traube.tasks.task import Stage, Task
+
+
+def cells(
+    task: Task,
+    model: Model,
+    protocol: Protocol,
+    *,
+    protocol_name: str = "own",
+    methods: Sequence[Method] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> list[Cell]:
+    """All cells of a task and a model under a protocol, whether stored or not.
+
+    Parameters
+    ----------
+    methods, seeds : instead of the protocol's
+    """
+    return cells_of(Manifest.of(task), model, Request([], [], protocol_name, protocol, methods, seeds))
+
+
+def cells_of(manifest: Manifest, model: Model, request: "Request") -> list[Cell]:
+    """Return all cells that a request asks of a stored task and a model."""
+    if manifest.card.type is PAIRS:
+        return [] if asks_for_query(model) else list(make_pair_cells(manifest, model))
+    card, protocol = manifest.card, request.protocol
+    fingerprint = fingerprint_on(model, manifest.corpus_version)
+    numerics = tuple(sorted(model.numerics.items()))
+    made = [
+        Cell(
+            task=card.name,
+            family=card.family,
+            model=model.name,
+            fingerprint=fingerprint,
+            method=method,
+            seed=seed,
+            protocol=request.protocol_name,
+            split_set=protocol.split_set,
+            data_version=manifest.data_version,
+            model_numerics=numerics,
+            precision=model.precision,
+            clusters=card.clusters,
+        )
+        for method in (request.methods or protocol.methods())
+        for seed in ((request.seeds or protocol.seeds) if method.seeded else (None,))
+    ]
+    return list(dict.fromkeys(made))  # a seed or method may be named twice
+
+
+def wanted_models(params: Params) -> tuple[str, ...]:
+    """The models of the benchmark: those of params.yaml, then the checkpoints."""
+    return tuple(dict.fromkeys([*params.models, *checkpoints.cards()]))
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody wants to know: which tasks and models, under which protocol."""
+
+    tasks: Sequence[str]
+    models: Sequence[str]
+    protocol_name: str
+    protocol: Protocol
+    methods: Sequence[Method] | None = None
+    seeds: Sequence[int] | None = None
+
+
+def request_of(params: Params, protocol: str = "", methods: Sequence[str] = (), seeds: Sequence[int] = ()) -> Request:
+    """Return what params.yaml asks for, under another protocol, methods or seeds where they are given.
+
+    Raises
+    ------
+    TraubeError
+        If there is no such protocol or method.
+    """
+    name = protocol or params.protocol
+    chosen = params.chosen(name)
+    return Request(
+        tasks=(*params.tasks, *params.pair_tasks),
+        models=wanted_models(params),
+        protocol_name=name,
+        protocol=chosen,
+        methods=[chosen.method(method) for method in methods] or None,
+        seeds=list(seeds) or None,
+    )
+
+
+@dataclass(frozen=True)
+class AtHand:
+    """What there is to compute from, and what is computed.
+
+    Attributes
+    ----------
+    tasks : mapping of str to Manifest
+        Tasks that are stored as they are to be used.
+    models : mapping of str to Model
+        Models whose weights are here.
+    finished : collection of str
+        Ids of cells that need no work.
+    clustered : collection of str
+        Ids of cells that are clustered and not scored.
+    unread : list of str
+        Tasks whose raw data is new or has changed; their cells are known once they are read.
+    unavailable : dict of str to str
+        Reason by name of a task or model that cannot be had here.
+    """
+
+    tasks: Mapping[str, Manifest] = field(default_factory=dict)
+    models: Mapping[str, Model] = field(default_factory=dict)
+    finished: Collection[str] = frozenset()
+    clustered: Collection[str] = frozenset()
+    unread: list[str] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+Cells = dict[str, dict[str, list[Cell]]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which cells are missing of those that are requested, and from which stage on.
+
+    Attributes
+    ----------
+    requested : dict of str to dict of str to list of Cell
+        All cells of what is available, by model and task, stored or not.
+    at_hand : AtHand
+        What there is.
+    stages : collection of Stage
+        Those that are to be done.
+    """
+
+    requested: Cells = field(default_factory=dict)
+    at_hand: AtHand = field(default_factory=AtHand)
+    stages: Collection[Stage] = tuple(Stage)
+
+    @classmethod
+    def of(cls, request: Request, at_hand: AtHand) -> Self:
+        """Compare what is requested with what there is."""
+        requested: Cells = {name: {} for name in at_hand.models}
+        for name, model in at_hand.models.items():
+            for task in request.tasks:  # one may be named twice
+                if task in at_hand.tasks and (cells := cells_of(at_hand.tasks[task], model, request)):
+                    requested[name][task] = cells
+        return cls(requested, at_hand)
+
+    def only(self, *stages: Stage) -> Self:
+        """Narrow the plan to some stages."""
+        return replace(self, stages=stages)
+
+    @cached_property
+    def missing(self) -> Cells:
+        """Cells to compute, by model and task; a model without missing cells is not in it."""
+        found: Cells = {}
+        for model, by_task in self.requested.items():
+            for task, cells in by_task.items():
+                if absent := [cell for cell in cells if cell.cell_id not in self.at_hand.finished]:
+                    found.setdefault(model, {})[task] = absent
+        return found
+
+    @property
+    def total(self) -> int:
+        """Number of cells that are requested of what is available."""
+        return sum(1 for _ in _each(self.requested))
+
+    @property
+    def count(self) -> int:
+        """Number of missing cells."""
+        return sum(1 for _ in _each(self.missing))
+
+    @property
+    def unread(self) -> list[str]:
+        """Tasks whose raw data is new or has changed."""
+        return self.at_hand.unread
+
+    @property
+    def unavailable(self) -> dict[str, str]:
+        """Reason by name of a task or model that cannot be had here."""
+        return self.at_hand.unavailable
+
+    @property
+    def cell_ids(self) -> list[str]:
+        """Ids of all cells that are requested."""
+        return [cell.cell_id for cell in self.cells]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All cells that are requested; of a plan of one stage that clusters, those that are clustered by it."""
+        requested = list(_each(self.requested))
+        return requested if Stage.SCORES in self.stages else [c for c in requested if c.stage in self.stages]
+
+    def work(self) -> Iterator[tuple[str, str]]:
+        """Yield each model and task that there is work for. Whether vectors are missing is seen by who encodes: a plan
+        of embeddings alone has them all.
+        """
+        is_encoding = set(self.stages) == {Stage.EMBEDDINGS}
+        cells = self.requested if is_encoding else self.missing
+        yield from ((model, task) for model, by_task in cells.items() for task in by_task)
+
+    def in_turn(self, first: str | None) -> Iterator[tuple[str, dict[str, int]]]:
+        """Yield models, each with tasks and their numbers of missing cells: the first task by every model, then all
+        others.
+        """
+        counts = {
+            model: {task: len(cells) for task, cells in by_task.items()} for model, by_task in self.missing.items()
+        }
+        if first:
+            yield from ((model, {first: by_task.pop(first)}) for model, by_task in counts.items())
+        yield from ((model, by_task) for model, by_task in counts.items() if by_task)
+
+    def to_compute(self, model: str, task: str) -> list[Cell]:
+        """Return the missing cells of a model and a task that this plan clusters or compares."""
+        return [
+            cell
+            for cell in self.missing.get(model, {}).get(task, ())
+            if cell.cell_id not in self.at_hand.clustered and cell.stage in self.stages
+        ]
+
+
+def _each(cells: Cells) -> Iterator[Cell]:
+    return (cell for by_task in cells.values() for of_task in by_task.values() for cell in of_task)

@@ -1,0 +1,56 @@
+"""Texts read together with a query: vectors of `query: text`, which depend on both.
+
+They are no row of a task's corpus, since another split may show the same text for another query.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from traube.core.errors import TraubeError
+from traube.core.progress import SILENT, Progress
+from traube.models import Model, Vectors
+from traube.pipeline.workbench import Workbench
+from traube.tasks.task import Split, Task
+
+SEPARATOR = ": "
+
+
+def query_first(
+    bench: Workbench,
+    task: Task,
+    splits: Sequence[Split],
+    model: Model,
+    progress: Progress = SILENT,
+    *,
+    separator: str = SEPARATOR,
+) -> list[Vectors]:
+    """The vectors of each split's texts with its query in front. What the model has encoded before is
+    not encoded again.
+
+    Parameters
+    ----------
+    splits : of the task
+    separator : what stands between query and text
+
+    Returns
+    -------
+    for each split Vectors [n, d], a row an item of the split
+
+    Raises
+    ------
+    TraubeError
+        If a split has no query, or as `Workbench.vectors_of_texts`.
+    """
+    texts = task.texts
+    together = [[f"{_query(texts, split)}{separator}{texts[row]}" for row in split.rows] for split in splits]
+    different = list(dict.fromkeys(text for of_split in together for text in of_split))
+    vectors = bench.vectors_of_texts(different, model, progress)
+    row = {text: i for i, text in enumerate(different)}
+    return [vectors.subset(np.array([row[text] for text in of_split], dtype=np.int64)) for of_split in together]
+
+
+def _query(texts: Sequence[str], split: Split) -> str:
+    if split.query is None:
+        raise TraubeError(f"split '{split.split}' ({split.level}): has no query to put in front of its texts")
+    return texts[split.query]

@@ -1,0 +1,215 @@
+"""What became of a cell, and where its number comes from: what every cell remembers besides its id.
+
+`Recorder` is the only writer of cells.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from traube.core.errors import TraubeError
+from traube.core.measure import Cost
+from traube.core.versions import versions
+from traube.pipeline.cell import Cell
+from traube.storage import Score, Storage
+
+LIBRARIES = (
+    "traube",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "umap-learn",
+    "pynndescent",
+    "numba",
+    "hdbscan",
+    "river",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "sentence-transformers",
+)
+
+
+@lru_cache(maxsize=1)
+def library_versions() -> dict[str, str]:
+    import platform
+
+    system = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
+    return system | versions(LIBRARIES)
+
+
+def record(
+    cell: Cell,
+    status: str,
+    *,
+    reason: str = "",
+    seconds: float = 0.0,
+    cost: Cost | None = None,
+    device: str = "cpu",
+    run_id: str = "",
+) -> dict[str, Any]:
+    """Return the record of a cell, by `traube.storage.storage.CELL_COLUMNS`.
+
+    Parameters
+    ----------
+    cell : Cell
+        The cell.
+    status : {"clustered", "done", "failed", "unsupported", "unavailable"}
+        What became of it.
+    reason : str
+        Why there are no scores.
+    seconds : float
+        The clusterings' time, without the reductions that cells share.
+    cost : Cost, optional
+        With them, where it was measured.
+    device, run_id : str
+        Where the model's vectors were computed, and in which run.
+    """
+    return {
+        "cell_id": cell.cell_id,
+        "task": cell.task,
+        "family": cell.family,
+        "model": cell.model,
+        "fingerprint": cell.fingerprint,
+        "precision": cell.precision,
+        "reducer": cell.method.reducer,
+        "clusterer": cell.method.clusterer,
+        "params": cell.method.params(),
+        "seed": cell.seed,
+        "protocol": cell.protocol,
+        "split_set": cell.split_set,
+        "data_version": cell.data_version,
+        "clusters": cell.clusters,
+        "code_version": cell.code_version,
+        "scoring_version": cell.scoring_version,
+        "numerics": cell.numerics,
+        "library_versions": library_versions(),
+        "device": device,
+        "run_id": run_id,
+        "seconds": round(seconds, 3),
+        "texts": cost and cost.texts,
+        "total_seconds": cost and cost.seconds,
+        "memory": cost and cost.memory,
+        "status": status,
+        "reason": reason,
+    }
+
+
+def make_scores(table: pd.DataFrame, splits: pd.DataFrame) -> list[Score]:
+    """Return scores as they are stored.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Split, level, metric, value, replicates.
+    splits : DataFrame
+        From `Storage.read_splits`.
+    """
+    keys = pd.MultiIndex.from_frame(splits[["name", "level"]])
+    at = keys.get_indexer(pd.MultiIndex.from_frame(table[["split", "level"]]))
+    assert (at >= 0).all(), "scores of splits that the task does not have"
+    positions, values = splits["position"].to_numpy()[at], table["value"].to_numpy(np.float64)
+    replicates = table["replicates"].tolist()
+    of_level = {level: np.sort(rows["position"].to_numpy()) for level, rows in splits.groupby("level")}
+    scores = []
+    for (level, metric), rows in table.groupby(["level", "metric"], sort=False).indices.items():
+        rows = rows[np.argsort(positions[rows])]
+        are_all = np.array_equal(positions[rows], of_level[level])
+        without = [replicates[row] for row in rows]
+        scores.append(
+            Score(
+                str(level),
+                str(metric),
+                values[rows],
+                None if without[0] is None else np.stack(without).astype(np.float32),
+                None if are_all else positions[rows].astype(np.int32),
+            )
+        )
+    return scores
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Writes down what became of cells.
+
+    Attributes
+    ----------
+    storage : Storage
+        Where.
+    device : str
+        Where the model's vectors were computed.
+    run_id : str
+        Of the run that asked for the cells; empty where nobody keeps runs.
+    """
+
+    storage: Storage
+    device: str = "cpu"
+    run_id: str = ""
+
+    def clustered(
+        self,
+        cell: Cell,
+        assignments: pd.DataFrame,
+        seconds: float,
+        cost: Cost | None = None,
+        histories: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep a cell's clusters; it counts once it is scored.
+
+        Parameters
+        ----------
+        cell : Cell
+            The cell.
+        assignments : DataFrame
+            Split, level, item, cluster.
+        seconds : float
+            The clusterings' time.
+        cost : Cost, optional
+            With the reductions that cells share, where it was measured.
+        histories : dict, optional
+            How the clusterer was trained: by split and level, an entry for each epoch.
+        """
+        entry = self._record(cell, "clustered", seconds=seconds, cost=cost)
+        columns = ["split", "level", "item", "cluster"]
+        self._save(entry, {"assignments": assignments[columns]}, histories=histories)
+
+    def scored(self, cell: Cell, scores: pd.DataFrame) -> None:
+        """Keep the scores (split, level, metric, value, replicates) of a clustered cell; it counts from now on."""
+        splits = self.storage.read_splits(cell.data_version, cell.split_set)
+        self._update(cell, self._record(cell, "done"), make_scores(scores, splits))
+
+    def compared(self, cell: Cell, similarities: pd.DataFrame, scores: pd.DataFrame) -> None:
+        """Keep the similarities (pair, similarity) and the scores (split, level, metric, value) of a pair cell."""
+        splits = self.storage.read_splits(cell.data_version, cell.split_set)
+        table = make_scores(scores.assign(replicates=None), splits)
+        self._save(self._record(cell, "done"), {"similarities": similarities}, table)
+
+    def unscored(self, cell: Cell, status: str, reason: str) -> None:
+        """Note that a clustered cell could not be scored, and why."""
+        self._update(cell, self._record(cell, status, reason=reason))
+
+    def _update(self, cell: Cell, entry: dict[str, Any], scores: Sequence[Score] = ()) -> None:
+        """Store what became of a clustered cell, with its clusters."""
+        storage = self.storage
+        assignments, clustered = storage.read_cell_table(cell.cell_id), storage.get_cell(cell.cell_id) or {}
+        entry |= {name: clustered[name] for name in ("seconds", "texts", "total_seconds", "memory")}
+        histories = storage.read_histories(cell.cell_id)
+        self._save(entry, {"assignments": assignments}, scores, histories=histories)
+
+    def without_clusters(self, cell: Cell, status: str, reason: str) -> None:
+        """Note that a cell is failed, unsupported or unavailable, and why."""
+        self._save(self._record(cell, status, reason=reason))
+
+    def _save(self, entry: dict[str, Any], *of_cell: Any, **more: Any) -> None:
+        if not self.storage.save_cell(entry, *of_cell, **more):
+            raise TraubeError(
+                f"{entry['task']} under {entry['model']}: this process stood still for so long that another one may "
+                "have taken over; `traube run` computes what is left"
+            )
+
+    def _record(self, cell: Cell, status: str, **known: Any) -> dict[str, Any]:
+        return record(cell, status, device=self.device, run_id=self.run_id, **known)

@@ -1,0 +1,255 @@
+"""The driver: embed, cluster or compare, and score what a plan says is missing.
+
+Everything goes through `run`: `evaluate` in a notebook, `traube run`, each Dagster asset (a plan of its stage alone),
+sweeps, `traube reproduce` and papers' tables. Nobody else decides what is done next.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from traube.core.progress import SILENT, Progress
+from traube.models import Model, Vectors, fingerprint_on
+from traube.pipeline.cell import Cell
+from traube.pipeline.cluster import cluster
+from traube.pipeline.executors import Failure
+from traube.pipeline.pair_scores import compare_pairs, embed_pairs, score_pairs
+from traube.pipeline.pairs import SCORES, TEST, PairCell
+from traube.pipeline.plan import Plan
+from traube.pipeline.record import Recorder
+from traube.pipeline.score import score_cells
+from traube.pipeline.stages import VectorCheck, check_vectors
+from traube.pipeline.workbench import Workbench
+from traube.tasks.scored_pairs import PAIRS, has_history, join_histories, select_pairs
+from traube.tasks.task import CLUSTERING, Stage, Task, TaskType
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A task's texts have vectors under a model.
+
+    Attributes
+    ----------
+    task, model : str
+        Their names.
+    texts, dimensions : int
+        Number of scored texts, and length of their vectors.
+    encoded : int or None
+        Number of texts that had to be encoded; None of a pair task, where they are not counted.
+    device : str
+        Where that was done.
+    fingerprint : str
+        Of the model on the task's corpus.
+    checks : list of VectorCheck
+        What was found of the vectors.
+    """
+
+    task: str
+    model: str
+    texts: int
+    dimensions: int
+    encoded: int | None
+    device: str
+    fingerprint: str
+    checks: list[VectorCheck]
+
+    @property
+    def blocking(self) -> list[VectorCheck]:
+        """Failed checks that stop the task under this model."""
+        return [check for check in self.checks if check.blocking and not check.passed]
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """A cell's clusters are stored.
+
+    Attributes
+    ----------
+    cell : Cell
+        The cell.
+    assignments : DataFrame split, level, item, cluster
+        Its clusters.
+    reason : str
+        What is amiss with them, in one line; mostly empty.
+    """
+
+    cell: Cell
+    assignments: pd.DataFrame
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A cell's scores and its record are stored.
+
+    Attributes
+    ----------
+    cell : Cell
+        The cell.
+    scores : DataFrame split, level, metric, value; of a clustering with cell_id and replicates
+        Its scores.
+    """
+
+    cell: Cell
+    scores: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A cell has no scores, which its stored record says.
+
+    Attributes
+    ----------
+    cell : Cell
+        The cell.
+    status : str
+        failed, unsupported or unavailable (does not fit the memory).
+    reason : str
+        Why, in one line.
+    """
+
+    cell: Cell
+    status: str
+    reason: str
+
+
+Event = Encoded | Clustered | Scored | Failed
+
+
+def run(plan: Plan, workbench: Workbench, progress: Progress = SILENT, run_id: str = "") -> Iterator[Event]:
+    """Do what a plan says is missing. Whatever an event tells of is stored before it is yielded.
+
+    A model whose vectors fail a blocking check is not clustered on the task.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is missing, and which stages are to be done.
+    workbench : Workbench
+        Gives tasks and vectors, keeps results, and does the work.
+    progress : Progress, default=SILENT
+        Who is told of the work as it is done.
+    run_id : str, default=""
+        Of the run that asks, for the records; empty where nobody keeps runs.
+
+    Yields
+    ------
+    Encoded, Clustered, Scored or Failed
+        What became of a task's vectors, or of a cell.
+
+    Raises
+    ------
+    TraubeError
+        If a task has not been read, the weights of a model cannot be had, a text cannot be encoded, or a worker was
+        killed.
+    """
+    for name, task in plan.work():
+        model, read = plan.at_hand.models[name], workbench.task(task)
+        if task in workbench.given:
+            workbench.storage.save_splits_of(read.data_version, read.card.type.make_splits(read))
+        if Stage.EMBEDDINGS in plan.stages:
+            encoded = _ENCODE[read.card.type](read, model, workbench, progress)
+            yield encoded
+            if encoded.blocking:
+                continue
+        yield from _EVALUATE[read.card.type](plan, read, model, workbench, progress, run_id)
+
+
+def _encode(task: Task, model: Model, workbench: Workbench, progress: Progress) -> Encoded:
+    model.fetch()
+    vectors, encoded = workbench.encoded(task, model, progress)
+    scored = vectors.subset(task.scored)
+    return Encoded(
+        task=task.name,
+        model=model.name,
+        texts=len(scored),
+        dimensions=vectors.dimensions,
+        encoded=encoded,
+        device=workbench.executor.device(model, len(scored)),
+        fingerprint=fingerprint_on(model, task.corpus_version),
+        checks=check_vectors(scored, len(task.scored)),
+    )
+
+
+def _cluster_and_score(
+    plan: Plan, task: Task, model: Model, workbench: Workbench, progress: Progress, run_id: str
+) -> Iterator[Event]:
+    recorder = Recorder(workbench.storage, workbench.executor.device(model, len(task.scored)), run_id)
+    clustered = set(plan.at_hand.clustered)
+    if cells := plan.to_compute(model.name, task.name):
+        for event in _cluster(cells, task, model, workbench, recorder, progress):
+            if isinstance(event, Clustered):
+                clustered.add(event.cell.cell_id)
+            yield event
+    if Stage.SCORES in plan.stages:
+        missing = plan.missing.get(model.name, {}).get(task.name, ())
+        unscored = [cell for cell in missing if cell.cell_id in clustered]
+        yield from _score(unscored, task, model, workbench, recorder, progress)
+
+
+def _cluster(
+    cells: list[Cell], task: Task, model: Model, workbench: Workbench, recorder: Recorder, progress: Progress
+) -> Iterator[Clustered | Failed]:
+    vectors = workbench.vectors(task, model, progress)
+    executor = workbench.executor
+    for result in cluster(task, vectors, cells, workbench.storage, executor, progress, model.similarity, model):
+        if result.assignments is None:
+            recorder.without_clusters(result.cell, result.status, result.reason)
+            yield Failed(result.cell, result.status, result.reason)
+        else:
+            recorder.clustered(result.cell, result.assignments, result.seconds, result.cost, result.histories)
+            yield Clustered(result.cell, result.assignments, result.reason)
+
+
+def _score(
+    cells: list[Cell], task: Task, model: Model, workbench: Workbench, recorder: Recorder, progress: Progress
+) -> Iterator[Scored | Failed]:
+    vectors: Vectors | None = None
+    if cells and not task.labelled:
+        vectors = workbench.vectors(task, model, progress)
+    for cell, outcome in score_cells(task, cells, workbench.storage, workbench.executor, vectors, progress):
+        if isinstance(outcome, Failure):
+            recorder.unscored(cell, outcome.status, outcome.reason)
+            yield Failed(cell, outcome.status, outcome.reason)
+        else:
+            recorder.scored(cell, outcome)
+            yield Scored(cell, outcome)
+
+
+def _encode_pairs(task: Task, model: Model, workbench: Workbench, progress: Progress) -> Encoded:
+    """Encode the texts of test pairs, and of these with their histories."""
+    model.fetch()
+    forms = [task, join_histories(task)] if has_history(task.rows) else [task]
+    found = [embed_pairs(select_pairs(form, TEST), model, workbench, progress)[0] for form in forms]
+    return Encoded(
+        task=task.name,
+        model=model.name,
+        texts=sum(map(len, found)),
+        dimensions=found[0].dimensions,
+        encoded=None,
+        device=model.device,
+        fingerprint=model.fingerprint,
+        checks=[],
+    )
+
+
+def _compare(
+    plan: Plan, task: Task, model: Model, workbench: Workbench, progress: Progress, run_id: str
+) -> Iterator[Scored]:
+    recorder = Recorder(workbench.storage, model.device, run_id)
+    for cell in plan.to_compute(model.name, task.name):
+        assert isinstance(cell, PairCell)
+        chosen = select_pairs(join_histories(task) if cell.method.history else task, cell.split_set)
+        similarities = compare_pairs(chosen, model, workbench, cell.method.clusterer, progress)
+        wide = score_pairs(chosen, similarities).rename(columns={"group": "level", "value": "split"})
+        scores = wide.melt(["level", "split"], SCORES, "metric", "value")
+        recorder.compared(cell, pd.DataFrame({"pair": chosen.rows["pair"], "similarity": similarities}), scores)
+        yield Scored(cell, scores)
+
+
+_ENCODE = {CLUSTERING: _encode, PAIRS: _encode_pairs}
+_EVALUATE: dict[TaskType, Callable[[Plan, Task, Model, Workbench, Progress, str], Iterator[Event]]] = {
+    CLUSTERING: _cluster_and_score,
+    PAIRS: _compare,
+}

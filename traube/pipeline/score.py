@@ -1,0 +1,129 @@
+"""Clusters to scores: every metric of every split, in the worker processes.
+
+The metrics themselves are in `traube.metrics`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from traube.core.errors import TraubeError
+from traube.core.progress import SILENT, Progress
+from traube.models import Vectors
+from traube.pipeline import units
+from traube.pipeline.cell import Cell
+from traube.pipeline.executors import Executor, Failure, Job, failure
+from traube.storage import Storage
+from traube.tasks.task import Task, groups_of
+
+# A crash loses the scores of at most this many cells.
+CELLS_AT_ONCE = 8
+COLUMNS = ["cell_id", "split", "level", "metric", "value", "replicates"]
+
+
+def score(
+    task: Task,
+    assignments: pd.DataFrame,
+    executor: Executor,
+    vectors: Vectors | None = None,
+    split_set: str = "default",
+    progress: Progress = SILENT,
+) -> pd.DataFrame:
+    """Metrics of every split and level of the given cells.
+
+    Parameters
+    ----------
+    assignments : DataFrame cell_id, split, level, item, cluster
+    vectors : of the corpus; needed where the task has no labels
+
+    Returns
+    -------
+    DataFrame cell_id, split, level, metric, value, replicates (float64 [GROUPS], the value without
+    each group of texts; None of numbers that are no metric)
+
+    Raises
+    ------
+    TraubeError
+        If a split cannot be scored, or a worker process was killed (mostly: out of memory).
+    """
+    splits = {(s.split, s.level): s for s in task.test_splits(split_set)}
+    group_of_text = groups_of(task.corpus["text_id"])
+    jobs: dict[Job, tuple[Any, ...]] = {}
+    items, clusters_of = (assignments[column].to_numpy(np.int64) for column in ("item", "cluster"))
+    for (cell_id, name, level), rows in assignments.groupby(["cell_id", "split", "level"], sort=False).indices.items():
+        split = splits[name, level]
+        clusters = pd.Series(clusters_of[rows], index=items[rows]).reindex(split.items).to_numpy(np.int64)
+        view = None if split.labels is not None or vectors is None else vectors.subset(split.rows)
+        arguments = split.labels, clusters, group_of_text[split.rows], view
+        jobs[Job(units.score, arguments)] = cell_id, name, level
+    progress.total("scores", len(jobs))
+    found: dict[Job, units.Scores] = {}
+    failures: list[Failure] = []
+    for job, outcome in executor.run(list(jobs)):
+        if isinstance(outcome, Failure):
+            failures.append(outcome)
+        else:
+            found[job] = outcome
+        progress.done("scores", 1)
+    for failed in failures:
+        raise failed.error()
+    scores = [
+        (*key, metric, value, found[job][1].get(metric))
+        for job, key in jobs.items()
+        for metric, value in found[job][0].items()
+    ]
+    return pd.DataFrame(scores, columns=COLUMNS)
+
+
+def score_cells(
+    task: Task,
+    cells: Sequence[Cell],
+    storage: Storage,
+    executor: Executor,
+    vectors: Vectors | None = None,
+    progress: Progress = SILENT,
+) -> Iterator[tuple[Cell, pd.DataFrame | Failure]]:
+    """Score cells whose assignments are stored, a few at a time. One that cannot be scored stops no other.
+
+    Parameters
+    ----------
+    vectors : of the corpus; needed where the task has no labels
+
+    Yields
+    ------
+    cell, scores (or why there are none)
+
+    Raises
+    ------
+    TraubeError
+        If assignments cannot be read, or there are no workers to be had.
+    """
+    for start in range(0, len(cells), CELLS_AT_ONCE):
+        group = cells[start : start + CELLS_AT_ONCE]
+        ids = [cell.cell_id for cell in group]
+        assignments = {cell_id: storage.read_cell_table(cell_id).assign(cell_id=cell_id) for cell_id in ids}
+        executor.start()  # that there are no workers is no cell's fault
+        scored = partial(
+            score, task, executor=executor, vectors=vectors, split_set=group[0].split_set, progress=progress
+        )
+        scores = _by_cell(assignments, scored)
+        yield from ((cell, scores[cell.cell_id]) for cell in group)
+
+
+def _by_cell(
+    assignments: Mapping[str, pd.DataFrame], scored: Callable[[pd.DataFrame], pd.DataFrame]
+) -> dict[str, pd.DataFrame | Failure]:
+    """Scores of each cell, or why there are none: of all cells at once, and where that fails, one by one."""
+    try:
+        scores = scored(pd.concat(assignments.values()))
+        return {cell_id: scores[scores["cell_id"] == cell_id] for cell_id in assignments}
+    except TraubeError as error:
+        if len(assignments) == 1:
+            return dict.fromkeys(assignments, failure(error))
+    found: dict[str, pd.DataFrame | Failure] = {}
+    for cell_id, frame in assignments.items():
+        found |= _by_cell({cell_id: frame}, scored)
+    return found

@@ -1,0 +1,133 @@
+"""Raw data to a corpus and its splits; what is checked of vectors.
+
+What is made of these by models and methods is up to `traube.pipeline.run`. Who may be at work, what data
+checks say and what people are shown is up to the caller.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from traube.core.errors import Unavailable
+from traube.models import Vectors
+from traube.storage import Storage
+from traube.tasks.source import Source
+from traube.tasks.stored import Manifest, read_ingested, save_corpus, save_rows
+
+ROWS_LOOKED_AT = 4096
+# Mean cosine between texts at which vectors say nothing any more.
+COLLAPSED = 0.9999
+VECTOR_CHECKS = {
+    "shape": "One vector per scored text.",
+    "finite": "No NaN and no infinity.",
+    "not_collapsed": "Different texts have different vectors.",
+}
+WARNING_CHECKS = ("not_collapsed",)  # such vectors can be clustered, if badly; other checks block
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The texts of a task as they were read.
+
+    Attributes
+    ----------
+    texts, records : what `Source.ingest` gives
+    version : content hash of the texts
+    raw_version : of the raw data
+    """
+
+    texts: pd.DataFrame
+    records: pd.DataFrame
+    version: str
+    raw_version: str
+
+
+def read_corpus(source: Source, storage: Storage) -> Corpus:
+    """Read raw data and store its unique texts, and what they are drawn from.
+
+    Raises
+    ------
+    TraubeError
+        If raw data is missing, damaged, or cannot be read.
+    """
+    reason = source.missing()
+    if reason:
+        raise Unavailable(f"task '{source.name}' is unavailable: {reason}")
+    raw_version = source.raw_version()
+    texts, records = source.ingest()
+    version = save_corpus(storage, source.name, texts, records, raw_version)
+    return Corpus(texts, records, version, raw_version)
+
+
+def draw(source: Source, storage: Storage) -> tuple[pd.DataFrame, Manifest]:
+    """Draw a task's splits or pairs from its stored records and store them; it counts once it is completed.
+
+    Raises
+    ------
+    TraubeError
+        If the corpus was not read whole, or splits cannot be drawn from it.
+    """
+    rows = source.draw(read_ingested(storage, source.name, "records"))
+    return rows, save_rows(storage, source.card, rows)
+
+
+@dataclass(frozen=True)
+class VectorCheck:
+    """What a check of vectors found; its name is one of `VECTOR_CHECKS`."""
+
+    name: str
+    passed: bool
+    facts: dict[str, float]
+
+    @property
+    def blocking(self) -> bool:
+        """Whether a failure stops the task."""
+        return self.name not in WARNING_CHECKS
+
+
+def check_vectors(vectors: Vectors, texts: int) -> list[VectorCheck]:
+    """Check that there is a vector for each of some texts, all finite, and not all alike."""
+    finite, rows, norms = True, 0, []
+    for start in range(0, len(vectors), ROWS_LOOKED_AT):
+        block: Any = vectors.subset(np.arange(start, min(start + ROWS_LOOKED_AT, len(vectors)))).load()
+        rows += block.shape[0] if block.shape[1] == vectors.dimensions else 0
+        values = block.data if sparse.issparse(block) else block
+        finite = finite and bool(np.isfinite(values).all())
+        norms.append(
+            np.sqrt(block.multiply(block).sum(axis=1)).A1 if sparse.issparse(block) else np.linalg.norm(block, axis=1)
+        )
+    norm = np.concatenate(norms)
+    similarity = _mean_cosine(vectors)
+    return [
+        VectorCheck("shape", rows == texts, {"vectors": rows, "texts": texts}),
+        VectorCheck("finite", finite, {"mean_norm": float(norm.mean()), "zero_vectors": int((norm == 0).sum())}),
+        VectorCheck("not_collapsed", similarity < COLLAPSED, {"mean_cosine": similarity}),
+    ]
+
+
+def _mean_cosine(vectors: Vectors) -> float:
+    """Return the mean cosine between different texts of an even sample."""
+    from sklearn.preprocessing import normalize
+
+    sample = np.unique(np.linspace(0, len(vectors) - 1, min(ROWS_LOOKED_AT, len(vectors))).astype(np.int64))
+    block = vectors.subset(sample).load()
+    unit = normalize(block if sparse.issparse(block) else np.nan_to_num(block))
+    n = unit.shape[0]
+    total = np.asarray(unit.sum(axis=0)).ravel()
+    return float((total @ total - n) / (n * (n - 1))) if n > 1 else 0.0
+
+
+def failed_cells(storage: Storage, cell_ids: Sequence[str]) -> str:
+    """Say how many of some stored cells failed, and why the first did; empty if none failed."""
+    cells = storage.read_cells(ids=cell_ids)
+    failed = cells[cells["status"] == "failed"]
+    if failed.empty:
+        return ""
+    first = failed.iloc[0]
+    return (
+        f"{len(failed)} of {len(cells)} cells failed; first: {first['reducer']}/{first['clusterer']}: {first['reason']}"
+    )

@@ -1,0 +1,124 @@
+"""What is at hand: raw data, weights, and what the storage has of both.
+
+A plan compares it with what is requested (`traube.pipeline.plan`).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from traube.core.errors import TraubeError, Unknown
+from traube.metrics import SCORING_VERSION
+from traube.models import Model
+from traube.pipeline.lookup import Lookup
+from traube.pipeline.pairs import PAIRS_VERSION
+from traube.pipeline.plan import AtHand, Plan, Request
+from traube.storage import Storage
+from traube.tasks import PAIRS, get_source, sources
+from traube.tasks.stored import Manifest, get_manifest, is_valid, not_read
+
+
+def plan(request: Request, storage: Storage) -> Plan:
+    """Compare what is requested with what is at hand.
+
+    Raises
+    ------
+    TraubeError
+        If a task or model does not exist.
+    """
+    return Plan.of(request, survey(request, storage))
+
+
+def survey(request: Request, storage: Storage) -> AtHand:
+    """Find out what there is of a request's tasks and models: those as their raw data is now.
+
+    Raises
+    ------
+    TraubeError
+        If a task or model does not exist.
+    """
+    new, unavailable = unread(request.tasks, storage)
+    models = usable_models(request, unavailable)
+    tasks = {
+        name: manifest
+        for name in dict.fromkeys(request.tasks)
+        if name not in new and name not in unavailable and (manifest := get_manifest(storage, name))
+    }
+    return AtHand(tasks, models, *_stored_cells(tasks, storage), new, unavailable)
+
+
+def survey_stored(tasks: Iterable[str], model: Model, storage: Storage) -> AtHand:
+    """Find out what there is of stored tasks, whatever has become of their raw data, and a model.
+
+    Raises
+    ------
+    TraubeError
+        If a task has not been read yet.
+    """
+    found = {}
+    for name in tasks:
+        manifest = get_manifest(storage, name)
+        if manifest is None:
+            raise not_read(name)
+        found[name] = manifest
+    return AtHand(found, {model.name: model}, *_stored_cells(found, storage))
+
+
+def _stored_cells(tasks: Mapping[str, Manifest], storage: Storage) -> tuple[set[str], set[str]]:
+    """The ids of the cells that need no work, and of those that are clustered and not scored."""
+    finished, clustered = set[str](), set[str]()
+    for task, manifest in tasks.items():
+        done = storage.find_finished(task, PAIRS_VERSION if manifest.card.type is PAIRS else SCORING_VERSION)
+        finished |= done
+        clustered |= storage.find_clustered(task, done)
+    return finished, clustered
+
+
+def unread(tasks: Iterable[str], storage: Storage) -> tuple[list[str], dict[str, str]]:
+    """Return the tasks whose stored tables are absent, damaged or older than the raw data; and the reasons
+    of those that are unavailable.
+    """
+    new, unavailable = [], {}
+    for name in dict.fromkeys(tasks):
+        source = get_source(name, None)
+        if reason := source.missing():
+            unavailable[name] = reason
+        elif stored_raw_version(name, storage) != source.raw_version():
+            new.append(name)
+    return new, unavailable
+
+
+def stored_raw_version(task: str, storage: Storage) -> str | None:
+    """Return the version of the raw data that a task's stored tables were read from; None if they are absent or damaged."""
+    manifest = get_manifest(storage, task)
+    return manifest.raw_version if manifest is not None and is_valid(storage, task) else None
+
+
+def unavailable(request: Request, storage: Storage, lookup: Lookup | None = None) -> dict[str, str]:
+    """Return the reason by name of a task of clustering or a model that is requested and cannot be had here."""
+    reasons = unread((task for task in request.tasks if task not in sources(PAIRS)), storage)[1]
+    usable_models(request, reasons, lookup)
+    return reasons
+
+
+def usable_models(request: Request, unavailable: dict[str, str], lookup: Lookup | None = None) -> dict[str, Model]:
+    """Return the models whose weights are here and sound; of others the reason is noted: one bad model
+    does not stop the others.
+
+    Parameters
+    ----------
+    unavailable : dict of str to str
+        Where the reasons are noted, by name.
+
+    Raises
+    ------
+    Unknown
+        If there is no model of a name: a misspelt one is no bad one.
+    """
+    models, lookup = {}, lookup or Lookup()
+    for name in dict.fromkeys(request.models):
+        try:
+            models[name] = lookup.usable(name, request.protocol.precision)
+        except Unknown:
+            raise
+        except TraubeError as error:
+            unavailable[name] = str(error)
+    return models

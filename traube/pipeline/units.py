@@ -1,0 +1,218 @@
+"""The units of work: what is done of a split, by whatever process does it.
+
+They see no file of whoever asks but those that vectors lie in; a cluster is sent these with what they
+hold. They are given the components themselves, and look nothing up in the registries: a worker does not
+know what was registered in the parent. Who does them is said by
+`traube.pipeline.executors`.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube import components
+from traube.components import Component
+from traube.components.deep import DeepClusterer
+from traube.components.deep.encoding import Base
+from traube.core.errors import DoesNotFit, TraubeError, Unsupported, reason
+from traube.core.measure import Cost, measured
+from traube.core.progress import Progress
+from traube.models import Similarity, Vectors
+from traube.models.vectors import Dense
+
+Labels = NDArray[np.int64]
+Points = NDArray[np.float32]
+Scores = tuple[dict[str, float], dict[str, NDArray[np.float64]]]
+PICTURED = 1_000  # texts of a split whose representations are kept
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def sent_whole(function: Callable[P, T]) -> Callable[P, T]:
+    """Let only errors out that can be sent to the parent: another would break the pool."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            kind = next((k for k in (Unsupported, DoesNotFit) if isinstance(error, k)), TraubeError)
+            raise kind(reason(error)) from None
+
+    return run
+
+
+def warm_up(reducers: Sequence[Component], memory: int) -> None:
+    """Import and compile what reducers need."""
+    points = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    for reducer in reducers:
+        with suppress(Exception):  # whatever is wrong with it is said when it is used
+            reducer.build(**reducer.params, **({"random_state": 0} if reducer.seeded else {})).fit_transform(points)
+
+
+class Clustered(NamedTuple):
+    """What became of a split.
+
+    Attributes
+    ----------
+    labels : int64 [n]
+    seconds : that it took
+    memory : megabytes at the highest point; nan where that is not known
+    """
+
+    labels: NDArray[np.int64]
+    seconds: float
+    memory: float
+
+
+class Reduced(NamedTuple):
+    """What became of a split's vectors.
+
+    Attributes
+    ----------
+    points : float32 [n, m]
+    cost : of making them
+    """
+
+    points: Dense | sparse.csr_matrix
+    cost: Cost
+
+
+@sent_whole
+def reduce(vectors: Vectors, reducer: Component, params: dict[str, Any], seed: int, memory: int) -> Reduced:
+    """Fit a reducer on a split's vectors."""
+    with measured() as taken:
+        points = components.reduce(reducer, params, vectors.load(), seed, memory)
+    return Reduced(points, Cost(points.shape[0], taken.seconds, taken.memory))
+
+
+@sent_whole
+def cluster(
+    points: Vectors, clusterer: Component, params: dict[str, Any], k: int | None, seed: int, memory: int
+) -> Clustered:
+    """Cluster a split.
+
+    Without k, the one with the best silhouette is taken.
+    """
+    values = points.load()
+    if k is None and clusterer.takes_k and not clusterer.chooses_k(params):
+        k, _ = components.choose_k(values, seed)
+    with measured() as taken:
+        labels = components.cluster(clusterer, params, values, k, seed, memory)
+    return Clustered(labels, taken.seconds, taken.memory)
+
+
+@sent_whole
+def cluster_by_distance(
+    vectors: Vectors,
+    query: Vectors | None,
+    similarity: Similarity,
+    clusterer: Component,
+    params: dict[str, Any],
+    k: int | None,
+    seed: int,
+    memory: int,
+) -> Clustered:
+    """Cluster a split whose items a similarity compares.
+
+    Without k, the one with the best silhouette is taken.
+
+    Parameters
+    ----------
+    query : the vector of the split's query, where the similarity compares for one
+    """
+    values = vectors.load()
+    with measured() as taken:
+        distances = similarity.distances(values, None if query is None else query.load()[0], memory)
+        if k is None and clusterer.takes_k:
+            k, _ = components.choose_k_by_distance(clusterer, params, distances, seed)
+        labels = components.cluster_by_distance(clusterer, params, distances, k, seed)
+    return Clustered(labels, taken.seconds, taken.memory)
+
+
+@sent_whole
+def cluster_by_text(
+    texts: Sequence[str], clusterer: Component, params: dict[str, Any], k: int | None, seed: int, memory: int
+) -> Clustered:
+    """Cluster a split whose clusterer works on its texts."""
+    with measured() as taken:
+        labels = components.cluster_by_text(clusterer, params, texts, k, seed)
+    return Clustered(labels, taken.seconds, taken.memory)
+
+
+@sent_whole
+def score(
+    labels: NDArray[np.object_] | None,
+    clusters: Labels,
+    groups: NDArray[np.int64],
+    vectors: Vectors | None,
+    memory: int,
+) -> Scores:
+    """Every metric of a split, against its labels or, where it has none, of its vectors; and the
+    metrics without each group of texts.
+    """
+    from traube.metrics import clustering  # brings scikit-learn, which only workers need
+
+    if labels is not None:
+        return clustering.score(labels, clusters), clustering.replicates(labels, clusters, groups)
+    assert vectors is not None
+    return clustering.internal(vectors.load(), clusters, groups, 0)
+
+
+# trainings, which go on for long
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a training on a split.
+
+    Attributes
+    ----------
+    labels : int64 [n]
+    seconds : that it took
+    history : an entry for each epoch
+    became : what the texts that `pictured` names have become, float32; None if nothing was trained
+    """
+
+    labels: Labels
+    seconds: float
+    history: list[dict[str, float]]
+    became: Points | None
+
+
+def pictured(n: int) -> NDArray[np.int64]:
+    """The texts, of n, whose representations are kept: the same for every cell, int64 [m], ascending."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:PICTURED])
+
+
+@dataclass(frozen=True)
+class Training:
+    """All that a training on a split needs but its encoder; it can be sent."""
+
+    clusterer: DeepClusterer[Any]
+    texts: Sequence[str]
+    k: int
+    seed: int
+    labels: Sequence[str] | None
+
+    def run(self, base: Base, work: Path, progress: Progress) -> Trained:
+        """Train, or go on.
+
+        Parameters
+        ----------
+        work : folder of what a stopped training goes on from
+        """
+        began = time.perf_counter()
+        labels = self.clusterer.fit_predict(self.texts, self.k, base, self.seed, work, progress, self.labels)
+        became = self.clusterer.representations()
+        if became is not None:
+            became = became[pictured(len(self.texts))]
+        return Trained(labels, time.perf_counter() - began, self.clusterer.history, became)

@@ -1,0 +1,116 @@
+"""What a check found, for people: which rules do not hold, in how many rows, and the first of them
+as text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from traube.pipeline.validation.rules import SPLIT, Check, blocks
+from traube.pipeline.validation.verdicts import Verdict
+from traube.tasks.task import TaskCard
+
+SHOWN_ROWS = 20
+SHOWN_CHARACTERS = 120
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found.
+
+    Attributes
+    ----------
+    blocking : whether a failure stops the task
+    rules : each rule in words, and how it fared
+    offending, total : number of rows
+    header, shown : the first offending rows as text, neither escaped nor long
+    """
+
+    check: Check
+    blocking: bool
+    passed: bool
+    rules: dict[str, str]
+    offending: int
+    total: int
+    header: list[str]
+    shown: list[list[str]]
+
+    @property
+    def percent(self) -> float:
+        """Of the rows, those that offend."""
+        return round(100 * self.offending / max(self.total, 1), 3)
+
+    @property
+    def broken(self) -> str:
+        """The rules that do not hold, in words."""
+        return "; ".join(f"{says}: {fared}" for says, fared in self.rules.items() if fared != _HOLDS)
+
+
+def finding_of(
+    check: Check, card: TaskCard, verdicts: Sequence[Verdict], judged: pd.DataFrame, corpus: pd.DataFrame
+) -> Finding:
+    """What a check found.
+
+    Parameters
+    ----------
+    verdicts : of this check's rules and of others
+    judged : the table with its facts
+    corpus : where the texts of offending rows are looked up
+    """
+    own = {verdict.says: verdict for verdict in verdicts if verdict.check == check.name}
+    positions = sorted({position for verdict in own.values() for position in verdict.rows})
+    header, shown = _examples(check, judged.iloc[positions], judged, corpus)
+    return Finding(
+        check=check,
+        blocking=blocks(check, card),
+        passed=all(verdict.success for verdict in own.values()),
+        rules={rule.says: _fared(own[rule.says]) for rule in check.rules if rule.says in own},
+        offending=len(positions),
+        total=len(judged),
+        header=header,
+        shown=shown,
+    )
+
+
+_HOLDS = "holds"
+
+
+def _fared(verdict: Verdict) -> str:
+    if verdict.success:
+        return _HOLDS
+    rows = verdict.count
+    return f"no, but {verdict.observed}" if rows is None else f"not in {rows:,} {'row' if rows == 1 else 'rows'}"
+
+
+def _examples(
+    check: Check, offending: pd.DataFrame, judged: pd.DataFrame, corpus: pd.DataFrame
+) -> tuple[list[str], list[list[str]]]:
+    """Show the first offending rows: where they are, the facts that the check's rules speak of, label and text."""
+    if check.one_row_per:
+        offending = offending.drop_duplicates(list(check.one_row_per))
+    rows = offending.head(SHOWN_ROWS)
+    if rows.empty:
+        return [], []
+    if "text" not in rows:
+        texts = corpus[corpus["text_id"].isin(rows["text_id"])].drop_duplicates("text_id").set_index("text_id")["text"]
+        rows = rows.assign(text=rows["text_id"].map(texts))
+    subjects = [rule.arguments.get("column", "") for rule in check.rules]
+    # most tasks have one split set and one part, which say nothing
+    constant = [c for c in ("split_set", "part") if c in rows and len(judged[c].unique()) == 1]
+    places = [c for c in (*SPLIT, "item", "part") if c in rows and c not in constant]
+    columns = dict.fromkeys(c for c in [*places, *subjects, "text_id", "label", "text"] if c in rows)
+    shown = [[_cell(value) for value in row] for row in rows[list(columns)].itertuples(name=None)]
+    return ["row", *columns], shown
+
+
+def _cell(value: Any) -> str:
+    """Write a value as one short line of printable characters."""
+    if pd.isna(value):
+        return "(null)"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # a count that is null elsewhere in its column
+    start = str(value).strip()[: 2 * SHOWN_CHARACTERS]
+    line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(start.split())) or "(blank)"
+    return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"

@@ -1,0 +1,118 @@
+"""The one place that answers: this task's vectors under this model.
+
+Those that are absent are made.
+
+What is done with them (clusters, scores, figures, a served clustering) does not belong here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from traube.core.disk import make_private
+from traube.core.hashing import digest
+from traube.core.progress import SILENT, Progress
+from traube.models import Model, Vectors, fingerprint_on
+from traube.pipeline.embed import embed, embed_task
+from traube.pipeline.executors import Executor, ProcessExecutor
+from traube.storage import Storage, open_storage
+from traube.storage.costs import save_cost
+from traube.tasks.stored import Manifest, get_manifest, not_read, read_task
+from traube.tasks.task import Task, text_id
+
+
+@dataclass(frozen=True)
+class Given:
+    """A task that is not read from the storage.
+
+    Attributes
+    ----------
+    task : Task
+        The task.
+    vectors : Vectors of shape (n_texts, n_dimensions), optional
+        Its vectors, where they are not to be computed.
+    """
+
+    task: Task
+    vectors: Vectors | None = None
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """The tasks of a storage, vectors of texts, and who does the work.
+
+    Attributes
+    ----------
+    storage : tasks and results
+    executor : encodes, reduces, clusters and scores; by default processes of this machine. Whoever
+        has it do more than encode ends it
+    given : tasks in place of the storage's, by name
+    """
+
+    storage: Storage
+    executor: Executor = field(default_factory=ProcessExecutor)
+    given: Mapping[str, Given] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, home: Path, executor: Executor | None = None) -> Self:
+        """The workbench whose store lies in a folder, as it does in TRAUBE_HOME."""
+        make_private(home)
+        return cls(open_storage(home), executor or ProcessExecutor())
+
+    def task(self, name: str) -> Task:
+        """A stored task, with the card that it was read with.
+
+        Raises
+        ------
+        TraubeError
+            If it has not been read yet, or a file of it is damaged.
+        """
+        if name in self.given:
+            return self.given[name].task
+        return read_task(self.storage, name)
+
+    def manifest(self, name: str) -> Manifest:
+        """The versions of a stored task.
+
+        Raises
+        ------
+        TraubeError
+            If it has not been read yet.
+        """
+        manifest = get_manifest(self.storage, name)
+        if manifest is None:
+            raise not_read(name)
+        return manifest
+
+    def encoded(self, task: Task, model: Model, progress: Progress = SILENT) -> tuple[Vectors, int]:
+        """A task's vectors under a model, and how many texts had to be encoded for them. What that took
+        is kept.
+
+        Raises
+        ------
+        TraubeError
+            If the task has no test split, the model's weights are not here, or a text cannot be
+            encoded.
+        """
+        given = self.given.get(task.name)
+        if given is not None and given.vectors is not None:
+            return given.vectors, 0
+        told = partial(save_cost, self.storage, task.name, fingerprint_on(model, task.corpus_version))
+        return embed_task(task, model, self.storage, progress, told, self.executor)
+
+    def vectors(self, task: Task, model: Model, progress: Progress = SILENT) -> Vectors:
+        """A task's vectors under a model; Vectors [n, d], a row for each text of the corpus.
+
+        Raises what `encoded` does.
+        """
+        return self.encoded(task, model, progress)[0]
+
+    def vectors_of_texts(self, texts: Sequence[str], model: Model, progress: Progress = SILENT) -> Vectors:
+        """The vectors of any texts, to which a corpus-bound model is fitted; Vectors [n, d].
+
+        Raises what `encoded` does.
+        """
+        corpus_version = digest([text_id(text) for text in texts])
+        return embed(texts, model, self.storage, corpus_version, progress, executor=self.executor)[0]

@@ -1,0 +1,194 @@
+"""Which model, by which method, groups a task's texts best: by how much, how sure that is, and what
+would make it surer.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from traube.comparison.candidates import Candidate
+from traube.comparison.standings import Standing, options_on, standing
+from traube.comparison.verdict import Undecided, Verdict
+from traube.pipeline.current import current_cells
+from traube.pipeline.params import Protocol
+from traube.reports.costs import costs
+from traube.storage import Storage
+from traube.tasks.task import Task
+
+# A difference of its size is found by four of five tests at the level .05: z of .975 and of .8 added.
+POWER = 1.96 + 0.84
+CHEAPER = 2.0  # times, that are worth a word
+LEAST = 1e-4  # seconds that a clock tells from none
+CLOSE = 0.01  # a lead up to which what costs less may be called as good
+NOTHING = 0.005  # a difference that makes none in practice
+SHORT = ("ami", "ari")  # metrics that are known by their initials
+
+
+@dataclass(frozen=True)
+class Rival:
+    """The best of another model, and the verdict on the winner (a) against it (b)."""
+
+    candidate: Candidate
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Best:
+    """What groups a task's texts best.
+
+    Attributes
+    ----------
+    winner : the model and method with the highest mean
+    low, high : 95 % interval of its score, the choice of the method included
+    rivals : the best of each other model, the nearest first
+    texts : distinct texts that were scored
+    seconds : by candidate's name, for 1,000 texts, encoding and clustering; of those that were measured
+    """
+
+    winner: Candidate
+    low: float
+    high: float
+    rivals: tuple[Rival, ...]
+    texts: int
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def ties(self) -> list[Rival]:
+        """Those that do not differ significantly from the winner."""
+        return [rival for rival in self.rivals if not rival.verdict.better]
+
+    @property
+    def unsure(self) -> bool:
+        """Whether one seed leaves the winner's lead over others undecided."""
+        return any(rival.verdict.undecided is Undecided.ONE_SEED for rival in self.rivals)
+
+    @property
+    def answer(self) -> str:
+        """Who is best, by how much, and how sure that is; a sentence."""
+        winner = self.winner
+        sure = (
+            f"{100 * self.low:.1f} to {100 * self.high:.1f}" if np.isfinite(self.low) else "no interval: too few texts"
+        )
+        score = f"{_in_words(winner.metric)} {100 * winner.mean:.1f} ({sure})"
+        if not self.rivals:
+            return f"{winner.name} does best on {winner.task}, {score}; no other model is scored on it."
+        nearest, ties = self.rivals[0], self.ties
+        if not ties:
+            return f"{winner.name} groups {winner.task} best: {score}, {_lead(nearest)}."
+        if self.unsure:
+            return f"{winner.name} comes first on {winner.task}, {score}, {_lead(nearest)}; {Undecided.ONE_SEED.value}."
+        names = _listed([rival.candidate.model for rival in ties])
+        return (
+            f"{winner.name} comes first on {winner.task}, {score}, but is not significantly different from {names}: "
+            f"{_lead(ties[0])}."
+        )
+
+    @property
+    def advice(self) -> str:
+        """What would make the answer surer; empty where it is sure."""
+        if not self.rivals:
+            return "Score others beside it: `traube models` lists them."
+        if self.unsure:
+            return f"Three seeds would decide: `traube run -t {self.winner.task} -p own`, then `traube best {self.winner.task} -p own`."
+        leads = {rival.candidate.model: rival.verdict for rival in self.ties if np.isfinite(rival.verdict.error)}
+        alike = [name for name, verdict in leads.items() if abs(verdict.difference) < NOTHING]
+        said = []
+        if alike:
+            said.append(
+                f"As far as can be told, {_listed([self.winner.model, *alike])} do equally well: take the one that costs least."
+            )
+        if ahead := [name for name in leads if name not in alike]:
+            lead = leads[ahead[0]]
+            needed = math.ceil(self.texts * (POWER * lead.error / lead.difference) ** 2 / 100) * 100
+            said.append(
+                f"If the lead over {ahead[0]} is as large as it looks, some {needed:,} labelled texts would show it "
+                f"(here: {self.texts:,})."
+            )
+        return " ".join(said)
+
+    @property
+    def said(self) -> str:
+        """All of it: answer, bargain, advice."""
+        return " ".join(filter(None, (self.answer, self.bargain, self.advice)))
+
+    @property
+    def bargain(self) -> str:
+        """The cheapest of those that cannot be told from the winner and are hardly behind it, if it is
+        clearly cheaper; a sentence, empty where there is none or costs are not known.
+        """
+        near = [rival.candidate.name for rival in self.ties if rival.verdict.difference < CLOSE]
+        ties = [name for name in near if name in self.seconds]
+        cheapest = min(ties, key=lambda name: self.seconds[name], default="")
+        if self.unsure or not cheapest or self.winner.name not in self.seconds:
+            return ""
+        least, most = self.seconds[cheapest], self.seconds[self.winner.name]
+        if most < CHEAPER * least:
+            return ""
+        times = f"{float(f'{most / max(least, LEAST):.2g}'):,g}"
+        cost = f"{_seconds(least)} for 1,000 texts, not {_seconds(most)}"
+        return f"{cheapest} is as good, as far as can be told, and {times} times cheaper: {cost}."
+
+    @property
+    def command(self) -> str:
+        """What groups new texts in the same way."""
+        return f"traube cluster FILE --model {self.winner.model} --method {self.winner.method}"
+
+
+def best_on(storage: Storage, task_name: str, name: str, protocol: Protocol) -> Best:
+    """What groups a task's texts best under a protocol, over its splits and levels.
+
+    Parameters
+    ----------
+    name : the protocol's
+
+    Raises
+    ------
+    TraubeError
+        If there is no such task, or nothing is scored of its present data.
+    Unlabelled
+        If it has no labels to score by.
+    """
+    task, options = options_on(storage, task_name, name, protocol)
+    known = costs(storage, {name: protocol}, current_cells(storage, {name: protocol}, [task_name]))
+    return best_of(standing(storage, options), task, known)
+
+
+def best_of(found: Standing, task: Task, known: pd.DataFrame) -> Best:
+    """Return what is best of the models that stand on a task.
+
+    Parameters
+    ----------
+    known : DataFrame
+        From `costs`.
+    """
+    winner, *others = found.models
+    rivals = tuple(Rival(other, found.ranking.verdict(winner.model, other.model)) for other in others)
+    texts = int(task.splits.loc[task.splits["part"] == "test", "text_id"].nunique())
+    low, high = found.intervals[0]
+    own = known[known["protocol"] == winner.protocol].dropna(subset="seconds")
+    seconds = {f"{row.model} with {row.method}": row.seconds for row in own.itertuples(index=False)}
+    return Best(winner, float(low), float(high), rivals, texts, seconds)
+
+
+def _in_words(metric: str) -> str:
+    name = metric.split("/")[0]
+    return name.upper() if name in SHORT else name.replace("_", "-")
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2g} s" if value < 100 else f"{value:,.0f} s"
+
+
+def _lead(rival: Rival) -> str:
+    """By how much the winner is ahead of a rival, and how sure that is."""
+    verdict = rival.verdict
+    if not np.isfinite(verdict.error):
+        return f"nothing says by how much it is ahead of {rival.candidate.name}"
+    return f"ahead of {rival.candidate.name} by {verdict.evidence}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,237 @@
+"""MTEB's result files, written and read. What was read is kept apart: published rows stand beside
+measured ones, never among them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from traube.components import parse_method
+from traube.core.errors import TraubeError
+from traube.core.files import write_json
+from traube.core.inputs import parse_json, read_bytes
+from traube.models import model_cards
+from traube.pipeline.current import current_cells, without_sweeps
+from traube.pipeline.params import Protocol
+from traube.storage import Corrupt, Storage, write_table
+from traube.tasks.stored import get_card
+from traube.tasks.task import TaskCard
+
+V_MEASURE = "v_measure/noise_as_cluster"
+LANGUAGES = {"de": "deu-Latn", "en": "eng-Latn"}
+IMPORTED_COLUMNS = (
+    "source",
+    "task",
+    "model",
+    "revision",
+    "dataset_revision",
+    "mteb_version",
+    "metric",
+    "mean",
+    "sd",
+    "splits",
+)
+Score = Annotated[float, Field(ge=0, le=1)]  # a V-measure
+Name = Annotated[str, Field(max_length=500)]
+R = TypeVar("R")
+IMPORTED = "import"  # kind of the document of the results of a source
+
+
+# writing
+
+
+def export_mteb(storage: Storage, protocols: Mapping[str, Protocol], method: str, folder: Path) -> list[Path]:
+    """Write `<org>__<model>/<revision>/<Task>.json` for every model and labelled
+    task scored by a method.
+
+    MTEB knows one method; its own is mini-batch k-means on the vectors as they are. A revision that
+    the hub does not know is the model's fingerprint. Seeds are averaged, split by split.
+
+    Returns
+    -------
+    The files
+
+    Raises
+    ------
+    TraubeError
+        If nothing is scored by that method.
+    """
+    cells = without_sweeps(current_cells(storage, protocols), protocols)
+    cells = cells[cells["status"] == "done"]
+    methods = cells["reducer"] + "/" + cells["clusterer"]
+    if len(cells) and method not in set(methods):
+        parse_method(method)  # a misspelt one is named as such
+        raise TraubeError(f"nothing is scored by {method}; `traube run --method {method}` scores it")
+    cells = cells[methods == method]
+    scores = storage.read_scores(cells, [V_MEASURE, "ami/noise_as_cluster"]).merge(cells, on="cell_id")
+    written = []
+    for (task, model, protocol), rows in scores.groupby(["task", "model", "protocol"]):
+        card = get_card(storage, task)
+        if card is None:
+            continue
+        org, revision = _model_folder(model, rows["fingerprint"].iloc[0])
+        # protocols are no part of MTEB's layout; the first keeps the plain place
+        base = folder if protocol == min(scores["protocol"]) else folder / protocol.replace(" ", "_")
+        path = base / org / revision / f"{card.mteb or task}.json"
+        write_json(path, _result(card, rows))
+        written.append(path)
+    if not written:
+        raise TraubeError(f"nothing is scored by {method} yet: `traube run --method {method}`")
+    return written
+
+
+def _model_folder(model: str, fingerprint: str) -> tuple[str, str]:
+    card = model_cards().get(model)
+    if card is None or card.model is None or "/" not in card.model or Path(card.model).is_absolute():
+        return f"traube__{model}", fingerprint
+    return card.model.replace("/", "__"), card.revision or fingerprint
+
+
+def _result(card: TaskCard, rows: pd.DataFrame) -> dict[str, Any]:
+    """One result in MTEB's form."""
+    entry: dict[str, Any] = {}
+    for metric, name, plural in ((V_MEASURE, "v_measure", "v_measures"), ("ami/noise_as_cluster", "ami", "ami_scores")):
+        own = rows[rows["metric"] == metric]
+        by_split = own.groupby(["level", "split"], sort=False)["value"].mean()
+        levels = {f"Level {i}": by_split[level].tolist() for i, level in enumerate(by_split.index.unique("level"))}
+        values = by_split.to_numpy()
+        entry |= {name: float(values.mean()), f"{name}_std": float(values.std()), plural: levels}
+    main = {
+        "main_score": entry["v_measure"],
+        "hf_subset": "default",
+        "languages": [LANGUAGES.get(card.language, card.language)],
+    }
+    seconds = float(rows.drop_duplicates("cell_id")["seconds"].sum())
+    return {
+        "dataset_revision": str(rows["data_version"].iloc[0]),
+        "task_name": card.mteb or card.name,
+        "mteb_version": None,
+        "evaluation_time": seconds,
+        "kg_co2_emissions": None,
+        "scores": {"test": [{**main, **entry}]},
+    }
+
+
+# reading
+
+
+def import_mteb(storage: Storage, path: Path) -> pd.DataFrame:
+    """Read results in MTEB's form and keep them as published rows; rows of the same
+    source are replaced.
+
+    Parameters
+    ----------
+    path : a result file, a folder of them (`<org>__<model>/<revision>/<Task>.json`), or a
+        `.jsonl` / `.jsonl.gz` of flat rows
+
+    Returns
+    -------
+    DataFrame with IMPORTED_COLUMNS; scores in [0, 1]; `splits` is a list of each split's V-measure,
+    empty where not given
+
+    Raises
+    ------
+    TraubeError
+        If there is nothing to read, or a file is not of that form; the message names file and line.
+    """
+    flat = path.name.endswith((".jsonl", ".jsonl.gz"))
+    rows = list(_flat_rows(path) if flat else _result_rows(path))
+    if not rows:
+        raise TraubeError(f"{path}: holds no clustering results in MTEB's form")
+    table = pd.DataFrame([{"source": str(path.resolve()), **row} for row in rows], columns=list(IMPORTED_COLUMNS))
+    row = {"kind": IMPORTED, "key": str(path.resolve())}
+    storage.save("document", row, {"results": write_table(table)})
+    return table
+
+
+def imported_results(storage: Storage) -> pd.DataFrame:
+    """What was imported; DataFrame with IMPORTED_COLUMNS.
+
+    Raises
+    ------
+    TraubeError
+        If they are corrupt: only whoever imported the results can do so again.
+    """
+    try:
+        read = [storage.read_table(row["files"]["results"]) for row in storage.read_rows("document", kind=IMPORTED)]
+    except Corrupt as error:
+        raise TraubeError(f"imported results are corrupt ({error}); import them again") from None
+    return pd.concat(read, ignore_index=True) if read else pd.DataFrame(columns=list(IMPORTED_COLUMNS))
+
+
+class _Result(BaseModel):
+    """One model's result on one task, as MTEB writes it; what else it says is left aside."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    task: Annotated[Name, Field(min_length=1)]
+    model: Annotated[Name, Field(min_length=1)]
+    model_revision: Name | None
+    dataset_revision: Name | None
+    mteb_version: Name | None
+    v_measure: Score
+    v_measure_std: Annotated[float, Field(ge=0, le=1)] | None = None
+    v_measures: list[Score] | dict[str, list[Score]] | None = None
+
+    def row(self) -> dict[str, Any]:
+        measures = self.v_measures or []
+        splits = [v for level in measures.values() for v in level] if isinstance(measures, dict) else measures
+        sd = self.v_measure_std
+        return {
+            "task": self.task,
+            "model": self.model,
+            "revision": self.model_revision or "",
+            "dataset_revision": self.dataset_revision or "",
+            "mteb_version": self.mteb_version or "",
+            "metric": V_MEASURE,
+            "mean": self.v_measure,
+            "sd": sd if sd is not None else (float(np.std(splits)) if splits else float("nan")),
+            "splits": splits,
+        }
+
+
+def _flat_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows with model, task, v_measure and v_measures, as in a dump of a results repository."""
+    for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
+        if line.strip():
+            yield _parsed(line, f"{path}: line {number}", _Result.model_validate).row()
+
+
+def _result_rows(path: Path) -> Iterator[dict[str, Any]]:
+    for file in sorted(p for p in path.rglob("*.json") if p.name != "model_meta.json") if path.is_dir() else [path]:
+        result = _parsed(read_bytes(file), str(file), dict)
+        if path.is_dir() and not {"scores", "task_name"} <= set(result):
+            continue  # something else that lies there too
+        yield from _parsed((result, file), str(file), _rows_of)
+
+
+def _rows_of(given: tuple[dict[str, Any], Path]) -> list[dict[str, Any]]:
+    result, file = given
+    about = {
+        "task": result["task_name"],
+        "model": file.parent.parent.name.replace("__", "/", 1),
+        "model_revision": file.parent.name,
+        "dataset_revision": result["dataset_revision"],
+        "mteb_version": result.get("mteb_version"),
+    }
+    entries = result["scores"].get("test", [])
+    # without a V-measure it is another kind of task
+    return [_Result.model_validate({**entry, **about}).row() for entry in entries if "v_measure" in entry]
+
+
+def _parsed(given: Any, where: str, make: Callable[[Any], R]) -> R:
+    """What is made of JSON, or of a part of it; raises TraubeError, which says where and why, if nothing can be."""
+    try:
+        return make(parse_json(given) if isinstance(given, bytes) else given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        fault = f"{'.'.join(map(str, first['loc'][:2]))}: {first['msg']}"
+    except KeyError as error:
+        fault = f"{error} is missing"
+    except (ValueError, TypeError, AttributeError) as error:
+        fault = " ".join(str(error).split())[:200]
+    raise TraubeError(f"{where}: not a result in MTEB's form ({fault})")

@@ -1,0 +1,152 @@
+"""A page put together, as one file."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from traube.comparison.candidates import WITHOUT_LABELS, Candidate, candidates, first_of_each, main_metric
+from traube.comparison.standings import Standing, standing
+from traube.core.errors import TraubeError
+from traube.pipeline.current import current_cells
+from traube.pipeline.lookup import Lookup
+from traube.pipeline.params import Protocol
+from traube.pipeline.workbench import Workbench
+from traube.reports.best import best_of
+from traube.reports.costs import costs
+from traube.reports.explorer.board import OWN_CHOICE, not_scored, number, rows
+from traube.reports.explorer.differences import differences
+from traube.reports.explorer.history import history
+from traube.reports.explorer.ranks import diagram
+from traube.reports.explorer.views import SHOWN, views
+from traube.reports.figures import COLORS, HEATMAP_MODELS, Plot, as_data, heatmap
+from traube.reports.rendering import render
+from traube.tasks.task import Task
+
+MODELS = 8  # of maps and pairs: the best ones
+Key = tuple[str, str]  # a protocol, and a level of the labels; an empty level is all of them
+
+
+def task_page(
+    bench: Workbench,
+    protocols: Mapping[str, Protocol],
+    task: str,
+    table: pd.DataFrame,
+    changes: pd.DataFrame | None = None,
+    made_of: str = "",
+) -> str:
+    """A task's page.
+
+    Parameters
+    ----------
+    table : from `traube.reports.tables.leaderboard`; rows of other tasks are left aside
+    changes : from `traube.comparison.regressions`, with a column `since`
+    made_of : noted in the page
+    """
+    own = table[table["task"].isin((task, ""))]
+    lookup = Lookup()
+    cells = current_cells(bench.storage, protocols, [task], own_choice=True, lookup=lookup)
+    data: dict[str, Any] = {
+        "board": rows(own, costs(bench.storage, protocols, cells)),
+        "absent": not_scored(own),
+        "colors": COLORS,
+        "views": [],
+        "pairs": [],
+        "bargains": [],
+        "history": history(bench.storage, protocols, task),
+        "changes": [] if changes is None or changes.empty else _plain(changes[changes["task"] == task]),
+    }
+    missing, shown, standings, answers = "", "", dict[Key, Standing](), list[tuple[str, str]]()
+    try:
+        stored, chosen = bench.task(task), cells[~cells["own_choice"]]
+        options = _options(bench, protocols, stored, chosen)
+        shown = max(options, key=lambda name: len(first_of_each(options[name])), default="")
+        firsts = first_of_each(options.get(shown, []))[:MODELS]
+        data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
+        if stored.labelled:  # silhouettes, each of a model's own space, do not compare
+            standings = _standings(bench, protocols, stored, options, chosen)
+            known = costs(bench.storage, protocols, chosen)
+            bests = {key: best_of(found, stored, known) for key, found in standings.items()}
+            answers = [(name, best.said) for (name, level), best in bests.items() if not level]
+            data["bargains"] = [{"protocol": k[0], "level": k[1], "text": best.bargain} for k, best in bests.items()]
+            of_shown = {level: found for (name, level), found in standings.items() if level and name == shown}
+            splits = stored.test_splits(protocols[shown].split_set) if shown else ()
+            data["pairs"] = differences(of_shown, list(splits), MODELS)
+    except TraubeError as error:  # its texts are not here, or damaged
+        missing = str(error)
+    done = own[own["status"] == "done"]
+    diagrams, heatmaps = _diagrams(standings), _heatmaps(done)
+    data |= {"diagrams": as_data(diagrams), "heatmaps": as_data(heatmaps)}
+    return render(
+        "explorer.html",
+        task=task,
+        metric=done["metric"].iloc[0] if len(done) else "",
+        made_of=made_of,
+        notes=sorted(set(done["note"]) - {""}) if len(done) else [],
+        answers=answers,
+        diagrams=[drawn.title for drawn in diagrams],
+        heatmaps=[drawn.title for drawn in heatmaps],
+        heatmap_shown=HEATMAP_MODELS,
+        protocol=shown,
+        missing=missing,
+        models=MODELS,
+        most=SHOWN,
+        changes=data["changes"],
+        data=data,
+    )
+
+
+def _options(
+    bench: Workbench, protocols: Mapping[str, Protocol], task: Task, cells: pd.DataFrame
+) -> dict[str, list[Candidate]]:
+    """What is scored by the main metric, the best first, by protocol."""
+    found = {}
+    for name in sorted(set(cells["protocol"]) & set(protocols)):
+        protocol = protocols[name]
+        metric = main_metric(task.card, protocol) if task.labelled else WITHOUT_LABELS
+        if own := candidates(bench.storage, task.name, name, protocol, metric, cells):
+            found[name] = own
+    return found
+
+
+def _standings(
+    bench: Workbench,
+    protocols: Mapping[str, Protocol],
+    task: Task,
+    options: Mapping[str, list[Candidate]],
+    cells: pd.DataFrame,
+) -> dict[Key, Standing]:
+    """How models stand under each protocol, over all levels of the labels and at each."""
+    found = {}
+    for name, own in options.items():
+        found[name, ""], metric = standing(bench.storage, own), own[0].metric
+        levels = dict.fromkeys(split.level for split in task.test_splits(protocols[name].split_set))
+        for level in levels:
+            if len(levels) == 1:
+                found[name, level] = found[name, ""]
+            elif at := candidates(bench.storage, task.name, name, protocols[name], metric, cells, level):
+                found[name, level] = standing(bench.storage, at)
+    return found
+
+
+def _diagrams(standings: Mapping[Key, Standing]) -> list[Plot]:
+    """A critical-difference diagram for each protocol that compares models."""
+    found = [diagram(name, own.ranking, own.samples) for (name, level), own in standings.items() if not level]
+    return [drawn for drawn in found if drawn]
+
+
+def _heatmaps(done: pd.DataFrame) -> list[Plot]:
+    """A heat map for each level and protocol."""
+    made = (
+        heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", rows)
+        for (level, protocol, own_choice), rows in done.groupby(["level", "protocol", "own_choice"])
+    )
+    return [drawn for drawn in made if drawn]
+
+
+def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON takes them."""
+    return [
+        {key: number(value, 6) if isinstance(value, float) else value for key, value in row.items()}
+        for row in frame.to_dict("records")
+    ]

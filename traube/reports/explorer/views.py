@@ -1,0 +1,239 @@
+"""The same texts under several models: where each places them, and what it finds."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from traube.comparison.candidates import Candidate
+from traube.core.errors import TraubeError
+from traube.models.vectors import open_matrix
+from traube.pipeline.cluster import locate_reduction
+from traube.pipeline.lookup import Lookup
+from traube.pipeline.params import Protocol
+from traube.pipeline.workbench import Workbench
+from traube.tasks.task import Split, Task
+
+SHOWN = 3000  # texts of a map; more of them take a phone's browser seconds, and hide each other
+CHARACTERS = 300  # of a text
+NOISE = -1
+
+Points = NDArray[np.float32]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often a gold class fell into a cluster.
+
+    Attributes
+    ----------
+    classes : int64 [c], gold classes in the order of the rows
+    clusters : int64 [k], clusters in the order of the columns; noise, if there is any, last
+    counts : int64 [c, k]
+    match : by cluster, the class that it stands for; absent where there are more clusters than
+        classes
+    """
+
+    classes: Codes
+    clusters: Codes
+    counts: NDArray[np.int64]
+    match: dict[int, int]
+
+
+def confusion(gold: Codes, found: Codes) -> Confusion:
+    """Gold classes against clusters, ordered so that what belongs together lies on the diagonal.
+
+    A cluster stands for one class at most and a class for one cluster: the assignment under which
+    most texts agree (Kuhn, 1955). The largest agreement comes first.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    classes, rows = np.unique(gold, return_inverse=True)
+    clusters, columns = np.unique(found, return_inverse=True)
+    counts = np.zeros((len(classes), len(clusters)), dtype=np.int64)
+    np.add.at(counts, (rows, columns), 1)
+    grouped = np.flatnonzero(clusters != NOISE)
+    matched, of = linear_sum_assignment(counts[:, grouped], maximize=True)
+    of = grouped[of]
+    order = np.argsort(-counts[matched, of], kind="stable")
+    matched, of = matched[order], of[order]
+    row_order = np.r_[matched, _others(len(classes), matched, counts.sum(axis=1))]
+    unmatched = _others(len(clusters), of, np.where(clusters == NOISE, -1, counts.sum(axis=0)))
+    column_order = np.r_[of, unmatched]
+    match = {int(clusters[j]): int(classes[i]) for i, j in zip(matched, of, strict=True)}
+    return Confusion(classes[row_order], clusters[column_order], counts[np.ix_(row_order, column_order)], match)
+
+
+def _others(n: int, taken: Codes, sizes: NDArray[np.int64]) -> Codes:
+    """Those that are not taken, the largest first."""
+    left = np.setdiff1d(np.arange(n), taken)
+    return left[np.argsort(-sizes[left], kind="stable")]
+
+
+def thinned(groups: Codes, most: int = SHOWN) -> Codes:
+    """Positions of at most so many items, int64, ascending; every group keeps its share."""
+    if len(groups) <= most:
+        return np.arange(len(groups))
+    order = np.argsort(groups, kind="stable")
+    return np.sort(order[np.linspace(0, len(order) - 1, most).astype(np.int64)])
+
+
+def views(
+    bench: Workbench, task: Task, protocol: Protocol | None, firsts: Sequence[Candidate], lookup: Lookup
+) -> list[dict[str, Any]]:
+    """The largest test split of each level, as some models see it.
+
+    Parameters
+    ----------
+    firsts : the best of each model under the protocol
+
+    Returns
+    -------
+    For each level: its split, the shown texts, gold labels, and by model points and clusters; and
+    the counts of gold against found over all texts of the split
+    """
+    largest: dict[str, Split] = {}
+    for split in task.test_splits(protocol.split_set if protocol else "default") if firsts else ():
+        if split.level not in largest or split.size > largest[split.level].size:
+            largest[split.level] = split
+    return [_view(bench, task, split, protocol, firsts, lookup) for split in largest.values()]
+
+
+def _view(
+    bench: Workbench,
+    task: Task,
+    split: Split,
+    protocol: Protocol | None,
+    firsts: Sequence[Candidate],
+    lookup: Lookup,
+) -> dict[str, Any]:
+    labels = split.labels
+    gold, names = pd.factorize(labels, sort=True) if labels is not None else (np.zeros(split.size, np.int64), [])
+    shown = thinned(gold)
+    texts = task.corpus["text"].to_numpy(dtype=object)[split.rows[shown]]
+    return {
+        "level": split.level,
+        "split": split.split,
+        "size": split.size,
+        "texts": [brief(text) for text in texts],
+        "classes": [str(name) for name in names],
+        "gold": gold[shown].tolist() if labels is not None else [],
+        "models": [
+            seen
+            for candidate in firsts
+            if (seen := _seen(bench, task, split, protocol, candidate, gold, shown, lookup)) is not None
+        ],
+    }
+
+
+def brief(text: str) -> str:
+    """A text's beginning, in one line."""
+    line = " ".join(text[: 4 * CHARACTERS].split())
+    return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]} …"
+
+
+def _seen(
+    bench: Workbench,
+    task: Task,
+    split: Split,
+    protocol: Protocol | None,
+    candidate: Candidate,
+    gold: Codes,
+    shown: Codes,
+    lookup: Lookup,
+) -> dict[str, Any] | None:
+    """A split as one model sees it; None where nothing of it is kept."""
+    found = _clusters(bench, split, candidate)
+    if found is None:
+        return None
+    points, how = _points(bench, task, split, protocol, candidate, shown, lookup)
+    seen: dict[str, Any] = {
+        "model": candidate.model,
+        "method": candidate.method,
+        "how": how,
+        "x": [] if points is None else _rounded(points[:, 0]),
+        "y": [] if points is None else _rounded(points[:, 1]),
+        "found": found[shown].tolist(),
+        "noise": int((found == NOISE).sum()),
+    }
+    if split.labels is None:
+        return seen
+    table = confusion(gold, found)
+    return seen | {
+        "rows": table.classes.tolist(),
+        "columns": table.clusters.tolist(),
+        "counts": table.counts.tolist(),
+        "match": {str(cluster): name for cluster, name in table.match.items()},
+    }
+
+
+def _rounded(values: NDArray[Any]) -> list[float]:
+    return [round(float(value), 3) for value in values]
+
+
+def _clusters(bench: Workbench, split: Split, candidate: Candidate) -> Codes | None:
+    """The clusters that the first seed found, int64 [n]."""
+    for cell_id in candidate.cells:
+        with suppress(TraubeError):  # damaged: the next run makes it again
+            assignments = bench.storage.read_cell_table(cell_id)
+            own = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
+            return own.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
+    return None
+
+
+def _points(
+    bench: Workbench,
+    task: Task,
+    split: Split,
+    protocol: Protocol | None,
+    candidate: Candidate,
+    shown: Codes,
+    lookup: Lookup,
+) -> tuple[Points | None, str]:
+    """Where a model places the shown texts, float32 [m, 2], and how that was found; or why not."""
+    try:
+        kept = _kept(bench, task, split, protocol, candidate)
+        if kept is not None:
+            return kept[shown], "UMAP"
+        model = lookup.usable(candidate.model, protocol.precision if protocol else None)
+        vectors = bench.vectors(task, model).subset(split.rows[shown]).load()
+    except TraubeError as error:
+        return None, str(error)
+    return _principal(vectors), "its first two principal components"
+
+
+def _kept(bench: Workbench, task: Task, split: Split, protocol: Protocol | None, candidate: Candidate) -> Points | None:
+    """The points that UMAP gave the whole split when the task was evaluated, if they are kept."""
+    if protocol is None or "umap" not in protocol.reducers:
+        return None
+    cell = bench.storage.read_cells(ids=candidate.cells).iloc[0]
+    ids = task.corpus["text_id"].to_numpy(dtype=object)[split.rows]
+    method = protocol.method(f"umap/{protocol.clusterers[0]}")
+    for seed in protocol.seeds:
+        numerics = cell["numerics"]["model"]
+        if path := locate_reduction(bench.storage, candidate.fingerprint, numerics, method, seed, ids):
+            points = open_matrix(path)
+            return np.asarray(points[:, :2], dtype=np.float32) if points.shape[1] >= 2 else None
+    return None
+
+
+def _principal(vectors: Any) -> Points:
+    """The first two principal components of some vectors, dense or sparse, float32 [n, 2]."""
+    from scipy import sparse
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import normalize
+
+    unit = normalize(vectors)
+    if sparse.issparse(unit) and (unit != unit[[0] * unit.shape[0]]).nnz == 0:
+        return np.zeros((unit.shape[0], 2), dtype=np.float32)  # texts that are all equal: arpack finds no direction
+    wanted = min(2, *unit.shape)
+    solver = "arpack" if sparse.issparse(unit) and min(unit.shape) > wanted else "auto"
+    if sparse.issparse(unit) and solver == "auto":
+        unit = unit.toarray()
+    points = PCA(wanted, svd_solver=solver, random_state=0).fit_transform(unit)
+    return np.pad(points, ((0, 0), (0, 2 - points.shape[1]))).astype(np.float32)

@@ -1,0 +1,180 @@
+"""Other people's leaderboards, with the places that their scores allow.
+
+A published result has at best a score for each split and no replicates, so the test of
+`traube.comparison.jackknife` cannot be made. What can be: a paired t-test over splits; all pairs of a
+table are its family of comparisons. It takes splits as independent. Where they share texts, and the texts are
+here, the variance is widened as if all that splits differ by came from their texts:
+
+    Var(mean d) = s^2 / n * (1 + (n - 1) r) / (1 - r)
+
+with r the mean share of texts that two splits have in common (for differences with correlation r,
+E s^2 = sigma^2 (1 - r)). That is the most that shared texts can do, so such places are wide, and
+those without it too narrow: docs/statistics.md says why neither is exact.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from traube.comparison.jackknife import Difference
+from traube.comparison.ranking import Ranking
+from traube.storage import Storage
+from traube.tasks.stored import get_card, read_task
+from traube.tasks.task import Split
+
+NO_SPLITS = "no score for each split"
+INDEPENDENT = (
+    "The texts of these splits are not here: splits count as independent, and where they share texts the places are "
+    "narrower than the data allow."
+)
+PAGE = "imported.html"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A table of imported results.
+
+    Attributes
+    ----------
+    task : as its source calls it
+    rows : the imported results, the best first, with rank_low, rank_high and why: nan where `why` says that there is none
+    splits : over which models are compared
+    ties : neighbours in the ranking that cannot be told apart, and how many there are
+    first : models that may be the best
+    shared : mean share of texts that two splits have in common; None where the texts are not here
+    """
+
+    task: str
+    rows: pd.DataFrame
+    splits: int
+    ties: tuple[int, int]
+    first: int
+    shared: float | None
+
+    @property
+    def found(self) -> str:
+        """Which ranks are ties, in a sentence."""
+        if not self.splits:
+            return "No result has a score for each split, so nothing says which ranks are ties."
+        best = "1 model" if self.first == 1 else f"{self.first} models"
+        return (
+            f"{self.ties[0]} of {self.ties[1]} neighbours cannot be told apart, and {best} may be the best (paired "
+            f"t-tests over {self.splits} splits, corrected for all pairs)."
+        )
+
+    @property
+    def basis(self) -> str:
+        """What that rests on, in a sentence."""
+        if not self.splits:
+            return ""
+        if self.shared is None:
+            return INDEPENDENT
+        return f"Two splits share {100 * self.shared:.0f} % of their texts on average; the tests allow for it."
+
+
+def rankings(storage: Storage, imported: pd.DataFrame) -> list[Imported]:
+    """A ranking for each task of imported results (`traube.reports.exchange.imported_results`)."""
+    return [_ranking(storage, str(task), rows) for task, rows in imported.groupby("task")]
+
+
+def _ranking(storage: Storage, task: str, rows: pd.DataFrame) -> Imported:
+    rows = rows.sort_values("mean", ascending=False, ignore_index=True)
+    counts = rows["splits"].map(len).to_numpy()
+    alike = _alike(rows, counts)
+    table = rows.assign(rank_low=np.nan, rank_high=np.nan, why=np.where(counts == 0, NO_SPLITS, "other splits or data"))
+    if alike.sum() < 2:
+        return Imported(task, table, 0, (0, 0), 0, None)
+    values = np.array(rows.loc[alike, "splits"].tolist(), dtype=np.float64)
+    shared = _shared(storage, task, values.shape[1])
+    ranking = rank_by_splits(rows.loc[alike, "model"].tolist(), values, shared or 0.0)
+    table.loc[alike, ["rank_low", "rank_high"]] = ranking.ranks
+    table.loc[alike, "why"] = ""
+    tied = np.diag(ranking.p, 1) >= ranking.level
+    first = int((table["rank_low"] == 1).sum())
+    return Imported(task, table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
+
+
+def _alike(rows: pd.DataFrame, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """The largest group of results on the same number of splits of the same data, with one each."""
+    keys = pd.Series(list(zip(counts.tolist(), rows["dataset_revision"], strict=True)))
+    given = keys[counts > 1]
+    if given.empty:
+        return np.zeros(len(rows), dtype=bool)
+    return (keys == given.value_counts().index[0]).to_numpy()
+
+
+def rank_by_splits(names: list[str], values: NDArray[np.float64], shared: float = 0.0) -> Ranking:
+    """Rank models by paired t-tests over splits.
+
+    Where the scores of two are the same but for a constant, nothing says how much that varies, and
+    nothing is decided.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_models, n_splits)
+        Scores.
+    shared : float, default=0.0
+        Correlation of splits, from 0 to below 1.
+    """
+    m, n = values.shape
+    centred = values - values.mean(axis=1, keepdims=True)
+    covariance = centred @ centred.T / (n - 1)
+    own = np.diag(covariance)
+    between = own[:, None] + own[None, :] - 2 * covariance
+    between = np.where(between > 1e-18, between, 0.0)
+    error = np.sqrt(between / n * (1 + (n - 1) * shared) / (1 - shared))
+    means = values.mean(axis=1)
+    found = Difference(means[:, None] - means[None, :], error, np.full((m, m), n - 1.0), np.sqrt(between))
+    return Ranking(tuple(names), found, np.full((m, m), n), np.full((m, m), None, dtype=object))
+
+
+def _shared(storage: Storage, task: str, splits: int) -> float | None:
+    """The mean share of texts in common of two test splits; None if the texts are not here, or the splits are others."""
+    for name in storage.list_tasks():
+        card = get_card(storage, name)
+        if card is None or card.mteb != task:
+            continue
+        own = {split.split: split for split in read_task(storage, name).test_splits()}
+        if len(own) == splits:
+            return overlap(list(own.values()))
+    return None
+
+
+def overlap(splits: list[Split]) -> float:
+    """The mean over pairs of splits of their common texts, over the geometric mean of their sizes."""
+    texts = [set(split.rows.tolist()) for split in splits]
+    shares = [len(a & b) / np.sqrt(len(a) * len(b)) for a, b in combinations(texts, 2)]
+    return min(float(np.mean(shares)), 0.99)
+
+
+def write_page(rankings: list[Imported], folder: Path) -> Path:
+    """A page of all rankings, as one file that needs no network."""
+    from traube.core.files import write_text
+    from traube.reports.explorer.board import number
+    from traube.reports.rendering import render
+
+    data = [
+        {
+            "task": ranking.task,
+            "model": row.model,
+            "place": "-" if pd.isna(row.rank_low) else _range(row.rank_low, row.rank_high),
+            "score": number(100 * row.mean),
+            "sd": number(100 * row.sd),
+            "splits": len(row.splits),
+            "why": row.why,
+            "version": row.mteb_version,
+        }
+        for ranking in rankings
+        for row in ranking.rows.itertuples(index=False)
+    ]
+    path = folder / PAGE
+    write_text(path, render("imported.html", rankings=rankings, data=data))
+    return path
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}"

@@ -1,0 +1,81 @@
+"""What a release holds: the data as it was frozen, every score, and the metrics that DVC compares.
+Equal runs, equal bytes.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from traube.core.errors import TraubeError
+from traube.core.files import write_json, write_text
+from traube.core.inert import csv_text
+from traube.pipeline.current import current_cells
+from traube.pipeline.params import Params, Protocol
+from traube.reports.tables import leaderboard
+from traube.storage import Storage
+from traube.tasks.stored import get_manifest
+
+DIGITS = 6
+
+
+def write_datasets(storage: Storage, tasks: Iterable[str], folder: Path) -> None:
+    """The frozen corpora and splits, and their versions."""
+    versions = {}
+    for task in sorted(tasks):
+        manifest = get_manifest(storage, task)
+        if manifest is None:
+            continue
+        target = folder / "tasks" / task
+        target.mkdir(parents=True, exist_ok=True)
+        row = storage.get_task(task) or {}
+        for table in ("corpus", "splits"):
+            shutil.copyfile(storage.get_path(row["files"][table]), target / f"{table}.parquet")
+        versions[task] = {"corpus": manifest.corpus_version, "splits": manifest.rows_version}
+    write_json(folder / "datasets.json", versions)
+
+
+def write_scores(storage: Storage, params: Params, folder: Path) -> None:
+    """Every score of the benchmark's own tasks, models and protocol: one row per split, level,
+    method, seed and metric.
+    """
+    protocols = {params.protocol: params.chosen()}
+    cells = _own(current_cells(storage, protocols), params)
+    scores = storage.read_scores(cells).merge(
+        cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])[["cell_id", "task", "model", "method", "seed"]]
+    )
+    columns = ["task", "model", "method", "seed", "split", "level", "metric", "value"]
+    scores = scores[columns].sort_values(columns[:-1], ignore_index=True)
+    write_text(folder / "scores.csv", csv_text(scores.round(DIGITS)))
+
+
+def write_metrics(storage: Storage, params: Params, folder: Path) -> None:
+    """The leaderboard as a table, and each model's best score by task and level for
+    `dvc metrics diff`.
+    """
+    protocols: Mapping[str, Protocol] = {params.protocol: params.chosen()}
+    table = leaderboard(storage, protocols=protocols)
+    table = _own(table[table["status"] == "done"], params)
+    shown = ["task", "level", "model", "method", "metric", "mean", "sd", "low", "high", "rank_low", "rank_high"]
+    if table.empty:
+        raise TraubeError(
+            "there is no score of params.yaml's tasks and models in TRAUBE_HOME: `dvc repro --force benchmark`"
+        )
+    best = table[table["best"].astype(bool)][shown].round(DIGITS)
+    write_text(folder / "leaderboard.csv", csv_text(best))
+    metrics: dict[str, dict[str, dict[str, float]]] = {}
+    for row in best.itertuples(index=False):
+        metrics.setdefault(row.task, {}).setdefault(row.level, {})[row.model] = row.mean
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=1, sort_keys=True) + "\n")
+
+
+def _own(table: pd.DataFrame, params: Params) -> pd.DataFrame:
+    """Rows of the tasks, models and protocol in params.yaml: checkpoints of this machine are no part of a release."""
+    return table[
+        table["task"].isin(params.tasks)
+        & table["model"].isin(params.models)
+        & (table["protocol"] == params.protocol)
+        & ~table["own_choice"].astype(bool)
+    ]

@@ -1,0 +1,105 @@
+"""The one way of making a page: a file of its own that needs no server and no network.
+
+What people wrote is carried as JSON, or escaped by the template, and put into the page as text, never
+as HTML. Scripts run by a nonce that no text can know; a browser refuses any other.
+"""
+
+import json
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup
+
+from traube.core.versions import installed
+from traube.reports.figures import Plot, as_data
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def render(template: str, *, data: Any = None, **values: Any) -> str:
+    """Return a page of a template.
+
+    Parameters
+    ----------
+    data : object, optional
+        What the page's scripts read, as JSON takes it.
+    **values
+        What the template shows.
+    """
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            nonce=secrets.token_urlsafe(16),
+            created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            version=installed("traube"),
+            data=None if data is None else as_json(data),
+            **values,
+        )
+    )
+
+
+def figures_page(title: str, plots: Sequence[Plot], notes: Sequence[str] = ()) -> str:
+    """Return a page of figures, with what is told of them."""
+    return render("figures.html", data=as_data(plots), title=title, plots=plots, notes=notes)
+
+
+def as_json(data: Any) -> Markup:
+    """Return JSON as it may stand in a script element: nothing in it ends the element or opens another."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_native)
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Markup(text)  # noqa: S704
+
+
+def _native(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value)} is no JSON")
+
+
+@cache
+def _templates() -> "Environment":
+    from jinja2 import Environment, PackageLoader
+
+    loaded = Environment(loader=PackageLoader("traube.reports"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    loaded.globals |= {"file": _file, "plotly": _plotly, "data_tables": _data_tables}
+    return loaded
+
+
+@cache
+def _file(name: str) -> Markup:
+    """A script or style of our own, as it stands in a page."""
+    return Markup((resources.files("traube.reports") / "templates" / name).read_text(encoding="utf-8"))  # noqa: S704
+
+
+@cache
+def _plotly() -> Markup:
+    """plotly.js: the wheel holds the script alone, in a checkout plotly's package brings it."""
+    bundled = resources.files("traube.reports") / "plotly.min.js"
+    if bundled.is_file():
+        return Markup(bundled.read_text(encoding="utf-8"))  # noqa: S704
+    from plotly.offline import get_plotlyjs
+
+    return Markup(get_plotlyjs())  # noqa: S704
+
+
+@cache
+def _data_tables(name: str) -> Markup:
+    """The script or style of DataTables, which itables brings."""
+    text = (resources.files("itables") / "html" / name).read_text(encoding="utf-8")
+    return Markup(_as_global(text) if name.endswith(".js") else text)  # noqa: S704
+
+
+def _as_global(module: str) -> str:
+    """DataTables as a module that leaves its table at `DataTable`, since nothing imports a module inside a page."""
+    before, _, exported = module.rpartition("export{")
+    names, _, after = exported.partition("}")
+    of = {new: old for old, _, new in (entry.partition(" as ") for entry in names.split(","))}
+    return f"{before}globalThis.DataTable={of['default']};{after.lstrip(';')}"

@@ -1,0 +1,172 @@
+"""A stored cell, computed again from nothing: is it the same?"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from traube.components import Method
+from traube.core.errors import TraubeError
+from traube.core.progress import SILENT, Progress
+from traube.models import load_model
+from traube.pipeline.cell import Cell
+from traube.pipeline.changes import Change, Kind
+from traube.pipeline.current import of_protocols
+from traube.pipeline.executors import make_executor
+from traube.pipeline.params import Protocol
+from traube.pipeline.plan import AtHand, Plan
+from traube.pipeline.run import Clustered, Failed, Scored, run
+from traube.pipeline.workbench import Given, Workbench
+from traube.reports.explain import changed_since
+from traube.storage import Storage
+from traube.tasks import get_source
+from traube.tasks.task import Stage
+
+ROUNDING = 1e-9  # of a score: sums in another order
+PARITY = 1e-5  # of a vector, as 1 - cosine
+
+# Changes that leave nothing that could be computed again.
+GONE = (Kind.DATA, Kind.MODEL, Kind.CLUSTERING_CODE, Kind.NUMERICS, Kind.CLUSTERS)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came of it.
+
+    Attributes
+    ----------
+    scores : DataFrame split, level, metric, stored, again
+    clusters_equal : whether every item is in the same cluster
+    vectors : largest 1 - cosine of a text's vector, encoded again, to the one that was clustered
+    changed : what is not as it was then (libraries, say)
+    """
+
+    cell_id: str
+    scores: pd.DataFrame
+    clusters_equal: bool
+    vectors: float
+    changed: list[Change]
+
+    @property
+    def difference(self) -> float:
+        """Largest absolute difference of a score."""
+        both = self.scores.dropna(subset=["stored", "again"], how="all")
+        return float((both["stored"] - both["again"]).abs().fillna(float("inf")).max())
+
+    @property
+    def equal(self) -> bool:
+        return self.difference <= ROUNDING and self.clusters_equal and self.vectors <= PARITY
+
+
+def reproduce(
+    storage: Storage, protocols: dict[str, Protocol], cell_id: str, progress: Progress = SILENT
+) -> Reproduction:
+    """Encode, reduce, cluster and score a cell again.
+
+    A network's vectors differ in the seventh digit with the texts that share a batch, and UMAP
+    makes other layouts of that. So the vectors that were clustered are clustered again, and must
+    give the same; and the texts are encoded again, and must come near.
+
+    Parameters
+    ----------
+    cell_id : or the beginning of one
+
+    Raises
+    ------
+    TraubeError
+        If there is no such cell, it has no scores, or its data or weights are not those of then.
+    """
+    matching = _scored_cell(storage, cell_id)
+    record = matching.iloc[0].to_dict()
+    changed = changed_since(storage, protocols, record)
+    gone = [str(change) for change in changed if change.kind in GONE]
+    if gone:
+        raise TraubeError(f"cell {record['cell_id']} cannot be computed again: {'; '.join(gone)}")
+    protocol = protocols.get(record["protocol"])
+    model = load_model(record["model"], precision=protocol.precision if protocol else None)
+    cell = _cell_of(record, protocol)
+    with TemporaryDirectory(prefix="traube-") as name, make_executor() as executor:
+        workbench, fresh = Workbench(storage, executor), Workbench.at(Path(name), executor)
+        task = workbench.task(record["task"])
+        new, old = fresh.vectors(task, model, progress), workbench.vectors(task, model)
+        deviation = _deviation(new.subset(task.scored).load(), old.subset(task.scored).load())
+        scratch = replace(fresh, given={task.name: Given(task, old)})
+        plan = Plan({model.name: {task.name: [cell]}}, at_hand=AtHand(models={model.name: model}))
+        for event in run(plan.only(Stage.CLUSTERINGS, Stage.DEEP_CLUSTERINGS, Stage.SCORES), scratch, progress):
+            match event:
+                case Failed():
+                    raise TraubeError(f"cell {record['cell_id']}: {event.status}: {event.reason}")
+                case Clustered():
+                    clusters = event.assignments
+                case Scored():
+                    again = event.scores
+    before = storage.read_cell_table(record["cell_id"])
+    both, equal = _side_by_side(storage.read_scores(matching), again), _same_clusters(before, clusters)
+    return Reproduction(record["cell_id"], both, equal, deviation, changed)
+
+
+def _scored_cell(storage: Storage, cell_id: str) -> pd.DataFrame:
+    """The one row of the cell whose id begins so; refuses a cell without scores."""
+    cells = storage.read_cells()
+    matching = cells[cells["cell_id"].str.startswith(cell_id)]
+    if matching.empty:
+        raise TraubeError(f"unknown cell '{cell_id}': no stored one begins so; `traube explain` shows the ids of cells")
+    if len(matching) > 1:
+        raise TraubeError(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
+    record = matching.iloc[0]
+    if of_protocols(matching).empty:
+        get_source(record["task"])  # refuses pairs
+    if record["status"] != "done":
+        raise TraubeError(
+            f"cell {record['cell_id']} is {record['status']} ({record['reason']}): there is no score to compare with"
+        )
+    return matching
+
+
+def _cell_of(record: dict[str, Any], protocol: Protocol | None) -> Cell:
+    """The cell that a record is of."""
+    params = record["params"]
+    return Cell(
+        task=record["task"],
+        family=record["family"],
+        model=record["model"],
+        fingerprint=record["fingerprint"],
+        method=Method(record["reducer"], record["clusterer"], params["reducer_params"], params["clusterer_params"]),
+        seed=None if pd.isna(record["seed"]) else int(record["seed"]),
+        protocol=record["protocol"],
+        split_set=protocol.split_set if protocol else "default",
+        data_version=record["data_version"],
+        model_numerics=tuple(record["numerics"]["model"].items()),
+        clusters=None if pd.isna(record["clusters"]) else int(record["clusters"]),
+    )
+
+
+def _side_by_side(stored: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
+    """DataFrame split, level, metric, stored, again; a score that only one of them has is kept."""
+    keys = ["split", "level", "metric"]
+    stored = stored[[*keys, "value"]].rename(columns={"value": "stored"})
+    return stored.merge(again[[*keys, "value"]].rename(columns={"value": "again"}), on=keys, how="outer")
+
+
+def _same_clusters(before: pd.DataFrame, clusters: pd.DataFrame) -> bool:
+    """Whether every item is in the same cluster; an item that only one of them has is not."""
+    items = ["split", "level", "item"]
+    joined = before.merge(clusters, on=items, how="outer", suffixes=("", "_again"))
+    return bool((joined["cluster"] == joined["cluster_again"]).all())
+
+
+def _deviation(a: Any, b: Any) -> float:
+    """Largest 1 - cosine of two matrices' rows; two zero rows are equal."""
+    if a.shape != b.shape:
+        return float("inf")
+    dots, squares_a, squares_b = (
+        np.asarray((x.multiply(y) if sparse.issparse(x) else x * y).sum(axis=1), dtype=np.float64).ravel()
+        for x, y in ((a, b), (a, a), (b, b))
+    )
+    norms = np.sqrt(squares_a * squares_b)
+    cosines = np.divide(dots, norms, out=np.ones_like(dots), where=norms > 0)
+    return float(np.max(1 - np.where(squares_a + squares_b == 0, 1.0, np.where(norms > 0, cosines, 0.0))))

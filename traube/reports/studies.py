@@ -1,0 +1,50 @@
+"""What a study of a recipe found: its trials, their history, and which values mattered."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from traube.reports.figures import Plot, axes, grouped_bars, line
+from traube.reports.rendering import figures_page
+
+if TYPE_CHECKING:
+    import optuna
+
+
+def trials_table(study: "optuna.Study") -> pd.DataFrame:
+    """DataFrame trial, value (empty for one that failed), the values tried, state."""
+    rows = [
+        {
+            "trial": t.number,
+            "value": t.value if t.value is not None else None,
+            **t.params,
+            "state": t.state.name.lower(),
+        }
+        for t in study.trials
+    ]
+    return pd.DataFrame(rows, columns=None if rows else ["trial", "value", "state"])
+
+
+def history(study: "optuna.Study") -> str:
+    """Return a page: the score of each trial and the best so far."""
+    done = [(trial.number, trial.value) for trial in study.trials if trial.value is not None]
+    trials, values = [number for number, _ in done], np.array([value for _, value in done])
+    so_far = np.maximum.accumulate(values) if study.direction.name == "MAXIMIZE" else np.minimum.accumulate(values)
+    traces = [line("trials", trials, values, 0, mode="markers"), line("the best so far", trials, so_far, 1)]
+    return figures_page("The trials of a study", [Plot("", traces, axes("trial", "value", 480))])
+
+
+def importances(study: "optuna.Study") -> str:
+    """Return a page: how much of the scores' variance each value explains; two different trials
+    are needed at least.
+    """
+    from optuna.importance import get_param_importances
+
+    title = "How much of the scores' variance each value explains"
+    try:
+        found = get_param_importances(study)
+    except (RuntimeError, ValueError) as error:
+        return figures_page(title, [], [f"Not yet: {error}"])
+    rows = pd.DataFrame({"value": list(found), "of": "", "mean": list(found.values()), "sem": 0.0})
+    return figures_page(title, [grouped_bars("", rows, "value", "of", "share")])

@@ -1,0 +1,296 @@
+"""From cells and scores to the leaderboard."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from traube.comparison.candidates import DEFAULT_METRIC, WITHOUT_LABELS, about, main_metric
+from traube.comparison.jackknife import Sample, intervals
+from traube.comparison.ranking import rank
+from traube.comparison.samples import samples_of
+from traube.comparison.standings import best_method
+from traube.core import paths
+from traube.core.disk import read_json
+from traube.core.hashing import digest, file_sha256
+from traube.models.checkpoints import trained_on
+from traube.pipeline.current import current_cells, without_sweeps
+from traube.pipeline.lookup import Lookup
+from traube.pipeline.params import Protocol
+from traube.reports.found import COLUMNS as FOUND
+from traube.reports.found import found_k
+from traube.storage import Storage
+from traube.tasks.stored import get_card
+from traube.tasks.task import TaskCard
+
+COLUMNS = (
+    *("task", "family", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "sd", "low", "high"),
+    *("splits", "seeds", "best", "rank_low", "rank_high", "p", "comparisons", "verdict", "seen", "missing", "note"),
+    *("status", "reason", "fingerprint", "precision", "data_version", "created"),
+    *FOUND,
+)
+KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
+MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS)
+DEFAULTS = {"own_choice": False, "precision": ""}  # of cells that do not say it
+ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no place is decided by it"
+OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no places"
+
+
+def summary(
+    cells: pd.DataFrame,
+    scores: pd.DataFrame,
+    cards: Mapping[str, TaskCard],
+    metric: str | None = None,
+    protocols: Mapping[str, Protocol] | None = None,
+) -> pd.DataFrame:
+    """One row per task, level, protocol, own choice or not, model and method.
+
+    `mean` is the unweighted mean over splits of the mean over seeds, `sd` the population standard
+    deviation over splits, as in the German benchmark (A.3), or over seeds where there is one split.
+    `low` and `high` are the 95 % interval of the mean (`traube.comparison.jackknife`).
+
+    Ranks are those of each model's best method (`traube.comparison.ranking`), `rank_low` to
+    `rank_high`: models whose ranks overlap are tied. `p`, `comparisons` and `verdict` (its id) are of
+    the verdict on the first model against this one. The best method is chosen anew in each
+    replicate of the interval and of the tests, so that its choice is part of them. With one split
+    and one seed, the interval holds what the texts explain only, and no rank is decided by it.
+    Silhouettes have no ranks: each model's is of its own vectors. `note` says so.
+
+    Parameters
+    ----------
+    cells, scores : as the storage gives them, the scores with replicates; the cells' column
+        `own_choice`, if there is one, is that of `traube.pipeline.current`
+    cards : by task; says the main metric
+    metric : instead of the main metrics
+    protocols : by name; their main metric goes before the card's
+
+    Returns
+    -------
+    DataFrame with COLUMNS; `best` marks the best method of each task, level, protocol and model.
+    Rows of cells that are not done have an empty level and a status with its reason. `seen` and
+    `missing` are for `leaderboard` to fill: whether the model was trained on the task's texts, and
+    how many cells of the protocol are not computed for it; so are the last columns, of methods with
+    a k of their own (`traube.reports.found`).
+    """
+    cells = cells.assign(**{name: value for name, value in DEFAULTS.items() if name not in cells})
+    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    table, samples = _scored(cells, scores, cards, metric, protocols or {})
+    others = cells[cells["status"] != "done"].drop_duplicates([*KEYS, "status"])
+    others = others[[*KEYS, "precision", "status", "reason", "created"]].assign(level="", metric="")
+    table = pd.concat([table, others], ignore_index=True) if len(others) else table
+    table = table.reindex(columns=[*COLUMNS, "sample"]).assign(best=False, verdict="", seen=False, missing=0)
+    ascending = {
+        "task": True,
+        "level": True,
+        "protocol": True,
+        "own_choice": True,
+        "mean": False,
+        "model": True,
+        "method": True,
+    }
+    table = table.sort_values(list(ascending), ascending=list(ascending.values()), ignore_index=True)
+    with threadpool_limits(
+        1, "blas"
+    ):  # for matrices this small, threads wait for each other; and sums keep their order
+        for _, group in table[table["mean"].notna()].groupby(["task", "level", "protocol", "own_choice"]):
+            _rank(table, group, samples)
+    return table[list(COLUMNS)]
+
+
+def _scored(
+    cells: pd.DataFrame,
+    scores: pd.DataFrame,
+    cards: Mapping[str, TaskCard],
+    metric: str | None,
+    protocols: Mapping[str, Protocol],
+) -> tuple[pd.DataFrame, list[Sample]]:
+    """A row for each group of cells that are done, without ranks, and each row's sample."""
+    done = cells[cells["status"] == "done"]
+    heads = done.drop_duplicates(KEYS)[[*KEYS, "precision"]]
+    rows = done[["cell_id", "seed", "created"]].assign(head=done.groupby(KEYS, sort=False, dropna=False).ngroup())
+    rows = rows.merge(scores, on="cell_id")
+    levels, names = pd.factorize(rows["level"])
+    row_keys = rows["head"].to_numpy() * len(names) + levels
+    wanted = [
+        metric or main_metric(cards.get(t), protocols.get(p))
+        for t, p in zip(heads["task"], heads["protocol"], strict=True)
+    ]
+    is_wanted = (rows["metric"] == rows["head"].map(dict(enumerate(wanted)))).to_numpy()
+    if not metric:  # as `metric_of`
+        without = (rows["metric"] == WITHOUT_LABELS).to_numpy() & ~np.isin(row_keys, row_keys[is_wanted])
+        is_wanted = is_wanted | without
+    rows = rows[is_wanted]
+    codes, found_keys = pd.factorize(row_keys[is_wanted])
+    groups = rows.groupby(codes)
+    group_rows = samples_of(rows, codes, (groups["seed"].count() > 0).tolist())
+    samples = [row.sample for row in group_rows]
+    low, high = intervals(samples).T
+    table = heads.iloc[found_keys // max(len(names), 1)].assign(
+        **{"level": names[found_keys % max(len(names), 1)], "metric": groups["metric"].first().to_numpy()},
+        **{"status": "done", "reason": ""},
+        **{"mean": [row.mean for row in group_rows], "sd": [row.sd for row in group_rows], "low": low, "high": high},
+        **{"seeds": [row.cells for row in group_rows], "splits": [len(sample.values) for sample in samples]},
+        **{"sample": range(len(group_rows)), "created": groups["created"].max().to_numpy()},
+    )
+    table["note"] = [_note(*row) for row in zip(table["metric"].tolist(), samples, strict=True)]
+    return table, samples
+
+
+def _note(metric: str, sample: Sample) -> str:
+    if metric == WITHOUT_LABELS:
+        return OWN_SPACES
+    return "" if sample.complete else ONE_SEED
+
+
+def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -> None:
+    """Mark each model's best method, of equal ones the first, and give it an interval and places."""
+    first = group.drop_duplicates("model").index
+    table.loc[first, "best"] = True
+    by_model: dict[str, list[Sample]] = {}
+    for model, number in zip(group["model"].tolist(), group["sample"], strict=True):
+        by_model.setdefault(model, []).append(samples[int(number)])
+    chosen = [best_method(own) for own in by_model.values()]
+    table.loc[first, ["low", "high"]] = intervals(chosen)
+    # each model's silhouette is of its own vectors, in its own space: that does not compare
+    if WITHOUT_LABELS not in set(group["metric"]):
+        head = table.loc[first[0]]
+        ranking = rank(list(by_model), chosen, about(head["task"], head["level"], head["metric"], head["protocol"]))
+        table.loc[first, ["rank_low", "rank_high"]] = ranking.ranks
+        for row, model in zip(first[1:], ranking.names[1:], strict=True):
+            verdict = ranking.verdict(ranking.names[0], model)
+            table.loc[row, ["p", "comparisons", "verdict"]] = verdict.p, verdict.comparisons, verdict.id
+
+
+def metric_of(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Series) -> str:
+    """Return the main metric of a task, or the silhouette where there are no labels."""
+    wanted = main_metric(card, protocol)
+    return wanted if (metrics == wanted).any() else WITHOUT_LABELS
+
+
+def _with_found_k(
+    table: pd.DataFrame, storage: Storage, cells: pd.DataFrame, protocols: Mapping[str, Protocol]
+) -> pd.DataFrame:
+    """The table with the numbers of clusters that methods found, means over seeds."""
+    found = found_k(storage, cells, {name: protocol.split_set for name, protocol in protocols.items()})
+    if found.empty:
+        return table
+    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    rows = found.merge(cells[["cell_id", *KEYS]]).groupby([*KEYS, "level"], as_index=False)[list(FOUND)].mean()
+    return table.drop(columns=list(FOUND)).merge(rows, how="left", on=[*KEYS, "level"])[list(COLUMNS)]
+
+
+def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tuple[str, str, str], int]:
+    """How many cells of a protocol are not computed, by task, protocol and model: the best of few
+    methods does not compare with the best of all.
+    """
+    own = cells[~cells["own_choice"] & cells["status"].isin(("done", "unsupported"))]
+    counts = own.groupby(["task", "protocol", "model"]).size()
+    asked = {
+        name: sum(len(protocol.seeds) if method.seeded else 1 for method in protocol.methods())
+        for name, protocol in protocols.items()
+        if name in set(own["protocol"])
+    }
+    return {key: asked[key[1]] - int(count) for key, count in counts.items() if key[1] in asked}
+
+
+def shown_name(row: Any) -> str:
+    """A model's name in a table; with its precision if that is not fp32, and a mark if it was trained
+    on the task's texts, or not all of the protocol is computed for it.
+    """
+    marks = ("\N{DAGGER}" if row.seen else "") + ("*" if row.missing else "")
+    return " ".join(filter(None, [row.model, "(bf16)" if row.precision == "bf16" else "", marks]))
+
+
+def shown_interval(row: Any) -> str:
+    """A score's 95 % interval x100 in a table, cut at the ends of the metric's scale; a dash
+    where there is none.
+    """
+    if pd.isna(row.low):
+        return "-"
+    least = -1.0 if row.metric.split("/")[0] in MAY_BE_NEGATIVE else 0.0
+    return f"{100 * max(row.low, least):.2f} to {100 * min(row.high, 1.0):.2f}"
+
+
+def places(row: Any) -> str:
+    """The rank interval of a leaderboard's row in words: `1`, `2-4`, or a dash where
+    nothing can be said.
+    """
+    if pd.isna(row.rank_low):
+        return "-"
+    return f"{row.rank_low:.0f}" if row.rank_low == row.rank_high else f"{row.rank_low:.0f}-{row.rank_high:.0f}"
+
+
+NAME, CSV, MADE_OF = "leaderboard.parquet", "leaderboard.csv", "leaderboard.json"
+REBUILT = "published.json"  # its name in homes that exist
+
+
+def state(storage: Storage) -> str:
+    """A hash of everything that the leaderboard is made of: cells, tasks, params.yaml."""
+    params = paths.params()
+    return digest([storage.get_state(), params.stat().st_mtime_ns if params.exists() else 0])
+
+
+def tables_are_current(storage: Storage) -> bool:
+    """Whether leaderboard, registry and report were made of what is stored now."""
+    made_of, published = read_json(storage.get_table_path(MADE_OF)), read_json(storage.get_table_path(REBUILT))
+    return made_of == published == made_now(storage, state(storage))
+
+
+def have_made_anew(storage: Storage) -> None:
+    """Have the next run make all tables anew, since one of them could not be made."""
+    storage.get_table_path(REBUILT).unlink(missing_ok=True)
+
+
+def made_now(storage: Storage, state: str) -> dict[str, Any]:
+    """What is noted of tables that were made of a state: it, and their content hashes; without those that are gone."""
+    tables = {name: file_sha256(path) for name in (NAME, CSV) if (path := storage.get_table_path(name)).is_file()}
+    return {"state": state, "files": tables}
+
+
+def leaderboard(
+    storage: Storage,
+    unavailable: Mapping[str, str] | None = None,
+    metric: str | None = None,
+    protocols: Mapping[str, Protocol] | None = None,
+    lookup: Lookup | None = None,
+    tasks: Collection[str] | None = None,
+) -> pd.DataFrame:
+    """The whole leaderboard, from what is stored; but sweeps, which compare a method with itself.
+
+    Parameters
+    ----------
+    tasks : which of its rows; by default those of all tasks
+    unavailable : reason by task or model that is asked for and cannot be had; shown
+        as rows of that status
+    lookup : of the models as they are now, where it has been asked before
+    """
+    protocols = protocols or {}
+    cells = without_sweeps(current_cells(storage, protocols, own_choice=True, lookup=lookup), protocols)
+    cells = cells if tasks is None else cells[cells["task"].isin(tasks)]
+    cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
+    own = {p.main_metric for p in protocols.values() if p.main_metric}
+    wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}
+    table = summary(cells, storage.read_scores(cells, wanted, replicates=True), cards, metric, protocols)
+    table = _with_found_k(table, storage, cells, protocols)
+    seen = {model: trained_on(model) for model in table["model"].unique()}
+    columns = ("task", "protocol", "own_choice", "model")
+    keys = list(zip(*(table[column].tolist() for column in columns), strict=True))
+    table["seen"] = [seen[model] == task for task, _, _, model in keys]
+    missing = _missing(cells, protocols)
+    table["missing"] = [0 if own else missing.get((task, protocol, model), 0) for task, protocol, own, model in keys]
+    rows = [
+        {
+            "task": "",
+            "model": name,
+            "status": "unavailable",
+            "reason": reason,
+            "own_choice": False,
+            "best": False,
+            "seen": False,
+            "missing": 0,
+        }
+        for name, reason in (unavailable or {}).items()
+    ]
+    return pd.concat([table, pd.DataFrame(rows, columns=list(COLUMNS))], ignore_index=True) if rows else table
