@@ -35,12 +35,15 @@ def init() -> None:
     from operations.launch import align, prepare
     from resources.tracking import connect, default_uri
     from traube.components.registered.umap import compile_umap
+    from traube.pipeline.executors import ProcessExecutor
 
-    prepare()
-    connect(default_uri())
-    with dg.DagsterInstance.get() as instance:
-        align(instance)
-    compile_umap()
+    with ProcessExecutor() as executor:
+        compiled = executor.call_apart(compile_umap)  # takes longer than all the rest
+        prepare()
+        connect(default_uri())
+        with dg.DagsterInstance.get() as instance:
+            align(instance)
+        compiled.result()
 
 
 @app.command()
