@@ -25,7 +25,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Traube needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	@$(PYTHON) $(INSTALL) requirements.lock
 	@# as pip does, and uv does not: compile what a first run would have to compile
-	@$(BIN)/python -c "import gc; gc.disable(); import sentence_transformers, great_expectations, river.cluster" & \
+	@nice $(BIN)/python -c "import gc; gc.disable(); import sentence_transformers, great_expectations, river.cluster" & \
 	$(BIN)/traube init; made=$$?; wait; exit $$made
 	@touch $@
 

@@ -30,20 +30,25 @@ def init() -> None:
 
     `make setup` calls it; calling it again does no harm.
     """
-    import dagster as dg
-
-    from operations.launch import align, prepare
-    from resources.tracking import connect, default_uri
     from traube.components.registered.umap import compile_umap
     from traube.pipeline.executors import ProcessExecutor
 
     with ProcessExecutor() as executor:
         compiled = executor.call_apart(compile_umap)  # takes longer than all the rest
-        prepare()
-        connect(default_uri())
-        with dg.DagsterInstance.get() as instance:
-            align(instance)
+        _make_home()
         compiled.result()
+
+
+def _make_home() -> None:
+    import dagster as dg
+
+    from operations.launch import align, prepare
+    from resources.tracking import connect, default_uri
+
+    prepare()
+    connect(default_uri())
+    with dg.DagsterInstance.get() as instance:
+        align(instance)
 
 
 @app.command()
