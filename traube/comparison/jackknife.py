@@ -115,7 +115,7 @@ def best(samples: Sequence[Sample]) -> Sample:
     """The best of several samples on the same splits, chosen anew in each replicate of the mean:
     what the choice adds to its variance is part of the interval.
     """
-    means = np.stack([sample.values.mean(axis=0) for sample in samples])
+    means = np.stack([sample.values for sample in samples]).mean(axis=1)
     means = np.where(np.isnan(means), -np.inf, means)
     chosen = samples[int(np.argmax(means[:, 0]))]
     return replace(chosen, means=means[:, 1:].max(axis=0))
@@ -158,7 +158,12 @@ def intervals(samples: Sequence[Sample]) -> Array:
     for n in np.unique(sizes):
         members = np.flatnonzero(sizes == n).tolist()
         own = [samples[i] for i in members]
-        spread = _Spread.of_many(np.stack([s.values for s in own]), np.stack([s.replicates for s in own]))
+        values = np.stack([s.values for s in own])
+        replicates = values[:, :, 1:].mean(axis=1)
+        for i, sample in enumerate(own):
+            if sample.means is not None:
+                replicates[i] = sample.means
+        spread = _Spread.of_many(values, replicates)
         error, df = _error(spread, np.array([s.noise for s in own]), np.array([s.noise_df for s in own]))
         margin = np.where(error == 0, np.nan, stdtrit(df, (1 + CONFIDENCE) / 2) * error)
         bounds[members] = np.column_stack([spread.mean - margin, spread.mean + margin])

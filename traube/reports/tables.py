@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from traube.comparison.candidates import DEFAULT_METRIC, WITHOUT_LABELS, about, main_metric
+from traube.comparison.candidates import WITHOUT_LABELS, about, main_metric
 from traube.comparison.jackknife import Sample, intervals
 from traube.comparison.ranking import rank
 from traube.comparison.samples import samples_of
@@ -91,11 +91,14 @@ def summary(
         "method": True,
     }
     table = table.sort_values(list(ascending), ascending=list(ascending.values()), ignore_index=True)
-    with threadpool_limits(
-        1, "blas"
-    ):  # for matrices this small, threads wait for each other; and sums keep their order
-        for _, group in table[table["mean"].notna()].groupby(["task", "level", "protocol", "own_choice"]):
-            _rank(table, group, samples)
+    # for matrices this small, threads wait for each other; and sums keep their order
+    with threadpool_limits(1, "blas"):
+        groups = table[table["mean"].notna()].groupby(["task", "level", "protocol", "own_choice"])
+        ranked = [_rank(group, samples) for _, group in groups]
+    if ranked:
+        chosen = pd.concat(ranked)
+        for column in chosen:
+            table.loc[chosen.index, column] = chosen[column]
     return table[list(COLUMNS)]
 
 
@@ -113,10 +116,7 @@ def _scored(
     rows = rows.merge(scores, on="cell_id")
     levels, names = pd.factorize(rows["level"])
     row_keys = rows["head"].to_numpy() * len(names) + levels
-    wanted = [
-        metric or main_metric(cards.get(t), protocols.get(p))
-        for t, p in zip(heads["task"], heads["protocol"], strict=True)
-    ]
+    wanted = _main_metrics(heads, cards, metric, protocols)
     is_wanted = (rows["metric"] == rows["head"].map(dict(enumerate(wanted)))).to_numpy()
     if not metric:  # as `metric_of`
         without = (rows["metric"] == WITHOUT_LABELS).to_numpy() & ~np.isin(row_keys, row_keys[is_wanted])
@@ -138,29 +138,41 @@ def _scored(
     return table, samples
 
 
+def _main_metrics(
+    rows: pd.DataFrame, cards: Mapping[str, TaskCard], metric: str | None, protocols: Mapping[str, Protocol]
+) -> list[str]:
+    """The metric that each row's place depends on, if its task has labels."""
+    known: dict[tuple[str, str], str] = {}
+    keys = list(zip(rows["task"].tolist(), rows["protocol"].tolist(), strict=True))
+    for task, protocol in set(keys):
+        known[task, protocol] = metric or main_metric(cards.get(task), protocols.get(protocol))
+    return [known[key] for key in keys]
+
+
 def _note(metric: str, sample: Sample) -> str:
     if metric == WITHOUT_LABELS:
         return OWN_SPACES
     return "" if sample.complete else ONE_SEED
 
 
-def _rank(table: pd.DataFrame, group: pd.DataFrame, samples: Sequence[Sample]) -> None:
-    """Mark each model's best method, of equal ones the first, and give it an interval and places."""
-    first = group.drop_duplicates("model").index
-    table.loc[first, "best"] = True
+def _rank(group: pd.DataFrame, samples: Sequence[Sample]) -> pd.DataFrame:
+    """Each model's best method, of equal ones the first, with an interval and places."""
+    firsts = group.drop_duplicates("model")
     by_model: dict[str, list[Sample]] = {}
-    for model, number in zip(group["model"].tolist(), group["sample"], strict=True):
+    for model, number in zip(group["model"].tolist(), group["sample"].tolist(), strict=True):
         by_model.setdefault(model, []).append(samples[int(number)])
     chosen = [best_method(own) for own in by_model.values()]
-    table.loc[first, ["low", "high"]] = intervals(chosen)
+    table = pd.DataFrame(intervals(chosen), firsts.index, ["low", "high"]).assign(best=True)
     # each model's silhouette is of its own vectors, in its own space: that does not compare
-    if WITHOUT_LABELS not in set(group["metric"]):
-        head = table.loc[first[0]]
-        ranking = rank(list(by_model), chosen, about(head["task"], head["level"], head["metric"], head["protocol"]))
-        table.loc[first, ["rank_low", "rank_high"]] = ranking.ranks
-        for row, model in zip(first[1:], ranking.names[1:], strict=True):
-            verdict = ranking.verdict(ranking.names[0], model)
-            table.loc[row, ["p", "comparisons", "verdict"]] = verdict.p, verdict.comparisons, verdict.id
+    if WITHOUT_LABELS in set(group["metric"]):
+        return table
+    head = firsts.iloc[0]
+    ranking = rank(list(by_model), chosen, about(head["task"], head["level"], head["metric"], head["protocol"]))
+    verdicts = [ranking.verdict(ranking.names[0], model) for model in ranking.names[1:]]
+    table[["rank_low", "rank_high"]] = ranking.ranks
+    table["p"] = [np.nan, *(verdict.p for verdict in verdicts)]
+    table["comparisons"] = [np.nan, *(verdict.comparisons for verdict in verdicts)]
+    return table.assign(verdict=["", *(verdict.id for verdict in verdicts)])
 
 
 def metric_of(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Series) -> str:
@@ -188,9 +200,9 @@ def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tup
     own = cells[~cells["own_choice"] & cells["status"].isin(("done", "unsupported"))]
     counts = own.groupby(["task", "protocol", "model"]).size()
     asked = {
-        name: sum(len(protocol.seeds) if method.seeded else 1 for method in protocol.methods())
-        for name, protocol in protocols.items()
-        if name in set(own["protocol"])
+        name: sum(len(protocols[name].seeds) if method.seeded else 1 for method in protocols[name].methods())
+        for name in own["protocol"].unique()
+        if name in protocols
     }
     return {key: asked[key[1]] - int(count) for key, count in counts.items() if key[1] in asked}
 
@@ -270,9 +282,15 @@ def leaderboard(
     cells = without_sweeps(current_cells(storage, protocols, own_choice=True, lookup=lookup), protocols)
     cells = cells if tasks is None else cells[cells["task"].isin(tasks)]
     cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
-    own = {p.main_metric for p in protocols.values() if p.main_metric}
-    wanted = {metric} if metric else {WITHOUT_LABELS, DEFAULT_METRIC, *own, *(c.main_metric for c in cards.values())}
-    table = summary(cells, storage.read_scores(cells, wanted, replicates=True), cards, metric, protocols)
+    mains = _main_metrics(cells, cards, metric, protocols)
+    scores = storage.read_scores(cells, set(mains), replicates=True)
+    if not metric:
+        keys = scores[["cell_id", "metric"]].drop_duplicates()
+        known = set(zip(keys["cell_id"].tolist(), keys["metric"].tolist(), strict=True))
+        has_main = np.array([key in known for key in zip(cells["cell_id"].tolist(), mains, strict=True)], dtype=bool)
+        others = storage.read_scores(cells[~has_main], {WITHOUT_LABELS}, replicates=True)
+        scores = pd.concat([scores, others], ignore_index=True) if len(others) else scores
+    table = summary(cells, scores, cards, metric, protocols)
     table = _with_found_k(table, storage, cells, protocols)
     seen = {model: trained_on(model) for model in table["model"].unique()}
     columns = ("task", "protocol", "own_choice", "model")

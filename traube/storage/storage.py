@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from uuid import uuid4
 import numpy as np
 import pandas as pd
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from traube.core import paths, settings
 from traube.core.errors import TraubeError
@@ -429,21 +431,37 @@ class Storage:
         splits = {key: self.read_splits(*key) for key in set(of_cell.values())}
         if absent := [data_version for (data_version, _), table in splits.items() if table.empty]:
             raise Corrupt(f"{self.catalog.name}: no splits of data {absent[0]}; `traube run` makes them again")
-        names = {key: table["name"].to_numpy() for key, table in splits.items()}
-        at = {(key, level): rows["position"] for key, table in splits.items() for level, rows in table.groupby("level")}
-        rows = []
-        for chunk in self.iterate_scores(list(rank), metrics):
-            for place, (cell, score) in enumerate(chunk):
-                key = of_cell[cell]
-                positions = at[key, score.level].to_numpy() if score.positions is None else score.positions
-                without = [None] * len(positions) if score.replicates is None else list(score.replicates)
-                each = (names[key][positions], positions, score.values, without if replicates else None)
-                rows.append((rank[cell], place, cell, score.level, score.metric, *each))
-        exploded = ["split", "position", "value", *(["replicates"] if replicates else [])]
-        columns = ["rank", "place", "cell_id", "level", "metric", "split", "position", "value", "replicates"]
-        table = pd.DataFrame(rows, columns=columns).explode(exploded).astype({"value": float})
-        table = table.sort_values(["rank", "position", "place"], ignore_index=True)
-        return table[[*SCORE_COLUMNS, *exploded[3:]]]
+        names = {key: table["name"].to_numpy(dtype=object) for key, table in splits.items()}
+        of_level = {
+            (key, level): rows["position"].to_numpy()
+            for key, table in splits.items()
+            for level, rows in table.groupby("level")
+        }
+        found = [
+            (rank[cell], place, cell, score)
+            for chunk in self.iterate_scores(list(rank), metrics)
+            for place, (cell, score) in enumerate(chunk)
+        ]
+        positions = [
+            of_level[of_cell[cell], score.level] if score.positions is None else score.positions
+            for _, _, cell, score in found
+        ]
+        of_row, position = np.repeat(np.arange(len(found)), [len(own) for own in positions]), _join(positions)
+        ranks, places = (np.array([row[i] for row in found], dtype=np.int64) for i in (0, 1))
+        order = np.lexsort((places[of_row], position, ranks[of_row]))
+        heads = pd.DataFrame(
+            [(cell, score.level, score.metric) for _, _, cell, score in found],
+            columns=SCORE_COLUMNS[:1] + SCORE_COLUMNS[2:4],
+        )
+        table = heads.take(of_row[order]).reset_index(drop=True)
+        names_of = [names[of_cell[cell]][own] for (_, _, cell, _), own in zip(found, positions, strict=True)]
+        table["split"] = _join(names_of)[order]
+        table["value"] = _join([score.values for _, _, _, score in found]).astype(float)[order]
+        if replicates:
+            each = [[None] * len(s.values) if s.replicates is None else s.replicates for _, _, _, s in found]
+            flat = list(chain.from_iterable(each))
+            table["replicates"] = pd.Series([flat[i] for i in order.tolist()], dtype=object)
+        return table[[*SCORE_COLUMNS, *(["replicates"] if replicates else [])]]
 
     # everything else
 
@@ -668,6 +686,10 @@ def _make_score(row: Mapping[str, Any]) -> Score:
     replicates = None if row["replicates"] is None else np.frombuffer(row["replicates"], "<f4").reshape(len(values), -1)
     positions = None if row["positions"] is None else np.frombuffer(row["positions"], "<i4")
     return Score(row["level"], row["metric"], values, replicates, positions)
+
+
+def _join(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0)
 
 
 def _printable(text: str) -> str:
