@@ -48,6 +48,7 @@ def test_a_cell_is_read_as_it_was_stored(storage: Storage, open_storage: Open) -
 
 
 def test_scores_of_a_split_stand_together_in_the_order_of_cells(storage: Storage) -> None:
+    none = storage.read_scores(storage.read_cells())
     ids = [save_cell(storage, number) for number in (3, 1, 2)]
     cells = storage.read_cells("fruit").set_index("cell_id").loc[ids].reset_index()
     table = storage.read_scores(cells, METRICS[:1], replicates=True)
@@ -59,7 +60,9 @@ def test_scores_of_a_split_stand_together_in_the_order_of_cells(storage: Storage
     fine = make_scores(3)[0]
     np.testing.assert_array_equal(first.loc[first["level"] == "fine", "value"], fine.values)
     np.testing.assert_array_equal(np.stack(first.loc[first["level"] == "fine", "replicates"].tolist()), fine.replicates)
-    assert storage.read_scores(cells).groupby("cell_id").size().eq(3 * 2 * 4).all()
+    every = storage.read_scores(cells)
+    assert every.groupby("cell_id").size().eq(3 * 2 * 4).all()
+    assert every.merge(none, on=["cell_id", "split", "level", "metric"]).empty  # columns of the same kinds
 
 
 def test_a_metric_may_be_that_of_some_splits_only(storage: Storage) -> None:

@@ -446,7 +446,8 @@ class Storage:
             of_level[of_cell[cell], score.level] if score.positions is None else score.positions
             for _, _, cell, score in found
         ]
-        of_row, position = np.repeat(np.arange(len(found)), [len(own) for own in positions]), _join(positions)
+        position = _join(positions, np.int64)
+        of_row = np.repeat(np.arange(len(found)), np.array([len(own) for own in positions], dtype=np.int64))
         ranks, places = (np.array([row[i] for row in found], dtype=np.int64) for i in (0, 1))
         order = np.lexsort((places[of_row], position, ranks[of_row]))
         heads = pd.DataFrame(
@@ -455,8 +456,8 @@ class Storage:
         )
         table = heads.take(of_row[order]).reset_index(drop=True)
         names_of = [names[of_cell[cell]][own] for (_, _, cell, _), own in zip(found, positions, strict=True)]
-        table["split"] = _join(names_of)[order]
-        table["value"] = _join([score.values for _, _, _, score in found]).astype(float)[order]
+        table["split"] = _join(names_of, object)[order]
+        table["value"] = _join([score.values for _, _, _, score in found], np.float64)[order]
         if replicates:
             each = [[None] * len(s.values) if s.replicates is None else s.replicates for _, _, _, s in found]
             flat = list(chain.from_iterable(each))
@@ -688,8 +689,8 @@ def _make_score(row: Mapping[str, Any]) -> Score:
     return Score(row["level"], row["metric"], values, replicates, positions)
 
 
-def _join(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(parts) if parts else np.empty(0)
+def _join(parts: list[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype), *parts])
 
 
 def _printable(text: str) -> str:
