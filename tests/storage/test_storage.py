@@ -65,6 +65,12 @@ def test_scores_of_a_split_stand_together_in_the_order_of_cells(storage: Storage
     assert every.merge(none, on=["cell_id", "split", "level", "metric"]).empty  # columns of the same kinds
 
 
+def test_a_cell_that_fails_later_has_no_scores(storage: Storage) -> None:
+    save_cell(storage, 1)
+    storage.save_cell(make_record(f"{1:016x}", "failed"))
+    assert (storage.read_cells()["status"].tolist(), count_rows(storage, SCORE)) == (["failed"], 0)
+
+
 def test_a_metric_may_be_that_of_some_splits_only(storage: Storage) -> None:
     silhouette = Score("fine", "silhouette", np.array([0.5, np.nan]), positions=np.array([0, 4]))
     storage.save_cell(make_record("a" * 16), {}, [silhouette])
