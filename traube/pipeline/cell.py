@@ -15,29 +15,20 @@ CLUSTERING_VERSION = "2"
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of the benchmark before it is split up by split and metric.
-
-    Attributes
-    ----------
-    seed : int, or None where no part of the method is random: then all seeds are one cell
-    fingerprint : of the model on this task
-    model_numerics : what computes the model's vectors, with versions
-    precision : in which they are computed; empty for a model without a network
-    clusters : the card's number of clusters, for texts without labels
-    """
+    """One number of the benchmark before it is split up by split and metric."""
 
     task: str
     family: str
     model: str
-    fingerprint: str
+    fingerprint: str  # of the model on this task
     method: Method
-    seed: int | None
+    seed: int | None  # None where no part of the method is random: then all seeds are one cell
     protocol: str
     split_set: str
     data_version: str
-    model_numerics: tuple[tuple[str, str], ...] = ()
-    precision: str = ""
-    clusters: int | None = None
+    model_numerics: tuple[tuple[str, str], ...] = ()  # what computes the model's vectors, with versions
+    precision: str = ""  # in which they are computed; empty for a model without a network
+    clusters: int | None = None  # the card's number, for texts without labels
     code_version: ClassVar[str] = CLUSTERING_VERSION
     scoring_version: ClassVar[str] = SCORING_VERSION
 
@@ -48,7 +39,6 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """The cell in words."""
         seed = "" if self.seed is None else f", seed {self.seed}"
         return f"{self.task} x {self.model} x {self.method.name}{seed}"
 

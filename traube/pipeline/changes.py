@@ -24,14 +24,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Change:
-    """A change, from `before` to `after`.
-
-    Attributes
-    ----------
-    what : str
-        Which of the kind, such as the library's name; or the change in words, where `before` and
-        `after` say nothing to people.
-    """
+    """A change of `what` of a kind, such as a library, from `before` to `after`; or the change in words, without these."""
 
     kind: Kind
     what: str

@@ -1,15 +1,13 @@
-"""Vectors to clusters: what each cell's method makes of each split.
-
-A reduction is computed once for all clusterers, and for all levels with the same texts, and kept.
-Which jobs there are is said here; an executor runs them side by side. Clusterers that
+"""Vectors to clusters: what each cell's method makes of each split, as jobs that an executor runs side by side.
+A reduction is computed once for all clusterers, and for all levels with the same texts, and kept. Clusterers that
 train an encoder come last (`traube.pipeline.deep`).
 """
 
 import math
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -37,32 +35,22 @@ from traube.storage import Storage
 from traube.tasks.task import Split, Task
 
 Labels = NDArray[np.int64]
-# What is made of the texts themselves is the same under every model. It is computed once, and stands
-# beside the model of words.
+# What is made of the texts themselves is the same under every model, and stands beside the model of words.
 WORDS = "bow"
 REDUCTION, REPRESENTATIONS = "reduction", "representations"  # kinds of artifacts
 
 
 @dataclass
 class CellResult:
-    """What became of a cell.
-
-    Attributes
-    ----------
-    status : done / failed / unsupported / unavailable (does not fit the memory)
-    reason : in one line; of a cell that is done, what is amiss with its clusters
-    assignments : DataFrame split, level, item, cluster; None unless done
-    seconds : the clusterings' time, without the reductions that cells share
-    cost : with them, and the memory; None where what a reduction took was not measured
-    histories : of a clusterer that trains, by split and level: an entry for each epoch
-    """
+    """What became of a cell."""
 
     cell: Cell
-    status: str
-    reason: str = ""
-    assignments: pd.DataFrame | None = None
-    seconds: float = 0.0
-    cost: Cost | None = None
+    status: str  # done, failed, unsupported or unavailable (does not fit the memory)
+    reason: str = ""  # in one line; of a cell that is done, what is amiss with its clusters
+    assignments: pd.DataFrame | None = None  # split, level, item, cluster; None unless done
+    seconds: float = 0.0  # the clusterings' time, without the reductions that cells share
+    cost: Cost | None = None  # with them, and the memory; None where what a reduction took was not measured
+    # of a clusterer that trains, by split and level: an entry for each epoch
     histories: dict[str, list[dict[str, float]]] | None = None
 
 
@@ -78,8 +66,7 @@ def cluster(
 ) -> Iterator[CellResult]:
     """Cluster the test splits of a task by each cell's method; results come as cells are finished.
 
-    One cell that fails does not stop the others. Reductions are kept in the storage and found there
-    the next time.
+    One cell that fails does not stop the others. Reductions are kept in the storage and found there the next time.
 
     Parameters
     ----------
@@ -128,51 +115,33 @@ def _unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: M
 
 
 def _clustered(work: "_Work", cells: Sequence[Cell], executor: Executor, progress: Progress) -> Iterator[CellResult]:
+    """Store reductions and yield cells, each once all its splits are clustered."""
     folder = work.storage.folder
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="reductions-", dir=folder) as scratch:
         reductions, clusterings = work.jobs(cells, Path(scratch))
         with closing(executor.run([*clusterings, *reductions])) as outcomes:
-            yield from _finished(work, reductions, clusterings, outcomes, progress)
-
-
-def _finished(
-    work: "_Work",
-    reductions: Mapping[Job, Path],
-    clusterings: Mapping[Job, tuple["_Unfinished", int]],
-    outcomes: Iterable[tuple[Job, Any]],
-    progress: Progress,
-) -> Iterator[CellResult]:
-    """Store reductions and yield cells, each once all its splits are clustered."""
-    for job, outcome in outcomes:
-        if job not in clusterings:  # a reduction: its clusterings start now, or have failed with it
-            if isinstance(outcome, Reduced):
-                path, cost = reductions[job], outcome.cost
-                about = {"seconds": cost.seconds, "memory": cost.memory}
-                _link(store_matrix(work.storage, REDUCTION, path.name, outcome.points, **about), path)
-            continue
-        unfinished, position = clusterings[job]
-        unfinished.add(position, outcome)
-        progress.done("clusterings", 1)
-        if unfinished.complete:
-            progress.done("cells", 1)
-            yield unfinished.result()
-
-
-def _link(blob: Path, path: Path) -> None:
-    """Give a stored matrix the name under which its clusterings were told of it."""
-    try:
-        path.hardlink_to(blob)
-    except OSError:  # on another disk
-        shutil.copyfile(blob, path)
+            for job, outcome in outcomes:
+                if job in clusterings:
+                    unfinished, position = clusterings[job]
+                    unfinished.add(position, outcome)
+                    progress.done("clusterings", 1)
+                    if unfinished.complete:
+                        progress.done("cells", 1)
+                        yield unfinished.result()
+                elif isinstance(outcome, Reduced):  # its clusterings start now; with one that failed they have failed
+                    path, about = reductions[job], {"seconds": outcome.cost.seconds, "memory": outcome.cost.memory}
+                    blob = store_matrix(work.storage, REDUCTION, path.name, outcome.points, **about)
+                    try:
+                        path.hardlink_to(blob)  # its clusterings were told of it under this name
+                    except OSError:  # on another disk
+                        shutil.copyfile(blob, path)
 
 
 def _trained(
     work: "_Work", cells: Sequence[Cell], model: Model, executor: Executor, progress: Progress
 ) -> Iterator[CellResult]:
-    """Cells whose clusterers train. What a cell's trainings go on from is removed once it was taken by
-    whoever asked for it.
-    """
+    """Cells whose clusterers train. What trainings go on from is removed once whoever asked has taken the cell."""
     asked = [
         deep.Asked(cell, i, work.splits[i], partial(work.texts, i), work.views[i], folder / str(i))
         for cell in cells
@@ -193,7 +162,7 @@ def _trained(
                     store_matrix(work.storage, REPRESENTATIONS, one.cell.cell_id, became)
             if cell.complete:
                 progress.done("cells", 1)
-                result = cell.trained()
+                result = cell.result()
                 yield result
                 if result.status == "done":
                     shutil.rmtree(work.storage.folder / "trainings" / result.cell.cell_id, ignore_errors=True)
@@ -218,7 +187,6 @@ class _Unfinished:
         return len(self.clusters) + len(self.failures) == len(self.splits)
 
     def add(self, position: int, outcome: Clustered | Failure) -> None:
-        """Keep what became of the split at a position."""
         if isinstance(outcome, Failure):
             self.failures[position] = outcome
             return
@@ -231,6 +199,7 @@ class _Unfinished:
         for position, failure in self.failures.items():
             split = self.splits[position]
             return CellResult(self.cell, failure.status, f"{split.split} ({split.level}): {failure.reason}")
+
         sizes = [split.size for split in self.splits]
         assignments = pd.DataFrame(
             {
@@ -240,24 +209,21 @@ class _Unfinished:
                 "cluster": np.concatenate([self.clusters[i] for i in range(len(self.splits))]),
             }
         )
-        alone = [s for i, s in enumerate(self.splits) if self.cell.method.trains and collapsed(self.clusters[i])]
-        amiss = f"{alone[0].split} ({alone[0].level}): all texts are in one cluster" if alone else ""
-        return CellResult(self.cell, "done", amiss, assignments, self.seconds, self._cost())
 
-    def trained(self) -> CellResult:
-        """What became of a cell whose clusterer trained, and how it did."""
-        names = [f"{split.split}/{split.level}" for split in self.splits]
-        histories = {names[i]: history for i, history in sorted(self.histories.items())}
-        return replace(self.result(), histories=histories)
-
-    def _cost(self) -> Cost | None:
         kept = [self.storage.read_rows("artifact", kind=REDUCTION, key=key) for key in self.reductions]
         known = [row for rows in kept for row in rows if row["seconds"] is not None]
-        if len(known) < len(kept):
-            return None
-        seconds = self.seconds + sum(row["seconds"] for row in known)
-        memory = float(np.max([self.memory, *(row["memory"] or math.nan for row in known)]))
-        return Cost(sum(split.size for split in self.splits), seconds, memory)
+        cost = None
+        if len(known) >= len(kept):
+            memory = float(np.max([self.memory, *(row["memory"] or math.nan for row in known)]))
+            cost = Cost(sum(sizes), self.seconds + sum(row["seconds"] for row in known), memory)
+
+        if not self.cell.method.trains:
+            return CellResult(self.cell, "done", "", assignments, self.seconds, cost)
+        alone = [split for i, split in enumerate(self.splits) if collapsed(self.clusters[i])]
+        amiss = f"{alone[0].split} ({alone[0].level}): all texts are in one cluster" if alone else ""
+        names = [f"{split.split}/{split.level}" for split in self.splits]
+        histories = {names[i]: history for i, history in sorted(self.histories.items())}
+        return CellResult(self.cell, "done", amiss, assignments, self.seconds, cost, histories)
 
 
 class _Work:
@@ -275,9 +241,7 @@ class _Work:
         self.order = sorted(range(len(splits)), key=lambda i: -splits[i].size)
 
     def jobs(self, cells: Sequence[Cell], scratch: Path) -> tuple[dict[Job, Path], dict[Job, tuple[_Unfinished, int]]]:
-        """All reductions that are not stored, once each, with where they are to be; and a clustering for
-        each cell and split.
-        """
+        """Reductions that are not stored, once each, with where they are to be; a clustering for each cell and split."""
         reductions: dict[str, tuple[Vectors, Job | None]] = {}
         clusterings = {}
         for cell in cells:
@@ -285,22 +249,16 @@ class _Work:
             for i in self.order:
                 points, reduction = self.views[i], None
                 if cell.method.reduces:
-                    key = self._reduction_key(cell, i)
+                    numerics = dict(cell.model_numerics)
+                    key = reduction_key(cell.fingerprint, numerics, cell.method, cell.seed, self.ids[i])
                     if key not in reductions:
-                        reductions[key] = self._reduced(cell, i, key, scratch)
+                        path = locate_matrix(self.storage, REDUCTION, key)
+                        reduced = Vectors(path or scratch / key, np.arange(self.splits[i].size), 0)
+                        reductions[key] = reduced, self._reduction(cell, i) if path is None else None
                     points, reduction = reductions[key]
                     unfinished.reductions.append(key)
                 clusterings[self._clustering(cell, i, points, reduction)] = (unfinished, i)
         return {job: points.path for points, job in reductions.values() if job}, clusterings
-
-    def _reduction_key(self, cell: Cell, i: int) -> str:
-        return reduction_key(cell.fingerprint, dict(cell.model_numerics), cell.method, cell.seed, self.ids[i])
-
-    def _reduced(self, cell: Cell, i: int, key: str, scratch: Path) -> tuple[Vectors, Job | None]:
-        """Return the reduced vectors of split i, and the job that makes them, if they are not stored."""
-        path = locate_matrix(self.storage, REDUCTION, key)
-        job = self._reduction(cell, i) if path is None else None
-        return Vectors(path or scratch / key, np.arange(self.splits[i].size), 0), job
 
     def _reduction(self, cell: Cell, i: int) -> Job:
         reducer, params = components.get_reducer(cell.method.reducer), dict(cell.method.reducer_params)
@@ -309,13 +267,15 @@ class _Work:
 
     def _clustering(self, cell: Cell, i: int, points: Vectors, reduction: Job | None) -> Job:
         clusterer, params = components.get_clusterer(cell.method.clusterer), dict(cell.method.clusterer_params)
-        k = self.splits[i].classes or cell.clusters
+        split = self.splits[i]
+        how = clusterer, params, split.classes or cell.clusters, cell.seed or 0
         if self.similarity:
-            return self._by_distance(cell, i, clusterer, params, k)
+            query = None if split.query is None else self.vectors.subset(np.array([split.query]))
+            arguments = (self.views[i], query, self.similarity, *how)
+            return Job(units.cluster_by_distance, arguments, bytes_of_distances(split.size))
         if clusterer.input_kind == "texts":
-            return Job(units.cluster_by_text, (self.texts(i), clusterer, params, k, cell.seed or 0))
-        needs = _needs(clusterer, params, points)
-        return Job(units.cluster, (points, clusterer, params, k, cell.seed or 0), needs, after=reduction)
+            return Job(units.cluster_by_text, (self.texts(i), *how))
+        return Job(units.cluster, (points, *how), _needs(clusterer, params, points), after=reduction)
 
     def texts(self, i: int) -> list[str]:
         """The texts of split i; the same list for all cells, so that a cluster is sent it once."""
@@ -323,24 +283,13 @@ class _Work:
             self._lists[i] = self.task.texts_at(self.splits[i].rows)
         return self._lists[i]
 
-    def _by_distance(self, cell: Cell, i: int, clusterer: Component, params: dict[str, Any], k: int | None) -> Job:
-        split = self.splits[i]
-        query = None if split.query is None else self.vectors.subset(np.array([split.query]))
-        arguments = (self.views[i], query, self.similarity, clusterer, params, k, cell.seed or 0)
-        return Job(units.cluster_by_distance, arguments, bytes_of_distances(split.size))
-
 
 def _needs(component: Component, params: Mapping[str, Any], vectors: Vectors) -> int:
-    """The bytes that a component is known to need on a split's vectors."""
     return components.bytes_needed(component, params, len(vectors), vectors.dimensions, vectors.is_sparse)
 
 
 def reduction_key(
-    fingerprint: str,
-    numerics: Mapping[str, str],
-    method: Method,
-    seed: int | None,
-    text_ids: NDArray[np.object_],
+    fingerprint: str, numerics: Mapping[str, str], method: Method, seed: int | None, text_ids: NDArray[np.object_]
 ) -> str:
     """Return the key of the reduced vectors of some texts; `numerics` is what computed their vectors."""
     texts = blake2b("".join(text_ids).encode(), digest_size=8).hexdigest()

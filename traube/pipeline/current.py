@@ -1,8 +1,5 @@
-"""Which of the stored cells count today: everything ever computed is kept, but a table shows what
-the benchmark asks for now.
-
-The question is asked here and nowhere else. What is missing is the plan's question
-(`traube.pipeline.plan`).
+"""Which of the stored cells count today: everything ever computed is kept, but a table shows what the benchmark asks
+for now. The question is asked here and nowhere else. What is missing is the plan's question (`traube.pipeline.plan`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,13 +10,13 @@ import pandas as pd
 
 from traube.components import get_clusterer, get_reducer
 from traube.core.errors import TraubeError
-from traube.models import Model, Precision, fingerprint_on, present_version
+from traube.models import fingerprint_on, present_version
 from traube.pipeline.cell import CLUSTERING_VERSION
 from traube.pipeline.changes import Change, Kind
 from traube.pipeline.lookup import Lookup
 from traube.pipeline.params import Point, Protocol
 from traube.storage import Storage
-from traube.tasks.stored import Manifest, get_manifest
+from traube.tasks.stored import get_manifest
 
 Answer = TypeVar("Answer")
 CHOICE = "own_choice"
@@ -64,7 +61,11 @@ def cells_of_any_weights(
     """As `current_cells` with own choices, but whatever fingerprint the models have now: the
     registry knows former ones.
     """
-    return of_present_methods(of_present_data(of_protocols(storage.read_cells(*tasks)), storage), protocols)
+    cells = of_present_data(of_protocols(storage.read_cells(*tasks)), storage)
+    columns = ["protocol", "reducer", "clusterer", "params", "seed", "code_version", "numerics"]
+    choices = _for_each(cells, columns, lambda cell: _is_own_choice(cell, protocols.get(cell["protocol"])))
+    counts = np.array([choice is not None for choice in choices], dtype=bool)
+    return cells[counts].assign(**{CHOICE: [choice for choice in choices if choice is not None]}).astype({CHOICE: bool})
 
 
 def of_protocols(cells: pd.DataFrame) -> pd.DataFrame:
@@ -73,9 +74,7 @@ def of_protocols(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_present_data(cells: pd.DataFrame, storage: Storage) -> pd.DataFrame:
-    """The cells of each task's data as it is stored now; of a task whose reading
-    failed, of the data before.
-    """
+    """The cells of each task's data as it is stored now; of a task whose reading failed, of the data before."""
     if cells.empty:
         return cells
     manifests = {task: get_manifest(storage, task) for task in cells["task"].unique()}
@@ -83,29 +82,23 @@ def of_present_data(cells: pd.DataFrame, storage: Storage) -> pd.DataFrame:
     versions = {task: m.data_version if (m := manifests[task]) else latest[task] for task in manifests}
     cells = cells[cells["task"].map(versions) == cells["data_version"]]
     clusters = {task: m.card.clusters if m else None for task, m in manifests.items()}
-    same = [_same(clusters[task], k) for task, k in zip(cells["task"].tolist(), cells["clusters"], strict=True)]
+    same = [
+        pd.isna(k) if clusters[task] is None else clusters[task] == k
+        for task, k in zip(cells["task"].tolist(), cells["clusters"], strict=True)
+    ]
     return cells[np.array(same, dtype=bool)]
 
 
-def _same(k: int | None, other: float | None) -> bool:
-    return pd.isna(other) if k is None else k == other
-
-
-def of_present_methods(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
-    """The cells computed by today's code and libraries with their protocol's present parameters;
-    `own_choice` says which of them the protocol itself does not ask for.
-    """
-    columns = ["protocol", "reducer", "clusterer", "params", "seed", "code_version", "numerics"]
-    choices = _for_each(cells, columns, lambda cell: _is_own_choice(cell, protocols.get(cell["protocol"])))
-    counts = np.array([choice is not None for choice in choices], dtype=bool)
-    return cells[counts].assign(**{CHOICE: [choice for choice in choices if choice is not None]}).astype({CHOICE: bool})
-
-
 def _for_each(cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
-    """The answer for each cell, found once for cells that are alike in the columns. Cells
-    share their dictionaries.
-    """
-    keys = zip(*(_comparable(cells[c]) for c in columns), strict=True)
+    """The answer for each cell, found once for cells that are alike in the columns."""
+    comparable: list[Iterable[Any]] = []
+    for name in columns:
+        column = cells[name]
+        if name in ("params", "numerics"):
+            comparable.append(map(id, column))  # cells share their dictionaries
+        else:
+            comparable.append(column.astype(object).where(column.notna(), None).tolist())  # nan would be unlike itself
+    keys = zip(*comparable, strict=True)
     rows = zip(*(cells[c].tolist() for c in columns), strict=True)  # strings of pandas are slow to iterate
     known: dict[tuple[Any, ...], Answer] = {}
     answers = []
@@ -116,16 +109,8 @@ def _for_each(cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping
     return answers
 
 
-def _comparable(column: pd.Series) -> Iterable[Any]:
-    if column.name in ("params", "numerics"):
-        return map(id, column)
-    return column.astype(object).where(column.notna(), None).tolist()  # nan would be unlike itself
-
-
 def _is_own_choice(cell: Mapping[str, Any], protocol: Protocol | None) -> bool | None:
-    """Whether a cell's method or seed is another than its protocol's; None for a cell
-    that does not count.
-    """
+    """Whether a cell's method or seed is another than its protocol's; None for a cell that does not count."""
     if not is_current(cell):
         return None
     if protocol is None:
@@ -142,9 +127,7 @@ def _is_own_choice(cell: Mapping[str, Any], protocol: Protocol | None) -> bool |
 
 
 def is_current(cell: Mapping[str, Any]) -> bool:
-    """Whether a cell was computed by the code and the libraries that are installed now: others are
-    computed again, and never mixed.
-    """
+    """Whether a cell was computed by the code and libraries that are installed now: others are never mixed with it."""
     return cell["code_version"] == CLUSTERING_VERSION and not version_changes(cell)
 
 
@@ -171,16 +154,14 @@ def version_changes(cell: Mapping[str, Any]) -> list[Change]:
     return list(changes)
 
 
-SAME = ["task", "model", "reducer", "clusterer", "seed", "protocol"]
-
-
 def outdated(cells: pd.DataFrame) -> int:
     """How many cells were computed by earlier code or libraries, and not again since."""
     cells = of_protocols(cells)
     if cells.empty:
         return 0
     today = _for_each(cells, ["reducer", "clusterer", "code_version", "numerics"], is_current)
-    keys = [tuple(key) for key in cells[SAME].astype(object).where(cells[SAME].notna(), None).to_numpy()]
+    same = cells[["task", "model", "reducer", "clusterer", "seed", "protocol"]]
+    keys = [tuple(key) for key in same.astype(object).where(same.notna(), None).to_numpy()]
     again = {key for key, is_today in zip(keys, today, strict=True) if is_today}
     return len({key for key, is_today in zip(keys, today, strict=True) if not is_today} - again)
 
@@ -188,41 +169,26 @@ def outdated(cells: pd.DataFrame) -> int:
 def of_present_models(
     cells: pd.DataFrame, storage: Storage, protocols: Mapping[str, Protocol], lookup: Lookup
 ) -> pd.DataFrame:
-    """The cells of each model as it is now; of a model that is gone, of the fingerprint
-    that was evaluated last.
-    """
+    """The cells of each model as it is now; of a model that is gone, of the fingerprint that was evaluated last."""
     if cells.empty:
         return cells
     cells = cells.sort_values("created", kind="stable")
-    present = _fingerprints(cells, storage, protocols, lookup)
+    manifests = {task: get_manifest(storage, task) for task in cells["task"].unique()}
     keys = ["task", "model", "protocol"]
+    present: dict[tuple[str, str, str], str] = {}
+    for task, name, protocol in cells[keys].drop_duplicates().itertuples(index=False):
+        precision, manifest = protocols[protocol].precision if protocol in protocols else None, manifests[task]
+        try:
+            model = lookup.usable(name, precision)
+        except TraubeError:  # it is gone, or cannot be had here
+            continue
+        if manifest is not None:
+            present[task, name, protocol] = fingerprint_on(model, manifest.corpus_version)
+
     same = cells["fingerprint"].to_numpy() == np.array(
-        [present[key] for key in zip(*(cells[key].tolist() for key in keys), strict=True)], dtype=object
+        [present.get(key) for key in zip(*(cells[key].tolist() for key in keys), strict=True)], dtype=object
     )
     groups = [cells[key] for key in (*keys, CHOICE)]
     is_there = pd.Series(same, index=cells.index).groupby(groups).transform("any").to_numpy()
     last = cells["fingerprint"].groupby(groups).transform("last")
     return cells[np.where(is_there, same, cells["fingerprint"] == last)]
-
-
-def _fingerprints(
-    cells: pd.DataFrame, storage: Storage, protocols: Mapping[str, Protocol], lookup: Lookup
-) -> dict[tuple[str, str, str], str | None]:
-    """The fingerprint that each model has now, by task, model and protocol."""
-    manifests = {task: get_manifest(storage, task) for task in cells["task"].unique()}
-    fingerprints = {}
-    for task, name, protocol in cells[["task", "model", "protocol"]].drop_duplicates().itertuples(index=False):
-        precision = protocols[protocol].precision if protocol in protocols else None
-        fingerprints[task, name, protocol] = _on(_usable(name, precision, lookup), manifests[task])
-    return fingerprints
-
-
-def _usable(name: str, precision: Precision | None, lookup: Lookup) -> Model | None:
-    try:
-        return lookup.usable(name, precision)
-    except TraubeError:  # it is gone, or cannot be had here
-        return None
-
-
-def _on(model: Model | None, manifest: Manifest | None) -> str | None:
-    return None if model is None or manifest is None else fingerprint_on(model, manifest.corpus_version)

@@ -1,10 +1,7 @@
-"""Texts to vectors.
-
-A text is encoded once, whoever asks; a model that is fitted on the corpus keeps one matrix of it.
-"""
+"""Texts to vectors. A text is encoded once, whoever asks; a model that is fitted on the corpus keeps one matrix of it."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -19,7 +16,7 @@ from traube.core.hashing import digest
 from traube.core.measure import Cost, measured
 from traube.core.progress import SILENT, Progress
 from traube.models import Encoder, Model, Precision, Vectors, fingerprint_on, load_model, model_cards
-from traube.models.vectors import ABSENT, Dense, locate_matrix, name_vectors, open_matrix, store_matrix
+from traube.models.vectors import ABSENT, locate_matrix, name_vectors, open_matrix, store_matrix
 from traube.pipeline.executors import Executor
 from traube.storage import Storage
 from traube.storage.embedding_cache import EmbeddingCache
@@ -31,11 +28,6 @@ SECONDS_BETWEEN_WRITES = 5.0
 BYTES_BETWEEN_WRITES = 2**25
 MATRIX = "matrix"  # the kind of artifact that a corpus-bound model's vectors are
 Told = Callable[[Cost], None]
-Batches = Iterator[tuple[NDArray[np.int64], Dense]]
-
-
-def _tell_nobody(cost: Cost) -> None:
-    pass
 
 
 def open_cache(storage: Storage, model: Model) -> EmbeddingCache:
@@ -44,10 +36,7 @@ def open_cache(storage: Storage, model: Model) -> EmbeddingCache:
 
 
 def matrix_key(model: Model, corpus_version: str) -> str:
-    """Return what the vectors of a corpus-bound model are stored under.
-
-    What other versions of the libraries computed stays under its own key.
-    """
+    """Return what the vectors of a corpus-bound model are stored under; other versions of libraries have other keys."""
     return name_vectors(fingerprint_on(model.encoder, corpus_version), model.encoder.numerics)
 
 
@@ -70,7 +59,7 @@ def embed(
     storage: Storage,
     corpus_version: str,
     progress: Progress = SILENT,
-    told: Told = _tell_nobody,
+    told: Told | None = None,
     executor: Executor | None = None,
 ) -> tuple[Vectors, int]:
     """Vectors of a corpus, computing only those that are not stored.
@@ -106,14 +95,13 @@ def embed_task(
     model: Model,
     storage: Storage,
     progress: Progress = SILENT,
-    told: Told = _tell_nobody,
+    told: Told | None = None,
     executor: Executor | None = None,
 ) -> tuple[Vectors, int]:
     """Vectors of a task's scored texts, computing only those that are not stored.
 
-    A corpus-bound model is fitted on the whole corpus. Any other encodes `task.scored` alone: what
-    only a trainer sees (most of 20 Newsgroups) is not encoded here, and loading such a row is an
-    error. `executor` as in `embed`.
+    A corpus-bound model is fitted on the whole corpus. Any other encodes `task.scored` alone: what only a trainer sees
+    (most of 20 Newsgroups) is not encoded here, and loading such a row is an error. `executor` as in `embed`.
 
     Returns
     -------
@@ -137,47 +125,51 @@ def embed_task(
 
 
 def _encode(
-    texts: list[str], encoder: Encoder, cache: EmbeddingCache, progress: Progress, told: Told, executor: Executor | None
+    texts: list[str],
+    encoder: Encoder,
+    cache: EmbeddingCache,
+    progress: Progress,
+    told: Told | None,
+    executor: Executor | None,
 ) -> None:
     """Encode texts, and store what is ready every few seconds and on any error."""
+    unwritten: list[tuple[list[str], NDArray[np.float32]]] = []
+
+    def flush() -> None:
+        if unwritten:
+            encoded = [text for texts, _ in unwritten for text in texts]
+            cache.append(encoded, np.concatenate([block for _, block in unwritten]))
+            unwritten.clear()
+
     progress.total("texts", len(texts))
     weights = encoder.load() / 2**20  # once, however many texts there are: no part of their time
     with measured() as taken:
         batches = encoder.encode_batches(texts) if executor is None else executor.encode_batches(encoder, texts)
-        _keep_all(texts, batches, cache, progress)
-    told(Cost(len(texts), taken.seconds, weights + taken.memory))
-
-
-def _keep_all(texts: list[str], batches: Batches, cache: EmbeddingCache, progress: Progress) -> None:
-    unwritten: list[tuple[list[str], NDArray[np.float32]]] = []
-    written, size = time.monotonic(), 0
-    try:
-        for positions, block in batches:
-            unwritten.append(([texts[p] for p in positions], block))
-            progress.done("texts", len(positions))
-            size += block.nbytes
-            if time.monotonic() - written > SECONDS_BETWEEN_WRITES or size > BYTES_BETWEEN_WRITES:
-                _flush(cache, unwritten)
-                written, size = time.monotonic(), 0
-    finally:
-        _flush(cache, unwritten)
-
-
-def _flush(cache: EmbeddingCache, unwritten: list[tuple[list[str], NDArray[np.float32]]]) -> None:
-    if unwritten:
-        cache.append([t for texts, _ in unwritten for t in texts], np.concatenate([block for _, block in unwritten]))
-        unwritten.clear()
+        written, size = time.monotonic(), 0
+        try:
+            for positions, block in batches:
+                unwritten.append(([texts[p] for p in positions], block))
+                progress.done("texts", len(positions))
+                size += block.nbytes
+                if time.monotonic() - written > SECONDS_BETWEEN_WRITES or size > BYTES_BETWEEN_WRITES:
+                    flush()
+                    written, size = time.monotonic(), 0
+        finally:
+            flush()
+    if told:
+        told(Cost(len(texts), taken.seconds, weights + taken.memory))
 
 
 def _embed_corpus(
-    texts: Sequence[str], model: Model, storage: Storage, key: str, progress: Progress, told: Told
+    texts: Sequence[str], model: Model, storage: Storage, key: str, progress: Progress, told: Told | None
 ) -> tuple[Vectors, int]:
     path, encoded = locate_matrix(storage, MATRIX, key), 0
     if path is None:
         progress.total("texts", len(texts))
         with measured() as taken:
             values = model.encode(texts)
-        told(Cost(len(texts), taken.seconds, taken.memory))
+        if told:
+            told(Cost(len(texts), taken.seconds, taken.memory))
         path = store_matrix(storage, MATRIX, key, values, seconds=taken.seconds, memory=taken.memory)
         progress.done("texts", len(texts))
         encoded = len(texts)

@@ -1,7 +1,6 @@
-"""Texts to scores in one call, with nothing else running: embed, cluster, score.
-
-`evaluate` is for people, who name methods and seeds; `evaluate_cells` is for code that has planned
-its cells. Both have the driver (`traube.pipeline.run`) work in a folder of their own.
+"""Texts to scores in one call, with nothing else running: `evaluate` is for people, who name methods and seeds,
+`evaluate_cells` for code that has planned its cells. Both have the driver (`traube.pipeline.run`) work in a folder of
+their own.
 """
 
 from collections import Counter
@@ -95,10 +94,7 @@ def evaluate(
     model.fetch()
     asked = cells(task, model, _OWN, methods=parsed, seeds=seeds)
     scores, assignments = evaluate_cells(task, model, asked, folder, executor, progress)
-    return Evaluation(
-        _named(scores.drop(columns="replicates"), asked),
-        _named(assignments, asked),
-    )
+    return Evaluation(_named(scores.drop(columns="replicates"), asked), _named(assignments, asked))
 
 
 def _named(table: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
@@ -123,13 +119,7 @@ def evaluate_cells(
     executor: Executor | None = None,
     progress: Progress = SILENT,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Embed, cluster and score.
-
-    Parameters
-    ----------
-    cells : from `traube.pipeline.plan.cells(task, model, ...)`
-    folder : where vectors and reductions are kept between calls; by default nothing is kept
-    executor : does the work; by default one that is started and ended here
+    """Embed, cluster and score cells from `traube.pipeline.plan.cells`; folder and executor as of `evaluate`.
 
     Returns
     -------
@@ -139,8 +129,7 @@ def evaluate_cells(
     Raises
     ------
     TraubeError
-        If the task is faulty (Task.validate), there are no cells, or a cell fails or is
-        unsupported.
+        If the task is faulty (Task.validate), there are no cells, or a cell fails or is unsupported.
     """
     if not cells:
         raise TraubeError(f"task '{task.name}': there are no cells to evaluate")

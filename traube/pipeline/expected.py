@@ -1,6 +1,4 @@
-"""What missing cells will cost, said before they are computed: how long they take in all, and where
-many classes make k-means slow.
-"""
+"""What missing cells will cost, said before they are computed: how long they take, and where k-means will be slow."""
 
 import timeit
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,10 +27,6 @@ def expected_seconds(storage: Storage, missing: Mapping[str, Mapping[str, Sequen
     """About how long missing cells take, from what was measured once and how fast this machine adds numbers.
 
     Right within a factor of two or so. Trainings are not counted.
-
-    Parameters
-    ----------
-    missing : cells by model and task; the tasks are read
     """
     seconds, pairs = 0.0, 0
     splits: dict[str, list[Split]] = {}
@@ -53,11 +47,8 @@ def _encoding_seconds(storage: Storage, name: str, cell: Cell) -> float:
     model = load_model(name)
     if not model.encoder.weight_bytes or get_cost(storage, cell.task, cell.fingerprint):
         return 0.0
-    tokens = (
-        (read_ingested(storage, cell.task, "corpus")["text"].str.len() / CHARACTERS)
-        .clip(upper=model.card.max_length or TOKENS)
-        .sum()
-    )
+    lengths = read_ingested(storage, cell.task, "corpus")["text"].str.len()
+    tokens = (lengths / CHARACTERS).clip(upper=model.card.max_length or TOKENS).sum()
     return float(tokens) * model.encoder.weight_bytes * ENCODING * (1 if model.device == "cpu" else ON_GPU)
 
 
@@ -75,14 +66,9 @@ def _clustering_seconds(splits: Sequence[Split], cells: Iterable[Cell]) -> float
 
 
 def slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:
-    """A line for each task whose missing cells take more than a minute because of its many classes.
-
-    Parameters
-    ----------
-    cells : the missing ones; their tasks are read
-    """
+    """A line for each task whose missing cells take more than a minute because of its many classes."""
     kinds = {name: card.kind for name, card in model_cards().items()}
-    sizes: dict[str, list[tuple[int, int]]] = {}
+    sizes: dict[str, list[tuple[int, int]]] = {}  # texts and classes of each split and level that is scored
     seconds: dict[str, float] = {}
     for cell in cells:
         if cell.stage is Stage.PAIR_SCORES:
@@ -91,7 +77,9 @@ def slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:
         if not any(clusterer.seconds):
             continue
         if cell.task not in sizes:
-            sizes[cell.task] = _sizes(storage, cell.task)
+            is_stored = get_manifest(storage, cell.task) is not None
+            splits = read_task(storage, cell.task).test_splits() if is_stored else ()
+            sizes[cell.task] = [(split.size, split.classes or 0) for split in splits]
         is_sparse = kinds.get(cell.model) in SPARSE and cell.method.reducer == "none"
         spent = sum(clusterer.seconds_needed(n, k, is_sparse) for n, k in sizes[cell.task])
         seconds[cell.task] = seconds.get(cell.task, 0.0) + spent
@@ -101,10 +89,3 @@ def slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:
         for task, total in seconds.items()
         if total > WORTH_SAYING
     ]
-
-
-def _sizes(storage: Storage, task: str) -> list[tuple[int, int]]:
-    """Texts and classes of each split and level that is scored."""
-    if get_manifest(storage, task) is None:
-        return []
-    return [(split.size, split.classes or 0) for split in read_task(storage, task).test_splits()]

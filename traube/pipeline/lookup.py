@@ -24,17 +24,12 @@ class Lookup:
         """
         key = name, precision
         if key not in self._known:
-            self._known[key] = _look_up(name, precision)
+            try:
+                self._known[key] = model = load_model(name, precision=precision)
+                _ = model.fingerprint
+            except TraubeError as error:
+                self._known[key] = error
         known = self._known[key]
         if isinstance(known, TraubeError):
             raise known
         return known
-
-
-def _look_up(name: str, precision: Precision | None) -> Model | TraubeError:
-    try:
-        model = load_model(name, precision=precision)
-        _ = model.fingerprint
-    except TraubeError as error:
-        return error
-    return model

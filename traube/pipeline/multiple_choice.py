@@ -1,13 +1,8 @@
-"""Multiple choice by likelihood: which of a dialogue's candidates a causal language model finds
-likeliest as the answer to the question which is most similar to the last turn (GiCCS, section
-5.1.2).
-
-The score of an option is the sum of the log probabilities of its tokens (`sum`, as in the paper,
-which likes short options), or that sum per token, per byte, or less what the option's likelihood is
-without any dialogue (`pmi`: Holtzman et al., 2021).
+"""Multiple choice by likelihood: which of a dialogue's candidates a causal language model finds likeliest as the answer
+to the question which is most similar to the last turn (GiCCS, section 5.1.2).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from string import ascii_uppercase
@@ -26,27 +21,18 @@ from traube.tasks.task import Task
 CHOICES = "choices"  # kind of document
 ANSWER = "Antwort:"
 QUESTION = "Frage: Wählen Sie die Äußerung, die der letzten Äußerung im Dialog am ähnlichsten ist."
+# The score of an option is the sum of the log probabilities of its tokens (as in the paper, which likes short options),
+# or that sum per token, per byte, or less the option's likelihood without any dialogue (Holtzman et al., 2021).
 SCORES = ("sum", "per_token", "per_byte", "pmi")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A dialogue with its candidates.
+    """A dialogue with its candidates."""
 
-    Attributes
-    ----------
-    turns : in order; the last one is what candidates are compared with
-    options : the candidates
-    gold : their gold scores
-    """
-
-    turns: tuple[str, ...]
-    options: tuple[str, ...]
-    gold: tuple[float, ...]
-
-    @property
-    def n_turns(self) -> int:
-        return len(self.turns)
+    turns: tuple[str, ...]  # in order; the last one is what candidates are compared with
+    options: tuple[str, ...]  # the candidates
+    gold: tuple[float, ...]  # their gold scores
 
 
 def questions(task: Task) -> list[Question]:
@@ -66,23 +52,13 @@ def questions(task: Task) -> list[Question]:
             )
         first = pairs.iloc[0]
         turns = [turn for turn in first["history"].split("\n") if turn]
-        found.append(
-            Question(
-                turns=(*turns, texts[first["text_id_a"]]),
-                options=tuple(pairs["text_id_b"].map(texts)),
-                gold=tuple(pairs["score"]),
-            )
-        )
+        options, gold = tuple(pairs["text_id_b"].map(texts)), tuple(pairs["score"])
+        found.append(Question((*turns, texts[first["text_id_a"]]), options, gold))
     return found
 
 
 def prompt(question: Question, context: bool = True) -> str:
-    """The prompt of the paper's figure 2.
-
-    Parameters
-    ----------
-    context : show the whole dialogue; otherwise its last turn alone
-    """
+    """The prompt of the paper's figure 2, with the whole dialogue (`context`) or its last turn alone."""
     turns = question.turns if context else question.turns[-1:]
     lines = [
         "Dialog:",
@@ -98,29 +74,19 @@ def prompt(question: Question, context: bool = True) -> str:
 def option_scores(
     model: CausalModel, question: Question, context: bool = True, alone: Sequence[Likelihood] | None = None
 ) -> dict[str, list[float]]:
-    """The score of each option under each way of scoring; larger is better.
-
-    Parameters
-    ----------
-    alone : of the options without any dialogue; by default they are computed
-    """
+    """The score of each option under each way of scoring; larger is better. `alone` is of options without dialogue."""
     asked = model.likelihoods(prompt(question, context), question.options)
     alone = alone or model.likelihoods(ANSWER, question.options)
     return {
         "sum": [option.log for option in asked],
         "per_token": [option.log / option.tokens for option in asked],
         "per_byte": [option.log / option.bytes for option in asked],
-        "pmi": [_pmi(option, without) for option, without in zip(asked, alone, strict=True)],
+        "pmi": [option.log - without.log for option, without in zip(asked, alone, strict=True)],
     }
 
 
-def _pmi(asked: Likelihood, alone: Likelihood) -> float:
-    return asked.log - alone.log
-
-
 def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.DataFrame:
-    """The accuracy of a model on the dialogues of a pair task, by number of turns, with and without
-    context.
+    """The accuracy of a model on the dialogues of a pair task, by number of turns, with and without context.
 
     Returns
     -------
@@ -135,30 +101,24 @@ def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.Da
     rows = []
     by_turns: dict[int, list[Question]] = {}
     for question in questions(task):
-        by_turns.setdefault(question.n_turns, []).append(question)
+        by_turns.setdefault(len(question.turns), []).append(question)
     progress.total("questions", 2 * sum(map(len, by_turns.values())))
     for turns, asked in sorted(by_turns.items()):
         alone = [model.likelihoods(ANSWER, question.options) for question in asked]
         for context in (True, False):
-            rows += [(turns, context, *row) for row in _accuracies(model, asked, alone, context, progress)]
+            credits: dict[str, list[float]] = {name: [] for name in SCORES}
+            chances = []
+            for question, without in zip(asked, alone, strict=True):
+                right = right_answers(question.gold)
+                chances.append(len(right) / len(question.options))
+                for name, liked in option_scores(model, question, context, without).items():
+                    credits[name].append(credit(liked, right))
+                progress.done("questions", 1)
+            for name, values in credits.items():
+                found = accuracy(values, chances)
+                rows.append((turns, context, name, found.value, found.error, found.chance, found.n))
     columns = ["n_turns", "context", "score", "accuracy", "error", "chance", "questions"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def _accuracies(
-    model: CausalModel, asked: list[Question], alone: list[list[Likelihood]], context: bool, progress: Progress
-) -> Iterator[tuple[str, float, float, float, int]]:
-    credits: Mapping[str, list[float]] = {name: [] for name in SCORES}
-    chances = []
-    for question, without in zip(asked, alone, strict=True):
-        right = right_answers(question.gold)
-        chances.append(len(right) / len(question.options))
-        for name, liked in option_scores(model, question, context, without).items():
-            credits[name].append(credit(liked, right))
-        progress.done("questions", 1)
-    for name, values in credits.items():
-        found = accuracy(values, chances)
-        yield name, found.value, found.error, found.chance, found.n
 
 
 def save_choices(storage: Storage, task: Task, model: str, fingerprint: str, accuracies: pd.DataFrame) -> None:

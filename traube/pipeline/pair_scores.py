@@ -1,11 +1,7 @@
-"""How well a model's similarities follow the gold scores of pairs.
-
-The similarity of two texts is that of their vectors: their cosine, negative Euclidean distance or
-dot product, or what the model itself compares them by. A corpus-bound model is fitted on all texts
-of the task, whatever their part.
+"""How well a model's similarities (cosine, negative Euclidean distance, dot product, or what the model itself compares
+texts by) follow the gold scores of pairs. A corpus-bound model is fitted on all texts of the task, whatever their part.
 """
 
-from collections.abc import Callable
 from typing import Any, TypeAlias, get_args
 
 import numpy as np
@@ -38,8 +34,7 @@ def evaluate_pairs(
     resamples: int = RESAMPLES,
     progress: Progress = SILENT,
 ) -> pd.DataFrame:
-    """Pearson's r and Spearman's rho of all pairs of a part, and within each value of the card's
-    groups.
+    """Pearson's r and Spearman's rho of all pairs of a part, and within each value of the card's groups.
 
     Parameters
     ----------
@@ -89,7 +84,13 @@ def compare_pairs(
     vectors, place = embed_pairs(task, model, workbench, progress)
     loaded = vectors.load()
     one, other = loaded[place[first]], loaded[place[second]]
-    alike = _by_model(model, one, other) if comparison == "own" else _OF_VECTORS[comparison](one, other)
+    if model.similarity is None:
+        alike = _compare(comparison, one, other)
+    else:
+        similarity, stack = model.similarity, sparse.vstack if sparse.issparse(one) else np.vstack
+        both = (stack([one[i : i + 1], other[i : i + 1]]) for i in range(one.shape[0]))
+        compared = [similarity.compare(pair, similarity.asked(pair, None))[0, 1] for pair in both]
+        alike = np.array(compared, dtype=np.float64)
     if not np.isfinite(alike).all():
         raise TraubeError(f"model '{model.name}': a similarity is NaN or infinite: the weights are broken")
     return alike
@@ -98,8 +99,7 @@ def compare_pairs(
 def embed_pairs(
     task: Task, model: Model, workbench: Workbench, progress: Progress = SILENT
 ) -> tuple[Vectors, NDArray[np.int64]]:
-    """The vectors of the texts of a task's pairs; of a corpus-bound model, those of its whole
-    corpus.
+    """The vectors of the texts of a task's pairs; of a corpus-bound model, those of its whole corpus.
 
     Returns
     -------
@@ -126,18 +126,11 @@ def score_pairs(task: Task, alike: Array, resamples: int = RESAMPLES) -> pd.Data
     gold, dialogues = task.rows["score"].to_numpy(), task.rows["dialogue"].to_numpy()
     rows = []
     for group, value, chosen in iterate_groups(task):
-        found = {
-            kind: correlation(kind, alike[chosen], gold[chosen], dialogues[chosen], resamples=resamples)
-            for kind in KINDS
-        }
-        row: dict[str, Any] = {
-            "group": group,
-            "value": value,
-            "pairs": found["pearson"].n,
-            "dialogues": found["pearson"].groups,
-        }
-        for kind, of in found.items():
-            row |= {kind: of.value, f"{kind}_low": of.low, f"{kind}_high": of.high}
+        row: dict[str, Any] = {"group": group, "value": value}
+        for kind in KINDS:
+            found = correlation(kind, alike[chosen], gold[chosen], dialogues[chosen], resamples=resamples)
+            row |= {"pairs": found.n, "dialogues": found.groups}  # the same of all kinds
+            row |= {kind: found.value, f"{kind}_low": found.low, f"{kind}_high": found.high}
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -149,23 +142,13 @@ def _dot(one: Any, other: Any) -> Array:
     return np.einsum("ij,ij->i", one.astype(np.float64), other.astype(np.float64))
 
 
-def _cosine(one: Any, other: Any) -> Array:
-    """0 where a vector is 0: a text without a known word is like nothing."""
+def _compare(comparison: str, one: Any, other: Any) -> Array:
+    """Row by row, float64 [p]; larger is more alike."""
+    if comparison == "dot":
+        return _dot(one, other)
+    if comparison == "euclidean":
+        difference = one.astype(np.float64) - other
+        return -np.sqrt(_dot(difference, difference))
     lengths = np.sqrt(_dot(one, one) * _dot(other, other))
+    # the cosine is 0 where a vector is 0: a text without a known word is like nothing
     return np.divide(_dot(one, other), lengths, out=np.zeros_like(lengths), where=lengths > 0)
-
-
-def _euclidean(one: Any, other: Any) -> Array:
-    difference = one.astype(np.float64) - other
-    return -np.sqrt(_dot(difference, difference))
-
-
-def _by_model(model: Model, one: Any, other: Any) -> Array:
-    similarity = model.similarity
-    assert similarity is not None
-    stack = sparse.vstack if sparse.issparse(one) else np.vstack
-    both = (stack([one[i : i + 1], other[i : i + 1]]) for i in range(one.shape[0]))
-    return np.array([similarity.compare(pair, similarity.asked(pair, None))[0, 1] for pair in both], dtype=np.float64)
-
-
-_OF_VECTORS: dict[str, Callable[[Any, Any], Array]] = {"cosine": _cosine, "euclidean": _euclidean, "dot": _dot}

@@ -1,6 +1,6 @@
 """Cells of pair tasks: one for each comparison of vectors, with the history joined and not."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
@@ -11,7 +11,7 @@ from traube.components import Method
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.core.versions import versions
-from traube.models import Model, Precision, fingerprint_on, present_version
+from traube.models import Model, fingerprint_on, present_version
 from traube.pipeline.cell import Cell
 from traube.pipeline.current import current_cells, of_present_data
 from traube.pipeline.lookup import Lookup
@@ -64,7 +64,6 @@ class PairCell(Cell):
 
     @property
     def stage(self) -> Stage:
-        """Where in the graph it is computed."""
         return Stage.PAIR_SCORES
 
     @cached_property
@@ -96,19 +95,7 @@ def usual_comparison(model: Model) -> Comparison:
 def make_pair_cells(
     manifest: Manifest, model: Model, comparisons: Sequence[str] | None = None, part: str = TEST
 ) -> list[PairCell]:
-    """Return all cells of a pair task and a model, stored or not.
-
-    Parameters
-    ----------
-    manifest : Manifest
-        Of the pairs.
-    model : Model
-        What compares them.
-    comparisons : sequence of str, optional
-        By default all that go with the model.
-    part : str, default="test"
-        Which pairs.
-    """
+    """Return all cells of a pair task and a model, stored or not; by default of all comparisons that go with the model."""
     requested = comparisons or (("own",) if model.similarity is not None else COMPARISONS[:-1])
     fingerprint = fingerprint_on(model, manifest.corpus_version)
     return [
@@ -137,32 +124,19 @@ def list_outdated_cells(storage: Storage, protocols: Mapping[str, Protocol]) -> 
     precisions = {None, *(protocol.precision for protocol in protocols.values())}
     of_pairs = of_present_data(cells[cells["protocol"] == ""], storage)
     for (task, model), of_model in of_pairs.groupby(["task", "model"]):
-        present = _list_fingerprints(get_manifest(storage, task), model, precisions, lookup)
-        is_present = [_is_current(cell, present) for cell in of_model.to_dict("records")]
-        current |= {*of_model["cell_id"][is_present]}
+        manifest = get_manifest(storage, task)
+        try:
+            models = [lookup.usable(model, precision) for precision in precisions]
+        except TraubeError:  # the weights are not here to tell
+            models = []
+        fingerprints = {fingerprint_on(each, manifest.corpus_version) for each in models} if manifest else set()
+        for cell in of_model.to_dict("records"):
+            numerics = (item for stage in cell["numerics"].values() for item in stage.items())
+            is_same = all(present_version(name) == version for name, version in numerics)
+            is_present = not fingerprints or cell["fingerprint"] in fingerprints
+            if is_same and is_present and cell["code_version"] == PAIRS_VERSION:
+                current.add(cell["cell_id"])
     return {*cells["cell_id"]} - current
-
-
-def _list_fingerprints(
-    manifest: Manifest | None, model: str, precisions: Iterable[Precision | None], lookup: Lookup
-) -> set[str]:
-    """Return a model's fingerprints on a pair task; none where the weights, or the pairs, are not here to tell."""
-    try:
-        models = [lookup.usable(model, precision) for precision in precisions]
-    except TraubeError:
-        return set()
-    return {fingerprint_on(model, manifest.corpus_version) for model in models} if manifest else set()
-
-
-def _is_current(cell: Mapping[str, Any], fingerprints: Collection[str]) -> bool:
-    """Return whether a cell is of today's code, libraries and model, as far as that can be told."""
-    numerics = (item for stage in cell["numerics"].values() for item in stage.items())
-    is_same = all(present_version(name) == version for name, version in numerics)
-    return (
-        is_same
-        and cell["code_version"] == PAIRS_VERSION
-        and cell["fingerprint"] in (fingerprints or {cell["fingerprint"]})
-    )
 
 
 def read_pair_scores(storage: Storage, cells: Iterable[PairCell]) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """params.yaml: the benchmark. Read by the command line, Dagster and DVC alike."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -21,9 +21,7 @@ Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Protocol(Strict):
-    """A named way to benchmark: which splits, methods and parameters, how many seeds, which
-    precision and metric.
-    """
+    """A named way to benchmark: which splits, methods, parameters, precision and metric, how many seeds."""
 
     description: str = ""
     split_set: str = "default"
@@ -77,20 +75,6 @@ class Sweep(Strict):
         return points
 
 
-_CRON = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))  # minute, hour, day, month, weekday
-
-
-def _in_cron(field: str, bounds: tuple[int, int]) -> bool:
-    """Whether a cron field is well-formed: lists of `*`, `a` or `a-b`, each with `/step` if need
-    be.
-    """
-    for part in field.split(","):
-        match = re.fullmatch(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", part)
-        if not match or any(not bounds[0] <= int(n) <= bounds[1] for n in match.groups()[:2] if n):
-            return False
-    return True
-
-
 class Nightly(Strict):
     """When the whole benchmark runs by itself."""
 
@@ -101,8 +85,14 @@ class Nightly(Strict):
     @field_validator("cron")
     @classmethod
     def _is_cron(cls, value: str) -> str:
+        bounds = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))  # minute, hour, day, month, weekday
         fields = value.split()
-        if len(fields) != len(_CRON) or not all(map(_in_cron, fields, _CRON)):
+        is_cron = len(fields) == len(bounds)
+        for field, (least, most) in zip(fields, bounds, strict=False):
+            for part in field.split(","):  # each is `*`, `a` or `a-b`, with `/step` if need be
+                match = re.fullmatch(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", part)
+                is_cron &= match is not None and all(least <= int(n) <= most for n in match.groups()[:2] if n)
+        if not is_cron:
             raise ValueError(f"'{value}' is no cron expression of five fields in numbers, like '0 2 * * *'")
         return value
 
@@ -150,10 +140,8 @@ class Params(Strict):
     sweeps: dict[str, Sweep] = Field(default_factory=dict)
 
     def protocol_for(self, tasks: Collection[str] | None) -> str:
-        """Name of the protocol by which tasks are evaluated where none is named.
-
-        Tasks that cards describe, and that the benchmark does not hold, have a protocol of their
-        own, if there is one.
+        """Name of the protocol by which tasks are evaluated where none is named: of tasks that cards describe, and
+        that the benchmark does not hold, their own, if there is one.
         """
         is_own = bool(tasks) and OWN in self.protocols and set(tasks or ()) <= own_tasks() - set(self.tasks)
         return OWN if is_own else self.protocol
@@ -177,52 +165,43 @@ def load_params(path: Path | None = None) -> Params:
     path = path or paths.params()
     value, lines = read_yaml(path)
     params = parse(Params, value, path, lines)
+
+    def fault(words: object, *place: str, within: tuple[Any, ...] = ()) -> TraubeError:
+        line = lines.get((*place, *within), 1)
+        return TraubeError(f"{path}: line {line}: {'.'.join(place)}: {words}")
+
     if params.protocol not in params.protocols:
-        raise TraubeError(
-            f"{path}: line {lines.get(('protocol',), 1)}: protocol: {unknown('protocol', params.protocol, params.protocols)}"
-        )
+        raise fault(unknown("protocol", params.protocol, params.protocols), "protocol")
+    components = {**REDUCERS, **CLUSTERERS}
     for name, protocol in params.protocols.items():
-        for key, known, given in (
-            ("reducers", REDUCERS, protocol.reducers),
-            ("clusterers", CLUSTERERS, protocol.clusterers),
-        ):
+        named = (("reducers", REDUCERS, protocol.reducers), ("clusterers", CLUSTERERS, protocol.clusterers))
+        for key, known, given in named:
             for i, component in enumerate(given):
                 if component not in known:
-                    line = lines.get(("protocols", name, key, i), 1)
-                    raise TraubeError(
-                        f"{path}: line {line}: protocols.{name}.{key}: {unknown(key[:-1], component, known)}"
-                    )
-        components = {**REDUCERS, **CLUSTERERS}
+                    raise fault(unknown(key[:-1], component, known), "protocols", name, key, within=(i,))
         for component, parameters in protocol.parameters.items():
-            place = ("protocols", name, "parameters", component)
+            place = ("protocols", name, "parameters")
             if component not in components:
-                raise TraubeError(
-                    f"{path}: line {lines.get(place, 1)}: {'.'.join(place[:3])}: {unknown('reducer or clusterer', component, components)}"
-                )
+                raise fault(unknown("reducer or clusterer", component, components), *place, within=(component,))
             for parameter, setting in parameters.items():
                 try:
                     components[component].resolve({parameter: setting})
                 except TraubeError as error:
-                    line = lines.get((*place, parameter), 1)
-                    raise TraubeError(f"{path}: line {line}: {'.'.join(place)}: {error}") from None
-    return params.model_copy(update={"protocols": {**params.protocols, **_points(params, path, lines)}})
+                    raise fault(error, *place, component, within=(parameter,)) from None
 
-
-def _points(params: Params, path: Path, lines: Mapping[tuple[Any, ...], int]) -> dict[str, Protocol]:
-    """The points of all sweeps, by name."""
     points: dict[str, Protocol] = {}
     for name, sweep in params.sweeps.items():
-        place: tuple[Any, ...] = ("sweeps", name)
+        at: tuple[str, ...] = ("sweeps", name)
         try:
             if name in params.protocols:
                 raise TraubeError("a protocol has this name: choose another")
             protocol = params.chosen(sweep.protocol)
-            component = get_clusterer(sweep.clusterer)
+            clusterer = get_clusterer(sweep.clusterer)
             for parameter, values in sweep.values.items():
-                place = ("sweeps", name, "values", parameter)
-                for value in values:
-                    component.resolve({parameter: value})
+                at = ("sweeps", name, "values", parameter)
+                for setting in values:
+                    clusterer.resolve({parameter: setting})
             points |= sweep.points(name, protocol)
         except TraubeError as error:
-            raise TraubeError(f"{path}: line {lines.get(place, 1)}: {'.'.join(place)}: {error}") from None
-    return points
+            raise fault(error, *at) from None
+    return params.model_copy(update={"protocols": {**params.protocols, **points}})

@@ -1,9 +1,5 @@
-"""What is missing: nothing else is ever computed.
-
-A cell is task x model x method x seed x protocol. Its id hashes everything its number depends on,
-so that a new seed, method, model, fingerprint or data version adds exactly its own cells, and what
-is stored is never computed twice.
-
+"""What is missing: nothing else is ever computed. A cell's id hashes everything its number depends on, so that a new
+seed, method, model, fingerprint or data version adds exactly its own cells, and what is stored is never computed twice.
 A plan is made of values alone. What there is on this machine is found out by `traube.pipeline.survey`.
 """
 
@@ -31,12 +27,7 @@ def cells(
     methods: Sequence[Method] | None = None,
     seeds: Sequence[int] | None = None,
 ) -> list[Cell]:
-    """All cells of a task and a model under a protocol, whether stored or not.
-
-    Parameters
-    ----------
-    methods, seeds : instead of the protocol's
-    """
+    """All cells of a task and a model under a protocol, or under other methods and seeds, whether stored or not."""
     return cells_of(Manifest.of(task), model, Request([], [], protocol_name, protocol, methods, seeds))
 
 
@@ -107,52 +98,27 @@ def request_of(params: Params, protocol: str = "", methods: Sequence[str] = (), 
 
 @dataclass(frozen=True)
 class AtHand:
-    """What there is to compute from, and what is computed.
+    """What there is to compute from, and what is computed."""
 
-    Attributes
-    ----------
-    tasks : mapping of str to Manifest
-        Tasks that are stored as they are to be used.
-    models : mapping of str to Model
-        Models whose weights are here.
-    finished : collection of str
-        Ids of cells that need no work.
-    clustered : collection of str
-        Ids of cells that are clustered and not scored.
-    unread : list of str
-        Tasks whose raw data is new or has changed; their cells are known once they are read.
-    unavailable : dict of str to str
-        Reason by name of a task or model that cannot be had here.
-    """
-
-    tasks: Mapping[str, Manifest] = field(default_factory=dict)
-    models: Mapping[str, Model] = field(default_factory=dict)
-    finished: Collection[str] = frozenset()
-    clustered: Collection[str] = frozenset()
+    tasks: Mapping[str, Manifest] = field(default_factory=dict)  # those that are stored as they are to be used
+    models: Mapping[str, Model] = field(default_factory=dict)  # those whose weights are here
+    finished: Collection[str] = frozenset()  # ids of cells that need no work
+    clustered: Collection[str] = frozenset()  # ids of cells that are clustered and not scored
+    # tasks whose raw data is new or has changed; their cells are known once they are read
     unread: list[str] = field(default_factory=list)
-    unavailable: dict[str, str] = field(default_factory=dict)
+    unavailable: dict[str, str] = field(default_factory=dict)  # reason by name of a task or model
 
 
-Cells = dict[str, dict[str, list[Cell]]]
+Cells = dict[str, dict[str, list[Cell]]]  # by model and task
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which cells are missing of those that are requested, and from which stage on.
+    """Which cells are missing of those that are requested, and from which stage on."""
 
-    Attributes
-    ----------
-    requested : dict of str to dict of str to list of Cell
-        All cells of what is available, by model and task, stored or not.
-    at_hand : AtHand
-        What there is.
-    stages : collection of Stage
-        Those that are to be done.
-    """
-
-    requested: Cells = field(default_factory=dict)
+    requested: Cells = field(default_factory=dict)  # all cells of what is available, stored or not
     at_hand: AtHand = field(default_factory=AtHand)
-    stages: Collection[Stage] = tuple(Stage)
+    stages: Collection[Stage] = tuple(Stage)  # those that are to be done
 
     @classmethod
     def of(cls, request: Request, at_hand: AtHand) -> Self:
@@ -181,46 +147,39 @@ class Plan:
     @property
     def total(self) -> int:
         """Number of cells that are requested of what is available."""
-        return sum(1 for _ in _each(self.requested))
+        return len(_each(self.requested))
 
     @property
     def count(self) -> int:
         """Number of missing cells."""
-        return sum(1 for _ in _each(self.missing))
+        return len(_each(self.missing))
 
     @property
     def unread(self) -> list[str]:
-        """Tasks whose raw data is new or has changed."""
         return self.at_hand.unread
 
     @property
     def unavailable(self) -> dict[str, str]:
-        """Reason by name of a task or model that cannot be had here."""
         return self.at_hand.unavailable
 
     @property
     def cell_ids(self) -> list[str]:
-        """Ids of all cells that are requested."""
         return [cell.cell_id for cell in self.cells]
 
     @property
     def cells(self) -> list[Cell]:
         """All cells that are requested; of a plan of one stage that clusters, those that are clustered by it."""
-        requested = list(_each(self.requested))
+        requested = _each(self.requested)
         return requested if Stage.SCORES in self.stages else [c for c in requested if c.stage in self.stages]
 
     def work(self) -> Iterator[tuple[str, str]]:
-        """Yield each model and task that there is work for. Whether vectors are missing is seen by who encodes: a plan
-        of embeddings alone has them all.
-        """
-        is_encoding = set(self.stages) == {Stage.EMBEDDINGS}
-        cells = self.requested if is_encoding else self.missing
+        """Yield each model and task that there is work for."""
+        # whether vectors are missing is seen by who encodes: a plan of embeddings alone has them all
+        cells = self.requested if set(self.stages) == {Stage.EMBEDDINGS} else self.missing
         yield from ((model, task) for model, by_task in cells.items() for task in by_task)
 
     def in_turn(self, first: str | None) -> Iterator[tuple[str, dict[str, int]]]:
-        """Yield models, each with tasks and their numbers of missing cells: the first task by every model, then all
-        others.
-        """
+        """Yield models with tasks and their numbers of missing cells: the first task by every model, then the others."""
         counts = {
             model: {task: len(cells) for task, cells in by_task.items()} for model, by_task in self.missing.items()
         }
@@ -237,5 +196,5 @@ class Plan:
         ]
 
 
-def _each(cells: Cells) -> Iterator[Cell]:
-    return (cell for by_task in cells.values() for of_task in by_task.values() for cell in of_task)
+def _each(cells: Cells) -> list[Cell]:
+    return [cell for by_task in cells.values() for of_task in by_task.values() for cell in of_task]

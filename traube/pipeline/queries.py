@@ -1,6 +1,5 @@
-"""Texts read together with a query: vectors of `query: text`, which depend on both.
-
-They are no row of a task's corpus, since another split may show the same text for another query.
+"""Texts read together with a query: vectors of `query: text`, which depend on both. They are no row of a task's corpus,
+since another split may show the same text for another query.
 """
 
 from collections.abc import Sequence
@@ -42,15 +41,12 @@ def query_first(
     TraubeError
         If a split has no query, or as `Workbench.vectors_of_texts`.
     """
-    texts = task.texts
-    together = [[f"{_query(texts, split)}{separator}{texts[row]}" for row in split.rows] for split in splits]
+    texts, together = task.texts, []
+    for split in splits:
+        if split.query is None:
+            raise TraubeError(f"split '{split.split}' ({split.level}): has no query to put in front of its texts")
+        together.append([f"{texts[split.query]}{separator}{texts[row]}" for row in split.rows])
     different = list(dict.fromkeys(text for of_split in together for text in of_split))
     vectors = bench.vectors_of_texts(different, model, progress)
     row = {text: i for i, text in enumerate(different)}
     return [vectors.subset(np.array([row[text] for text in of_split], dtype=np.int64)) for of_split in together]
-
-
-def _query(texts: Sequence[str], split: Split) -> str:
-    if split.query is None:
-        raise TraubeError(f"split '{split.split}' ({split.level}): has no query to put in front of its texts")
-    return texts[split.query]

@@ -1,5 +1,4 @@
 """What became of a cell, and where its number comes from: what every cell remembers besides its id.
-
 `Recorder` is the only writer of cells.
 """
 
@@ -56,8 +55,6 @@ def record(
 
     Parameters
     ----------
-    cell : Cell
-        The cell.
     status : {"clustered", "done", "failed", "unsupported", "unavailable"}
         What became of it.
     reason : str
@@ -100,15 +97,7 @@ def record(
 
 
 def make_scores(table: pd.DataFrame, splits: pd.DataFrame) -> list[Score]:
-    """Return scores as they are stored.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Split, level, metric, value, replicates.
-    splits : DataFrame
-        From `Storage.read_splits`.
-    """
+    """Return a table of split, level, metric, value, replicates as it is stored; splits from `Storage.read_splits`."""
     keys = pd.MultiIndex.from_frame(splits[["name", "level"]])
     at = keys.get_indexer(pd.MultiIndex.from_frame(table[["split", "level"]]))
     assert (at >= 0).all(), "scores of splits that the task does not have"
@@ -120,35 +109,19 @@ def make_scores(table: pd.DataFrame, splits: pd.DataFrame) -> list[Score]:
         rows = rows[np.argsort(positions[rows])]
         are_all = np.array_equal(positions[rows], of_level[level])
         without = [replicates[row] for row in rows]
-        scores.append(
-            Score(
-                str(level),
-                str(metric),
-                values[rows],
-                None if without[0] is None else np.stack(without).astype(np.float32),
-                None if are_all else positions[rows].astype(np.int32),
-            )
-        )
+        stacked = None if without[0] is None else np.stack(without).astype(np.float32)
+        own_positions = None if are_all else positions[rows].astype(np.int32)
+        scores.append(Score(str(level), str(metric), values[rows], stacked, own_positions))
     return scores
 
 
 @dataclass(frozen=True)
 class Recorder:
-    """Writes down what became of cells.
-
-    Attributes
-    ----------
-    storage : Storage
-        Where.
-    device : str
-        Where the model's vectors were computed.
-    run_id : str
-        Of the run that asked for the cells; empty where nobody keeps runs.
-    """
+    """Writes down what became of cells."""
 
     storage: Storage
-    device: str = "cpu"
-    run_id: str = ""
+    device: str = "cpu"  # where the model's vectors were computed
+    run_id: str = ""  # of the run that asked for the cells; empty where nobody keeps runs
 
     def clustered(
         self,
@@ -162,8 +135,6 @@ class Recorder:
 
         Parameters
         ----------
-        cell : Cell
-            The cell.
         assignments : DataFrame
             Split, level, item, cluster.
         seconds : float
@@ -174,13 +145,13 @@ class Recorder:
             How the clusterer was trained: by split and level, an entry for each epoch.
         """
         entry = self._record(cell, "clustered", seconds=seconds, cost=cost)
-        columns = ["split", "level", "item", "cluster"]
-        self._save(entry, {"assignments": assignments[columns]}, histories=histories)
+        tables = {"assignments": assignments[["split", "level", "item", "cluster"]]}
+        self._save(entry, tables, histories=histories)
 
     def scored(self, cell: Cell, scores: pd.DataFrame) -> None:
         """Keep the scores (split, level, metric, value, replicates) of a clustered cell; it counts from now on."""
         splits = self.storage.read_splits(cell.data_version, cell.split_set)
-        self._update(cell, self._record(cell, "done"), make_scores(scores, splits))
+        self._update(cell, "done", scores=make_scores(scores, splits))
 
     def compared(self, cell: Cell, similarities: pd.DataFrame, scores: pd.DataFrame) -> None:
         """Keep the similarities (pair, similarity) and the scores (split, level, metric, value) of a pair cell."""
@@ -190,11 +161,11 @@ class Recorder:
 
     def unscored(self, cell: Cell, status: str, reason: str) -> None:
         """Note that a clustered cell could not be scored, and why."""
-        self._update(cell, self._record(cell, status, reason=reason))
+        self._update(cell, status, reason)
 
-    def _update(self, cell: Cell, entry: dict[str, Any], scores: Sequence[Score] = ()) -> None:
-        """Store what became of a clustered cell, with its clusters."""
-        storage = self.storage
+    def _update(self, cell: Cell, status: str, reason: str = "", scores: Sequence[Score] = ()) -> None:
+        """Store what became of a clustered cell, with its clusters and what they took."""
+        storage, entry = self.storage, self._record(cell, status, reason=reason)
         assignments, clustered = storage.read_cell_table(cell.cell_id), storage.get_cell(cell.cell_id) or {}
         entry |= {name: clustered[name] for name in ("seconds", "texts", "total_seconds", "memory")}
         histories = storage.read_histories(cell.cell_id)

@@ -1,5 +1,4 @@
 """The driver: embed, cluster or compare, and score what a plan says is missing.
-
 Everything goes through `run`: `evaluate` in a notebook, `traube run`, each Dagster asset (a plan of its stage alone),
 sweeps, `traube reproduce` and papers' tables. Nobody else decides what is done next.
 """
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from traube.core.progress import SILENT, Progress
-from traube.models import Model, Vectors, fingerprint_on
+from traube.models import Model, fingerprint_on
 from traube.pipeline.cell import Cell
 from traube.pipeline.cluster import cluster
 from traube.pipeline.executors import Failure
@@ -27,31 +26,15 @@ from traube.tasks.task import CLUSTERING, Stage, Task, TaskType
 
 @dataclass(frozen=True)
 class Encoded:
-    """A task's texts have vectors under a model.
-
-    Attributes
-    ----------
-    task, model : str
-        Their names.
-    texts, dimensions : int
-        Number of scored texts, and length of their vectors.
-    encoded : int or None
-        Number of texts that had to be encoded; None of a pair task, where they are not counted.
-    device : str
-        Where that was done.
-    fingerprint : str
-        Of the model on the task's corpus.
-    checks : list of VectorCheck
-        What was found of the vectors.
-    """
+    """A task's texts have vectors under a model."""
 
     task: str
     model: str
-    texts: int
-    dimensions: int
-    encoded: int | None
+    texts: int  # number of scored texts
+    dimensions: int  # length of their vectors
+    encoded: int | None  # number of texts that had to be encoded; None of a pair task, where they are not counted
     device: str
-    fingerprint: str
+    fingerprint: str  # of the model on the task's corpus
     checks: list[VectorCheck]
 
     @property
@@ -62,51 +45,25 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Clustered:
-    """A cell's clusters are stored.
-
-    Attributes
-    ----------
-    cell : Cell
-        The cell.
-    assignments : DataFrame split, level, item, cluster
-        Its clusters.
-    reason : str
-        What is amiss with them, in one line; mostly empty.
-    """
+    """A cell's clusters are stored."""
 
     cell: Cell
-    assignments: pd.DataFrame
-    reason: str = ""
+    assignments: pd.DataFrame  # split, level, item, cluster
+    reason: str = ""  # what is amiss with them, in one line; mostly empty
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A cell's scores and its record are stored.
-
-    Attributes
-    ----------
-    cell : Cell
-        The cell.
-    scores : DataFrame split, level, metric, value; of a clustering with cell_id and replicates
-        Its scores.
-    """
+    """A cell's scores and its record are stored."""
 
     cell: Cell
-    scores: pd.DataFrame
+    scores: pd.DataFrame  # split, level, metric, value; of a clustering with cell_id and replicates
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A cell has no scores, which its stored record says.
-
-    Attributes
-    ----------
-    cell : Cell
-        The cell.
-    status : str
-        failed, unsupported or unavailable (does not fit the memory).
-    reason : str
-        Why, in one line.
+    """A cell has no scores, which its stored record says: it is failed, unsupported or unavailable (does not fit the
+    memory), for a reason in one line.
     """
 
     cell: Cell
@@ -175,40 +132,26 @@ def _encode(task: Task, model: Model, workbench: Workbench, progress: Progress) 
 def _cluster_and_score(
     plan: Plan, task: Task, model: Model, workbench: Workbench, progress: Progress, run_id: str
 ) -> Iterator[Event]:
-    recorder = Recorder(workbench.storage, workbench.executor.device(model, len(task.scored)), run_id)
+    storage, executor = workbench.storage, workbench.executor
+    recorder = Recorder(storage, executor.device(model, len(task.scored)), run_id)
     clustered = set(plan.at_hand.clustered)
     if cells := plan.to_compute(model.name, task.name):
-        for event in _cluster(cells, task, model, workbench, recorder, progress):
-            if isinstance(event, Clustered):
-                clustered.add(event.cell.cell_id)
-            yield event
-    if Stage.SCORES in plan.stages:
-        missing = plan.missing.get(model.name, {}).get(task.name, ())
-        unscored = [cell for cell in missing if cell.cell_id in clustered]
-        yield from _score(unscored, task, model, workbench, recorder, progress)
-
-
-def _cluster(
-    cells: list[Cell], task: Task, model: Model, workbench: Workbench, recorder: Recorder, progress: Progress
-) -> Iterator[Clustered | Failed]:
-    vectors = workbench.vectors(task, model, progress)
-    executor = workbench.executor
-    for result in cluster(task, vectors, cells, workbench.storage, executor, progress, model.similarity, model):
-        if result.assignments is None:
-            recorder.without_clusters(result.cell, result.status, result.reason)
-            yield Failed(result.cell, result.status, result.reason)
-        else:
-            recorder.clustered(result.cell, result.assignments, result.seconds, result.cost, result.histories)
-            yield Clustered(result.cell, result.assignments, result.reason)
-
-
-def _score(
-    cells: list[Cell], task: Task, model: Model, workbench: Workbench, recorder: Recorder, progress: Progress
-) -> Iterator[Scored | Failed]:
-    vectors: Vectors | None = None
-    if cells and not task.labelled:
         vectors = workbench.vectors(task, model, progress)
-    for cell, outcome in score_cells(task, cells, workbench.storage, workbench.executor, vectors, progress):
+        for result in cluster(task, vectors, cells, storage, executor, progress, model.similarity, model):
+            if result.assignments is None:
+                recorder.without_clusters(result.cell, result.status, result.reason)
+                yield Failed(result.cell, result.status, result.reason)
+            else:
+                recorder.clustered(result.cell, result.assignments, result.seconds, result.cost, result.histories)
+                clustered.add(result.cell.cell_id)
+                yield Clustered(result.cell, result.assignments, result.reason)
+
+    if Stage.SCORES not in plan.stages:
+        return
+    missing = plan.missing.get(model.name, {}).get(task.name, ())
+    unscored = [cell for cell in missing if cell.cell_id in clustered]
+    scored_by = workbench.vectors(task, model, progress) if unscored and not task.labelled else None
+    for cell, outcome in score_cells(task, unscored, storage, executor, scored_by, progress):
         if isinstance(outcome, Failure):
             recorder.unscored(cell, outcome.status, outcome.reason)
             yield Failed(cell, outcome.status, outcome.reason)

@@ -1,10 +1,6 @@
-"""Clusters to scores: every metric of every split, in the worker processes.
+"""Clusters to scores: every metric of every split (`traube.metrics`), in the worker processes."""
 
-The metrics themselves are in `traube.metrics`.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,8 +64,8 @@ def score(
         else:
             found[job] = outcome
         progress.done("scores", 1)
-    for failed in failures:
-        raise failed.error()
+    if failures:
+        raise failures[0].error()
     scores = [
         (*key, metric, value, found[job][1].get(metric))
         for job, key in jobs.items()
@@ -88,10 +84,6 @@ def score_cells(
 ) -> Iterator[tuple[Cell, pd.DataFrame | Failure]]:
     """Score cells whose assignments are stored, a few at a time. One that cannot be scored stops no other.
 
-    Parameters
-    ----------
-    vectors : of the corpus; needed where the task has no labels
-
     Yields
     ------
     cell, scores (or why there are none)
@@ -103,27 +95,17 @@ def score_cells(
     """
     for start in range(0, len(cells), CELLS_AT_ONCE):
         group = cells[start : start + CELLS_AT_ONCE]
-        ids = [cell.cell_id for cell in group]
-        assignments = {cell_id: storage.read_cell_table(cell_id).assign(cell_id=cell_id) for cell_id in ids}
+        tables = [storage.read_cell_table(cell.cell_id).assign(cell_id=cell.cell_id) for cell in group]
         executor.start()  # that there are no workers is no cell's fault
-        scored = partial(
-            score, task, executor=executor, vectors=vectors, split_set=group[0].split_set, progress=progress
-        )
-        scores = _by_cell(assignments, scored)
-        yield from ((cell, scores[cell.cell_id]) for cell in group)
-
-
-def _by_cell(
-    assignments: Mapping[str, pd.DataFrame], scored: Callable[[pd.DataFrame], pd.DataFrame]
-) -> dict[str, pd.DataFrame | Failure]:
-    """Scores of each cell, or why there are none: of all cells at once, and where that fails, one by one."""
-    try:
-        scores = scored(pd.concat(assignments.values()))
-        return {cell_id: scores[scores["cell_id"] == cell_id] for cell_id in assignments}
-    except TraubeError as error:
-        if len(assignments) == 1:
-            return dict.fromkeys(assignments, failure(error))
-    found: dict[str, pd.DataFrame | Failure] = {}
-    for cell_id, frame in assignments.items():
-        found |= _by_cell({cell_id: frame}, scored)
-    return found
+        scores: pd.DataFrame | Failure
+        try:
+            scores = score(task, pd.concat(tables), executor, vectors, group[0].split_set, progress)
+        except TraubeError as error:
+            scores = failure(error)
+        if not isinstance(scores, Failure):
+            yield from ((cell, scores[scores["cell_id"] == cell.cell_id]) for cell in group)
+        elif len(group) == 1:
+            yield group[0], scores
+        else:  # one by one, to find those that cannot be scored
+            for cell in group:
+                yield from score_cells(task, [cell], storage, executor, vectors, progress)

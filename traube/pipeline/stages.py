@@ -1,7 +1,5 @@
-"""Raw data to a corpus and its splits; what is checked of vectors.
-
-What is made of these by models and methods is up to `traube.pipeline.run`. Who may be at work, what data
-checks say and what people are shown is up to the caller.
+"""Raw data to a corpus and its splits; what is checked of vectors. What models and methods make of these is up to
+`traube.pipeline.run`; who may be at work, what data checks say and what people are shown is up to the caller.
 """
 
 from collections.abc import Sequence
@@ -19,8 +17,7 @@ from traube.tasks.source import Source
 from traube.tasks.stored import Manifest, read_ingested, save_corpus, save_rows
 
 ROWS_LOOKED_AT = 4096
-# Mean cosine between texts at which vectors say nothing any more.
-COLLAPSED = 0.9999
+COLLAPSED = 0.9999  # mean cosine between texts at which vectors say nothing any more
 VECTOR_CHECKS = {
     "shape": "One vector per scored text.",
     "finite": "No NaN and no infinity.",
@@ -31,14 +28,7 @@ WARNING_CHECKS = ("not_collapsed",)  # such vectors can be clustered, if badly; 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The texts of a task as they were read.
-
-    Attributes
-    ----------
-    texts, records : what `Source.ingest` gives
-    version : content hash of the texts
-    raw_version : of the raw data
-    """
+    """What `Source.ingest` gives of a task, with the content hash of the texts and the version of the raw data."""
 
     texts: pd.DataFrame
     records: pd.DataFrame
@@ -77,9 +67,9 @@ def draw(source: Source, storage: Storage) -> tuple[pd.DataFrame, Manifest]:
 
 @dataclass(frozen=True)
 class VectorCheck:
-    """What a check of vectors found; its name is one of `VECTOR_CHECKS`."""
+    """What a check of vectors found."""
 
-    name: str
+    name: str  # one of `VECTOR_CHECKS`
     passed: bool
     facts: dict[str, float]
 
@@ -94,12 +84,10 @@ def check_vectors(vectors: Vectors, texts: int) -> list[VectorCheck]:
     finite, rows, norms = True, 0, []
     for start in range(0, len(vectors), ROWS_LOOKED_AT):
         block: Any = vectors.subset(np.arange(start, min(start + ROWS_LOOKED_AT, len(vectors)))).load()
+        is_sparse = sparse.issparse(block)
         rows += block.shape[0] if block.shape[1] == vectors.dimensions else 0
-        values = block.data if sparse.issparse(block) else block
-        finite = finite and bool(np.isfinite(values).all())
-        norms.append(
-            np.sqrt(block.multiply(block).sum(axis=1)).A1 if sparse.issparse(block) else np.linalg.norm(block, axis=1)
-        )
+        finite = finite and bool(np.isfinite(block.data if is_sparse else block).all())
+        norms.append(np.sqrt(block.multiply(block).sum(axis=1)).A1 if is_sparse else np.linalg.norm(block, axis=1))
     norm = np.concatenate(norms)
     similarity = _mean_cosine(vectors)
     return [

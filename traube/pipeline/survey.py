@@ -1,7 +1,4 @@
-"""What is at hand: raw data, weights, and what the storage has of both.
-
-A plan compares it with what is requested (`traube.pipeline.plan`).
-"""
+"""What is at hand: raw data, weights, and what the storage has of both. `traube.pipeline.plan` compares it."""
 
 from collections.abc import Iterable, Mapping
 
@@ -37,11 +34,8 @@ def survey(request: Request, storage: Storage) -> AtHand:
     """
     new, unavailable = unread(request.tasks, storage)
     models = usable_models(request, unavailable)
-    tasks = {
-        name: manifest
-        for name in dict.fromkeys(request.tasks)
-        if name not in new and name not in unavailable and (manifest := get_manifest(storage, name))
-    }
+    known = (name for name in dict.fromkeys(request.tasks) if name not in new and name not in unavailable)
+    tasks = {name: manifest for name in known if (manifest := get_manifest(storage, name))}
     return AtHand(tasks, models, *_stored_cells(tasks, storage), new, unavailable)
 
 
@@ -55,8 +49,7 @@ def survey_stored(tasks: Iterable[str], model: Model, storage: Storage) -> AtHan
     """
     found = {}
     for name in tasks:
-        manifest = get_manifest(storage, name)
-        if manifest is None:
+        if (manifest := get_manifest(storage, name)) is None:
             raise not_read(name)
         found[name] = manifest
     return AtHand(found, {model.name: model}, *_stored_cells(found, storage))
@@ -73,9 +66,7 @@ def _stored_cells(tasks: Mapping[str, Manifest], storage: Storage) -> tuple[set[
 
 
 def unread(tasks: Iterable[str], storage: Storage) -> tuple[list[str], dict[str, str]]:
-    """Return the tasks whose stored tables are absent, damaged or older than the raw data; and the reasons
-    of those that are unavailable.
-    """
+    """Return the tasks whose stored tables are absent, damaged or older than the raw data; and why others are unavailable."""
     new, unavailable = [], {}
     for name in dict.fromkeys(tasks):
         source = get_source(name, None)
@@ -100,13 +91,8 @@ def unavailable(request: Request, storage: Storage, lookup: Lookup | None = None
 
 
 def usable_models(request: Request, unavailable: dict[str, str], lookup: Lookup | None = None) -> dict[str, Model]:
-    """Return the models whose weights are here and sound; of others the reason is noted: one bad model
-    does not stop the others.
-
-    Parameters
-    ----------
-    unavailable : dict of str to str
-        Where the reasons are noted, by name.
+    """Return the models whose weights are here and sound. Why others are not is noted in `unavailable`, by name: one
+    bad model does not stop the others.
 
     Raises
     ------

@@ -1,9 +1,6 @@
-"""The units of work: what is done of a split, by whatever process does it.
-
-They see no file of whoever asks but those that vectors lie in; a cluster is sent these with what they
-hold. They are given the components themselves, and look nothing up in the registries: a worker does not
-know what was registered in the parent. Who does them is said by
-`traube.pipeline.executors`.
+"""The units of work: what is done of a split, by whatever process does it (`traube.pipeline.executors`).
+They see no file of whoever asks but those that vectors lie in, and are given the components themselves: a worker
+does not know what was registered in the parent.
 """
 
 import time
@@ -29,9 +26,7 @@ from traube.models import Similarity, Vectors
 from traube.models.vectors import Dense
 
 Labels = NDArray[np.int64]
-Points = NDArray[np.float32]
 Scores = tuple[dict[str, float], dict[str, NDArray[np.float64]]]
-PICTURED = 1_000  # texts of a split whose representations are kept
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -59,30 +54,17 @@ def warm_up(reducers: Sequence[Component], memory: int) -> None:
 
 
 class Clustered(NamedTuple):
-    """What became of a split.
+    """What became of a split."""
 
-    Attributes
-    ----------
-    labels : int64 [n]
-    seconds : that it took
-    memory : megabytes at the highest point; nan where that is not known
-    """
-
-    labels: NDArray[np.int64]
+    labels: Labels  # [n]
     seconds: float
-    memory: float
+    memory: float  # megabytes at the highest point; nan where that is not known
 
 
 class Reduced(NamedTuple):
-    """What became of a split's vectors.
+    """What became of a split's vectors."""
 
-    Attributes
-    ----------
-    points : float32 [n, m]
-    cost : of making them
-    """
-
-    points: Dense | sparse.csr_matrix
+    points: Dense | sparse.csr_matrix  # float32 [n, m]
     cost: Cost
 
 
@@ -121,13 +103,9 @@ def cluster_by_distance(
     seed: int,
     memory: int,
 ) -> Clustered:
-    """Cluster a split whose items a similarity compares.
+    """Cluster a split whose items a similarity compares, for its query where there is one.
 
     Without k, the one with the best silhouette is taken.
-
-    Parameters
-    ----------
-    query : the vector of the split's query, where the similarity compares for one
     """
     values = vectors.load()
     with measured() as taken:
@@ -167,30 +145,19 @@ def score(
     return clustering.internal(vectors.load(), clusters, groups, 0)
 
 
-# trainings, which go on for long
-
-
 @dataclass(frozen=True)
 class Trained:
-    """What came of a training on a split.
+    """What came of a training on a split."""
 
-    Attributes
-    ----------
-    labels : int64 [n]
-    seconds : that it took
-    history : an entry for each epoch
-    became : what the texts that `pictured` names have become, float32; None if nothing was trained
-    """
-
-    labels: Labels
+    labels: Labels  # [n]
     seconds: float
-    history: list[dict[str, float]]
-    became: Points | None
+    history: list[dict[str, float]]  # an entry for each epoch
+    became: NDArray[np.float32] | None  # what the texts that `pictured` names have become; None if nothing was trained
 
 
 def pictured(n: int) -> NDArray[np.int64]:
     """The texts, of n, whose representations are kept: the same for every cell, int64 [m], ascending."""
-    return np.sort(np.random.default_rng(0).permutation(n)[:PICTURED])
+    return np.sort(np.random.default_rng(0).permutation(n)[:1_000])
 
 
 @dataclass(frozen=True)
@@ -204,12 +171,7 @@ class Training:
     labels: Sequence[str] | None
 
     def run(self, base: Base, work: Path, progress: Progress) -> Trained:
-        """Train, or go on.
-
-        Parameters
-        ----------
-        work : folder of what a stopped training goes on from
-        """
+        """Train, or go on from what a stopped training has left in the folder `work`."""
         began = time.perf_counter()
         labels = self.clusterer.fit_predict(self.texts, self.k, base, self.seed, work, progress, self.labels)
         became = self.clusterer.representations()

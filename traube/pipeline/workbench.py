@@ -1,7 +1,4 @@
-"""The one place that answers: this task's vectors under this model.
-
-Those that are absent are made.
-
+"""The one place that answers: this task's vectors under this model. Those that are absent are made.
 What is done with them (clusters, scores, figures, a served clustering) does not belong here.
 """
 
@@ -25,15 +22,7 @@ from traube.tasks.task import Task, text_id
 
 @dataclass(frozen=True)
 class Given:
-    """A task that is not read from the storage.
-
-    Attributes
-    ----------
-    task : Task
-        The task.
-    vectors : Vectors of shape (n_texts, n_dimensions), optional
-        Its vectors, where they are not to be computed.
-    """
+    """A task that is not read from the storage, with its vectors (n_texts, n_dimensions) if they are not computed."""
 
     task: Task
     vectors: Vectors | None = None
@@ -69,9 +58,7 @@ class Workbench:
         TraubeError
             If it has not been read yet, or a file of it is damaged.
         """
-        if name in self.given:
-            return self.given[name].task
-        return read_task(self.storage, name)
+        return self.given[name].task if name in self.given else read_task(self.storage, name)
 
     def manifest(self, name: str) -> Manifest:
         """The versions of a stored task.
@@ -87,14 +74,12 @@ class Workbench:
         return manifest
 
     def encoded(self, task: Task, model: Model, progress: Progress = SILENT) -> tuple[Vectors, int]:
-        """A task's vectors under a model, and how many texts had to be encoded for them. What that took
-        is kept.
+        """A task's vectors under a model, and how many texts had to be encoded for them. What that took is kept.
 
         Raises
         ------
         TraubeError
-            If the task has no test split, the model's weights are not here, or a text cannot be
-            encoded.
+            If the task has no test split, the model's weights are not here, or a text cannot be encoded.
         """
         given = self.given.get(task.name)
         if given is not None and given.vectors is not None:
@@ -103,16 +88,10 @@ class Workbench:
         return embed_task(task, model, self.storage, progress, told, self.executor)
 
     def vectors(self, task: Task, model: Model, progress: Progress = SILENT) -> Vectors:
-        """A task's vectors under a model; Vectors [n, d], a row for each text of the corpus.
-
-        Raises what `encoded` does.
-        """
+        """A task's vectors under a model; Vectors [n, d], a row for each text. Raises what `encoded` does."""
         return self.encoded(task, model, progress)[0]
 
     def vectors_of_texts(self, texts: Sequence[str], model: Model, progress: Progress = SILENT) -> Vectors:
-        """The vectors of any texts, to which a corpus-bound model is fitted; Vectors [n, d].
-
-        Raises what `encoded` does.
-        """
+        """The vectors [n, d] of any texts, to which a corpus-bound model is fitted. Raises what `encoded` does."""
         corpus_version = digest([text_id(text) for text in texts])
         return embed(texts, model, self.storage, corpus_version, progress, executor=self.executor)[0]

@@ -1,7 +1,4 @@
-"""Who does the work of a run: processes of this machine, or a Ray cluster.
-
-An executor belongs to whoever makes it, and its processes end with it.
-"""
+"""Who does the work of a run: processes of this machine, or a Ray cluster, which end with whoever makes an executor."""
 
 import os
 from collections.abc import Iterator

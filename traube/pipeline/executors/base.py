@@ -1,7 +1,4 @@
-"""What an executor is: jobs with memory needs and dependencies, run side by side.
-
-It knows nothing of cells, splits or vectors.
-"""
+"""What an executor is: jobs with memory needs and dependencies, run side by side; of cells or splits it knows nothing."""
 
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
@@ -35,33 +32,20 @@ ERRORS: dict[str, type[TraubeError]] = {"unsupported": Unsupported, "unavailable
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A call in a worker.
-
-    Attributes
-    ----------
-    function, args : of the call; the bytes of memory that it may take are added as `memory`
-    needs : the bytes that it is known to need
-    after : the job that must have ended well before
-    """
+    """A call in a worker; the bytes of memory that it may take are added to its arguments as `memory`."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
-    needs: int = 0
-    after: "Job | None" = None
+    needs: int = 0  # the bytes that it is known to need
+    after: "Job | None" = None  # the job that must have ended well before
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a job has no result.
+    """Why a job has no result."""
 
-    Attributes
-    ----------
-    status : failed, unsupported or unavailable (does not fit the memory)
-    reason : in one line
-    """
-
-    status: str
-    reason: str
+    status: str  # failed, unsupported or unavailable (does not fit the memory)
+    reason: str  # in one line
 
     def error(self) -> TraubeError:
         """Return an error of this status and reason."""
@@ -69,10 +53,7 @@ class Failure:
 
 
 class Executor(ABC):
-    """Does the work of a run, and ends with it: use it in a `with` statement.
-
-    Nothing is started before it is needed.
-    """
+    """Does the work of a run, and ends with it: use it in a `with` statement. Nothing is started before it is needed."""
 
     def __init__(self) -> None:
         self._apart: ProcessPoolExecutor | None = None
@@ -125,11 +106,10 @@ class Executor(ABC):
     def run(self, jobs: Sequence[Job]) -> Generator[tuple[Job, Any], None, None]:
         """Run jobs side by side; yield each with its result, or its Failure, as soon as it has ended.
 
-        Jobs start in the order given; those that waited for another start right after it, before the
-        rest. At most twice as many are under way as there are workers: none of them is ever idle, and
-        little is lost when somebody stops. A job whose predecessor failed is not started, and has the
-        same failure. If anything is raised, here or by whoever closes this iterator, the workers are
-        stopped at once.
+        Jobs start in the order given; those that waited for another start right after it, before the rest. At most
+        twice as many are under way as there are workers: none of them is ever idle, and little is lost when somebody
+        stops. A job whose predecessor failed is not started, and has the same failure. If anything is raised, here or
+        by whoever closes this iterator, the workers are stopped at once.
 
         Raises
         ------
@@ -151,27 +131,21 @@ class Executor(ABC):
                 ended, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in ended:
                     job = running.pop(future)
-                    outcome = self._outcome(future)
-                    if isinstance(outcome, Failure):
-                        yield from ((failed, outcome) for failed in _with_all_after(job, waiting))
-                    else:
-                        yield job, outcome  # first: what waits for it may need what is made of it
+                    error = future.exception()
+                    if error is None:
+                        yield job, future.result()  # first: what waits for it may need what is made of it
                         ready.extendleft(reversed(waiting.pop(job, [])))
+                    elif isinstance(error, BrokenProcessPool):
+                        raise error
+                    else:
+                        outcome = failure(self.explain(error))
+                        yield from ((failed, outcome) for failed in _with_all_after(job, waiting))
         except BrokenProcessPool as error:
             self.stop()
             raise broken(error) from None
         except BaseException:
             self.stop()
             raise
-
-    def _outcome(self, future: Future[Any]) -> Any:
-        """What a job returned, or the failure that it raised."""
-        error = future.exception()
-        if error is None:
-            return future.result()
-        if isinstance(error, BrokenProcessPool):
-            raise error
-        return failure(self.explain(error))
 
     def explain(self, error: BaseException) -> BaseException:
         """Return the error that a job raised, of one of the executor's own."""
@@ -185,11 +159,10 @@ class Executor(ABC):
         return called
 
     def warm_up(self, reducers: Iterable[Component]) -> None:
-        """Start the workers, and have each import what these reducers need, while this process does
-        something else.
+        """Start the workers, have each import what these reducers need, and return at once.
 
         The first one compiles, and keeps the machine code; the others start when it is there to be
-        read, instead of compiling the same beside it. Returns at once.
+        read, instead of compiling the same beside it.
         """
         self.start()
         components, others = tuple(reducers), self.n_workers - 1
@@ -218,17 +191,14 @@ class Executor(ABC):
     def train(
         self, trainings: Iterator[tuple[Any, Training, Path]], model: Model, progress: Progress
     ) -> Generator[tuple[Any, Trained | BaseException], None, None]:
-        """Yield what becomes of each training, under its name, as they end.
-
-        Parameters
-        ----------
-        trainings : name, training, and the folder here of what it goes on from
+        """Yield what becomes of each training, under its name, as they end; each is given as name, training, and
+        the folder here of what it goes on from.
         """
         raise NotImplementedError
 
 
 def _with_all_after(job: Job, waiting: dict[Job, list[Job]]) -> Iterator[Job]:
-    """A job, and all that can never start without it."""
+    """Yield a job, and all that can never start without it."""
     yield job
     for follower in waiting.pop(job, []):
         yield from _with_all_after(follower, waiting)

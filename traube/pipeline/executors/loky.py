@@ -1,6 +1,4 @@
-"""Processes of this machine, by loky: each keeps to one thread, and ends with the process that
-started it.
-"""
+"""Processes of this machine, by loky: each keeps to one thread, and ends with the process that started it."""
 
 import os
 import signal
@@ -22,9 +20,8 @@ IDLE_SECONDS = 600  # a training in this process may go on for hours, in which n
 
 
 def start_processes(n: int) -> "ProcessPoolExecutor":
-    """Start processes, with Ctrl-C blocked, which reaches the whole process group: each would show a
-    traceback while it imports, before `_start`. The thread that starts others when these end has it
-    blocked too.
+    """Start processes, with Ctrl-C blocked, which reaches the whole process group: each would show a traceback while it
+    imports, before `_start`. The thread that starts others when these end has it blocked too.
     """
     from joblib.externals.loky import ProcessPoolExecutor
 
@@ -39,7 +36,13 @@ def start_processes(n: int) -> "ProcessPoolExecutor":
 
 
 def _start(parent: int) -> None:
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    def end_with_parent() -> None:
+        # one that is killed tells nobody, and work would go on for nobody
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
     # Ctrl-C reaches the whole process group; the parent decides what becomes of the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_less()
@@ -48,10 +51,3 @@ def _start(parent: int) -> None:
     from joblib.externals.loky import process_executor
 
     process_executor._MAX_MEMORY_LEAK_SIZE = sys.maxsize
-
-
-def _end_with(parent: int) -> None:
-    """End once the parent is gone: one that is killed tells nobody, and work would go on for nobody."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)

@@ -1,7 +1,4 @@
-"""The workers as processes of this machine.
-
-They live as long as their executor, because numba compiles UMAP once in each.
-"""
+"""The workers as processes of this machine. They live as long as their executor: numba compiles UMAP once in each."""
 
 import os
 from collections.abc import Callable

@@ -1,8 +1,6 @@
-"""The workers as cores of a Ray cluster (`TRAUBE_ENGINE=ray`).
-
-Here is what jobs are sent, what they may take of the cluster, and what becomes of them when a part of
-it is lost. Where the cluster is, and how one is let in, are Ray's own settings (RAY_ADDRESS, its token
-and TLS).
+"""The workers as cores of a Ray cluster (`TRAUBE_ENGINE=ray`): what jobs are sent, what they may take of the cluster,
+and what becomes of them when a part of it is lost. Where the cluster is, and how one is let in, are Ray's own settings
+(RAY_ADDRESS, its token and TLS).
 """
 
 import logging
@@ -10,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from ipaddress import ip_address
@@ -28,7 +26,6 @@ from traube.models.vectors import Dense
 from traube.pipeline.executors.base import Executor
 from traube.pipeline.executors.loky import ONE_THREAD
 from traube.pipeline.executors.processes import cores
-from traube.pipeline.executors.ray_encoding import Holder, encode_shares
 from traube.pipeline.executors.ray_errors import RETRIES, check, in_a_line, in_words
 from traube.pipeline.executors.ray_training import ToTrain, Trainings, train
 from traube.pipeline.record import library_versions
@@ -43,6 +40,7 @@ KEPT = 2**30  # bytes that are there at once, besides what jobs under way still 
 FEW = {"GPU": 500, "CPU": 20_000}  # texts that are encoded here: processes elsewhere take seconds to begin
 TRAINING = 6  # times the weights: their gradients, Adam's two means, what they begin as
 SHARES = 8  # of the texts, for each process that encodes them: none waits long for the last
+Batches = list[tuple[NDArray[np.int64], Dense]]
 
 
 class RayExecutor(Executor):
@@ -58,7 +56,6 @@ class RayExecutor(Executor):
 
     @property
     def _ray(self) -> Any:
-        """Ray, connected."""
         self.start()
         return self._connection
 
@@ -77,7 +74,7 @@ class RayExecutor(Executor):
             self._call = ray.remote(max_retries=RETRIES, scheduling_strategy="SPREAD")(_call)
 
     def _end(self, kill: bool) -> None:
-        """Let go of the cluster, which ends what is under way there for this process."""
+        # to let go of the cluster ends what is under way there for this process
         ray, self._connection, self._sent = self._connection, None, None
         if ray is not None:
             ray.shutdown()
@@ -105,7 +102,6 @@ class RayExecutor(Executor):
         return called
 
     def explain(self, error: BaseException) -> BaseException:
-        """Return what a job raised; of what became of it on the cluster, an error in a line."""
         return in_words(error)
 
     def encode_batches(self, encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
@@ -123,17 +119,14 @@ class RayExecutor(Executor):
         holder = self._ray.remote(max_restarts=RETRIES, max_task_retries=RETRIES, **asked)(Holder)
         network = self._ray.put(encoder.network)
         holders = [holder.remote(self._versions, encoder, network) for _ in range(min(number, len(shares)))]
-        for share, batches in encode_shares(self._ray, holders, [[texts[i] for i in share] for share in shares]):
+        for share, batches in _encode_shares(self._ray, holders, [[texts[i] for i in share] for share in shares]):
             yield from ((shares[share][positions], block) for positions, block in batches)
 
     def device(self, model: Model, n_texts: int) -> str:
-        """Return where so many texts are encoded."""
         return {"GPU": "cuda", "CPU": "cpu"}[self._kind()] if self._is_spread(model, n_texts) else model.device
 
     def trains(self, model: Model, n_trainings: int) -> bool:
-        """Return whether so many trainings of a model are done by the cluster: on its GPUs, or on its CPUs,
-        where these do several at once.
-        """
+        """Return whether the cluster does so many trainings: on its GPUs, or on CPUs, where these do several at once."""
         if not isinstance(model, Transformer) or not self._is_sent(model):
             return False
         return self._kind() == "GPU" or (n_trainings > 1 and self._room(self._asked_to_train(model)) > 1)
@@ -143,10 +136,6 @@ class RayExecutor(Executor):
     ) -> Generator[tuple[Any, Trained | BaseException], None, None]:
         """Yield what becomes of each training, under its name, as they end: each by a process that has a
         GPU to itself, or where the cluster has none, as many cores as torch uses here.
-
-        Parameters
-        ----------
-        trainings : name, training, and the folder here of what it goes on from
         """
         import torch
 
@@ -176,11 +165,8 @@ class RayExecutor(Executor):
     def _room(self, asked: Mapping[str, float]) -> int:
         """How many processes the cluster has room for that ask for so much, as it is now; at least 1."""
         names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-        rooms = (
-            min(node.get(names[name], 0) // amount for name, amount in asked.items() if amount)
-            for node in self._nodes()
-        )
-        return max(1, int(sum(rooms)))
+        nodes, amounts = self._nodes(), {names[name]: amount for name, amount in asked.items() if amount}
+        return max(1, int(sum(min(node.get(name, 0) // amount for name, amount in amounts.items()) for node in nodes)))
 
     def _kind(self) -> str:
         return "GPU" if self._ray.cluster_resources().get("GPU") else "CPU"
@@ -193,22 +179,62 @@ class RayExecutor(Executor):
         return self._is_sent(encoder) and n_texts > FEW[self._kind()]
 
 
-class SentOnce:
-    """What jobs are given for their arguments: what is large is put into the cluster's memory once.
+class Holder:
+    """Holds a model where it computes."""
 
-    Parameters
-    ----------
-    put : puts a value there
+    def __init__(self, versions: dict[str, str], encoder: Transformer, network: Any) -> None:
+        self._versions = versions
+        self._encoder = encoder.with_network_of_elsewhere(network)
+
+    def encode(self, texts: Sequence[str]) -> Batches:
+        """Encode texts, after a check of the libraries' versions."""
+        check(self._versions)
+        return list(self._encoder.encode_batches(texts)) if texts else []
+
+
+def _encode_shares(ray: Any, holders: Sequence[Any], shares: Sequence[Sequence[str]]) -> Iterator[tuple[int, Batches]]:
+    """Yield the number of each share of the texts, and its batches, as they are ready.
+
+    Ray starts a holder that died anew, and has it do again what it was at.
+
+    Raises
+    ------
+    TraubeError
+        If a share cannot be encoded, or what encodes it dies again and again.
     """
+    waiting, unfinished = deque(range(len(shares))), len(shares)
+    # a holder has no share until it has begun: one that finds no room would keep it for good
+    running: dict[Any, tuple[Any, int | None]] = {holder.encode.remote(()): (holder, None) for holder in holders}
+    try:
+        while unfinished:
+            [ready], _ = ray.wait(list(running), num_returns=1)
+            holder, share = running.pop(ready)
+            try:
+                batches = ray.get(ready)
+            except Exception as error:
+                raise in_words(error) from None
+            if waiting:
+                following = waiting.popleft()
+                running[holder.encode.remote(shares[following])] = holder, following
+            else:
+                ray.kill(holder)  # others may need its room
+            if share is not None:
+                unfinished -= 1
+                yield share, batches
+    finally:
+        for holder, _ in running.values():
+            ray.kill(holder)
+
+
+class SentOnce:
+    """What jobs are given for their arguments: what is large is put into the cluster's memory once, by `put`."""
 
     def __init__(self, put: Callable[[Any], Any]) -> None:
         self._put, self._bytes = put, 0
         self._kept: OrderedDict[int, tuple[Any, Any, int]] = OrderedDict()  # with the value: no other has its id then
 
     def __call__(self, value: Any) -> Any:
-        """Return what a job is given for an argument. Vectors hold what they are views of: no other machine
-        need see their file.
-        """
+        """Return what a job is given for an argument. Vectors hold what they view: no other machine needs their file."""
         if id(value) in self._kept:
             self._kept.move_to_end(id(value))
             return self._kept[id(value)][1]
@@ -255,7 +281,9 @@ def _connected() -> Any:
     own_handler = signal.getsignal(signal.SIGTERM)  # Ray puts another in its place
     here = {} if address else {"num_cpus": cores(), "include_dashboard": False}
     try:
-        _answers(address)
+        host, _, port = (address or "").rpartition("://")[2].rpartition(":")
+        if port.isdigit():  # if nothing answers there, Ray would wait for minutes
+            socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()
         ray.init(
             address=address or "local",
             configure_logging=False,
@@ -274,10 +302,3 @@ def _connected() -> Any:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, own_handler)
     return ray
-
-
-def _answers(address: str | None) -> None:
-    """Raise OSError if nothing is at an address: Ray would wait for minutes."""
-    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
-    if port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()

@@ -1,5 +1,4 @@
 """Trainings that processes of a Ray cluster do, each on a device of its own.
-
 Where these may run, and what is set aside for them, is said by `traube.pipeline.executors.ray`.
 """
 
@@ -7,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -38,9 +37,6 @@ class News(NamedTuple):
     said: Sequence[str] = ()  # since the last time
     state: State | None = None  # None where it is as it was
     trained: Trained | None = None
-
-
-NO_NEWS = News()
 
 
 class ToTrain(NamedTuple):
@@ -81,19 +77,13 @@ class _Work:
             raise TraubeError("stopped")
 
     def news(self, with_state: bool, trained: Trained | None = None) -> News:
+        """Tell what is new; with the file of the training, if it is another than the one that was told last."""
         said, self._said[:] = list(self._said), []
-        return News(self._steps, self._done, said, self._state() if with_state else None, trained)
-
-    def _state(self) -> State | None:
-        """The file of the training, if it is another than the one that was told last."""
-        try:
-            if (written := (self.folder / FILE).stat().st_mtime_ns) == self._seen:
-                return None
-            state = np.fromfile(self.folder / FILE, dtype=np.uint8)
-        except FileNotFoundError:  # not written yet, or removed in the end
-            return None
-        self._seen = written
-        return state
+        state: State | None = None
+        with suppress(FileNotFoundError):  # not written yet, or removed in the end
+            if with_state and (written := (self.folder / FILE).stat().st_mtime_ns) != self._seen:
+                state, self._seen = np.fromfile(self.folder / FILE, dtype=np.uint8), written
+        return News(self._steps, self._done, said, state, trained)
 
 
 def train(
@@ -124,7 +114,7 @@ class _Begun:
     training: Training
     work: Path  # folder of what it goes on from
     stream: Any = None  # of news
-    latest: News = NO_NEWS
+    latest: News = field(default_factory=News)
     lost: int = 0  # times that a process died of it
 
 
@@ -141,13 +131,7 @@ class Trainings:
     def outcomes(
         self, asked: Iterator[tuple[Any, Training, Path]], at_once: Callable[[], int]
     ) -> Iterator[tuple[Any, Trained | BaseException]]:
-        """Yield what became of each training, under its name, as they end.
-
-        Parameters
-        ----------
-        asked : name, training, and the folder here of what it goes on from
-        at_once : how many the cluster can do, as it is now
-        """
+        """Yield what became of each training, under its name, as they end; at once as many as the cluster can do now."""
         try:
             while True:
                 while len(self._begun) < max(1, at_once()) and (one := next(asked, None)):
@@ -162,8 +146,15 @@ class Trainings:
                     self._begun.remove(begun)
                     self._ended.append(begun.latest)
                     yield begun.name, outcome
-        finally:
-            self._end()
+        finally:  # each ends at its next step, which removes its files, or in a second
+            for begun in self._begun:
+                self._ray.cancel(begun.stream)
+            until = time.monotonic() + 1.0
+            for begun in self._begun:
+                with suppress(Exception):
+                    while self._ray.wait([begun.stream], timeout=max(0.0, until - time.monotonic()))[0]:
+                        self._ray.get(next(begun.stream))
+                self._ray.cancel(begun.stream, force=True)
 
     def _send(self, begun: _Begun) -> None:
         begun.training.clusterer.seconds_between_saves = BROUGHT
@@ -185,27 +176,13 @@ class Trainings:
             with atomic(begun.work / FILE) as temporary:
                 news.state.tofile(temporary)
         begun.latest = news._replace(state=None, trained=None)  # they are large
-        self._tell()
-        for words in news.said:
-            self._progress.said(words)
-        return news.trained
-
-    def _tell(self) -> None:
-        news = [*self._ended, *(begun.latest for begun in self._begun)]
-        steps, done = sum(n.steps for n in news), sum(n.done for n in news)
+        everything = [*self._ended, *(other.latest for other in self._begun)]
+        steps, done = sum(told.steps for told in everything), sum(told.done for told in everything)
         if steps != self._told[0] or done < self._told[1]:  # another has begun, or one begins again
             self._progress.total("steps", steps)
             self._told = (steps, 0)
         self._progress.done("steps", done - self._told[1])
         self._told = (steps, done)
-
-    def _end(self) -> None:
-        """End those that are under way: each at its next step, which removes its files, or in a second."""
-        for begun in self._begun:
-            self._ray.cancel(begun.stream)
-        until = time.monotonic() + 1.0
-        for begun in self._begun:
-            with suppress(Exception):
-                while self._ray.wait([begun.stream], timeout=max(0.0, until - time.monotonic()))[0]:
-                    self._ray.get(next(begun.stream))
-            self._ray.cancel(begun.stream, force=True)
+        for words in news.said:
+            self._progress.said(words)
+        return news.trained

@@ -1,22 +1,12 @@
-"""Data quality: what is checked of a task's tables, without an orchestrator.
-
-`rules` says what is checked, `facts` computes what rules speak of, `validate` runs Great
-Expectations or, where that is not installed, `verdicts`, `process` where, `findings` says what was
-found, `kept` remembers that for later runs, and
-`page` shows it as Data Docs.
-Making data right is not done here: a failed check only says so.
+"""Data quality: what is checked of a task's tables. `rules` says what, `facts` computes what rules speak of, `validate`
+runs Great Expectations and shows Data Docs, or where that is not installed runs `verdicts`, `process` where, `findings`
+says what was found and keeps it. Making data right is not done here: a failed check only says so.
 """
 
-from traube.pipeline.validation.findings import Finding
-from traube.pipeline.validation.kept import keep_findings, kept_verdicts, refuse_kept
+from traube.pipeline.validation.findings import Finding, keep_findings, kept_verdicts, refuse_kept
 from traube.pipeline.validation.process import in_own_process, warm_up
 from traube.pipeline.validation.rules import CHECKS, Check, Rule, Table, blocks
-from traube.pipeline.validation.validate import (
-    Validation,
-    data_docs,
-    validate_table,
-    validate_tasks,
-)
+from traube.pipeline.validation.validate import Validation, data_docs, validate_table, validate_tasks
 
 __all__ = [
     "CHECKS",

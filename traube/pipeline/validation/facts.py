@@ -1,5 +1,4 @@
 """Facts: the columns of a corpus, a splits or a pairs table that rules speak of, computed beforehand.
-
 ftfy, which judges encodings, is imported where a corpus is judged.
 """
 
@@ -15,16 +14,7 @@ from traube.tasks.task import NULLABLE, SPLIT_COLUMNS, TaskCard
 
 
 def corpus_facts(card: TaskCard, rows: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
-    """What the rules of a corpus speak of.
-
-    Parameters
-    ----------
-    rows : columns text_id, text
-
-    Returns
-    -------
-    DataFrame characters, mojibake; a row a text
-    """
+    """What the rules of a corpus (text_id, text) speak of: DataFrame characters, mojibake; a row a text."""
     text = rows["text"].astype("string[pyarrow]")
     return pd.DataFrame({"characters": text.str.strip().str.len(), "mojibake": mojibake(text)})
 
@@ -50,17 +40,7 @@ def _ftfy_pattern() -> str:
 
 
 def split_facts(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
-    """What the rules of a splits table speak of; a fact that does not apply to a row is null.
-
-    Parameters
-    ----------
-    splits : columns `SPLIT_COLUMNS`, one row an item
-    corpus : the texts that the items name
-
-    Returns
-    -------
-    DataFrame, a row an item
-    """
+    """What the rules of a splits table (`SPLIT_COLUMNS`) speak of, a row an item; null where a fact does not apply."""
     split = list(SPLIT)
     label = splits["label"].astype("string")
     rows = splits.assign(label=label.mask(label.str.strip() == ""))
@@ -86,16 +66,8 @@ def split_facts(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame) -> p
 
 
 def pair_facts(card: PairCard, pairs: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
-    """What the rules of a pairs table speak of; a fact that does not apply to a row is null.
-
-    Parameters
-    ----------
-    pairs : columns `PAIR_COLUMNS`, one row a pair
-    corpus : the texts that the pairs name
-
-    Returns
-    -------
-    DataFrame, a row a pair; and `text`, both texts, for people
+    """What the rules of a pairs table (`PAIR_COLUMNS`) speak of, a row a pair; null where a fact does not apply.
+    `text` holds both texts, for people.
     """
     texts = corpus.drop_duplicates("text_id").set_index("text_id")["text"]
     first, second = (pairs[name].map(texts) for name in ("text_id_a", "text_id_b"))

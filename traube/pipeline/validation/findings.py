@@ -1,41 +1,36 @@
-"""What a check found, for people: which rules do not hold, in how many rows, and the first of them
-as text.
+"""What a check found: for people, which rules do not hold, in how many rows, and the first of them as text; for later
+runs, kept beside a stored task's tables: a blocking check that failed stops the task there too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from traube.pipeline.validation.rules import SPLIT, Check, blocks
+from traube.core.errors import TraubeError
+from traube.pipeline.validation.rules import CHECKS, SPLIT, Check, Table, blocks
 from traube.pipeline.validation.verdicts import Verdict
+from traube.storage import Storage
 from traube.tasks.task import TaskCard
 
 SHOWN_ROWS = 20
 SHOWN_CHARACTERS = 120
+_HOLDS = "holds"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found.
-
-    Attributes
-    ----------
-    blocking : whether a failure stops the task
-    rules : each rule in words, and how it fared
-    offending, total : number of rows
-    header, shown : the first offending rows as text, neither escaped nor long
-    """
+    """What a check found."""
 
     check: Check
-    blocking: bool
+    blocking: bool  # whether a failure stops the task
     passed: bool
-    rules: dict[str, str]
-    offending: int
+    rules: dict[str, str]  # each rule in words, and how it fared
+    offending: int  # number of rows
     total: int
     header: list[str]
-    shown: list[list[str]]
+    shown: list[list[str]]  # the first offending rows as text, neither escaped nor long
 
     @property
     def percent(self) -> float:
@@ -51,14 +46,7 @@ class Finding:
 def finding_of(
     check: Check, card: TaskCard, verdicts: Sequence[Verdict], judged: pd.DataFrame, corpus: pd.DataFrame
 ) -> Finding:
-    """What a check found.
-
-    Parameters
-    ----------
-    verdicts : of this check's rules and of others
-    judged : the table with its facts
-    corpus : where the texts of offending rows are looked up
-    """
+    """What a check found in a table that is judged with its facts, by the verdicts on its rules and those of others."""
     own = {verdict.says: verdict for verdict in verdicts if verdict.check == check.name}
     positions = sorted({position for verdict in own.values() for position in verdict.rows})
     header, shown = _examples(check, judged.iloc[positions], judged, corpus)
@@ -72,9 +60,6 @@ def finding_of(
         header=header,
         shown=shown,
     )
-
-
-_HOLDS = "holds"
 
 
 def _fared(verdict: Verdict) -> str:
@@ -114,3 +99,34 @@ def _cell(value: Any) -> str:
     start = str(value).strip()[: 2 * SHOWN_CHARACTERS]
     line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(start.split())) or "(blank)"
     return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def keep_findings(storage: Storage, task: str, data_version: str, findings: Mapping[Table, list[Finding]]) -> None:
+    """Keep which checks of each table passed, of a version of the data."""
+    passed = {f"{table}/{f.check.name}": f.passed for table, found in findings.items() for f in found}
+    storage.save_checks(task, data_version, passed)
+
+
+def kept_verdicts(storage: Storage, task: str, data_version: str, tables: tuple[Table, ...]) -> dict[str, bool] | None:
+    """Return which checks passed, by `table/check`; None if any was not made of this version of the data."""
+    kept = storage.read_checks(task, data_version)
+    names = {f"{table}/{check.name}" for table in tables for check in CHECKS[table]}
+    return kept if names <= kept.keys() else None
+
+
+def refuse_kept(storage: Storage, card: TaskCard, data_version: str, tables: tuple[Table, ...]) -> None:
+    """Stop where a check failed, as is kept of this version of the data, that the card says stops the task.
+
+    Raises
+    ------
+    TraubeError
+        Naming the first such check.
+    """
+    verdicts = kept_verdicts(storage, card.name, data_version, tables) or {}
+    for table in tables:
+        for check in CHECKS[table]:
+            if blocks(check, card) and not verdicts.get(f"{table}/{check.name}", True):
+                raise TraubeError(
+                    f"{card.name}/{table}: the blocking check '{check.name}' failed; mend the data, and "
+                    "`traube run` reads it again"
+                )

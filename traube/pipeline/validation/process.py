@@ -1,8 +1,5 @@
-"""Checks in a process of their own: Great Expectations takes two seconds to import, which that
-process does while the caller does something else, and much memory, which the caller then need not
-hold.
-
-What is checked, and how, is said elsewhere: this module only says where.
+"""Checks in a process of their own: Great Expectations takes two seconds to import, which that process does while the
+caller does something else, and much memory, which the caller then need not hold.
 """
 
 from collections.abc import Callable
@@ -18,10 +15,7 @@ T = TypeVar("T")
 
 
 def warm_up(executor: Executor) -> None:
-    """Start the process, if it does not run yet, and have it import Great Expectations.
-
-    Returns at once.
-    """
+    """Have the process import Great Expectations, and return at once."""
     if find_spec("great_expectations"):
         executor.call_apart(_import)
 
@@ -33,8 +27,7 @@ def in_own_process(executor: Executor, check: Callable[P, T], *args: P.args, **k
     Raises
     ------
     TraubeError
-        If the process is killed; the next call starts another. What the check raises is raised
-        here.
+        If the process is killed; the next call starts another. What the check raises is raised here.
     """
     if not find_spec("great_expectations"):
         return check(*args, **kwargs)

@@ -1,9 +1,6 @@
-"""What is checked of a task's tables, as data: a check is a name that people see and a few rules, a
-rule is one expectation on one column.
-
-What an expectation cannot say by itself (how often a text occurs in its split, how many classes a
-split has) is a column of facts (`traube.pipeline.validation.facts`). Nothing is checked here:
-`traube.pipeline.validation.validate` does that.
+"""What is checked of a task's tables, as data: a check is a name that people see and a few rules, a rule is one
+expectation on one column. What an expectation cannot say by itself (how often a text occurs in its split, how many
+classes a split has) is a column of facts (`traube.pipeline.validation.facts`).
 """
 
 from collections.abc import Sequence
@@ -24,39 +21,24 @@ Size = Literal["splits", "rows", "classes"]  # fields of a card's `declared`
 
 @dataclass(frozen=True)
 class Rule:
-    """One expectation on one column. Rows in which the column is null are not judged.
+    """One expectation on one column. Rows in which the column is null are not judged."""
 
-    Attributes
-    ----------
-    says : the rule in words
-    expectation : name of a class in `great_expectations.expectations`
-    arguments : what it is called with
-    declared : field of the task's card that gives the least and the greatest value; without it
-        there is no such rule
-    """
-
-    says: str
-    expectation: str
+    says: str  # the rule in words
+    expectation: str  # name of a class in `great_expectations.expectations`
     arguments: dict[str, Any] = field(default_factory=dict)
+    # field of the task's card that gives the least and the greatest value; without it there is no such rule
     declared: Size | None = None
 
 
 @dataclass(frozen=True)
 class Check:
-    """A named check of an asset.
-
-    Attributes
-    ----------
-    blocking : whether a failure stops the task; otherwise it warns, unless the task's card says
-        that it blocks
-    one_row_per : columns; of the offending rows that agree in them one is shown
-    """
+    """A named check of an asset."""
 
     name: str
     description: str
-    blocking: bool
+    blocking: bool  # whether a failure stops the task; otherwise it warns, unless the task's card says that it blocks
     rules: tuple[Rule, ...]
-    one_row_per: tuple[str, ...] = ()
+    one_row_per: tuple[str, ...] = ()  # columns; of the offending rows that agree in them one is shown
 
 
 def _not_null(column: str, says: str) -> Rule:

@@ -1,14 +1,11 @@
-"""Checks the tables of a task by Great Expectations, and writes what was found to a page of Data
-Docs. Where it is not installed, the same rules are judged by `traube.pipeline.validation.verdicts`, and there is
-no page.
-
-A rule is given to Great Expectations as an expectation on the table and its facts; it finds the
-rows that break it. Great Expectations takes seconds to import, so that is done where a table is
-checked, never when this module is loaded.
+"""Checks the tables of a task by Great Expectations, and writes what was found to a page of Data Docs. Where it is not
+installed, `traube.pipeline.validation.verdicts` judges the same rules, and there is no page. It takes seconds to
+import, so that is done where a table is checked, never when this module is loaded.
 """
 
+import html
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -18,9 +15,9 @@ from typing import Any
 import pandas as pd
 
 from traube.core import paths
+from traube.core.files import locked, write_text
 from traube.pipeline.validation.facts import FACTS
 from traube.pipeline.validation.findings import Finding, finding_of
-from traube.pipeline.validation.page import write_page
 from traube.pipeline.validation.rules import CHECKS, Table, blocks
 from traube.pipeline.validation.verdicts import Verdict, applied_rules, judge
 from traube.storage import Storage
@@ -32,16 +29,10 @@ COLUMNS: dict[Table, tuple[str, ...]] = {"corpus": CORPUS_COLUMNS, "splits": SPL
 
 @dataclass(frozen=True)
 class Validation:
-    """What all checks of a table found.
+    """What all checks of a table found."""
 
-    Attributes
-    ----------
-    findings : one for each check of the table, in the order of `CHECKS`
-    page : the page of Data Docs that shows them; None where Great Expectations is not installed
-    """
-
-    findings: list[Finding]
-    page: Path | None
+    findings: list[Finding]  # one for each check of the table, in the order of `CHECKS`
+    page: Path | None  # of Data Docs, that shows them; None where Great Expectations is not installed
 
 
 def data_docs() -> Path:
@@ -50,14 +41,7 @@ def data_docs() -> Path:
 
 
 def validate_table(card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame, folder: Path) -> Validation:
-    """Check a table of a task.
-
-    Parameters
-    ----------
-    table : which one
-    rows : the table; of a corpus, the corpus
-    corpus : the texts that rows name
-    folder : of Data Docs
+    """Check the rows of a task's table, which name texts of the corpus (or are these), with Data Docs in a folder.
 
     Raises
     ------
@@ -72,32 +56,33 @@ def validate_table(card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what Great Expectations imports
         result = _run_suite(card, table, judged)
-        verdicts = [_verdict(judgement) for judgement in result.results]
+        verdicts = [
+            Verdict(
+                check=judgement.expectation_config.meta["check"],
+                says=judgement.expectation_config.meta["says"],
+                success=bool(judgement.success),
+                rows=list(judgement.result.get("unexpected_index_list") or []),
+                count=judgement.result.get("unexpected_count"),
+                observed=judgement.result.get("observed_value"),
+            )
+            for judgement in result.results
+        ]
         findings = [finding_of(check, card, verdicts, judged, corpus) for check in CHECKS[table]]
-        return Validation(findings, write_page(folder, card.name, table, result, findings))
+        return Validation(findings, _write_page(folder, card.name, table, result, findings))
 
 
 def validate_tasks(storage: Storage, tasks: Iterable[str], folder: Path) -> dict[str, dict[str, Any]]:
-    """Check stored tasks: by `task/table/check` whether it blocks, whether it passed, and how many
-    rows offend.
-
-    Parameters
-    ----------
-    tasks : names; those that are not stored are passed over
-    folder : of Data Docs
+    """Check stored tasks, with Data Docs in a folder: by `task/table/check` whether it blocks, whether it passed, and how
+    many rows offend. Tasks that are not stored are passed over.
     """
     verdicts = {}
     for name in tasks:
-        card = get_card(storage, name)
-        if card is None:
+        if (card := get_card(storage, name)) is None:
             continue
         task = read_task(storage, name)
         tables: tuple[tuple[Table, pd.DataFrame], ...] = (("corpus", task.corpus), (card.type.table, task.rows))
-        validations: dict[Table, Validation] = {
-            table: validate_table(card, table, rows, task.corpus, folder) for table, rows in tables
-        }
-        for table, validation in validations.items():
-            for finding in validation.findings:
+        for table, rows in tables:
+            for finding in validate_table(card, table, rows, task.corpus, folder).findings:
                 verdicts[f"{name}/{table}/{finding.check.name}"] = {
                     "blocking": finding.blocking,
                     "passed": finding.passed,
@@ -106,22 +91,10 @@ def validate_tasks(storage: Storage, tasks: Iterable[str], folder: Path) -> dict
     return verdicts
 
 
-def _verdict(result: Any) -> Verdict:
-    """Return what Great Expectations found of a rule."""
-    meta, found = result.expectation_config.meta, result.result
-    return Verdict(
-        check=meta["check"],
-        says=meta["says"],
-        success=bool(result.success),
-        rows=list(found.get("unexpected_index_list") or []),
-        count=found.get("unexpected_count"),
-        observed=found.get("observed_value"),
-    )
-
-
 def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame) -> Any:
     """Run the table's suite; return Great Expectations' result, with all offending rows."""
     import great_expectations as gx
+    import great_expectations.expectations as gxe
     from great_expectations.data_context.types.base import (
         DataContextConfig,
         InMemoryStoreBackendDefaults,
@@ -136,22 +109,8 @@ def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame) -> Any:
     context = gx.get_context(mode="ephemeral", project_config=config)
     asset = context.data_sources.add_pandas(card.name).add_dataframe_asset(table)
     batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": judged})
-    suite = gx.ExpectationSuite(name=f"{card.name}/{table}", expectations=_expectations(card, table))
-    # no values: user data is not escaped in Data Docs; no query: it lists every offending row once
-    # more
-    wanted = {"result_format": "COMPLETE", "exclude_unexpected_values": True, "return_unexpected_index_query": False}
-    validation: Any = batch.validate(suite, result_format=wanted)
-    validation.meta["run_id"] = datetime.now(UTC).isoformat(timespec="seconds")  # the page's title shows it
-    for result in validation.results:
-        _refuse_error(result)
-    return validation
-
-
-def _expectations(card: TaskCard, table: Table) -> list[Any]:
-    import great_expectations.expectations as gxe
-
     checks = {check.name: check for check in CHECKS[table]}
-    return [
+    expectations = [
         getattr(gxe, rule.expectation)(
             **arguments,
             description=f"{name}: {rule.says}",
@@ -160,11 +119,48 @@ def _expectations(card: TaskCard, table: Table) -> list[Any]:
         )
         for name, rule, arguments in applied_rules(table, card.declared)
     ]
+    suite = gx.ExpectationSuite(name=f"{card.name}/{table}", expectations=expectations)
+    # no values: user data is not escaped in Data Docs; no query: it lists every offending row once more
+    wanted = {"result_format": "COMPLETE", "exclude_unexpected_values": True, "return_unexpected_index_query": False}
+    validation: Any = batch.validate(suite, result_format=wanted)
+    validation.meta["run_id"] = datetime.now(UTC).isoformat(timespec="seconds")  # the page's title shows it
+
+    for result in validation.results:  # Great Expectations' own errors are reported as failures: they are no verdict
+        error = result.exception_info or {}
+        for entry in [error, *error.values()]:
+            if isinstance(entry, dict) and entry.get("raised_exception"):
+                raise RuntimeError(f"{result.expectation_config.meta['check']}: {entry['exception_message']}")
+    return validation
 
 
-def _refuse_error(result: Any) -> None:
-    """Raise Great Expectations' own errors, which it reports as failed expectations: they are no verdict."""
-    error = result.exception_info or {}
-    for entry in [error, *error.values()]:
-        if isinstance(entry, dict) and entry.get("raised_exception"):
-            raise RuntimeError(f"{result.expectation_config.meta['check']}: {entry['exception_message']}")
+def _write_page(folder: Path, task: str, table: Table, validation: Any, findings: Sequence[Finding]) -> Path:
+    """Write the validation's page of Data Docs in place of the table's last one, and the index of all pages.
+
+    The page is rendered here and not by Great Expectations' site builder, which would take every offending row through
+    JSON, keep every page for ever, and show values (which it does not escape) but not the rows they are in.
+    """
+    from great_expectations.render import RenderedHeaderContent, RenderedSectionContent, RenderedTableContent
+    from great_expectations.render.renderer import ValidationResultsPageRenderer
+    from great_expectations.render.view import DefaultJinjaPageView
+
+    document = ValidationResultsPageRenderer(run_info_at_end=True).render(validation)
+    sections = []
+    for finding in findings:
+        if finding.passed:
+            continue
+        content: list[Any] = [RenderedHeaderContent(header=finding.check.name, subheader=finding.broken)]
+        if finding.shown:
+            cells = [[html.escape(cell) for cell in row] for row in finding.shown]
+            styling = {"body": {"classes": ["table", "table-sm"]}}
+            content.append(RenderedTableContent(table=cells, header_row=finding.header, styling=styling))
+        sections.append(RenderedSectionContent(section_name=finding.check.name, content_blocks=content))
+    document.sections[1:1] = sections
+    page = folder / "validations" / task / table / "latest" / "index.html"  # the page's link home goes up four folders
+    write_text(page, DefaultJinjaPageView().render(document, show_how_to_buttons=False))
+
+    with locked(folder / "index.html"):
+        pages = sorted(page.relative_to(folder) for page in folder.glob("validations/*/*/latest/index.html"))
+        links = "\n".join(f'<li><a href="{p.as_posix()}">{p.parts[1]} / {p.parts[2]}</a></li>' for p in pages)
+        head = '<!DOCTYPE html>\n<meta charset="utf-8">\n<title>Data Docs</title>\n<h1>Data Docs</h1>'
+        write_text(folder / "index.html", f"{head}\n<ul>\n{links}\n</ul>\n")
+    return page

@@ -1,10 +1,8 @@
-"""Judge the rules of a table by pandas, where Great Expectations is not installed.
-
-A rule is an expectation of Great Expectations on one column; `judge` finds the same rows for the
-six kinds that `traube.pipeline.validation.rules` uses.
+"""Judge the rules of a table by pandas, where Great Expectations is not installed: `judge` finds the same rows for the
+six kinds of expectations that `traube.pipeline.validation.rules` uses.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,22 +14,14 @@ from traube.tasks.task import Declared
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a rule.
+    """What became of a rule."""
 
-    Attributes
-    ----------
-    check, says : name of the check, and the rule in words
-    rows : positions of the rows that break the rule; empty for a rule on the whole table
-    count : how many they are; None for a rule on the whole table
-    observed : what was seen, of a rule on the whole table
-    """
-
-    check: str
-    says: str
+    check: str  # its name
+    says: str  # the rule in words
     success: bool
-    rows: list[int]
-    count: int | None = None
-    observed: Any = None
+    rows: list[int]  # positions of the rows that break the rule; empty for a rule on the whole table
+    count: int | None = None  # how many they are; None for a rule on the whole table
+    observed: Any = None  # what was seen, of a rule on the whole table
 
 
 def applied_rules(table: Table, declared: Declared) -> Iterable[tuple[str, Rule, dict[str, Any]]]:
@@ -46,61 +36,39 @@ def applied_rules(table: Table, declared: Declared) -> Iterable[tuple[str, Rule,
 
 
 def judge(table: Table, declared: Declared, judged: pd.DataFrame) -> list[Verdict]:
-    """Judge every rule of a table.
-
-    Parameters
-    ----------
-    judged : DataFrame
-        The table with its facts.
-    """
+    """Judge every rule of a table, given with its facts."""
     return [_verdict(name, rule, arguments, judged) for name, rule, arguments in applied_rules(table, declared)]
 
 
 def _verdict(check: str, rule: Rule, arguments: dict[str, Any], judged: pd.DataFrame) -> Verdict:
     if rule.expectation == "ExpectTableRowCountToBeBetween":
         number = len(judged)
-        return Verdict(check, rule.says, _is_between(number, **arguments), [], observed=number)
-    rows = _BROKEN[rule.expectation](judged, **arguments).to_numpy(dtype=bool).nonzero()[0].tolist()
+        least, greatest = arguments.get("min_value"), arguments.get("max_value")
+        is_between = (least is None or number >= least) and (greatest is None or number <= greatest)
+        return Verdict(check, rule.says, is_between, [], observed=number)
+    rows = _breaks(rule.expectation, arguments, judged).to_numpy(dtype=bool).nonzero()[0].tolist()
     return Verdict(check, rule.says, not rows, rows, len(rows))
 
 
-def _is_between(number: int, min_value: int | None = None, max_value: int | None = None) -> bool:
-    return (min_value is None or number >= min_value) and (max_value is None or number <= max_value)
-
-
-def _null(judged: pd.DataFrame, column: str) -> pd.Series:
-    return judged[column].isna()
-
-
-def _repeated(judged: pd.DataFrame, column: str) -> pd.Series:
-    return judged[column].notna() & judged[column].duplicated(keep=False)
-
-
-def _repeated_together(judged: pd.DataFrame, column_list: list[str], ignore_row_if: str) -> pd.Series:
-    assert ignore_row_if == "never"
-    return judged.duplicated(column_list, keep=False)
-
-
-def _outside_set(judged: pd.DataFrame, column: str, value_set: list[Any]) -> pd.Series:
-    return judged[column].notna() & ~judged[column].isin(value_set)
-
-
-def _outside_bounds(
-    judged: pd.DataFrame, column: str, min_value: int | None = None, max_value: int | None = None
-) -> pd.Series:
-    numbers = pd.to_numeric(judged[column]).astype("Float64")
-    broken = pd.Series(False, judged.index, dtype="boolean")
-    if min_value is not None:
-        broken |= numbers < min_value
-    if max_value is not None:
-        broken |= numbers > max_value
-    return broken.fillna(False)
-
-
-_BROKEN: dict[str, Callable[..., pd.Series]] = {
-    "ExpectColumnValuesToNotBeNull": _null,
-    "ExpectColumnValuesToBeUnique": _repeated,
-    "ExpectColumnValuesToBeInSet": _outside_set,
-    "ExpectColumnValuesToBeBetween": _outside_bounds,
-    "ExpectCompoundColumnsToBeUnique": _repeated_together,
-}
+def _breaks(expectation: str, arguments: dict[str, Any], judged: pd.DataFrame) -> pd.Series:
+    """Tell of each row whether it breaks an expectation."""
+    if expectation == "ExpectCompoundColumnsToBeUnique":
+        assert arguments["ignore_row_if"] == "never"
+        return judged.duplicated(arguments["column_list"], keep=False)
+    column = judged[arguments["column"]]
+    match expectation:
+        case "ExpectColumnValuesToNotBeNull":
+            return column.isna()
+        case "ExpectColumnValuesToBeUnique":
+            return column.notna() & column.duplicated(keep=False)
+        case "ExpectColumnValuesToBeInSet":
+            return column.notna() & ~column.isin(arguments["value_set"])
+        case "ExpectColumnValuesToBeBetween":
+            numbers = pd.to_numeric(column).astype("Float64")
+            broken = pd.Series(False, judged.index, dtype="boolean")
+            if (least := arguments.get("min_value")) is not None:
+                broken |= numbers < least
+            if (greatest := arguments.get("max_value")) is not None:
+                broken |= numbers > greatest
+            return broken.fillna(False)
+    raise KeyError(expectation)
