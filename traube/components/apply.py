@@ -99,26 +99,25 @@ def cluster(
     if n == 1 or given.get("n_clusters") == 1:
         return np.zeros(n, dtype=np.int64)
     X = _suited(component, resolved, X, memory_bytes)
-    _refuse_too_long(component, n, given.get("n_clusters"), sparse.issparse(X))
-    if sparse.issparse(X):
-        X = X.astype(
-            np.float64
-        )  # scikit-learn computes in double anyway, and converts block by block: a hundred times slower
-    return _as_labels(component, n, _run(component, resolved, seed, given, lambda estimator: estimator.fit_predict(X)))
-
-
-def _refuse_too_long(component: Component, n: int, k: int | None, is_sparse: bool) -> None:
-    seconds = component.seconds_needed(n, k, is_sparse)
+    seconds = component.seconds_needed(n, given.get("n_clusters"), sparse.issparse(X))
     if seconds > LONGEST:
-        advice = "reduce the vectors first, for example by pca, or " if is_sparse else ""
+        advice = "reduce the vectors first, for example by pca, or " if sparse.issparse(X) else ""
         raise DoesNotFit(
             f"{component.name} of {n:,} texts in {k:,} clusters would take about {seconds / 3600:,.1f} hours of a core, and one "
             f"at most is spent on a split: {advice}take fewer texts or a coarser level of labels"
         )
+    if sparse.issparse(X):
+        # scikit-learn computes in double anyway, and converts block by block: a hundred times slower
+        X = X.astype(np.float64)
+    return _labels(component, resolved, X, n, given, seed)
 
 
-def _as_labels(component: Component, n: int, given: Any) -> Labels:
-    labels = np.asarray(given)
+def _labels(
+    component: Component, params: Mapping[str, Any], X: Any, n: int, given: Mapping[str, int], seed: int | None
+) -> Labels:
+    if n == 1 or given.get("n_clusters") == 1:
+        return np.zeros(n, dtype=np.int64)
+    labels = np.asarray(_run(component, params, seed, given, lambda estimator: estimator.fit_predict(X)))
     if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
         raise TraubeError(
             f"{component.name} must give an integer for each of {n} texts; it gave {labels.dtype} {labels.shape}"
@@ -152,12 +151,7 @@ def cluster_by_distance(
         raise TraubeError(f"{component.name} works on {component.fitted_on}, not on distances")
     n = distances.shape[0]
     given = _clusters(component, k, n)
-    if n == 1 or given.get("n_clusters") == 1:
-        return np.zeros(n, dtype=np.int64)
-    square = np.ascontiguousarray(distances, dtype=np.float64)
-    return _as_labels(
-        component, n, _run(component, suited, seed, given, lambda estimator: estimator.fit_predict(square))
-    )
+    return _labels(component, suited, np.ascontiguousarray(distances, dtype=np.float64), n, given, seed)
 
 
 def cluster_by_text(
@@ -185,12 +179,7 @@ def cluster_by_text(
     texts, n = list(texts), len(texts)
     if not n:
         raise TraubeError("there are no texts to group")
-    resolved, given = component.resolve(params), _clusters(component, k, n)
-    if n == 1 or given.get("n_clusters") == 1:
-        return np.zeros(n, dtype=np.int64)
-    return _as_labels(
-        component, n, _run(component, resolved, seed, given, lambda estimator: estimator.fit_predict(texts))
-    )
+    return _labels(component, component.resolve(params), texts, n, _clusters(component, k, n), seed)
 
 
 def _clusters(component: Component, k: int | str | None, n: int) -> dict[str, int]:
@@ -241,19 +230,14 @@ def _checked(X: Matrix) -> Matrix:
         raise TraubeError(f"vectors must be a table of texts x dimensions, at least one of each; this is {X.shape}")
     if isinstance(X, np.ndarray):
         X = np.ascontiguousarray(X, dtype=np.float32)
+        rows = np.flatnonzero(~np.isfinite(X).all(axis=1))
     else:
         X = sparse.csr_matrix(X, dtype=np.float32)  # UMAP knows matrices, not scipy's newer sparse arrays
         X = X if X.has_sorted_indices else X.sorted_indices()  # UMAP would sort the caller's in place
-    rows = _rows_not_finite(X)
+        rows = np.unique(X.tocoo().row[~np.isfinite(X.data)])
     if len(rows):
         raise TraubeError(f"vectors hold NaN or infinity in {len(rows)} rows, the first being row {int(rows[0])}")
     return X
-
-
-def _rows_not_finite(X: Matrix) -> NDArray[np.intp]:
-    if isinstance(X, np.ndarray):
-        return np.flatnonzero(~np.isfinite(X).all(axis=1))
-    return np.unique(X.tocoo().row[~np.isfinite(X.data)])
 
 
 def bytes_needed(component: Component, params: Mapping[str, Any], n: int, d: int, is_sparse: bool) -> int:

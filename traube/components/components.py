@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -34,18 +35,20 @@ class Component:
         the number is chosen from the vectors in place of that of the split's classes
     finds_k : it finds the number of clusters, and tables say which
     seeded : it draws random numbers
-    dense : it cannot work on sparse vectors
+    dense : sparse vectors must be made dense for it, after a check of the memory
     quadratic : it holds all distances, 8 n^2 bytes; or a function that says so of its parameters
     input_kind : what a clusterer makes sense on: "vectors", which are a model's "embeddings" or what a
         reducer has made of them ("reduced"), or one of these only; the "texts" themselves, a list: what
         it makes of these is the same whatever the model; or texts and their "encoder", which it trains:
         `build` then makes a `traube.components.deep.DeepClusterer`
-    version : of the component's own code; raise it when the same inputs would give another result
-    libraries : the packages that do the numbers
+    version : of the component's own code; raise it when the same inputs would give another result: its cells are
+        computed again
+    libraries : the packages that do the numbers; after an upgrade of one its cells are computed again
     identity : a reducer whose points are the vectors themselves: nothing is computed or stored
     place : how a reducer places new vectors; by default among their nearest neighbours
     assign : how a clusterer assigns new points; by default to the nearest centre
-    types : of some parameters, the type that pydantic is to find, with its limits
+    types : of some parameters, the type that pydantic is to find, such as `Annotated[int, Field(ge=1)]`: what is out of
+        its limits is refused before hours of work
     seconds : of a core for each text and cluster, of dense and of sparse vectors, where the number of
         clusters decides how long it takes; 0 elsewhere
     pace : seconds of a core for each text besides, roughly: a run says beforehand how long it takes
@@ -122,15 +125,23 @@ class Component:
         typed = {key: _like(self.params.get(key), value) for key, value in given.items()}
         plain = _plain(self.name, {**self.params, **typed})
         for key in typed.keys() & self.types.keys():
-            self._check(key, plain[key])
+            try:
+                _make_adapter(self.types[key]).validate_python(plain[key], strict=True)
+            except ValidationError as error:
+                said = " or ".join(dict.fromkeys(fault["msg"] for fault in error.errors()))
+                raise TraubeError(f"{self.name}: {key} cannot be {str(plain[key])[:60]!r}: {said}") from None
         return plain
 
-    def _check(self, key: str, value: Any) -> None:
-        try:
-            _make_adapter(self.types[key]).validate_python(value, strict=True)
-        except ValidationError as error:
-            said = " or ".join(dict.fromkeys(fault["msg"] for fault in error.errors()))
-            raise TraubeError(f"{self.name}: {key} cannot be {str(value)[:60]!r}: {said}") from None
+
+@dataclass(frozen=True)
+class LazyEstimator:
+    """Build an estimator of a class that is imported then: plans and lists need names and defaults only."""
+
+    module: str
+    name: str
+
+    def __call__(self, **params: Any) -> Any:
+        return getattr(import_module(self.module), self.name)(**params)
 
 
 @cache
@@ -191,16 +202,9 @@ def register_reducer(
     params : the parameters that may be set, with defaults; None = those of `build`'s signature that
         have one
     seeded : `build` takes `random_state`; None = as its signature says
-    dense : sparse vectors must be made dense for it (after a check of the memory)
-    version : raise it when the code changes its results: its cells are computed again
-    libraries : the packages that do its numbers; after an upgrade of one its cells are computed
-        again
-    identity : its points are the vectors themselves
+    dense, version, libraries, identity, types, pace : see `Component`
     place : where new vectors go, a function of `traube.components.new_points` or one like it; None =
         among their neighbours
-    types : of some parameters, the type that pydantic is to find, such as `Annotated[int,
-        Field(ge=1)]`: what is out of its limits is refused before hours of work
-    pace : seconds of a core for each text, roughly
     replace : put it in the place of one with the same name, such as in a notebook's cell that is
         run again
 
@@ -209,7 +213,7 @@ def register_reducer(
     TraubeError
         If the name is not well-formed or is taken, or a default cannot be written as JSON.
     """
-    accepted = _parameters(build)
+    accepted = inspect.signature(build).parameters
     component = Component(
         name=name,
         build=build,
@@ -267,7 +271,7 @@ def register_clusterer(
     >>> register_clusterer("birch", Birch, {"threshold": 0.5}, replace=True).takes_k
     True
     """
-    accepted = _parameters(build)
+    accepted = inspect.signature(build).parameters
     component = Component(
         name=name,
         build=build,
@@ -305,10 +309,6 @@ def _register(registry: dict[str, Component], component: Component, replace: boo
         raise TraubeError(f"'{component.name}' is taken: choose another name (or, of the same kind, give replace=True)")
     registry[component.name] = component
     return component
-
-
-def _parameters(build: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(build).parameters
 
 
 def _defaults(name: str, accepted: Mapping[str, inspect.Parameter], params: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,7 +1,6 @@
-"""Where new texts go beside those that were clustered: a component's `place` and `assign`.
-
-A clustering is served from its vectors, points and clusters alone, so a fitted estimator is never
-stored: what needs one fits it again, with the same parameters and seed.
+"""Where new texts go beside those that were clustered: a component's `place` and `assign`. A clustering is served
+from its vectors, points and clusters alone, so a fitted estimator is never stored: what needs one fits it again, with
+the same parameters and seed.
 """
 
 from collections.abc import Callable

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.components.apply import Labels, Matrix, cluster, cluster_by_distance, reduce
+from traube.components.apply import Matrix, cluster, cluster_by_distance, reduce
 from traube.components.components import Component
 from traube.core.errors import TraubeError
 
@@ -39,7 +39,7 @@ def choose_k(
         If there are fewer than three texts, a candidate is below 2 or above the number of rows less
         one, or no candidate has a silhouette (all vectors are the same).
     """
-    from sklearn.metrics import pairwise_distances
+    from sklearn.metrics import pairwise_distances, silhouette_score
 
     rows = _sample(X.shape[0], seed)
     sample = reduce("none", None, X[rows], seed)
@@ -47,10 +47,13 @@ def choose_k(
     distances = pairwise_distances(sample, metric=metric)
     np.fill_diagonal(distances, 0)
 
-    def fit(k: int) -> float:
-        return _silhouette(distances, cluster("kmeans", None, sample, k, seed))
+    def silhouette(k: int) -> float:
+        labels = cluster("kmeans", None, sample, k, seed)
+        if not 2 <= len(np.unique(labels)) < len(labels):
+            return float("nan")
+        return float(silhouette_score(distances, labels, metric="precomputed"))
 
-    return _best(tried, "silhouette", fit, "their vectors are all the same")
+    return _best(tried, "silhouette", silhouette, "their vectors are all the same")
 
 
 def choose_k_by_distance(
@@ -91,10 +94,15 @@ def choose_k_by_distance(
     if pairs.min() == pairs.max():
         raise TraubeError("no number of clusters suits these texts: they are all equally alike")
 
-    def clustered(k: int) -> Labels:
-        return cluster_by_distance(clusterer, params, square, k, seed)
+    def correlation(k: int) -> float:
+        labels = cluster_by_distance(clusterer, params, square, k, seed)
+        first, second = np.triu_indices(len(labels), 1)
+        apart = labels[first] != labels[second]
+        if apart.all() or not apart.any():
+            return float("nan")
+        return float(np.corrcoef(square[first, second], apart)[0, 1])
 
-    return _best(tried, "correlation", lambda k: _correlation(square, clustered(k)), "they are all equally alike")
+    return _best(tried, "correlation", correlation, "they are all equally alike")
 
 
 def _sample(n: int, seed: int) -> NDArray[np.int64]:
@@ -103,12 +111,15 @@ def _sample(n: int, seed: int) -> NDArray[np.int64]:
 
 def _tried(n: int, rows: int, candidates: Iterable[int] | None) -> list[int]:
     tried = _grid(n) if candidates is None else sorted(set(candidates))
-    _check(tried, rows)
+    if rows < 3:
+        raise TraubeError(f"choosing a number of clusters takes three distinct texts, not {rows}")
+    faulty = [k for k in tried if not 2 <= k < rows]
+    if faulty or not tried:
+        raise TraubeError(f"the numbers of clusters to try must lie between 2 and {rows - 1}; got {faulty or 'none'}")
     return tried
 
 
 def _best(tried: list[int], name: str, fit: Callable[[int], float], otherwise: str) -> tuple[int, pd.DataFrame]:
-    """The number that fits best, and how well each fits; `otherwise` says why none does."""
     table = pd.DataFrame({"k": tried, name: [fit(k) for k in tried]})
     if table[name].isna().all():
         raise TraubeError(f"no number of clusters suits these texts: {otherwise}")
@@ -119,27 +130,3 @@ def _grid(n: int) -> list[int]:
     most = max(2, min(MOST, n - 1, int(1.5 * np.sqrt(n))))
     steps = int(np.ceil(np.log(most / 2) / np.log(1.25))) + 1
     return sorted({int(k) for k in np.geomspace(2, most, steps).round()})
-
-
-def _check(candidates: list[int], rows: int) -> None:
-    if rows < 3:
-        raise TraubeError(f"choosing a number of clusters takes three distinct texts, not {rows}")
-    faulty = [k for k in candidates if not 2 <= k < rows]
-    if faulty or not candidates:
-        raise TraubeError(f"the numbers of clusters to try must lie between 2 and {rows - 1}; got {faulty or 'none'}")
-
-
-def _silhouette(distances: NDArray[np.float64], labels: Labels) -> float:
-    from sklearn.metrics import silhouette_score
-
-    if not 2 <= len(np.unique(labels)) < len(labels):
-        return float("nan")
-    return float(silhouette_score(distances, labels, metric="precomputed"))
-
-
-def _correlation(distances: NDArray[np.float64], labels: Labels) -> float:
-    first, second = np.triu_indices(len(labels), 1)
-    apart = labels[first] != labels[second]
-    if apart.all() or not apart.any():
-        return float("nan")
-    return float(np.corrcoef(distances[first, second], apart)[0, 1])

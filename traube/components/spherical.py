@@ -47,32 +47,25 @@ def spherical(X: Array, centres: Array, iterations: int) -> tuple[Labels, float]
     labels : int64 [n]
     fit : the sum of the rows' cosines to their centres
     """
-    labels = (X @ centres.T).argmax(axis=1)
+    labels, rows, k = (X @ centres.T).argmax(axis=1), np.arange(len(X)), len(centres)
     for _ in range(iterations):
-        centres = _centres(X, labels, centres)
+        # making a sparse matrix takes longer than a product with a narrow dense one
+        if k <= NARROW:
+            member = np.zeros((k, len(X)), dtype=np.float32)
+            member[labels, rows] = 1
+            sums = np.asarray(member @ X)
+        else:
+            ones = np.ones(len(X), dtype=np.float32)
+            sums = np.asarray(sparse.csr_matrix((ones, labels, np.arange(len(X) + 1)), shape=(len(X), k)).T @ X)
+        empty = ~sums.any(axis=1)
+        sums[empty] = centres[empty]
+        centres = unit(sums)
+
         cosines = X @ centres.T
         before, labels = labels, cosines.argmax(axis=1)
         if np.array_equal(before, labels):
             break
     return labels, float(np.take_along_axis(cosines, labels[:, None], axis=1).sum(dtype=np.float64))
-
-
-def _centres(X: Array, labels: Labels, before: Array) -> Array:
-    sums = _sums(X, labels, len(before))
-    empty = ~sums.any(axis=1)
-    sums[empty] = before[empty]
-    return unit(sums)
-
-
-def _sums(X: Array, labels: Labels, k: int) -> Array:
-    """The sums of the clusters' rows; making a sparse matrix takes longer than a product with a narrow dense one."""
-    rows = np.arange(len(X))
-    if k <= NARROW:
-        member = np.zeros((k, len(X)), dtype=np.float32)
-        member[labels, rows] = 1
-        return np.asarray(member @ X)
-    ones = np.ones(len(X), dtype=np.float32)
-    return np.asarray(sparse.csr_matrix((ones, labels, np.arange(len(X) + 1)), shape=(len(X), k)).T @ X)
 
 
 def best_of(X: Array, k: int, starts: int, iterations: int, random: np.random.Generator) -> Labels:

@@ -1,21 +1,18 @@
-"""How many clusters, by how much steadier they are than those of vectors without any.
-
-Clusters that are there are found again in another sample of the texts. So are, to some extent, those
-of a cloud without any, along its longest axes; what counts is the difference.
+"""How many clusters, by how much steadier they are than those of vectors without any. Clusters that are there are found
+again in another sample of the texts. So are, to some extent, those of a cloud without any, along its longest axes; what
+counts is the difference.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from traube.components.spherical import Array, Labels, best_of, best_of_each, unit
 from traube.core.errors import TraubeError
-
-Array: TypeAlias = NDArray[np.float32]
-Labels: TypeAlias = NDArray[np.int64]
 
 GRID = (
     *range(2, 11),
@@ -66,13 +63,20 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
     """
     random = np.random.default_rng(seed)
     points = looked_at(X, _drawn(X.shape[0], random), seed)
-    ks = _tried(len(points), candidates)
+    most = len(points) // TEXTS_A_CLUSTER
+    ks = [k for k in GRID if k <= most] if candidates is None else sorted(set(candidates))
+    faulty = [k for k in ks if not 2 <= k <= most]
+    if faulty:
+        raise TraubeError(f"the numbers of clusters to try must lie between 2 and {most}; got {faulty}")
     if not ks:
         return 1, _table([], np.empty(0), np.empty(0), np.empty(0))
+
     stability = _stability(points, ks, _samples(len(points), ks), random)
-    apart = np.array(
-        [_apart(points, k, random) if value >= EXACT else np.nan for k, value in zip(ks, stability, strict=True)]
-    )
+    apart = np.full(len(ks), np.nan)
+    for i in np.flatnonzero(stability >= EXACT):
+        # how much wider the gaps between clusters are than the widest of clouds without any
+        clouds = [_gap(_cloud(points, random), ks[i], random) for _ in range(NULL_CLOUDS)]
+        apart[i] = _gap(points, ks[i], random) - max(clouds)
     table = _table(ks, stability, _null(points, ks, random), apart)
     settled = table.loc[(table["stability"] >= EXACT) & (table["excess"] >= BEYOND), "k"]
     best = settled.iloc[-1] if len(settled) else table["k"].iloc[int(table["excess"].argmax())]
@@ -94,9 +98,17 @@ def cluster_stability(X: Any, labels: Labels, seed: int) -> NDArray[np.float64]:
     """
     random = np.random.default_rng(seed)
     rows = _drawn(X.shape[0], random)
-    points, k = looked_at(X, rows, seed), int(labels.max()) + 1
+    points, own, k = looked_at(X, rows, seed), labels[rows], int(labels.max()) + 1
     (samples,) = _sampled(points, [k], [SAMPLES], random)
-    return np.mean([_jaccard(labels[rows], sample, k) for sample in samples], axis=0)
+    jaccard = []
+    for sample in samples:
+        both = sample >= 0
+        counts = np.bincount(own[both] * k + sample[both], minlength=k * k).reshape(k, k)
+        sizes = counts.sum(axis=1)
+        union = sizes[:, None] + counts.sum(axis=0) - counts
+        best = (counts / np.maximum(union, 1)).max(axis=1)
+        jaccard.append(np.where(sizes > 0, best, np.nan))
+    return np.mean(jaccard, axis=0)
 
 
 def _drawn(n: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -108,24 +120,11 @@ def looked_at(X: Any, rows: NDArray[np.int64], seed: int) -> Array:
     from sklearn.decomposition import TruncatedSVD
     from sklearn.preprocessing import normalize
 
-    from traube.components.spherical import unit
-
     points = normalize(X[rows])
     if min(points.shape) > COMPONENTS:
         points = TruncatedSVD(COMPONENTS, random_state=seed).fit_transform(points)
     dense = points if isinstance(points, np.ndarray) else points.toarray()
     return unit(np.ascontiguousarray(dense, dtype=np.float32))
-
-
-def _tried(n: int, candidates: Iterable[int] | None) -> list[int]:
-    most = n // TEXTS_A_CLUSTER
-    if candidates is None:
-        return [k for k in GRID if k <= most]
-    ks = sorted(set(candidates))
-    faulty = [k for k in ks if not 2 <= k <= most]
-    if faulty:
-        raise TraubeError(f"the numbers of clusters to try must lie between 2 and {most}; got {faulty}")
-    return ks
 
 
 def _table(
@@ -136,22 +135,12 @@ def _table(
     smooth = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
     smooth[1:] = np.where(np.isnan(apart), smooth[1:], np.fmax(excess[1:], apart))
     smooth[0] = 0
-    missing = [np.nan]
-    return pd.DataFrame(
-        {"k": [1, *ks], "stability": [*missing, *stability], "null": [*missing, *null], "excess": smooth}
-    )
-
-
-def _apart(points: Array, k: int, random: np.random.Generator) -> float:
-    """How much wider the gaps between clusters are than the widest of clouds without any."""
-    clouds = [_gap(_cloud(points, random), k, random) for _ in range(NULL_CLOUDS)]
-    return _gap(points, k, random) - max(clouds)
+    columns = {"k": [1, *ks], "stability": [np.nan, *stability], "null": [np.nan, *null], "excess": smooth}
+    return pd.DataFrame(columns)
 
 
 def _gap(points: Array, k: int, random: np.random.Generator) -> float:
     """The margin between the nearest two centers, in cosine, that 19 of 20 points have; over the mean one."""
-    from traube.components.spherical import best_of, unit
-
     labels = best_of(points, k, STARTS, ITERATIONS, random)
     centres = unit(np.stack([points[labels == c].sum(axis=0) for c in np.unique(labels)]))
     if len(centres) < 2:
@@ -185,8 +174,6 @@ def _null(points: Array, ks: Sequence[int], random: np.random.Generator) -> NDAr
 
 def _cloud(points: Array, random: np.random.Generator) -> Array:
     """As many unit vectors from a Gaussian with the points' mean and covariance."""
-    from traube.components.spherical import unit
-
     mean = points.mean(axis=0, dtype=np.float64)
     _, scales, directions = np.linalg.svd(points - mean, full_matrices=False)
     drawn = random.normal(size=(len(points), len(scales))) * (scales / np.sqrt(len(points)))
@@ -207,8 +194,6 @@ def _sampled(
     points: Array, ks: Sequence[int], samples: Sequence[int], random: np.random.Generator
 ) -> list[list[Labels]]:
     """For each number of clusters, those of so many samples; int64 [n], -1 for what is not in the sample."""
-    from traube.components.spherical import best_of_each
-
     n = len(points)
     found: list[list[Labels]] = [[] for _ in ks]
     for i in range(max(samples)):
@@ -235,13 +220,3 @@ def _rand(a: Labels, b: Labels, k: int) -> float:
 
 def _pairs(sizes: Any) -> float:
     return float((sizes * (sizes - 1)).sum() / 2)
-
-
-def _jaccard(labels: Labels, sample: Labels, k: int) -> NDArray[np.float64]:
-    """The best Jaccard index of each cluster with one of a sample, on the texts of the sample."""
-    both = sample >= 0
-    counts = np.bincount(labels[both] * k + sample[both], minlength=k * k).reshape(k, k)
-    sizes = counts.sum(axis=1)
-    union = sizes[:, None] + counts.sum(axis=0) - counts
-    best = (counts / np.maximum(union, 1)).max(axis=1)
-    return np.where(sizes > 0, best, np.nan)

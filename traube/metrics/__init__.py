@@ -1,7 +1,5 @@
-"""What is measured: agreement of a clustering with gold labels, its compactness without, and
-whether a difference is real.
-
-It works on labels and numbers; tasks, models and files are unknown here.
+"""What is measured: agreement of a clustering with gold labels, its compactness without, and whether a difference is
+real. It works on labels and numbers; tasks, models and files are unknown here.
 """
 
 from traube.metrics.measures import SCORING_VERSION

@@ -1,10 +1,7 @@
-"""Best-worst scaling: scores of items from judgements, and how far annotators agree.
-
-Each judgement shows a tuple of items and names the best and the worst of them (Louviere et al.,
-2015). An item's score is how often it was best less how often it was worst. Three things say
-whether scores can be trusted: how often annotators chose alike (`alpha`, `strong_agreement`),
-whether half of the judgements give the scores of the other half (`split_half`), and what an expert
-says (`against_expert`). Sections 3 and 4 of GiCCS (Asaadi et al., 2022).
+"""Best-worst scaling: each judgement names the best and the worst of a tuple of items (Louviere et al., 2015). Scores
+of items, how often annotators chose alike (`alpha`, `strong_agreement`), whether half of the judgements give the
+scores of the other half (`split_half`), and what an expert says (`against_expert`): GiCCS, sections 3 and 4 (Asaadi
+et al., 2022).
 """
 
 from collections.abc import Sequence
@@ -23,7 +20,6 @@ Array: TypeAlias = NDArray[np.float64]
 Coding = Literal["slot", "item"]
 
 SEED = 42
-STRONG = 0.8  # of a tuple's annotators: four of five
 REPETITIONS = 3  # of split halves, as in the paper
 
 
@@ -67,19 +63,21 @@ class Judgements:
         named = np.asarray(shown, dtype=object).reshape(len(best), -1)
         codes, names = pd.factorize(np.concatenate([named.ravel(), best, worst]), sort=True)
         items, chosen = codes[: named.size].reshape(named.shape), codes[named.size :].reshape(2, -1)
-        people = pd.factorize(np.asarray(annotators, dtype=object))[0]
-        judged = cls(tuple(map(str, names)), items, chosen[0], chosen[1], people, _same_items(items))
-        judged._check()
-        return judged
 
-    def _check(self) -> None:
-        same = self.best == self.worst
-        absent = ~((self.shown == self.best[:, None]).any(axis=1) & (self.shown == self.worst[:, None]).any(axis=1))
+        same = chosen[0] == chosen[1]
+        absent = ~(items[:, :, None] == chosen.T[:, None, :]).any(axis=1).all(axis=1)
         for fault, reason in ((same, "is best and worst at once"), (absent, "was chosen and is not shown")):
             if fault.any():
                 first = int(np.flatnonzero(fault)[0])
-                both = sorted({self.items[self.best[first]], self.items[self.worst[first]]})
+                both = sorted({str(names[item]) for item in chosen[:, first]})
                 raise TraubeError(f"judgement {first}: {' or '.join(both)} {reason}")
+
+        columns = np.sort(items, axis=1).T
+        tuples = columns[0]
+        for column in columns[1:]:  # pairs of numbers become one number, which stays below j
+            tuples = np.unique(tuples * (int(column.max()) + 1) + column, return_inverse=True)[1]
+        people = pd.factorize(np.asarray(annotators, dtype=object))[0]
+        return cls(tuple(map(str, names)), items, chosen[0], chosen[1], people, tuples.astype(np.int64))
 
     def __len__(self) -> int:
         return len(self.best)
@@ -94,17 +92,6 @@ class Judgements:
         return self.where(np.asarray(chosen[self.shown].all(axis=1), dtype=bool))
 
 
-def _same_items(shown: Ints) -> Ints:
-    """Which tuple each row is, int64 [j], whatever the order of its items."""
-    if not shown.size:
-        return np.zeros(len(shown), dtype=np.int64)
-    columns = np.sort(shown, axis=1).T
-    key = columns[0]
-    for column in columns[1:]:  # pairs of numbers become one number, which stays below j
-        key = np.unique(key * (int(column.max()) + 1) + column, return_inverse=True)[1]
-    return key.astype(np.int64)
-
-
 # scores
 
 
@@ -115,8 +102,7 @@ def counting_scores(judgements: Judgements) -> Array:
     [-1, 1], moved to [0, 1] by (x + 1) / 2 (section 3.4; Orme, 2009). So the scores of items that
     were shown equally often have the mean 0.5.
     """
-    net, seen = _counts(judgements)
-    return _score(net, seen)
+    return _score(*_counts(judgements))
 
 
 def _counts(judgements: Judgements) -> tuple[Array, Array]:
@@ -185,24 +171,17 @@ def alpha(judgements: Judgements, coding: Coding = "slot") -> float:
         `item` : the item itself: of many tuples, nearly no two values are equal by chance, which
         makes alpha larger. The paper does not say which it uses
     """
+    best, worst = judgements.best, judgements.worst
+    if coding != "item" and len(judgements):
+        _, first, tuples = np.unique(judgements.tuples, return_index=True, return_inverse=True)
+        order = np.sort(judgements.shown[first], axis=1)
+        order = np.random.default_rng(SEED).permuted(order, axis=1)[tuples]
+        best, worst = (np.argmax(order == answer[:, None], axis=1) for answer in (best, worst))
     units = np.concatenate([2 * judgements.tuples, 2 * judgements.tuples + 1])
-    return krippendorff_alpha(units, np.concatenate(_coded(judgements, coding)))
+    return krippendorff_alpha(units, np.concatenate([best, worst]))
 
 
-def _coded(judgements: Judgements, coding: Coding) -> tuple[Ints, Ints]:
-    """The values of the best and the worst answers, int64 [j] each."""
-    if coding == "item" or not len(judgements):
-        return judgements.best, judgements.worst
-    _, first, place = np.unique(judgements.tuples, return_index=True, return_inverse=True)
-    order = np.sort(judgements.shown[first], axis=1)
-    order = np.random.default_rng(SEED).permuted(order, axis=1)[place]
-    best, worst = (
-        np.argmax(order == answer[:, None], axis=1).astype(np.int64) for answer in (judgements.best, judgements.worst)
-    )
-    return best, worst
-
-
-def strong_agreement(judgements: Judgements, share: float = STRONG) -> tuple[float, float]:
+def strong_agreement(judgements: Judgements, share: float = 0.8) -> tuple[float, float]:
     """The share of tuples about which most annotators gave the same answer, for best and for worst.
 
     Tuples that one annotator judged do not count; nan if there are no others.
@@ -213,20 +192,16 @@ def strong_agreement(judgements: Judgements, share: float = STRONG) -> tuple[flo
     """
     sizes = np.bincount(judgements.tuples)
     several = sizes >= 2
-    shares = [_largest(judgements.tuples, answer, len(sizes)) for answer in (judgements.best, judgements.worst)]
     if not several.any():
         return float("nan"), float("nan")
-    best, worst = (float((most >= np.ceil(share * sizes - 1e-9))[several].mean()) for most in shares)
-    return best, worst
-
-
-def _largest(tuples: Ints, answers: Ints, count: int) -> Ints:
-    """How many gave the commonest answer about each tuple, int64 [tuples]."""
-    width = int(answers.max(initial=0)) + 1
-    keys, often = np.unique(tuples * width + answers, return_counts=True)
-    most = np.zeros(count, dtype=np.int64)
-    np.maximum.at(most, keys // width, often)
-    return most
+    strong = []
+    for answers in (judgements.best, judgements.worst):
+        width = int(answers.max(initial=0)) + 1
+        keys, often = np.unique(judgements.tuples * width + answers, return_counts=True)
+        commonest = np.zeros(len(sizes), dtype=np.int64)
+        np.maximum.at(commonest, keys // width, often)
+        strong.append(float((commonest >= np.ceil(share * sizes - 1e-9))[several].mean()))
+    return strong[0], strong[1]
 
 
 # reliability

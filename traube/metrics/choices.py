@@ -27,13 +27,13 @@ class Accuracy:
     n: int
 
 
-def right_answers(gold: ArrayLike, tolerance: float = TIED) -> list[int]:
+def right_answers(gold: ArrayLike) -> list[int]:
     """Positions of the best answers: all that have the greatest gold score."""
     scores = np.asarray(gold, dtype=np.float64)
-    return np.flatnonzero(scores >= scores.max() - tolerance).tolist()
+    return np.flatnonzero(scores >= scores.max() - TIED).tolist()
 
 
-def credit(liked: ArrayLike, right: Sequence[int], tolerance: float = TIED) -> float:
+def credit(liked: ArrayLike, right: Sequence[int]) -> float:
     """Of the answers that a model likes best, the share that is right: 0 or 1 without a tie, and
     what guessing among them would give with one.
 
@@ -42,7 +42,7 @@ def credit(liked: ArrayLike, right: Sequence[int], tolerance: float = TIED) -> f
     liked : float [options], larger is better
     right : positions of the right answers; one is enough
     """
-    best = right_answers(liked, tolerance)
+    best = right_answers(liked)
     return len(set(best) & set(right)) / len(best)
 
 

@@ -1,11 +1,9 @@
-"""How well a clustering agrees with gold labels, and how compact it is without any.
-
-`score` gives all metrics at once from one contingency table, three times: once for each way of
-reading the label -1, which HDBSCAN and others give to items they refuse to put in any cluster
-(`NOISE_POLICIES`).
+"""How well a clustering agrees with gold labels, and how compact it is without any. `score` gives all metrics at once
+from one contingency table, three times: once for each way of reading the label -1, which HDBSCAN and others give to
+items they refuse to put in any cluster (`NOISE_POLICIES`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -58,15 +56,11 @@ def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, fl
         If there are no items, the lengths differ, a gold label is missing, or the
         predictions are no integers.
     """
-    true, predicted = _checked(labels_true, labels_pred)
-    noise = predicted == NOISE
     scores: dict[str, float] = {}
-    values: dict[str, float] = {}
-    for policy in NOISE_POLICIES:
-        if noise.any() or not values:  # without noise all policies say the same
-            values = {m: float(v[0]) for m, v in scores_of(Contingency.of(*under(policy, true, predicted))).items()}
-        scores |= {f"{metric}/{policy}": value for metric, value in values.items()}
-    return scores | _sizes(predicted)
+    for policies, _, true, predicted in _readings(labels_true, labels_pred):
+        values = scores_of(Contingency.of(true, predicted))
+        scores |= {f"{metric}/{policy}": float(value[0]) for policy in policies for metric, value in values.items()}
+    return scores | _sizes(_integers(labels_pred))
 
 
 def replicates(
@@ -92,15 +86,10 @@ def replicates(
     TraubeError
         As in `score`.
     """
-    true, predicted = _checked(labels_true, labels_pred)
-    noise = predicted == NOISE
     scores: dict[str, Values] = {}
-    values: dict[str, Values] = {}
-    for policy in NOISE_POLICIES:
-        if noise.any() or not values:
-            kept = groups[~noise] if policy == "noise_dropped" else groups
-            values = scores_of(Contingency.without_each(*under(policy, true, predicted), kept, GROUPS), metrics)
-        scores |= {f"{metric}/{policy}": value for metric, value in values.items()}
+    for policies, kept, true, predicted in _readings(labels_true, labels_pred):
+        values = scores_of(Contingency.without_each(true, predicted, groups[kept], GROUPS), metrics)
+        scores |= {f"{metric}/{policy}": value for policy in policies for metric, value in values.items()}
     return scores
 
 
@@ -130,7 +119,16 @@ def internal(
         If there are no items, the lengths differ, or the labels are no integers.
     """
     labels = _integers(labels)
-    rows, values = _silhouettes(vectors, labels, seed)
+    if len(labels) != vectors.shape[0]:
+        raise TraubeError(f"{vectors.shape[0]} vectors but {len(labels)} cluster labels")
+    rows, values = np.flatnonzero(labels != NOISE), np.empty(0)
+    if len(rows) > SILHOUETTE_ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, SILHOUETTE_ROWS, replace=False))
+    if 2 <= len(np.unique(labels[rows])) < len(rows):
+        values = sk.silhouette_samples(vectors[rows], labels[rows], metric="cosine")
+    else:
+        rows = rows[:0]
+
     mean = float(values.mean()) if len(values) else np.nan
     sums, counts = (np.bincount(groups[rows], weights, minlength=GROUPS) for weights in (values, np.ones(len(rows))))
     left = len(rows) - counts
@@ -138,26 +136,26 @@ def internal(
     return {"silhouette": mean} | _sizes(labels), {"silhouette": without}
 
 
-def _silhouettes(vectors: Vectors, labels: Codes, seed: int) -> tuple[NDArray[np.intp], Values]:
-    """Items, and the silhouette of each; none where it is not defined."""
-    if len(labels) != vectors.shape[0]:
-        raise TraubeError(f"{vectors.shape[0]} vectors but {len(labels)} cluster labels")
-    rows = np.flatnonzero(labels != NOISE)
-    if len(rows) > SILHOUETTE_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, SILHOUETTE_ROWS, replace=False))
-    if not 2 <= len(np.unique(labels[rows])) < len(rows):
-        return rows[:0], np.empty(0)
-    return rows, sk.silhouette_samples(vectors[rows], labels[rows], metric="cosine")
-
-
-def _checked(labels_true: Labels, labels_pred: Labels) -> tuple[Codes, Codes]:
+def _readings(
+    labels_true: Labels, labels_pred: Labels
+) -> Iterator[tuple[Sequence[str], NDArray[np.bool_], Codes, Codes]]:
+    """Noise policies, the items that they keep, bool [n], and both label arrays as they read them, int64 [kept]."""
     true, _ = pd.factorize(pd.Series(labels_true, dtype=object))
     predicted = _integers(labels_pred)
     if len(true) != len(predicted):
         raise TraubeError(f"{len(true)} gold labels but {len(predicted)} cluster labels")
     if (true < 0).any():
         raise TraubeError(f"item {int(np.argmin(true))}: the gold label is missing")
-    return true, predicted
+
+    noise = predicted == NOISE
+    if not noise.any():
+        yield NOISE_POLICIES, ~noise, true, predicted  # all policies say the same
+        return
+    singletons = predicted.copy()
+    singletons[noise] = predicted.max() + 1 + np.arange(noise.sum())
+    yield ["noise_as_cluster"], np.ones_like(noise), true, predicted
+    yield ["noise_dropped"], ~noise, true[~noise], predicted[~noise]
+    yield ["noise_as_singletons"], np.ones_like(noise), true, singletons
 
 
 def _integers(labels: Labels) -> Codes:
@@ -170,14 +168,3 @@ def _integers(labels: Labels) -> Codes:
 def _sizes(predicted: Codes) -> dict[str, float]:
     noise = predicted == NOISE
     return {"clusters": float(len(np.unique(predicted[~noise]))), "noise_share": float(noise.mean())}
-
-
-def under(policy: str, true: Codes, predicted: Codes) -> tuple[Codes, Codes]:
-    """Both label arrays, int64 [n], as a noise policy reads them."""
-    noise = predicted == NOISE
-    if policy == "noise_dropped":
-        return true[~noise], predicted[~noise]
-    if policy == "noise_as_singletons":
-        predicted = predicted.copy()
-        predicted[noise] = predicted.max() + 1 + np.arange(noise.sum())
-    return true, predicted

@@ -1,7 +1,6 @@
-"""How often each class meets each cluster: the table that every agreement metric is computed from.
-
-Notation, after Rosenberg & Hirschberg (2007): n items, classes C, clusters K, contingency n_ck
-(items of class c in cluster k), marginals a_c and b_k. Natural logarithms.
+"""How often each class meets each cluster: the table that every agreement metric is computed from. Notation, after
+Rosenberg & Hirschberg (2007): n items, classes C, clusters K, contingency n_ck (items of class c in cluster k),
+marginals a_c and b_k. Natural logarithms.
 """
 
 from collections.abc import Sequence

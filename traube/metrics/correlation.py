@@ -1,10 +1,9 @@
-"""How well predicted scores agree with gold scores: Pearson's r and Spearman's rho, with intervals.
-
-Items that belong together (the candidates of one dialogue) are not independent, so an interval is
-made by drawing whole groups again, with replacement.
+"""How well predicted scores agree with gold scores: Pearson's r and Spearman's rho, with intervals. Items that belong
+together (the candidates of one dialogue) are not independent, so an interval is made by drawing whole groups again,
+with replacement.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -87,13 +86,21 @@ def correlation(
     """
     left, right = _checked(x, y)
     _, member = np.unique(np.arange(len(left)) if groups is None else np.asarray(groups), return_inverse=True)
-    value, count = _VALUE[kind](left, right), int(member.max(initial=-1)) + 1
+    measure, measure_resampled = _MEASURES[kind]
+    value, count = measure(left, right), int(member.max(initial=-1)) + 1
     if count < FEWEST:
         return Correlation(value, np.nan, np.nan, len(left), count)
-    drawn = np.concatenate([_RESAMPLED[kind](left, right, weights) for weights in _weights(member, resamples, seed)])
-    drawn = drawn[np.isfinite(drawn)]
+
+    rng, block = np.random.default_rng(seed), max(1, AT_ONCE // len(member))
+    resampled = []
+    for start in range(0, resamples, block):
+        # how often each item is drawn in each resample
+        drawn = rng.multinomial(count, np.full(count, 1 / count), size=min(block, resamples - start))
+        resampled.append(measure_resampled(left, right, drawn[:, member].astype(np.float64)))
+    values = np.concatenate(resampled)
+    values = values[np.isfinite(values)]
     tail = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(drawn, [tail, 100 - tail]) if len(drawn) else (np.nan, np.nan)
+    low, high = np.percentile(values, [tail, 100 - tail]) if len(values) else (np.nan, np.nan)
     return Correlation(value, float(low), float(high), len(left), count)
 
 
@@ -104,15 +111,6 @@ def _checked(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
     if not (np.isfinite(left).all() and np.isfinite(right).all()):
         raise TraubeError("a score is NaN or infinite: it cannot be correlated")
     return left, right
-
-
-def _weights(member: NDArray[np.intp], resamples: int, seed: int) -> Iterator[Array]:
-    """How often each item is drawn in each resample, float64 [b, n], some resamples at a time."""
-    rng, count = np.random.default_rng(seed), int(member.max()) + 1
-    block = max(1, AT_ONCE // len(member))
-    for start in range(0, resamples, block):
-        drawn = rng.multinomial(count, np.full(count, 1 / count), size=min(block, resamples - start))
-        yield drawn[:, member].astype(np.float64)
 
 
 def _weighted(x: Array, y: Array, weights: Array) -> Array:
@@ -144,5 +142,8 @@ def _weighted_ranks(values: Array, weights: Array) -> Array:
     return ranks
 
 
-_VALUE: dict[Kind, Callable[[Any, Any], float]] = {"pearson": pearson, "spearman": spearman}
-_RESAMPLED: dict[Kind, Callable[[Array, Array, Array], Array]] = {"pearson": _weighted, "spearman": _resampled_ranks}
+# by kind: of two scores, and under the weights of resamples
+_MEASURES: dict[Kind, tuple[Callable[[Any, Any], float], Callable[[Array, Array, Array], Array]]] = {
+    "pearson": (pearson, _weighted),
+    "spearman": (spearman, _resampled_ranks),
+}

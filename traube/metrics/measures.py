@@ -1,8 +1,6 @@
-"""The agreement metrics: each a function of contingency tables, entered in `MEASURES` below.
-
-To add a metric write its function here, enter it in `MEASURES` and raise `SCORING_VERSION`: stored
-cells are then scored again from their assignments, not clustered again. Light: cards and params are
-checked against these names, so scikit-learn is imported only where it is needed.
+"""The agreement metrics: functions of contingency tables, entered in `MEASURES` below. After adding one raise
+`SCORING_VERSION`: stored cells are then scored again from their assignments, not clustered again. Light: cards and
+params are checked against these names, so scikit-learn is imported only where it is needed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +9,7 @@ import numpy as np
 
 from traube.metrics.contingency import Codes, Contingency, Values, starts
 
-# Raise when the same assignments would be scored otherwise, or a metric is added: cells are scored
-# again, not clustered.
+# Raise when the same assignments would be scored otherwise, or a metric is added.
 SCORING_VERSION = "2"
 MOST_TERMS = 2**18  # of expected information summed at once: bounds the memory
 
@@ -62,7 +59,14 @@ def expected_information(table: Contingency) -> Values:
     a, alike_a = np.unique(table.classes, axis=1, return_counts=True)
     b, alike_b = np.unique(table.clusters, axis=1, return_counts=True)
     a, b, n = (x.ravel() for x in np.broadcast_arrays(a[:, :, None], b[:, None, :], table.n[:, None, None]))
-    first, last = _likely(a, b, n)
+
+    # The least and the greatest n_ck worth summing, [pairs]: all others together have a probability below 1e-17, by
+    # Bernstein's inequality, which holds for draws without replacement too (Hoeffding 1963).
+    mean, log_p = a * (b / np.maximum(n, 1)), -np.log(1e-17 / 2)
+    far = log_p / 3 + np.sqrt((log_p / 3) ** 2 + 2 * log_p * mean)
+    first = np.maximum(np.maximum(1, a + b - n), np.ceil(mean - far).astype(np.int64))
+    last = np.maximum(np.minimum(np.minimum(a, b), np.floor(mean + far).astype(np.int64)), first - 1)
+
     block = np.cumsum(last - first + 1) // MOST_TERMS
     begins = starts(block)
     whole = np.arange(table.n.max() + 1)
@@ -73,17 +77,6 @@ def expected_information(table: Contingency) -> Values:
     ]
     shape = len(table.n), len(alike_a), len(alike_b)
     return np.concatenate(parts).reshape(shape) @ alike_b @ alike_a
-
-
-def _likely(a: Codes, b: Codes, n: Codes) -> tuple[Codes, Codes]:
-    """The least and the greatest n_ck worth summing, [pairs]: all others together have a probability below 1e-17.
-
-    By Bernstein's inequality, which holds for draws without replacement too (Hoeffding 1963).
-    """
-    mean, log_p = a * (b / np.maximum(n, 1)), -np.log(1e-17 / 2)
-    far = log_p / 3 + np.sqrt((log_p / 3) ** 2 + 2 * log_p * mean)
-    first = np.maximum(np.maximum(1, a + b - n), np.ceil(mean - far).astype(np.int64))
-    return first, np.maximum(np.minimum(np.minimum(a, b), np.floor(mean + far).astype(np.int64)), first - 1)
 
 
 def _expected_of(
@@ -125,14 +118,11 @@ def _ri(table: Contingency) -> Values:
 
 
 def _ari(table: Contingency) -> Values:
-    return np.array([_ari_of(*pairs[:4]) for pairs in _pairs(table)])
-
-
-def _ari_of(together: int, split: int, merged: int, apart: int) -> float:
-    if split == merged == 0:
-        return 1.0
-    chance = (together + split) * (split + apart) + (together + merged) * (merged + apart)
-    return 2 * (together * apart - split * merged) / chance
+    scores = []
+    for together, split, merged, apart, _ in _pairs(table):
+        chance = (together + split) * (split + apart) + (together + merged) * (merged + apart)
+        scores.append(2 * (together * apart - split * merged) / chance if split or merged else 1.0)
+    return np.array(scores)
 
 
 def _acc(table: Contingency) -> Values:

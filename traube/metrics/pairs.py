@@ -1,10 +1,7 @@
-"""How well a similarity tells pairs of the same group from all others: the area under the ROC curve.
-
-It is the chance that a random pair of the same group is more alike than a random other one; equal
-ones count half. So 1 is perfect, 0.5 is chance, and below it the similarity is upside down. It
-depends on the order of the values alone: for distances give the negative ones.
-
-A page is judged by itself, and the mean is over pages (QS3M, section 5.1).
+"""How well a similarity tells pairs of the same group from all others: the area under the ROC curve, the chance that
+a random pair of the same group is more alike than a random other one; equal ones count half. It depends on the order
+of the values alone: for distances give the negative ones. A page is judged by itself, and the mean is over pages
+(QS3M, section 5.1).
 """
 
 from typing import Any
@@ -14,11 +11,9 @@ from numpy.typing import NDArray
 
 from traube.core.errors import TraubeError
 
-Square = NDArray[np.floating[Any]]
-
 
 def auc(alike: NDArray[np.floating[Any]], same: NDArray[np.bool_]) -> float:
-    """The area under the ROC curve, in [0, 1]; nan where all pairs are the same, or none is.
+    """The area under the ROC curve, in [0, 1], 0.5 being chance; nan where all pairs are the same, or none is.
 
     Parameters
     ----------
@@ -37,7 +32,7 @@ def auc(alike: NDArray[np.floating[Any]], same: NDArray[np.bool_]) -> float:
     return float(roc_auc_score(same, alike)) if 0 < np.count_nonzero(same) < len(same) else float("nan")
 
 
-def page_auc(alike: Square, labels: NDArray[Any]) -> float:
+def page_auc(alike: NDArray[np.floating[Any]], labels: NDArray[Any]) -> float:
     """As `auc`, of all n (n - 1) / 2 pairs of a page.
 
     Parameters

@@ -1,7 +1,5 @@
-"""How rich the words of a text are: tokens, types, RTTR and MTLD (GiCCS, section 3.5).
-
-Both measures are to depend less on a text's length than types per token do; RTTR still does, so
-only texts of about one length compare by it.
+"""How rich the words of a text are: tokens, types, RTTR and MTLD (GiCCS, section 3.5). Both measures are to depend
+less on a text's length than types per token do; RTTR still does, so only texts of about one length compare by it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,8 +10,6 @@ from importlib.util import find_spec
 from typing import Any
 
 from traube.core.errors import TraubeError
-
-THRESHOLD = 0.72  # of types per token (McCarthy and Jarvis, 2010)
 
 
 @dataclass(frozen=True)
@@ -45,8 +41,9 @@ def rttr(tokens: Sequence[str]) -> float:
     return len(set(tokens)) / len(tokens) ** 0.5 if tokens else float("nan")
 
 
-def mtld(tokens: Sequence[str], threshold: float = THRESHOLD) -> float:
-    """The mean length of the stretches of a text in which types per token stay above a threshold;
+def mtld(tokens: Sequence[str], threshold: float = 0.72) -> float:
+    """The mean length of the stretches of a text in which types per token stay above a threshold
+    (by default that of McCarthy and Jarvis, 2010);
     the mean of reading it forwards and backwards.
 
     A last stretch that ends above the threshold counts for the part of the way to it. A text of
@@ -61,19 +58,18 @@ def mtld(tokens: Sequence[str], threshold: float = THRESHOLD) -> float:
         raise TraubeError(f"threshold {threshold:g}: types per token are between 0 and 1")
     if not tokens:
         return float("nan")
-    return sum(len(tokens) / _stretches(way, threshold) for way in (tokens, tokens[::-1])) / 2
-
-
-def _stretches(tokens: Sequence[str], threshold: float) -> float:
-    done, length, types = 0.0, 0, set[str]()
-    for token in tokens:
-        length += 1
-        types.add(token)
-        if len(types) / length <= threshold:
-            done, length, types = done + 1, 0, set()
-    if length:
-        done += (1 - len(types) / length) / (1 - threshold)
-    return done or 1.0
+    lengths = []
+    for way in (tokens, tokens[::-1]):
+        stretches, length, types = 0.0, 0, set[str]()
+        for token in way:
+            length += 1
+            types.add(token)
+            if len(types) / length <= threshold:
+                stretches, length, types = stretches + 1, 0, set()
+        if length:
+            stretches += (1 - len(types) / length) / (1 - threshold)
+        lengths.append(len(tokens) / (stretches or 1.0))
+    return sum(lengths) / 2
 
 
 def richness(texts: Iterable[str], language: str | None = None) -> Richness:
@@ -86,16 +82,10 @@ def richness(texts: Iterable[str], language: str | None = None) -> Richness:
     """
     text = "\n".join(texts)
     tokens = words(text)
-    return Richness(len(tokens), len(set(tokens)), _lemmas(text, language), rttr(tokens), mtld(tokens))
-
-
-def _lemmas(text: str, language: str | None) -> int | None:
-    pipeline = _spacy(language) if language else None
-    return (
-        None
-        if pipeline is None
-        else len({word.lemma_ for word in pipeline(text) if not (word.is_space or word.is_punct)})
-    )
+    lemmas = None
+    if language and (pipeline := _spacy(language)) is not None:
+        lemmas = len({word.lemma_ for word in pipeline(text) if not (word.is_space or word.is_punct)})
+    return Richness(len(tokens), len(set(tokens)), lemmas, rttr(tokens), mtld(tokens))
 
 
 @lru_cache(maxsize=2)

@@ -40,24 +40,16 @@ def spread(vectors: NDArray[np.floating[Any]] | sparse.csr_matrix) -> dict[str, 
     units = x / np.where(norms > 0, norms, 1)[:, None]
     # of all ordered pairs, less those of a vector with itself
     cosine = (np.square(units.sum(axis=0)).sum() - np.square(units).sum()) / (n * (n - 1))
+    axes = np.linalg.eigh(units.T @ units)[1]
+    along = np.exp(units @ np.hstack([axes, -axes])).sum(axis=0)  # an axis has two directions
+
+    centred = x - x.mean(axis=0)
+    singular = np.sqrt(np.maximum(np.linalg.eigvalsh(centred.T @ centred), 0))
+    shares = singular[singular > 0] / singular.sum()  # none where all vectors are the same: the rank is 1
     return {
         "norm": float(norms.mean()),
         "norm_sd": float(norms.std()),
         "cosine": float(cosine),
-        "isotropy": _isotropy(units),
-        "effective_rank": _effective_rank(x - x.mean(axis=0)),
+        "isotropy": float(along.min() / along.max()),
+        "effective_rank": float(np.exp(-(shares * np.log(shares)).sum())),
     }
-
-
-def _isotropy(units: NDArray[np.float64]) -> float:
-    axes = np.linalg.eigh(units.T @ units)[1]
-    along = np.exp(units @ np.hstack([axes, -axes])).sum(axis=0)  # an axis has two directions
-    return float(along.min() / along.max())
-
-
-def _effective_rank(centred: NDArray[np.float64]) -> float:
-    values = np.sqrt(np.maximum(np.linalg.eigvalsh(centred.T @ centred), 0))
-    if values.sum() == 0:
-        return 1.0
-    shares = values[values > 0] / values.sum()
-    return float(np.exp(-(shares * np.log(shares)).sum()))

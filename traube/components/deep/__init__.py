@@ -1,10 +1,6 @@
-"""Deep clusterers: they train on the texts of one clustering problem, without labels, and group
-them.
-
-`clusterers/` holds them, found by themselves; `clusterer` says what one is, and trains; `work` is
-what a stopped training goes on from; `encoding`, `networks`, `losses`, `grouping` and
-`augmentation` are what they are made of. They are clusterers of the grid like any other
-(`traube.components`); running them is the pipeline's.
+"""Deep clusterers train on the texts of one clustering problem, without labels, and group them. `clusterers/` holds
+them, found by themselves; `clusterer` says what one is, and trains; the other modules are what they are made of. They
+are clusterers of the grid like any other (`traube.components`); running them is the pipeline's.
 """
 
 from typing import Any

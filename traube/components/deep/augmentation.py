@@ -14,17 +14,16 @@ def swapped_or_deleted(texts: Sequence[str], seed: int) -> list[str]:
     """Each text with a fifth of its words, one at least, either swapped or left out; a text of one
     word stays as it is.
     """
-    return [_changed(text.split(), np.random.default_rng([seed, i])) or text for i, text in enumerate(texts)]
-
-
-def _changed(words: list[str], rng: np.random.Generator) -> str:
-    times = max(1, round(SHARE * len(words)))
-    if len(words) < 2:
-        return " ".join(words)
-    if rng.random() < 0.5:
-        gone = set(rng.choice(len(words), min(times, len(words) - 1), replace=False).tolist())
-        return " ".join(word for i, word in enumerate(words) if i not in gone)
-    for _ in range(times):
-        i, j = rng.choice(len(words), 2, replace=False)
-        words[i], words[j] = words[j], words[i]
-    return " ".join(words)
+    others = []
+    for row, text in enumerate(texts):
+        words, rng = text.split(), np.random.default_rng([seed, row])
+        times = max(1, round(SHARE * len(words)))
+        if len(words) > 1 and rng.random() < 0.5:
+            gone = set(rng.choice(len(words), min(times, len(words) - 1), replace=False).tolist())
+            words = [word for i, word in enumerate(words) if i not in gone]
+        elif len(words) > 1:
+            for _ in range(times):
+                i, j = rng.choice(len(words), 2, replace=False)
+                words[i], words[j] = words[j], words[i]
+        others.append(" ".join(words) or text)
+    return others

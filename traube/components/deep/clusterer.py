@@ -1,8 +1,6 @@
-"""What a deep clusterer is: it trains on one task's texts, without labels, and groups them.
-
-All that deep clusterers share is here: recipes, the loop over epochs, resuming, the history. One of
-them says what is trained (`begin`) as a `Fit`: how an epoch's batches are drawn, what the loss of a
-batch is, and what the labels are in the end.
+"""What a deep clusterer is: it trains on one task's texts, without labels, and groups them. All that they share is
+here: recipes, the loop over epochs, resuming, the history. Each says what is trained (`begin`) as a `Fit`: what the
+loss of a batch is, and what the labels are in the end.
 """
 
 import math
@@ -76,7 +74,8 @@ class Fit(ABC):
     n : number of texts
     modules : a torch module of all that learns
     optimizer : torch's
-    memory : what else a training goes on from: numbers, and tensors by name
+    memory : what else a training goes on from: numbers, and tensors by name; `settled`, where it is true, says that
+        nothing more is to be learnt, whatever the number of epochs
     """
 
     n: int
@@ -87,19 +86,25 @@ class Fit(ABC):
     def begin_epoch(self, epoch: int) -> None:  # noqa: B027 (most have nothing to do)
         """What is done before an epoch's first batch, such as choosing targets."""
 
-    def batches(self, epoch: int, batch: int) -> list[Rows]:
-        """The rows of an epoch's batches, all of like size, in an order drawn by torch."""
-        import torch
-
-        return even_batches(torch.randperm(self.n).numpy(), batch)
-
     @abstractmethod
     def step(self, epoch: int, rows: Rows) -> Step:
         """The loss of a batch."""
 
-    def finished(self) -> bool:
-        """Whether nothing more is to be learnt, whatever the number of epochs."""
-        return False
+    def settle(self, labels: "Tensor", settled: float) -> None:
+        """Remember pseudo-labels, and whether the share of them that changed is so small that the training ends."""
+        before = self.memory.get("labels")
+        if before is not None:
+            self.memory["settled"] = float((labels != before).float().mean()) < settled
+        self.memory["labels"] = labels
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Without dropout or gradients, until the next batch."""
+        import torch
+
+        self.modules.eval()
+        with torch.no_grad():
+            yield
 
     @abstractmethod
     def labels(self) -> Labels:
@@ -204,9 +209,14 @@ class DeepClusterer(RecipeMixin[R]):
         views = [texts, *self._others(texts, seed)]
         with _seeded(seed, -1, base.device):
             fit = self.begin(views, k, base, seed)
-        kept = Work(work, self._identity(views, k, base, seed), base.device, self.seconds_between_saves)
+
+        used = [digest([list(view) for view in views]), k, base.fingerprint, seed, base.device]
+        recipe = self.recipe.model_dump(mode="json")
+        identity = digest([self.name, self.version, recipe, used, versions(LIBRARIES)])
+        kept = Work(work, identity, base.device, self.seconds_between_saves)
         self.history = kept.restore(fit)
-        self._train(fit, kept, seed, base.device, progress, _Gold.of(labels))
+        gold = None if labels is None else np.unique(np.asarray(labels), return_inverse=True)[1].astype(np.int64)
+        self._train(fit, kept, seed, base.device, progress, gold)
         self._fit = fit
         return fit.labels()
 
@@ -253,26 +263,36 @@ class DeepClusterer(RecipeMixin[R]):
             raise TraubeError(f"{self.name}: nothing was trained: call fit_predict first, with more than one cluster")
         return self._fit
 
-    def _identity(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> str:
-        """What the result follows from."""
-        recipe = self.recipe.model_dump(mode="json")
-        used = [digest([list(view) for view in views]), k, base.fingerprint, seed, base.device]
-        return digest([self.name, self.version, recipe, used, versions(LIBRARIES)])
+    def _train(self, fit: Fit, kept: Work, seed: int, device: str, progress: Progress, gold: Labels | None) -> None:
+        import torch
 
-    def _train(self, fit: Fit, kept: Work, seed: int, device: str, progress: Progress, gold: "_Gold | None") -> None:
         steps, epochs = len(even_batches(np.arange(fit.n), self.recipe.batch)), self.epochs(fit.n)
         progress.total("steps", steps * epochs)
         progress.done("steps", steps * len(self.history))
         for epoch in range(len(self.history), epochs):
-            if fit.finished():
+            if fit.memory.get("settled"):
                 break
+            predicted = np.full(fit.n, -1, dtype=np.int64)
+            entries: list[Entry] = []
+            sizes: list[int] = []
             with _seeded(seed, epoch, device):
                 fit.begin_epoch(epoch)
-                seen = _Seen(fit, gold)
-                for rows in fit.batches(epoch, self.recipe.batch):
-                    seen.add(rows, self._descend(fit, epoch, rows))
+                for rows in even_batches(torch.randperm(fit.n).numpy(), self.recipe.batch):
+                    step = self._descend(fit, epoch, rows)
+                    numbers = {"loss": step.loss, **step.parts, **step.more}
+                    entry = {name: float(value.detach()) for name, value in numbers.items()}
+                    entries.append(entry | (_compare_step(gold[rows], step) if gold is not None else {}))
+                    sizes.append(len(rows))
+                    if step.predicted is not None:
+                        predicted[rows] = step.predicted.detach().cpu().numpy()
                     progress.done("steps", 1)
-            self.history.append({"epoch": float(epoch + 1), **seen.entry()})
+
+            means = {"epoch": float(epoch + 1)}
+            for name in dict.fromkeys(name for entry in entries for name in entry):
+                having = [(entry[name], size) for entry, size in zip(entries, sizes, strict=True) if name in entry]
+                values, weights = zip(*having, strict=True)
+                means[name] = float(np.average(values, weights=weights))
+            self.history.append(means | _compare_clusters(fit, predicted, gold))
             shown = [f"{name} {self.history[-1][name]:.3g}" for name in SHOWN if name in self.history[-1]]
             progress.said(f"epoch {epoch + 1}: {', '.join(shown)}")
             kept.save(fit, self.history, epoch + 1 == epochs)
@@ -307,80 +327,44 @@ def _seeded(seed: int, epoch: int, device: str) -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True)
-class _Gold:
-    """Gold labels, for display: as numbers, int64 [n]."""
+def _compare_step(gold: Labels, step: Step) -> Entry:
+    """NS and PS (AECL, equations 18 and 19) and the mean cosine between texts of one class, in a batch."""
+    import torch
+    from torch.nn import functional
 
-    codes: Labels
+    entry: Entry = {}
+    codes = torch.from_numpy(gold)
+    same = codes[:, None] == codes[None, :]
+    if step.similarity is not None:
+        weights = step.similarity.detach()  # dropout in training leaves rows that add up to about 1
+        entry["ps"] = float((weights * same.to(weights.device)).sum() / weights.sum())
+        entry["ns"] = 1 - entry["ps"]
+    if step.points is not None:
+        unit = functional.normalize(step.points.detach().float(), dim=1)
+        others = same & ~torch.eye(len(gold), dtype=torch.bool)
+        cosines = (unit @ unit.T)[others.to(unit.device)]
+        if len(cosines):
+            entry["same_class_similarity"] = float(cosines.mean())
+    return entry
 
-    @classmethod
-    def of(cls, labels: Sequence[str] | None) -> "Self | None":
-        return None if labels is None else cls(np.unique(np.asarray(labels), return_inverse=True)[1].astype(np.int64))
 
-    def of_clusters(self, predicted: Labels) -> Entry:
+def _compare_clusters(fit: Fit, predicted: Labels, gold: Labels | None) -> Entry:
+    """An epoch's clusters beside those of the epoch before and the gold labels; empty if a text has none yet."""
+    if (predicted < 0).any():
+        return {}
+    before = fit.memory.get("predicted")
+    fit.memory["predicted"] = predicted.tolist()
+    entry = {
+        "clusters": float(len(np.unique(predicted))),
+        "changed": 1.0 if before is None else float(np.mean(np.asarray(before) != predicted)),
+    }
+    if gold is not None:
         from sklearn.metrics import normalized_mutual_info_score
 
         from traube.metrics.clustering import acc
 
-        nmi = float(normalized_mutual_info_score(self.codes, predicted))
-        return {"acc": acc(self.codes, predicted), "nmi": nmi}
-
-    def of_step(self, rows: Rows, step: Step) -> Entry:
-        """NS and PS (AECL, equations 18 and 19) and the mean cosine between texts of one class, in a batch."""
-        import torch
-        from torch.nn import functional
-
-        said: Entry = {}
-        codes = torch.from_numpy(self.codes[rows])
-        if step.similarity is not None:
-            same = (codes[:, None] == codes[None, :]).to(step.similarity.device)
-            weights = step.similarity.detach()  # dropout in training leaves rows that add up to about 1
-            said["ps"] = float((weights * same).sum() / weights.sum())
-            said["ns"] = 1 - said["ps"]
-        if step.points is not None:
-            unit = functional.normalize(step.points.detach().float(), dim=1)
-            others = (codes[:, None] == codes[None, :]) & ~torch.eye(len(rows), dtype=torch.bool)
-            cosines = (unit @ unit.T)[others.to(unit.device)]
-            if len(cosines):
-                said["same_class_similarity"] = float(cosines.mean())
-        return said
-
-
-class _Seen:
-    """What an epoch's batches said."""
-
-    def __init__(self, fit: Fit, gold: _Gold | None) -> None:
-        self.fit, self.gold = fit, gold
-        self.predicted = np.full(fit.n, -1, dtype=np.int64)
-        self.sizes: list[int] = []
-        self.said: list[Entry] = []
-
-    def add(self, rows: Rows, step: Step) -> None:
-        self.sizes.append(len(rows))
-        parts = {"loss": step.loss, **step.parts, **step.more}
-        gold = self.gold.of_step(rows, step) if self.gold else {}
-        self.said.append({**{name: float(value.detach()) for name, value in parts.items()}, **gold})
-        if step.predicted is not None:
-            self.predicted[rows] = step.predicted.detach().cpu().numpy()
-
-    def _mean(self, name: str) -> float:
-        values, weights = zip(
-            *((said[name], size) for said, size in zip(self.said, self.sizes, strict=True) if name in said),
-            strict=True,
-        )
-        return float(np.average(values, weights=weights))
-
-    def entry(self) -> Entry:
-        """Means over the epoch's texts, and what became of the clusters."""
-        names = dict.fromkeys(name for said in self.said for name in said)
-        entry = {name: self._mean(name) for name in names}
-        if (self.predicted < 0).any():
-            return entry
-        before = self.fit.memory.get("predicted")
-        entry["clusters"] = float(len(np.unique(self.predicted)))
-        entry["changed"] = 1.0 if before is None else float(np.mean(np.asarray(before) != self.predicted))
-        self.fit.memory["predicted"] = self.predicted.tolist()
-        return entry | (self.gold.of_clusters(self.predicted) if self.gold else {})
+        entry |= {"acc": acc(gold, predicted), "nmi": float(normalized_mutual_info_score(gold, predicted))}
+    return entry
 
 
 def collapsed(labels: Labels) -> str:

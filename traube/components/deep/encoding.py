@@ -1,9 +1,6 @@
-"""Texts through an encoder that learns: tokenised once, in batches of like length.
+"""Texts through an encoder that learns: tokenised once, in batches of like length."""
 
-What is done with their vectors is not said here.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -111,14 +108,24 @@ class Encoded:
     def through(self, modules: Any, rows: Rows) -> "Tensor":
         """What the network, or its first modules, make of some texts, in the precision in which they compute."""
         import torch
+        from torch.nn.utils.rnn import pad_sequence
 
-        device = self.network.device
-        batches = list(_of_like_length(self.lengths[rows], self._budget))
+        device, lengths, blocks = self.network.device, self.lengths[rows], []
+        order = np.argsort(-lengths, kind="stable")
+        start = 0
         # whoever trains may compute in bfloat16 already, which stays as it is
         with torch.autocast(device.type, torch.bfloat16) if self.bf16 else nullcontext():
-            blocks = [modules(self._padded(rows[batch]))["sentence_embedding"] for batch in batches]
-        back = torch.from_numpy(np.argsort(np.concatenate(batches))).to(device)
-        return torch.cat(blocks)[back]
+            while start < len(order):
+                # the longest text of a batch, its first, says how many fit: padding lifts none above the budget
+                size = max(1, self._budget // int(lengths[order[start]]))
+                batch = rows[order[start : start + size]]
+                start += size
+                ids = [torch.tensor(self.tokens[row]) for row in batch]
+                mask = pad_sequence([torch.ones_like(i) for i in ids], batch_first=True)
+                padded = pad_sequence(ids, batch_first=True, padding_value=self.network.tokenizer.pad_token_id or 0)
+                inputs = {"input_ids": padded.to(device), "attention_mask": mask.to(device), **self._more}
+                blocks.append(modules(inputs)["sentence_embedding"])
+        return torch.cat(blocks)[torch.from_numpy(np.argsort(order)).to(device)]
 
     def vectors(self) -> "Tensor":
         """Vectors of all texts without gradients or dropout, float32 [n, d]. Rows of equal texts are
@@ -137,24 +144,3 @@ class Encoded:
                 return self(rows)[torch.from_numpy(back).to(self.network.device)]
         finally:
             self.network.train(training)
-
-    def _padded(self, rows: Rows) -> dict[str, Any]:
-        """Tokens and mask, as the network takes them."""
-        import torch
-        from torch.nn.utils.rnn import pad_sequence
-
-        ids = [torch.tensor(self.tokens[row]) for row in rows]
-        mask = pad_sequence([torch.ones_like(i) for i in ids], batch_first=True)
-        padded = pad_sequence(ids, batch_first=True, padding_value=self.network.tokenizer.pad_token_id or 0)
-        device = self.network.device
-        return {"input_ids": padded.to(device), "attention_mask": mask.to(device), **self._more}
-
-
-def _of_like_length(lengths: Rows, budget: int) -> Iterator[Rows]:
-    """Positions of texts, the longest first, in batches that padding does not lift above `budget` tokens."""
-    order = np.argsort(-lengths, kind="stable")
-    start = 0
-    while start < len(order):  # the longest text of a batch, its first, says how many fit
-        size = max(1, budget // int(lengths[order[start]]))
-        yield order[start : start + size]
-        start += size

@@ -1,8 +1,6 @@
-"""Losses of the deep clusterers, on torch tensors. Whoever needs one imports this module then.
-
-Sums of exponentials are kept as logarithms throughout, so that no temperature makes them overflow.
-Equations are AECL's, but where another paper is named; where its text and its code differ, both
-ways are here, by name.
+"""Losses of the deep clusterers, on torch tensors. Sums of exponentials are kept as logarithms, so that no
+temperature makes them overflow. Equations are AECL's, but where another paper is named; where its text and its code
+differ, both ways are here, by name. Whoever needs a loss imports this module then.
 """
 
 import math
@@ -10,8 +8,6 @@ import math
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-EVERYWHERE = 1e-5  # what AECL's code adds to the similarity of any two texts
 
 
 def _masked(logits: Tensor, kept: Tensor) -> Tensor:
@@ -40,27 +36,6 @@ class Pairs:
         counterparts = torch.cat([self.logits.diagonal(self.n), self.logits.diagonal(-self.n)])
         return counterparts - self.log_negatives
 
-    def log_alike_coded(self, similarity: Tensor, together: Tensor) -> Tensor:
-        """log of the ratio of all pairs of a predicted cluster to the negatives, [2n], as coded: all
-        four quadrants count, weighted by the similarity, without a row's own on the diagonal.
-
-        Parameters
-        ----------
-        similarity : [n, n]
-        together : whether two texts are in one predicted cluster, bool [n, n]
-        """
-        weights = similarity.repeat(2, 2)
-        weights = weights - torch.diag_embed(weights.diagonal()) + EVERYWHERE
-        weighted = _masked(self.logits + weights.log(), together.repeat(2, 2))
-        return weighted.logsumexp(dim=1) - self.log_negatives
-
-    def log_alike_printed(self, similarity: Tensor, together: Tensor) -> Tensor:
-        """The same as printed, [2n]: of the first set with the second and back (the terms of equation 7)."""
-        n, logs = self.n, similarity.clamp_min(torch.finfo(similarity.dtype).tiny).log()
-        across = [self.logits[:n, n:], self.logits[n:, :n]]
-        weighted = torch.cat([_masked(block + logs, together) for block in across])
-        return weighted.logsumexp(dim=1) - self.log_negatives
-
 
 def guided_contrast_coded(z: Tensor, h: Tensor, similarity: Tensor, predicted: Tensor, temperature: float) -> Tensor:
     """L_I as coded: directions are rows of their own; the mean over 2n rows and both views.
@@ -71,10 +46,16 @@ def guided_contrast_coded(z: Tensor, h: Tensor, similarity: Tensor, predicted: T
     similarity : of the sample attention, [2, n, n]
     predicted : cluster of each text by its first view, int64 [n]
     """
-    together = predicted[:, None] == predicted[None, :]
+    together = (predicted[:, None] == predicted[None, :]).repeat(2, 2)
     own = Pairs(z[0], z[1], temperature).log_own
-    alike = [Pairs(z[v], h[v], temperature).log_alike_coded(similarity[v], together) for v in (0, 1)]
-    return -torch.stack([torch.logaddexp(a, own) for a in alike]).mean()
+    terms = []
+    for v in (0, 1):
+        pairs, weights = Pairs(z[v], h[v], temperature), similarity[v].repeat(2, 2)
+        # all four quadrants count, without a row's own on the diagonal; the code adds 1e-5 to every similarity
+        weights = weights - torch.diag_embed(weights.diagonal()) + 1e-5
+        alike = _masked(pairs.logits + weights.log(), together).logsumexp(dim=1) - pairs.log_negatives
+        terms.append(torch.logaddexp(alike, own))
+    return -torch.stack(terms).mean()
 
 
 def guided_contrast_printed(z: Tensor, h: Tensor, similarity: Tensor, predicted: Tensor, temperature: float) -> Tensor:
@@ -86,7 +67,10 @@ def guided_contrast_printed(z: Tensor, h: Tensor, similarity: Tensor, predicted:
     own = Pairs(z[0], z[1], temperature).log_own
     terms = []
     for v in (0, 1):
-        alike = Pairs(z[v], h[v], temperature).log_alike_printed(similarity[v], together)
+        pairs, logs = Pairs(z[v], h[v], temperature), similarity[v].clamp_min(torch.finfo(similarity.dtype).tiny).log()
+        across = [pairs.logits[:n, n:], pairs.logits[n:, :n]]  # of the first set with the second and back
+        weighted = torch.cat([_masked(block + logs, together) for block in across])
+        alike = weighted.logsumexp(dim=1) - pairs.log_negatives
         terms.append(torch.stack([own[:n], own[n:], alike[:n], alike[n:]]).logsumexp(dim=0))
     return -torch.stack(terms).mean()
 
@@ -119,11 +103,7 @@ def confident_contrast(z: Tensor, p: Tensor, temperature: float, threshold: floa
     return -drawn.mean()
 
 
-CONTRASTS = {
-    "coded": guided_contrast_coded,
-    "printed": guided_contrast_printed,
-    "unguided": unguided_contrast,
-}
+CONTRASTS = {"coded": guided_contrast_coded, "printed": guided_contrast_printed, "unguided": unguided_contrast}
 
 
 def cross_entropy_contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:

@@ -123,24 +123,6 @@ class Centres(nn.Module):
         self.points.copy_(points)
 
 
-class ScclHeads(nn.Module):
-    """What SCCL puts on an encoder."""
-
-    def __init__(self, dimensions: int, k: int) -> None:
-        super().__init__()
-        self.project = projection(dimensions)
-        self.centres = Centres(k, dimensions)
-
-
-class RstcHeads(nn.Module):
-    """What RSTC puts on an encoder."""
-
-    def __init__(self, dimensions: int, k: int) -> None:
-        super().__init__()
-        self.project = projection(dimensions)
-        self.assign = assignment(dimensions, dimensions, k)
-
-
 class Autoencoder(nn.Module):
     """Fully connected, with ReLU inside, and centres of its codes (Hadifar et al. 2019).
 
@@ -175,30 +157,25 @@ class TextCnn(nn.Module):
     codes : bits of a code
     """
 
-    WIDTHS = (3, 3)
     POOLED = (5, 2)  # values that are kept of each channel
-
-    CHANNELS = 100
 
     def __init__(self, vectors: Tensor, codes: int) -> None:
         super().__init__()
         self.words = nn.Embedding.from_pretrained(vectors, freeze=False, padding_idx=0)
-        sizes = (vectors.shape[1], self.CHANNELS, self.CHANNELS)
+        channels = 100
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(before, after, width, padding=width - 1)
-            for (before, after), width in zip(pairwise(sizes), self.WIDTHS, strict=True)
+            nn.Conv1d(before, channels, kernel_size=3, padding=2) for before in (vectors.shape[1], channels)
         )
         self.dropout = nn.Dropout(0.5)
-        self.code = nn.Linear(self.CHANNELS * self.POOLED[-1], codes)
+        self.code = nn.Linear(channels * self.POOLED[-1], codes)
 
     def features(self, words: Tensor) -> Tensor:
         """Words by number [n, length], to deep features [n, f]."""
         x = self.words(words).transpose(1, 2)
         for convolution, kept in zip(self.convolutions, self.POOLED, strict=True):
             x = convolution(x)
-            x = torch.tanh(
-                x.gather(-1, x.topk(kept, dim=-1).indices.sort(dim=-1).values)
-            )  # the greatest, in their order
+            greatest = x.topk(kept, dim=-1).indices.sort(dim=-1).values  # in their order
+            x = torch.tanh(x.gather(-1, greatest))
         return x.flatten(1)
 
     def forward(self, words: Tensor) -> Tensor:

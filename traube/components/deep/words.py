@@ -1,7 +1,4 @@
-"""Words of texts and their vectors, for clusterers that read words.
-
-The vectors are those that the encoder gives its input, or are made of the texts themselves.
-"""
+"""Words of texts and their vectors, for clusterers that read words."""
 
 import re
 from collections import Counter
@@ -50,22 +47,20 @@ class Words:
         words = sorted(counted) or [""]
         numbers = {word: i for i, word in enumerate(words)}
         counts = np.array([counted[word] for word in words], dtype=np.int64)
-        vectors = of_encoder(network, words) if source == "encoder" else of_corpus(texts, numbers, seed)
-        return cls(numbers, counts, vectors)
+        if source == "corpus":
+            return cls(numbers, counts, of_corpus(texts, numbers, seed))
+
+        import torch
+
+        # the mean of what the encoder puts in for a word's tokens
+        table = network[0].auto_model.get_input_embeddings().weight.detach().float().cpu()
+        tokens = network.tokenizer(words, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        vectors = [table[torch.tensor(t)].mean(dim=0) if t else torch.zeros(table.shape[1]) for t in tokens]
+        return cls(numbers, counts, torch.stack(vectors).numpy())
 
     def of_text(self, text: str) -> list[int]:
         """The numbers of a text's words that are known."""
         return [self.numbers[word] for word in split_words(text) if word in self.numbers]
-
-
-def of_encoder(network: Any, words: Sequence[str]) -> Dense:
-    """The mean of what an encoder puts in for a word's tokens, float32 [w, d]."""
-    import torch
-
-    table = network[0].auto_model.get_input_embeddings().weight.detach().float().cpu()
-    tokens = network.tokenizer(list(words), add_special_tokens=False, return_attention_mask=False)["input_ids"]
-    vectors = [table[torch.tensor(t)].mean(dim=0) if t else torch.zeros(table.shape[1]) for t in tokens]
-    return torch.stack(vectors).numpy()
 
 
 def of_corpus(texts: Sequence[str], numbers: dict[str, int], seed: int) -> Dense:

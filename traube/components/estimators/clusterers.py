@@ -1,7 +1,7 @@
 """Clusterers as scikit-learn estimators, with the defaults of protocol `paper` (German benchmark; ALGORITHMS A.3)."""
 
 import warnings
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from traube.components.estimators.reducers import FLOATS
-
-Array: TypeAlias = NDArray[np.float32]
-Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
-Labels: TypeAlias = NDArray[np.int64]
+from traube.components.estimators.reducers import FLOATS, Array, _SparseInput
+from traube.components.new_points import Matrix
+from traube.components.spherical import Labels
 
 
 def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> Matrix:
@@ -52,7 +50,7 @@ def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -
     return X[chosen]
 
 
-class Agglomerative(ClusterMixin, BaseEstimator):
+class Agglomerative(ClusterMixin, _SparseInput):
     """Agglomerative clustering of dense or sparse vectors, as in scikit-learn.
 
     scikit-learn computes the distances pair by pair, which takes several times as long; here they
@@ -82,11 +80,14 @@ class Agglomerative(ClusterMixin, BaseEstimator):
             If the linkage does not exist, or is "ward" with another metric than "euclidean".
         """
         from scipy.cluster.hierarchy import fcluster, linkage
+        from scipy.spatial.distance import squareform
 
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
         if self.linkage == "ward" and self.metric != "euclidean":
             raise ValueError(f"linkage 'ward' is defined for Euclidean distances, not for {self.metric!r}")
-        merges = linkage(self._distances(X), self.linkage)
+        precomputed = self.metric == "precomputed"
+        distances = squareform(X, checks=False) if precomputed else _condensed(X, self.metric)
+        merges = linkage(distances, self.linkage)
         n = len(merges) + 1
         # the first n - k merges, also where heights are equal (SciPy's cut_tree takes two
         # hundred times as long)
@@ -94,33 +95,21 @@ class Agglomerative(ClusterMixin, BaseEstimator):
         self.labels_: Labels = cut.astype(np.int64) - 1
         return self
 
-    def _distances(self, X: Matrix) -> NDArray[np.float64]:
-        """Of all pairs in SciPy's order, float64 [n (n - 1) / 2]."""
-        if self.metric == "precomputed":
-            from scipy.spatial.distance import squareform
-
-            return squareform(X, checks=False)
-        return _condensed(_oriented(X) if self.metric == "cosine" else X, self.metric)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
-
-
-def _oriented(X: Matrix) -> Matrix:
-    zero = np.asarray(abs(X).sum(axis=1)).reshape(-1, 1) == 0
-    if not zero.any():
-        return X
-    column = zero.astype(np.float32)
-    return sparse.hstack([X, column], format="csr") if sparse.issparse(X) else np.hstack([X, column])
 
 
 def _condensed(X: Matrix, metric: str) -> NDArray[np.float64]:
     """Distances of all pairs in SciPy's order, float64 [n (n - 1) / 2], from blocks of 256 MB."""
     from sklearn.metrics import pairwise_distances_chunked
 
+    if metric == "cosine":
+        zero = np.asarray(abs(X).sum(axis=1)).reshape(-1, 1) == 0
+        if zero.any():
+            column = zero.astype(np.float32)
+            X = sparse.hstack([X, column], format="csr") if sparse.issparse(X) else np.hstack([X, column])
     n = X.shape[0]
     condensed = np.empty(n * (n - 1) // 2)
     filled = row = 0
@@ -217,17 +206,15 @@ class DBStream(ClusterMixin, BaseEstimator):
         centers = [[center[j] for j in dimensions] for center in stream.centers.values()]
         self.cluster_centers_ = np.array(centers, dtype=np.float64).reshape(-1, X.shape[1])
         self.n_micro_clusters_ = len(stream.micro_clusters)
-        self.labels_ = self._nearest(X)
+        self.labels_ = self.predict(X)
         return self
 
     def predict(self, X: Array) -> Labels:
         """The nearest macro-cluster of each row, int64 [n]; -1 where no micro-cluster is heavy enough to make one."""
-        check_is_fitted(self)
-        return self._nearest(validate_data(self, X, dtype=FLOATS, reset=False))
-
-    def _nearest(self, X: Array) -> Labels:
         from sklearn.metrics import pairwise_distances_argmin
 
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
         if len(self.cluster_centers_) == 0:
             return np.full(len(X), -1, dtype=np.int64)
         return pairwise_distances_argmin(X.astype(np.float64), self.cluster_centers_).astype(np.int64)

@@ -1,9 +1,6 @@
-"""Machine code, kept on disk: numba compiles it anew in each process otherwise, for four CPU
-seconds in UMAP's case.
-
-The code is the same, so are the results, to the last bit. It lies below TRAUBE_HOME by the versions
-of numba and of the package that is compiled; numba itself tells processors, signatures and states
-of a source file apart.
+"""Machine code, kept on disk below TRAUBE_HOME: numba compiles it anew in each process otherwise, for four CPU
+seconds in UMAP's case. Results are the same to the last bit. Folders are named by the versions of numba and of the
+package that is compiled; numba itself tells processors, signatures and states of a source file apart.
 """
 
 from collections.abc import Callable, Iterator

@@ -2,25 +2,24 @@
 Iterative Classification" (2020).
 """
 
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.base import ClusterMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from traube.components.components import get_clusterer
 from traube.components.estimators.isolation import depths
-from traube.components.estimators.reducers import FLOATS
+from traube.components.estimators.reducers import FLOATS, _SparseInput
+from traube.components.new_points import Matrix
+from traube.components.spherical import Labels
 
-Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
-Labels: TypeAlias = NDArray[np.int64]
 TREES = 100
 
 
-class IterativeClassification(ClusterMixin, BaseEstimator):
+class IterativeClassification(ClusterMixin, _SparseInput):
     """A clustering, mended by a classifier that learns from the inner part of each cluster.
 
     In every iteration a share P is drawn uniformly from [`least`, `most`]. In each cluster the
@@ -77,25 +76,20 @@ class IterativeClassification(ClusterMixin, BaseEstimator):
         ValueError
             If `least` is above `most`.
         """
+        from sklearn.linear_model import LogisticRegression
+
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
         if self.least > self.most:
             raise ValueError(f"least must be at most most, {self.most}, not {self.least}")
         random = check_random_state(self.random_state)
-        self.start_ = self._started(X, _seed(random))
+        seed, start = _seed(random), self.start
+        if isinstance(start, str):
+            component = get_clusterer(start)
+            start = component.estimator(component.params, seed, n_clusters=self.n_clusters).fit_predict(X)
+        self.start_: Labels = np.unique(start, return_inverse=True)[1].astype(np.int64)
         self.labels_, self.n_iter_ = self.start_, 0
-        if len(np.unique(self.start_)) > 1:
-            self._classify(X, random)
-        return self
-
-    def _started(self, X: Matrix, seed: int) -> Labels:
-        clusters = self.start
-        if isinstance(clusters, str):
-            component = get_clusterer(clusters)
-            clusters = component.estimator(component.params, seed, n_clusters=self.n_clusters).fit_predict(X)
-        return np.unique(clusters, return_inverse=True)[1].astype(np.int64)
-
-    def _classify(self, X: Matrix, random: np.random.RandomState) -> None:
-        from sklearn.linear_model import LogisticRegression
+        if len(np.unique(self.start_)) == 1:
+            return self
 
         # it goes on from the weights before, since the labels are mostly the same
         classifier = LogisticRegression(warm_start=True)
@@ -103,14 +97,15 @@ class IterativeClassification(ClusterMixin, BaseEstimator):
             learnt = self._inner(X, self.labels_, random)
             others = np.setdiff1d(np.arange(X.shape[0]), learnt, assume_unique=True)
             if not len(others):
-                return
+                break
             classifier.fit(X[learnt], self.labels_[learnt])
             labels = self.labels_.copy()
             labels[others] = classifier.predict(X[others])
-            change = _change(self.labels_, labels)
+            old, new = np.bincount(self.labels_), np.bincount(labels, minlength=int(self.labels_.max()) + 1)
             self.labels_, self.n_iter_ = labels, self.n_iter_ + 1
-            if change <= self.steady:
-                return
+            if np.mean(np.abs(new - old) / old) <= self.steady:
+                break
+        return self
 
     def _inner(self, X: Matrix, labels: Labels, random: np.random.RandomState) -> NDArray[np.int64]:
         """The texts to learn from, ascending; at least one of each cluster."""
@@ -124,17 +119,6 @@ class IterativeClassification(ClusterMixin, BaseEstimator):
             inner.append(kept if len(kept) <= limit else random.choice(kept, limit, replace=False))
         return np.sort(np.concatenate(inner))
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 def _seed(random: np.random.RandomState) -> int:
     return int(random.randint(2**31 - 1))
-
-
-def _change(before: Labels, after: Labels) -> float:
-    """How much the sizes of clusters change, relative to what they were, in the mean."""
-    old, new = np.bincount(before), np.bincount(after, minlength=int(before.max()) + 1)
-    return float(np.mean(np.abs(new - old) / old))

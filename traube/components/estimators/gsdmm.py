@@ -1,20 +1,20 @@
 """GSDMM, the Dirichlet multinomial mixture of Yin & Wang (KDD 2014) by collapsed Gibbs sampling."""
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags, check_random_state
 
+from traube.components.deep.words import split_words
 from traube.components.estimators.compiled import compiled
+from traube.components.spherical import Labels
 
-Labels = NDArray[np.int64]
 Counts = NDArray[np.int32]
-WORD = re.compile(r"\w+")
 
 
 class Gsdmm(ClusterMixin, BaseEstimator):
@@ -70,9 +70,10 @@ class Gsdmm(ClusterMixin, BaseEstimator):
         if len(worded):
             k = min(self.most, len(worded))
             drawn = random.randint(k, size=len(worded)).astype(np.int64)
+            seed = int(random.randint(2**31 - 1))
             begins = np.append(begins[worded], begins[-1])  # texts without words have none between
-            sample(begins, words, times, drawn, (k, vocabulary), self.alpha, self.beta, self.sweeps, _seed(random))
-            self.labels_[worded] = _in_order(drawn)
+            sample(begins, words, times, drawn, (k, vocabulary), self.alpha, self.beta, self.sweeps, seed)
+            self.labels_[worded] = pd.factorize(drawn)[0]  # from 0, in the order in which they first occur
         self.n_clusters_ = int(self.labels_.max(initial=-1)) + 1
         return self
 
@@ -81,18 +82,6 @@ class Gsdmm(ClusterMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         return tags
-
-
-def _seed(random: np.random.RandomState) -> int:
-    return int(random.randint(2**31 - 1))
-
-
-def _in_order(labels: Labels) -> Labels:
-    """Labels from 0, in the order in which they first occur."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse]
 
 
 def word_counts(texts: Iterable[str]) -> tuple[NDArray[np.int64], Counts, Counts, int]:
@@ -109,7 +98,7 @@ def word_counts(texts: Iterable[str]) -> tuple[NDArray[np.int64], Counts, Counts
     counted = []
     for text in texts:
         found: dict[int, int] = {}
-        for word in WORD.findall(text.lower()):
+        for word in split_words(text):
             i = number.setdefault(word, len(number))
             found[i] = found.get(i, 0) + 1
         counted.append(found)
@@ -152,7 +141,13 @@ def sample(
         for d in range(len(clusters)):
             _move(begins, words, times, d, clusters[d], -1, texts, total, counts)
             _weigh(begins, words, times, d, alpha, beta, texts, total, counts, weight, log_weight)
-            clusters[d] = _draw(log_weight, weight)
+            # a cluster, drawn by the logarithms of its weights
+            most, total_weight = log_weight.max(), 0.0
+            for c in range(k):
+                total_weight += np.exp(log_weight[c] - most)
+                weight[c] = total_weight
+            drawn = np.searchsorted(weight, np.random.random() * total_weight, side="right")  # noqa: NPY002
+            clusters[d] = min(int(drawn), k - 1)
             _move(begins, words, times, d, clusters[d], 1, texts, total, counts)
 
 
@@ -197,15 +192,3 @@ def _weigh(
                     weight[c] = 1.0
     for c in range(k):
         log_weight[c] += np.log(weight[c])
-
-
-@compiled
-def _draw(log_weight: Any, weight: Any) -> int:
-    """A cluster, drawn by the logarithms of its weights."""
-    most = log_weight.max()
-    sum_ = 0.0
-    for c in range(len(log_weight)):
-        sum_ += np.exp(log_weight[c] - most)
-        weight[c] = sum_
-    drawn = np.searchsorted(weight, np.random.random() * sum_, side="right")  # noqa: NPY002
-    return min(int(drawn), len(weight) - 1)

@@ -1,8 +1,6 @@
-"""Isolation forests (Liu, Ting & Zhou 2008), one for each cluster, dense or sparse.
-
-scikit-learn's takes a tenth of a second for a forest, mostly to build a hundred estimators, and
-iterative classification needs one for each of 150 clusters up to fifty times. Here all of them take
-that long together.
+"""Isolation forests (Liu, Ting & Zhou 2008), one for each cluster, dense or sparse. scikit-learn's takes a tenth of a
+second for a forest, mostly to build a hundred estimators, and iterative classification needs one for each of 150
+clusters up to fifty times. Here all of them take that long together.
 """
 
 from typing import Any, TypeAlias
@@ -71,7 +69,10 @@ def _forests(X: Any, order: Any, edges: Any, trees: int, seed: int) -> Any:
             _grow(X, drawn[:size].copy(), column[t], split[t], child[t])
         for i in range(len(members)):
             for t in range(trees):
-                found[edges[c] + i] += _depth(X, members[i], column[t], split[t], child[t])
+                node = 0
+                while column[t, node] >= 0:
+                    node = child[t, node] + (_value(X, members[i], column[t, node]) > split[t, node])
+                found[edges[c] + i] += split[t, node]
     return found / trees
 
 
@@ -155,14 +156,6 @@ def _value(X: Any, row: int, column: int) -> float:
         else:
             high = middle
     return values[low] if low < end and columns[low] == column else 0.0
-
-
-@compiled
-def _depth(X: Any, row: int, column: Any, split: Any, child: Any) -> float:
-    node = 0
-    while column[node] >= 0:
-        node = child[node] + (_value(X, row, column[node]) > split[node])
-    return split[node]
 
 
 @compiled

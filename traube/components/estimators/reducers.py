@@ -5,20 +5,27 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from traube.components.estimators.compiled import keep_machine_code
-from traube.components.new_points import among_neighbours
+from traube.components.new_points import Matrix, among_neighbours
 
 Array: TypeAlias = NDArray[np.float32]
-Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 FLOATS = [np.float64, np.float32]  # either is left as it is
 
 
-class _Reducer(TransformerMixin, BaseEstimator):
+class _SparseInput(BaseEstimator):
+    """An estimator of dense or sparse rows."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class _Reducer(TransformerMixin, _SparseInput):
     """What the reducers share: dense or sparse rows, in single or double precision."""
 
     def _validated(self, X: Any, fitting: bool) -> Matrix:
@@ -28,7 +35,7 @@ class _Reducer(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
@@ -41,11 +48,6 @@ class Identity(_Reducer):
 
     def transform(self, X: Matrix) -> Matrix:
         return self._validated(X, fitting=False)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 class Pca(_Reducer):
@@ -81,11 +83,6 @@ class Pca(_Reducer):
 
     def transform(self, X: Matrix) -> Array:
         return self.pca_.transform(self._validated(X, fitting=False))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 class Umap(_Reducer):
@@ -147,11 +144,36 @@ class Umap(_Reducer):
         if n < 3:
             self.embedding_ = np.repeat(np.arange(n, dtype=np.float32)[:, None], self.n_components, axis=1)
             return self
-        self.umap_ = self._build(X, n_neighbors=min(self.n_neighbors, n - 1))
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", message=r"precomputed_knn\[2\] \(knn_search_index\)", category=UserWarning
-            )
+            warnings.filterwarnings("ignore", message="Tensorflow not installed", category=ImportWarning)
+            from umap import UMAP
+            from umap.umap_ import find_ab_params
+
+        keep_machine_code()
+        exact = self.knn == "exact"
+        n_neighbors = min(self.n_neighbors, n - 1)
+        too_few = self.init == "spectral" and n <= self.n_components + 1
+        # UMAP's own curve, in the precision of the layout: powers of single numbers take a fifth
+        # less of a whole fit
+        a, b = map(np.float32, find_ab_params(self.spread, self.min_dist))
+        self.umap_ = UMAP(
+            n_components=self.n_components,
+            n_neighbors=n_neighbors,
+            metric=self.metric,
+            min_dist=self.min_dist,
+            spread=self.spread,
+            a=a,
+            b=b,
+            n_epochs=self.n_epochs,
+            init="random" if too_few else self.init,
+            precomputed_knn=(*_neighbours(X, n_neighbors, self.metric), None) if exact else (None, None, None),
+            force_approximation_algorithm=exact,  # or UMAP ignores the neighbours of fewer than 4,096 texts
+            random_state=self.random_state,
+            n_jobs=-1 if self.random_state is None else 1,  # what a seed forces anyway, with a warning
+        )
+        with warnings.catch_warnings():
+            message = r"precomputed_knn\[2\] \(knn_search_index\)"
+            warnings.filterwarnings("ignore", message=message, category=UserWarning)
             self.embedding_ = self.umap_.fit_transform(X)
         return self
 
@@ -169,35 +191,6 @@ class Umap(_Reducer):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
-
-    def _build(self, X: Matrix, n_neighbors: int) -> Any:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Tensorflow not installed", category=ImportWarning)
-            from umap import UMAP
-            from umap.umap_ import find_ab_params
-
-        keep_machine_code()
-        n = X.shape[0]
-        exact = self.knn == "exact"
-        too_few = self.init == "spectral" and n <= self.n_components + 1
-        # UMAP's own curve, in the precision of the layout: powers of single numbers take a fifth
-        # less of a whole fit
-        a, b = map(np.float32, find_ab_params(self.spread, self.min_dist))
-        return UMAP(
-            n_components=self.n_components,
-            n_neighbors=n_neighbors,
-            metric=self.metric,
-            min_dist=self.min_dist,
-            spread=self.spread,
-            a=a,
-            b=b,
-            n_epochs=self.n_epochs,
-            init="random" if too_few else self.init,
-            precomputed_knn=(*_neighbours(X, n_neighbors, self.metric), None) if exact else (None, None, None),
-            force_approximation_algorithm=exact,  # or UMAP ignores the neighbours of fewer than 4,096 texts
-            random_state=self.random_state,
-            n_jobs=-1 if self.random_state is None else 1,  # what a seed forces anyway, with a warning
-        )
 
 
 def _neighbours(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Array]:

@@ -1,27 +1,25 @@
 """k-means that finds the number of clusters by itself, and says how far to believe it."""
 
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.base import ClusterMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from traube.components.estimators.reducers import FLOATS
-from traube.components.spherical import best_of, unit
+from traube.components.estimators.reducers import FLOATS, _SparseInput
+from traube.components.spherical import Array, Labels, best_of, unit
 from traube.components.stability import COMPONENTS, choose_stable_k, cluster_stability
 
-Array: TypeAlias = NDArray[np.float32]
-Labels: TypeAlias = NDArray[np.int64]
 STEPS = 8
 STARTS, ITERATIONS = 10, 30
 MOST = 20_000  # vectors that are smoothed
 BLOCK = 2**26  # bytes of a block of cosines
 
 
-class StableKMeans(ClusterMixin, BaseEstimator):
+class StableKMeans(ClusterMixin, _SparseInput):
     """Spherical k-means on vectors that are smoothed over their neighbours, where
     `traube.components.choose_stable_k` says how many clusters there are.
 
@@ -65,43 +63,33 @@ class StableKMeans(ClusterMixin, BaseEstimator):
         return self
 
     def _labelled(self, X: Any, k: int, seed: int) -> Labels:
+        from sklearn.decomposition import TruncatedSVD
+        from sklearn.preprocessing import normalize
+
         if k == 1:
             return np.zeros(X.shape[0], dtype=np.int64)
         if k == X.shape[0]:
             return np.arange(k)
-        points, random = _dense(X, seed), np.random.default_rng(seed)
-        drawn = (
-            np.arange(len(points)) if len(points) <= MOST else np.sort(random.choice(len(points), MOST, replace=False))
-        )
-        found = best_of(smoothed(points[drawn], self.n_neighbors), k, STARTS, ITERATIONS, random)
+        # unit vectors about their mean; of sparse ones, their first 100 principal directions
+        points, random = normalize(X), np.random.default_rng(seed)
+        if sparse.issparse(points):
+            small = min(points.shape) <= COMPONENTS
+            points = points.toarray() if small else TruncatedSVD(COMPONENTS, random_state=seed).fit_transform(points)
+        points = unit(np.asarray(points, dtype=np.float32))
+        points = unit(points - points.mean(axis=0))
+
+        rows = np.arange(len(points))
+        if len(points) > MOST:
+            rows = np.sort(random.choice(len(points), MOST, replace=False))
+        found = best_of(smoothed(points[rows], self.n_neighbors), k, STARTS, ITERATIONS, random)
         found = np.unique(found, return_inverse=True)[1].astype(np.int64)
-        return found if len(drawn) == len(points) else _joined(points, drawn, found)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def _joined(points: Array, drawn: Labels, found: Labels) -> Labels:
-    """Of some points the clusters that were found, of all others those with the nearest mean."""
-    member = sparse.csr_matrix((np.ones(len(found), dtype=np.float32), found, np.arange(len(found) + 1)))
-    labels = (points @ unit(np.asarray(member.T @ points[drawn])).T).argmax(axis=1)
-    labels[drawn] = found
-    return labels
-
-
-def _dense(X: Any, seed: int) -> Array:
-    """Unit vectors about their mean, float32 [n, d]; of sparse ones, their first 100 principal directions."""
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.preprocessing import normalize
-
-    points = normalize(X)
-    if sparse.issparse(points):
-        small = min(points.shape) <= COMPONENTS
-        points = points.toarray() if small else TruncatedSVD(COMPONENTS, random_state=seed).fit_transform(points)
-    points = unit(np.asarray(points, dtype=np.float32))
-    return unit(points - points.mean(axis=0))
+        if len(rows) == len(points):
+            return found
+        # all other points join the cluster with the nearest mean
+        member = sparse.csr_matrix((np.ones(len(found), dtype=np.float32), found, np.arange(len(found) + 1)))
+        labels = (points @ unit(np.asarray(member.T @ points[rows])).T).argmax(axis=1)
+        labels[rows] = found
+        return labels
 
 
 def smoothed(points: Array, n_neighbors: int) -> Array:
@@ -143,17 +131,16 @@ def fuzzy_graph(rows: NDArray[np.int64], distances: Array) -> sparse.csr_matrix:
     apart = np.where(distances[:, 1:] > 0, distances[:, 1:], np.inf)
     rho = np.where(np.isfinite(apart).any(axis=1), apart.min(axis=1), 0)
     beyond = np.maximum(distances[:, 1:] - rho[:, None], 0).astype(np.float64)
-    weights = np.exp(-beyond / _bandwidth(beyond, np.log2(k))[:, None])
+
+    # sigma by bisection, at least a thousandth of the mean distance
+    low, high = np.zeros(n), np.full(n, 2.0)
+    for _ in range(40):
+        middle = (low + high) / 2
+        too_much = np.exp(-beyond / np.maximum(middle, 1e-12)[:, None]).sum(axis=1) > np.log2(k)
+        low, high = np.where(too_much, low, middle), np.where(too_much, middle, high)
+    sigma = np.maximum(high, np.maximum(1e-3 * beyond.mean(axis=1), 1e-12))
+    weights = np.exp(-beyond / sigma[:, None])
+
     pairs = (np.repeat(np.arange(n), k - 1), rows[:, 1:].ravel())
     one_way = sparse.csr_matrix((weights.ravel().astype(np.float32), pairs), shape=(n, n))
     return sparse.csr_matrix(one_way + one_way.T - one_way.multiply(one_way.T))
-
-
-def _bandwidth(beyond: NDArray[np.float64], total: float) -> NDArray[np.float64]:
-    """Sigma of each row, by bisection, at least a thousandth of the mean distance."""
-    low, high = np.zeros(len(beyond)), np.full(len(beyond), 2.0)
-    for _ in range(40):
-        middle = (low + high) / 2
-        too_much = np.exp(-beyond / np.maximum(middle, 1e-12)[:, None]).sum(axis=1) > total
-        low, high = np.where(too_much, low, middle), np.where(too_much, middle, high)
-    return np.maximum(high, np.maximum(1e-3 * beyond.mean(axis=1), 1e-12))

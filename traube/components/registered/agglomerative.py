@@ -3,20 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from traube.components.components import register_clusterer
+from traube.components.components import LazyEstimator, register_clusterer
 from traube.components.limits import Count
-
-
-def agglomerative(**params: Any) -> Any:
-    from traube.components.estimators.clusterers import Agglomerative
-
-    return Agglomerative(**params)
-
-
-def agglomerative_knn(**params: Any) -> Any:
-    from traube.components.estimators.clusterers import AgglomerativeKnn
-
-    return AgglomerativeKnn(**params)
 
 
 def by_distance(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -24,27 +12,28 @@ def by_distance(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None if params["linkage"] == "ward" else {**params, "metric": "precomputed"}
 
 
-EXACT: dict[str, Any] = {"takes_k": True, "seeded": False, "quadratic": True, "dense": False}
-EXACT["types"] = {"linkage": Literal["ward", "average", "complete", "single"], "metric": Literal["euclidean", "cosine"]}
+EXACT = LazyEstimator("traube.components.estimators.clusterers", "Agglomerative")
+OF_EXACT: dict[str, Any] = {"takes_k": True, "seeded": False, "quadratic": True, "dense": False}
+OF_EXACT["types"] = {
+    "linkage": Literal["ward", "average", "complete", "single"],
+    "metric": Literal["euclidean", "cosine"],
+}
 
 register_clusterer(
-    "agglomerative", agglomerative, {"linkage": "ward", "metric": "euclidean"}, by_distance=by_distance, **EXACT
+    "agglomerative", EXACT, {"linkage": "ward", "metric": "euclidean"}, by_distance=by_distance, **OF_EXACT
 )
 register_clusterer(
     "agglomerative_average",
-    agglomerative,
+    EXACT,
     {"linkage": "average", "metric": "euclidean"},
     by_distance=by_distance,
-    **EXACT,
+    **OF_EXACT,
 )
 register_clusterer(
-    "agglomerative_cosine", agglomerative, {"linkage": "average", "metric": "cosine"}, input_kind="embeddings", **EXACT
+    "agglomerative_cosine", EXACT, {"linkage": "average", "metric": "cosine"}, input_kind="embeddings", **OF_EXACT
 )
+
+KNN = LazyEstimator("traube.components.estimators.clusterers", "AgglomerativeKnn")
 register_clusterer(
-    "agglomerative_knn",
-    agglomerative_knn,
-    {"n_neighbors": 15},
-    takes_k=True,
-    seeded=False,
-    types={"n_neighbors": Count},
+    "agglomerative_knn", KNN, {"n_neighbors": 15}, takes_k=True, seeded=False, types={"n_neighbors": Count}
 )

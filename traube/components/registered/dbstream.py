@@ -1,8 +1,6 @@
 """DBSTREAM."""
 
-from typing import Any
-
-from traube.components.components import NUMERICAL, register_clusterer
+from traube.components.components import NUMERICAL, LazyEstimator, register_clusterer
 from traube.components.limits import NotNegative, Positive
 
 PARAMS = {
@@ -15,15 +13,9 @@ PARAMS = {
 TYPES = {name: NotNegative if name == "minimum_weight" else Positive for name in PARAMS}
 
 
-def dbstream(**params: Any) -> Any:
-    from traube.components.estimators.clusterers import DBStream
-
-    return DBStream(**params)
-
-
 register_clusterer(
     "dbstream",
-    dbstream,
+    LazyEstimator("traube.components.estimators.clusterers", "DBStream"),
     PARAMS,
     takes_k=False,
     seeded=False,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from traube.components.components import NUMERICAL, get_clusterer, register_clusterer
+from traube.components.components import NUMERICAL, LazyEstimator, get_clusterer, register_clusterer
 from traube.components.limits import Count, NotNegative, PartOf, Share
 
 PARAMS = {"start": "kmeans", "iterations": 50, "least": 0.5, "most": 0.95, "outliers": 0.1, "steady": 0.05}
@@ -17,12 +17,6 @@ TYPES: dict[str, Any] = {
 }
 
 
-def ecic(**params: Any) -> Any:
-    from traube.components.estimators.ecic import IterativeClassification
-
-    return IterativeClassification(**params)
-
-
 def quadratic(params: Mapping[str, Any]) -> bool:
     """Whether its start holds all distances."""
     return get_clusterer(params["start"]).holds_distances({})
@@ -30,7 +24,7 @@ def quadratic(params: Mapping[str, Any]) -> bool:
 
 register_clusterer(
     "ecic",
-    ecic,
+    LazyEstimator("traube.components.estimators.ecic", "IterativeClassification"),
     PARAMS,
     takes_k=True,
     seeded=True,

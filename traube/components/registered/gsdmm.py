@@ -1,22 +1,14 @@
 """GSDMM: a mixture of multinomials over the words of texts, which finds the number of clusters."""
 
-from typing import Any
-
-from traube.components.components import register_clusterer
+from traube.components.components import LazyEstimator, register_clusterer
 from traube.components.limits import Count, Positive, Several
 
 PARAMS = {"most": 500, "alpha": 0.1, "beta": 0.1, "sweeps": 30}
 
 
-def gsdmm(**params: Any) -> Any:
-    from traube.components.estimators.gsdmm import Gsdmm
-
-    return Gsdmm(**params)
-
-
 register_clusterer(
     "gsdmm",
-    gsdmm,
+    LazyEstimator("traube.components.estimators.gsdmm", "Gsdmm"),
     PARAMS,
     takes_k=False,
     finds_k=True,

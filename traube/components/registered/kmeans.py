@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from traube.components.components import register_clusterer
+from traube.components.components import LazyEstimator, register_clusterer
 from traube.components.limits import Count, NotNegative, Share
 
 START = {"init": "k-means++", "n_init": "auto"}
@@ -20,12 +20,6 @@ TYPES: dict[str, Any] = {
 }
 
 
-def kmeans(**params: Any) -> Any:
-    from sklearn.cluster import KMeans
-
-    return KMeans(**params)
-
-
 def minibatch_kmeans(**params: Any) -> Any:
     from sklearn.cluster import MiniBatchKMeans
 
@@ -38,23 +32,8 @@ def minibatch_kmeans(**params: Any) -> Any:
 
 
 # seconds: measured at 2,000 to 10,000 texts in 250 to 2,000 clusters, of vectors of 384 dimensions and of TF-IDF
+OF_BOTH: dict[str, Any] = {"takes_k": True, "seeded": True, "dense": False, "types": TYPES}
 register_clusterer(
-    "kmeans",
-    kmeans,
-    {**START, **LLOYD},
-    takes_k=True,
-    seeded=True,
-    dense=False,
-    types=TYPES,
-    seconds=(6.5e-7, 6e-6),
+    "kmeans", LazyEstimator("sklearn.cluster", "KMeans"), {**START, **LLOYD}, seconds=(6.5e-7, 6e-6), **OF_BOTH
 )
-register_clusterer(
-    "minibatch_kmeans",
-    minibatch_kmeans,
-    {**START, **MINIBATCH},
-    takes_k=True,
-    seeded=True,
-    dense=False,
-    types=TYPES,
-    seconds=(4e-7, 4e-6),
-)
+register_clusterer("minibatch_kmeans", minibatch_kmeans, {**START, **MINIBATCH}, seconds=(4e-7, 4e-6), **OF_BOTH)

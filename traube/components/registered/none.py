@@ -1,14 +1,6 @@
 """No reduction: clusterers work on the model's own vectors."""
 
-from typing import Any
+from traube.components.components import LazyEstimator, register_reducer
 
-from traube.components.components import register_reducer
-
-
-def identity() -> Any:
-    from traube.components.estimators.reducers import Identity
-
-    return Identity()
-
-
-register_reducer("none", identity, {}, seeded=False, dense=False, libraries=(), identity=True)
+IDENTITY = LazyEstimator("traube.components.estimators.reducers", "Identity")
+register_reducer("none", IDENTITY, {}, seeded=False, dense=False, libraries=(), identity=True)

@@ -1,20 +1,11 @@
 """k-means that finds the number of clusters by itself."""
 
-from typing import Any
-
-from traube.components.components import register_clusterer
+from traube.components.components import LazyEstimator, register_clusterer
 from traube.components.limits import Several
-
-
-def stable_kmeans(**params: Any) -> Any:
-    from traube.components.estimators.stable_kmeans import StableKMeans
-
-    return StableKMeans(**params)
-
 
 register_clusterer(
     "stable_kmeans",
-    stable_kmeans,
+    LazyEstimator("traube.components.estimators.stable_kmeans", "StableKMeans"),
     {"n_neighbors": 14},
     takes_k=False,
     finds_k=True,

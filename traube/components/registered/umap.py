@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from traube.components.components import NUMERICAL, register_reducer
+from traube.components.components import NUMERICAL, LazyEstimator, register_reducer
 from traube.components.limits import Count, NotNegative, Positive, Several
 
 UMAP = {
@@ -29,12 +29,6 @@ TYPES: dict[str, Any] = {
 LIBRARIES = (*NUMERICAL, "umap-learn", "numba")
 
 
-def umap(**params: Any) -> Any:
-    from traube.components.estimators.reducers import Umap
-
-    return Umap(**params)
-
-
 def pca_umap(pca_components: int, random_state: int | None = None, **params: Any) -> Any:
     """Principal components first, then UMAP on them: in the paper's code, not in the paper."""
     from sklearn.pipeline import make_pipeline
@@ -48,9 +42,11 @@ def compile_umap() -> None:
     """Fit UMAP on a few points, so that its machine code is on disk before the first run needs it."""
     import numpy as np
 
-    umap(random_state=0).fit(np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32))
+    from traube.components.estimators.reducers import Umap
+
+    Umap(random_state=0).fit(np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32))
 
 
 OF_BOTH: dict[str, Any] = {"seeded": True, "dense": False, "libraries": LIBRARIES, "types": TYPES, "pace": 1.1e-3}
-register_reducer("umap", umap, UMAP, **OF_BOTH)
+register_reducer("umap", LazyEstimator("traube.components.estimators.reducers", "Umap"), UMAP, **OF_BOTH)
 register_reducer("pca+umap", pca_umap, {"pca_components": 50, **UMAP}, **OF_BOTH)

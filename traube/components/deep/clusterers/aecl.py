@@ -1,13 +1,6 @@
-"""AECL: attention-enhanced contrastive learning for short-text clustering (Yao & Li).
-
-Two views of a batch go through one encoder; a projection gives z, attention over the batch gives
-consistent representations h and similarities S, and a clustering network assigns h to clusters.
-Three stages: contrast alone; contrast and the labels of k-means; all losses, with labels of which
-the clusterer itself is sure.
-
-Where the paper and its code differ, the default is the code, which is what was measured; what is
-printed is there by name (`attention`, `contrast`, `cluster_contrast`, `signs`, `temperatures`). The
-paper says the batch's last part is kept whatever its size; here all batches are of like size.
+"""AECL: attention-enhanced contrastive learning for short-text clustering (Yao & Li). Where the paper and its code
+differ, the default is the code, which is what was measured; what is printed is there by name (`attention`,
+`contrast`, `cluster_contrast`, `signs`, `temperatures`).
 """
 
 import math
@@ -104,7 +97,13 @@ def spread_weight(recipe: AeclRecipe, k: int) -> float:
 
 
 class AeclFit(EncoderFit):
-    """AECL on two views of some texts."""
+    """AECL on two views of some texts.
+
+    Both views of a batch go through one encoder; a projection gives z, attention over the batch gives consistent
+    representations h and similarities S, and a clustering network assigns h to clusters. Three stages: contrast alone;
+    contrast and the labels of k-means; all losses, with labels of which the clusterer itself is sure. The paper says
+    the batch's last part is kept whatever its size; here all batches are of like size.
+    """
 
     def __init__(self, recipe: AeclRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
         from traube.components.deep import losses
@@ -149,12 +148,10 @@ class AeclFit(EncoderFit):
             loss = loss + recipe.label_weight * parts["labels"]
         if stage == 3:
             log_p = logits.log_softmax(dim=-1)
-            parts["clusters_contrast"] = losses.CLUSTER_CONTRASTS[recipe.cluster_contrast](
-                log_p.exp(), recipe.cluster_temperature
-            )
-            parts["entropies"] = losses.ENTROPIES[recipe.signs](
-                log_p, recipe.softness_weight, spread_weight(recipe, self.k)
-            )
+            cluster_contrast = losses.CLUSTER_CONTRASTS[recipe.cluster_contrast]
+            entropies = losses.ENTROPIES[recipe.signs]
+            parts["clusters_contrast"] = cluster_contrast(log_p.exp(), recipe.cluster_temperature)
+            parts["entropies"] = entropies(log_p, recipe.softness_weight, spread_weight(recipe, self.k))
             loss = loss + parts["clusters_contrast"] + parts["entropies"]
             if recipe.pseudo_labels:
                 parts["labels"] = losses.sure_cross_entropy(logits[0], logits[1], recipe.threshold)
@@ -164,11 +161,10 @@ class AeclFit(EncoderFit):
 
     def representations(self) -> Points:
         """z, which the contrast makes alike; unlike h, it depends on no other text of a batch."""
-        import torch
+        from torch.nn import functional
 
-        self.modules.eval()
-        with torch.no_grad():
-            z = torch.nn.functional.normalize(self.heads.project(self.vectors()), dim=1)
+        with self.at_rest():
+            z = functional.normalize(self.heads.project(self.vectors()), dim=1)
         return np.asarray(z.cpu().numpy(), dtype=np.float32)
 
     def labels(self) -> Labels:
@@ -190,11 +186,8 @@ class AeclFit(EncoderFit):
         return self._assigned(torch.cat([new, company]), order)[: len(new)]
 
     def _assigned(self, vectors: "Tensor", order: Rows) -> Labels:
-        import torch
-
-        self.modules.eval()
         labels = np.empty(len(order), dtype=np.int64)
-        with torch.no_grad():
+        with self.at_rest():
             for rows in even_batches(order, self.recipe.batch):
                 _, _, logits, _ = self.heads(vectors[rows][None])
                 labels[rows] = logits[0].argmax(dim=1).cpu().numpy()

@@ -1,7 +1,6 @@
-"""RSTC: robust short-text clustering (Zheng et al. 2023).
-
-Texts are carried to clusters by optimal transport with sizes that are learnt too, now and then;
-where they land are pseudo-labels for two augmentations of each text, which are contrasted as well.
+"""RSTC: robust short-text clustering (Zheng et al. 2023). Texts are carried to clusters by optimal transport with
+sizes that are learnt too, now and then; where they land are pseudo-labels for two augmentations of each text, which
+are contrasted as well.
 """
 
 import math
@@ -53,20 +52,20 @@ class RstcFit(EncoderFit):
     """RSTC on some texts."""
 
     def __init__(self, recipe: RstcRecipe, views: Sequence[Sequence[str]], k: int, base: Base) -> None:
+        from torch import nn
+
         from traube.components.deep import losses
-        from traube.components.deep.networks import RstcHeads
+        from traube.components.deep.networks import assignment, projection
 
         super().__init__(recipe, views, base)
         self.recipe, self.losses = recipe, losses
-        self.heads = RstcHeads(self.first.shape[1], k)
+        dimensions = self.first.shape[1]
+        self.project, self.assign = projection(dimensions), assignment(dimensions, dimensions, k)
         self.memory |= {"steps": 0, "labels": None, "settled": False}
-        self.learn(self.heads, recipe)
+        self.learn(nn.ModuleDict({"project": self.project, "assign": self.assign}), recipe)
         first = recipe.alone * recipe.iterations
         times = first + np.linspace(0, 1, recipe.refreshes) ** 2 * (recipe.iterations - first)
         self.times = {int(time) for time in times}
-
-    def finished(self) -> bool:
-        return bool(self.memory["settled"])
 
     def step(self, epoch: int, rows: Rows) -> Step:
         """The contrast of two augmentations and, once there are pseudo-labels, their cross entropy."""
@@ -76,36 +75,26 @@ class RstcFit(EncoderFit):
             self._refresh()
         self.memory["steps"] += 1
         one, other = self.encoded(rows, views=(1, 2))
-        contrast = self.losses.cross_entropy_contrast(
-            self.heads.project(one), self.heads.project(other), self.recipe.temperature
-        )
+        contrast = self.losses.cross_entropy_contrast(self.project(one), self.project(other), self.recipe.temperature)
         parts, loss = {"contrast": contrast}, self.recipe.contrast_weight * contrast
-        logits = [self.heads.assign(view) for view in (one, other)]
+        logits, other_logits = self.assign(one), self.assign(other)
         if self.memory["labels"] is not None:
             target = self.memory["labels"][rows].to(one.device)
-            parts["labels"] = (
-                functional.cross_entropy(logits[0], target) + functional.cross_entropy(logits[1], target)
-            ) / 2
+            entropies = functional.cross_entropy(logits, target) + functional.cross_entropy(other_logits, target)
+            parts["labels"] = entropies / 2
             loss = loss + parts["labels"]
-        return Step(loss, parts, logits[0].argmax(dim=1), one)
+        return Step(loss, parts, logits.argmax(dim=1), one)
 
     def _refresh(self) -> None:
         """Pseudo-labels of all texts."""
-        plan, _ = self_adaptive_transport(
-            -self._log_p(self.vectors()).double(), self.recipe.softness, self.recipe.evenness
-        )
-        labels, before = plan.argmax(dim=1).cpu(), self.memory["labels"]
-        if before is not None:
-            self.memory["settled"] = float((labels != before).float().mean()) < self.recipe.settled
-        self.memory["labels"] = labels
+        cost = -self._log_p(self.vectors()).double()
+        plan, _ = self_adaptive_transport(cost, self.recipe.softness, self.recipe.evenness)
+        self.settle(plan.argmax(dim=1).cpu(), self.recipe.settled)
         self.modules.train()
 
     def _log_p(self, vectors: "Tensor") -> "Tensor":
-        import torch
-
-        self.modules.eval()
-        with torch.no_grad():
-            return self.heads.assign(vectors).log_softmax(dim=1)
+        with self.at_rest():
+            return self.assign(vectors).log_softmax(dim=1)
 
     def labels(self) -> Labels:
         return self._log_p(self.vectors()).argmax(dim=1).cpu().numpy().astype(np.int64)

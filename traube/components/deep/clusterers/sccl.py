@@ -1,8 +1,6 @@
-"""SCCL: supporting clustering with contrastive learning (Zhang et al. 2021).
-
-Two other texts of each text are contrasted; the text itself is drawn to centres that move, as in
-DEC. As its authors say where they were asked, the clusters are those of k-means on what was learnt,
-not those of the centres (`labels`).
+"""SCCL: supporting clustering with contrastive learning (Zhang et al. 2021). Two other texts of each text are
+contrasted; the text itself is drawn to centres that move, as in DEC. As its authors say where they were asked, the
+clusters are those of k-means on what was learnt, not those of the centres (`labels`).
 """
 
 import math
@@ -52,22 +50,20 @@ class ScclFit(EncoderFit):
         import torch
 
         from traube.components.deep import losses
-        from traube.components.deep.networks import ScclHeads
+        from traube.components.deep.networks import Centres, projection
 
         super().__init__(recipe, views, base)
         self.recipe, self.k, self.seed, self.losses = recipe, k, seed, losses
-        self.heads = ScclHeads(self.first.shape[1], k)
+        self.project, self.centres = projection(self.first.shape[1]), Centres(k, self.first.shape[1])
         _, centres = k_means(self.first.cpu().numpy(), k, seed, starts=10)
-        self.heads.centres.put(torch.from_numpy(centres))
-        self.learn(self.heads, recipe)
+        self.centres.put(torch.from_numpy(centres))
+        self.learn(torch.nn.ModuleDict({"project": self.project, "centres": self.centres}), recipe)
 
     def step(self, epoch: int, rows: Rows) -> Step:
         """Equation 6: the contrast of two augmentations, and the divergence from sharpened targets."""
         own, one, other = self.encoded(rows)
-        contrast = self.losses.cross_entropy_contrast(
-            self.heads.project(one), self.heads.project(other), self.recipe.temperature
-        )
-        log_q = self.heads.centres(own)
+        contrast = self.losses.cross_entropy_contrast(self.project(one), self.project(other), self.recipe.temperature)
+        log_q = self.centres(own)
         target = self.losses.sharpened(log_q.detach().exp())
         parts = {"contrast": contrast, "divergence": self.losses.divergence(target, log_q)}
         loss = self.recipe.contrast_weight * contrast + parts["divergence"]
@@ -88,10 +84,8 @@ class ScclFit(EncoderFit):
         return nearest(new.cpu().numpy(), centres)
 
     def _by_centres(self, vectors: "Tensor") -> Labels:
-        import torch
-
-        with torch.no_grad():
-            return self.heads.centres(vectors).argmax(dim=1).cpu().numpy().astype(np.int64)
+        with self.at_rest():
+            return self.centres(vectors).argmax(dim=1).cpu().numpy().astype(np.int64)
 
 
 CLUSTERER = Sccl

@@ -1,7 +1,6 @@
-"""Self-training on SIF embeddings (Hadifar et al. 2019).
-
-An autoencoder learns codes of the texts' vectors; then its codes are drawn to centres that move, as
-in DEC. Layers are trained together from the start, not one after the other as the paper's are.
+"""Self-training on SIF embeddings (Hadifar et al. 2019). An autoencoder learns codes of the texts' vectors; then its
+codes are drawn to centres that move, as in DEC. Layers are trained together from the start, not one after the other
+as the paper's are.
 """
 
 from collections.abc import Sequence
@@ -70,9 +69,7 @@ class SelfTrainFit(Fit):
         return torch.from_numpy(self.sif.of(texts).astype(np.float32)).to(self.device)
 
     def _codes(self, points: "Tensor") -> "Tensor":
-        import torch
-
-        with torch.no_grad():
+        with self.at_rest():
             return self.modules.encode(points)
 
     def begin_epoch(self, epoch: int) -> None:
@@ -89,13 +86,7 @@ class SelfTrainFit(Fit):
                 group["lr"] = self.recipe.self_learning_rate
         q = self._assigned(self.points).exp()
         self.targets, labels = self.losses.sharpened(q), q.argmax(dim=1).cpu()
-        if "labels" in self.memory:
-            changed = float((labels != self.memory["labels"]).float().mean())
-            self.memory["settled"] = changed < self.recipe.settled
-        self.memory["labels"] = labels
-
-    def finished(self) -> bool:
-        return bool(self.memory["settled"])
+        self.settle(labels, self.recipe.settled)
 
     def step(self, epoch: int, rows: Rows) -> Step:
         """The reconstruction of the autoencoder; then the divergence from sharpened targets."""
@@ -111,9 +102,7 @@ class SelfTrainFit(Fit):
         return Step(loss, {"divergence": loss}, log_q.argmax(dim=1), codes)
 
     def _assigned(self, points: "Tensor") -> "Tensor":
-        import torch
-
-        with torch.no_grad():
+        with self.at_rest():
             return self.modules.centres(self.modules.encode(points))
 
     def representations(self) -> Points:

@@ -1,7 +1,6 @@
-"""STCC: self-taught convolutional neural networks for short-text clustering (Xu et al. 2017).
-
-Words in common give a graph of the texts, whose spectrum gives each text a binary code; a
-convolutional network on word vectors learns these codes, and k-means groups its deep features.
+"""STCC: self-taught convolutional neural networks for short-text clustering (Xu et al. 2017). Words in common give a
+graph of the texts, whose spectrum gives each text a binary code; a convolutional network on word vectors learns these
+codes, and k-means groups its deep features.
 """
 
 import warnings
@@ -85,10 +84,7 @@ class StccFit(Fit):
         return Step(loss, points=logits)
 
     def _features(self, numbers: "Tensor") -> NDArray[np.float32]:
-        import torch
-
-        self.modules.eval()
-        with torch.no_grad():
+        with self.at_rest():
             return np.asarray(self.modules.features(numbers).cpu().numpy(), dtype=np.float32)
 
     def representations(self) -> Points:
