@@ -23,7 +23,7 @@ from traube.pipeline.cell import CLUSTERING_VERSION, Cell
 from traube.pipeline.executors import Executor
 from traube.pipeline.run import Clustered, Failed, run
 from traube.reports.markdown import markdown
-from traube.reports.trainings import last_epochs
+from traube.reports.studies import last_epochs
 from traube.storage import Storage
 from traube.tasks.source import Source
 from traube.tasks.task import Stage

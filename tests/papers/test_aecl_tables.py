@@ -9,7 +9,7 @@ from traube.models import load_model
 from traube.models.vectors import store_matrix
 from traube.papers import Context
 from traube.papers.aecl import PAPER, figures, tables
-from traube.papers.aecl.pictures import PLACES
+from traube.papers.aecl.figures import PLACES
 from traube.papers.spec import Figure, deviation
 from traube.pipeline.cluster import REPRESENTATIONS
 from traube.pipeline.params import load_params
@@ -50,7 +50,7 @@ def test_what_is_printed() -> None:
     best = printed[(printed["metric"] == "acc") & (printed["task"] == "biomedical")].set_index("method")["published"]
     assert best.idxmax() == "RSTC"  # AECL is not best everywhere
     for name in ("table_3", "table_4", "table_5"):
-        table = tables.published_ablation(name).merge(printed, on=["method", "task", "metric"], suffixes=("", "_main"))
+        table = tables.published_results(name).merge(printed, on=["method", "task", "metric"], suffixes=("", "_main"))
         assert (table["published"] == table["published_main"]).all() and len(table) == 4  # AECL's own, twice
 
 
@@ -104,7 +104,7 @@ def test_trainings_are_drawn_as_they_went(context: Context, task: Task) -> None:
     assert all(figure.draw(context) is None for figure in figures_of.values())
     assert "traube run --task tweet" in figures_of["figure_5"].make(context).content
     evaluated(context, task, "aecl", "minilm", ["none/aecl"], 0.5)
-    drawing = figures.negative_similarity(context)
+    drawing = figures.curves("ns", context)
     assert drawing is not None and drawing.data is not None
     assert drawing.data["mean"].tolist() == [1, 0.5, pytest.approx(1 / 3)]
     assert drawing.data["size"].eq(len(load_params().chosen("aecl").seeds)).all()

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 
 from tests.made import tips_of
-from traube.papers.german.maps import Map, maps_page
-from traube.papers.german.wins import wins
+from traube.papers.german.figures import OTHERS
+from traube.papers.german.tables import wins
+from traube.reports.figures import text_map, tip
+from traube.reports.rendering import figures_page
 
 
 def test_each_pair_says_who_wins_which_splits() -> None:
@@ -24,9 +26,9 @@ def test_each_pair_says_who_wins_which_splits() -> None:
 
 def test_a_map_escapes_what_it_shows() -> None:
     points = np.array([[0, 0], [1, 1]], dtype=np.float32)
-    html = maps_page(
-        [Map("<b>m", "t", "s", points, ["Wissenschaft", "Web"], ["<script>alert(1)</script>", "x"])], "Web"
-    )
+    labels, texts = ["Wissenschaft", "Web"], ["<script>alert(1)</script>", "x"]
+    groups = {"Web": np.array([1]), OTHERS: np.array([0])}
+    plot = text_map("<b>m", points, list(map(tip, labels, texts)), groups, OTHERS)
+    html = figures_page("a map", [plot])
     assert "<script>alert(1)" not in html and "&lt;b&gt;m" in html
     assert tips_of(html) == ["<b>Web</b><br>x", "<b>Wissenschaft</b><br>&lt;script&gt;alert(1)&lt;/script&gt;"][::-1]
-    assert "There is no map yet" in maps_page([], "Web")

@@ -28,10 +28,8 @@ from traube.pipeline.record import record
 from traube.pipeline.workbench import Workbench
 from traube.reports import best
 from traube.reports.explorer import page
-from traube.reports.explorer.board import on_front
-from traube.reports.explorer.differences import differences
-from traube.reports.explorer.history import history
-from traube.reports.explorer.ranks import diagram, mean_ranks
+from traube.reports.explorer.board import history, on_front
+from traube.reports.explorer.ranks import diagram, differences, mean_ranks
 from traube.reports.explorer.views import NOISE, confusion, thinned
 from traube.reports.pages import make_page
 from traube.reports.rendering import as_json

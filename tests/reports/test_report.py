@@ -16,7 +16,7 @@ from traube.pipeline.cell import Cell
 from traube.pipeline.params import Protocol
 from traube.pipeline.record import record
 from traube.reports.found import in_words
-from traube.reports.leaderboard_page import leaderboard_page as page
+from traube.reports.pages import leaderboard_page as page
 from traube.reports.tables import COLUMNS, _missing, leaderboard, places, shown_interval, shown_name, summary
 from traube.storage import Storage, open_storage
 from traube.tasks.stored import complete_task, save_corpus, save_rows

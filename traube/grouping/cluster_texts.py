@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -18,19 +17,12 @@ from traube.grouping.describe import distances, keywords, mean_distances, typica
 from traube.grouping.strays import strays, strays_by_distance
 from traube.models import Model, Similarity, load_model
 from traube.models.card import Precision
-from traube.models.vectors import Dense
 from traube.pipeline.executors import make_executor
 from traube.pipeline.workbench import Workbench
 
 STABLE = "none/stable_kmeans"
 WEAK, CLEAR = 0.15, 0.3  # scores; below the first, clouds without clusters score as high
-
-FOR_QUERIES = "minilm_query_space"  # a model that needs no training
-NAMED_BY = 3  # key words
 NEARLY = 0.02  # below the best score
-
-# labels, distances and, where the number of clusters was chosen, how well each fits
-Grouped: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], pd.DataFrame | None]
 
 
 @dataclass(frozen=True)
@@ -68,7 +60,7 @@ class Clusters:
 
     def name(self, cluster: int) -> str:
         """The name that a cluster was given, or its first key words; empty for noise."""
-        return self.names.get(cluster) or ", ".join(self.words.get(cluster, [])[:NAMED_BY])
+        return self.names.get(cluster) or ", ".join(self.words.get(cluster, [])[:3])
 
     def sizes(self) -> dict[int, int]:
         """How many texts each cluster has, the largest first; noise is none."""
@@ -91,7 +83,7 @@ class Clusters:
         """The numbers of clusters that are about as steady as the chosen one, itself among them; none
         where stability did not choose.
         """
-        if self.k_table is None or "excess" not in self.k_table:
+        if self.k_table is None or np.isnan(self.score):
             return []
         near = self.k_table["excess"] >= self.score - NEARLY
         return [int(k) for k in self.k_table.loc[near, "k"] if k > 1]
@@ -104,8 +96,7 @@ class Clusters:
         return replace(self, labels=labels, distances=np.where(self.strays, np.nan, self.distances))
 
     def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Clusters":
-        """The same clusters of all texts, where each distinct text was clustered once, and blank ones
-        were not.
+        """The same clusters of all texts, where each distinct text was clustered once, and blank ones were not.
 
         Parameters
         ----------
@@ -206,15 +197,24 @@ def cluster_texts(
     values = encoded(loaded, texts if query is None else [*texts, query], progress)
     if is_stable:
         return _stable(texts, values, k, seed).of_all(first, which)
-    if components.get_clusterer(method.clusterer).input_kind == "texts":
-        labels = components.cluster_by_text(method.clusterer, method.clusterer_params, texts, k, seed)
-        distance, table = distances(values, labels), None
-    elif not similarity:
-        labels, distance, table = _of_vectors(values, method, k, seed)
-    else:
+
+    component, table = components.get_clusterer(method.clusterer), None
+    if similarity:
         pairs = similarity.distances(values[: len(texts)], None if query is None else values[-1])
-        labels, distance, table = _of_distances(pairs, method, k, seed)
-    strange = strays_by_distance(pairs, labels) if similarity else strays(values, labels)
+        if k is None and component.takes_k:
+            k, table = components.choose_k_by_distance(method.clusterer, method.clusterer_params, pairs, seed)
+        labels = components.cluster_by_distance(method.clusterer, method.clusterer_params, pairs, k, seed)
+        distance, strange = mean_distances(pairs, labels), strays_by_distance(pairs, labels)
+    else:
+        if component.input_kind == "texts":
+            labels = components.cluster_by_text(method.clusterer, method.clusterer_params, texts, k, seed)
+        else:
+            reduces, params = method.reduces, method.reducer_params
+            points = components.reduce(method.reducer, params, values, seed) if reduces else values
+            if k is None and component.takes_k and not component.chooses_k(method.clusterer_params):
+                k, table = components.choose_k(points, seed)
+            labels = components.cluster(method.clusterer, method.clusterer_params, points, k, seed)
+        distance, strange = distances(values, labels), strays(values, labels)
     words, nearest = keywords(texts, labels), typical(labels, distance)
     return Clusters(labels, distance, words, nearest, table, strays=strange).of_all(first, which)
 
@@ -275,7 +275,7 @@ def check_query(model: str, similarity: Similarity | None, query: str | None) ->
         why = {"none": "compares texts whatever the query", "passages": "makes its query of the texts themselves"}
         said = why[similarity.query] if similarity else "has no use for a query"
         raise TraubeError(
-            f"model '{model}' {said}; leave the query out, or take a model that has one, as {FOR_QUERIES}"
+            f"model '{model}' {said}; leave the query out, or take a model that has one, as minilm_query_space"
         )
     if not query.strip():
         raise TraubeError("the query is empty: say what the texts were found for")
@@ -300,21 +300,3 @@ def _stable(texts: list[str], values: Matrix, k: int | None, seed: int) -> Clust
     stability = {c: float(value) for c, value in enumerate(found.cluster_stability_)}
     words, nearest = keywords(texts, labels), typical(labels, distance)
     return Clusters(labels, distance, words, nearest, found.k_table_, stability, strays=strays(values, labels))
-
-
-def _of_vectors(values: Matrix, method: Method, k: int | None, seed: int) -> Grouped:
-    points = components.reduce(method.reducer, method.reducer_params, values, seed) if method.reduces else values
-    table = None
-    component = components.get_clusterer(method.clusterer)
-    if k is None and component.takes_k and not component.chooses_k(method.clusterer_params):
-        k, table = components.choose_k(points, seed)
-    labels = components.cluster(method.clusterer, method.clusterer_params, points, k, seed)
-    return labels, distances(values, labels), table
-
-
-def _of_distances(pairs: Dense, method: Method, k: int | None, seed: int) -> Grouped:
-    table = None
-    if k is None and components.CLUSTERERS[method.clusterer].takes_k:
-        k, table = components.choose_k_by_distance(method.clusterer, method.clusterer_params, pairs, seed)
-    labels = components.cluster_by_distance(method.clusterer, method.clusterer_params, pairs, k, seed)
-    return labels, mean_distances(pairs, labels), table

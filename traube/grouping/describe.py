@@ -1,6 +1,6 @@
 """What a cluster is about: its key words and its typical texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,11 @@ TOGETHER = 0.5  # share of a word's texts in which a pair has it, from which the
 def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) -> dict[int, list[str]]:
     """The words and pairs of words that set each cluster apart, the most telling first.
 
-    A term's weight is c-TF-IDF with damped counts, log2(1 + count in a text), so that one long text
-    names no cluster: the mean of the cluster's texts, times ln(1 + A / f), where f is the sum over all
-    texts and A the mean sum of a cluster. Terms that more than half of the clusters have, each at
-    least half as often as the cluster that has it most, are no one's. Of what is left, maximal
-    marginal relevance takes terms that are not spelled alike. Noise (-1) is left out. Of more than
-    20,000 texts as many of each cluster are read, evenly spaced, and of each the first 10,000
+    A term's weight is c-TF-IDF with damped counts, log2(1 + count in a text), so that one long text names no cluster:
+    the mean of the cluster's texts, times ln(1 + A / f), where f is the sum over all texts and A the mean sum of a
+    cluster. Terms that more than half of the clusters have, each at least half as often as the cluster that has it
+    most, are no one's. Of what is left, maximal marginal relevance takes terms that are not spelled alike. Noise (-1)
+    is left out. Of more than 20,000 texts as many of each cluster are read, evenly spaced, and of each the first 10,000
     characters.
 
     Returns
@@ -48,7 +47,12 @@ def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) 
     damped = sparse.csr_matrix(member @ (terms.counts.log1p() / np.log(2)))
     share = sparse.csr_matrix(damped.multiply(1 / np.bincount(of)[:, None]))
     weight = np.log(1 + damped.sum() / len(ids) / np.maximum(np.asarray(damped.sum(axis=0)).ravel(), 1))
-    scores = sparse.csr_matrix(share.multiply(weight * _own(terms, share)).multiply(_often(terms, having, sizes)))
+    # a term counts where it is in two texts of a cluster, or is one word of a small cluster
+    is_word = np.array([len(stems) == 1 for stems in terms.stems])
+    small = np.repeat(sizes < FEW, np.diff(having.indptr))
+    is_often = (having.data >= 2) | (small & is_word[having.indices])
+    often = sparse.csr_matrix((is_often, having.indices, having.indptr), shape=having.shape)
+    scores = sparse.csr_matrix(share.multiply(weight * _own(terms, share)).multiply(often))
     return {int(c): _different(terms, having[[i]], scores[[i]], count) for i, c in enumerate(ids)}
 
 
@@ -75,25 +79,32 @@ def _own(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
     return own & np.array([common.isdisjoint(stems) for stems in terms.stems])
 
 
-def _often(terms: Terms, having: sparse.csr_matrix, sizes: NDArray[np.int64]) -> sparse.csr_matrix:
-    """Where a term is in two texts of a cluster, or is one word of a small cluster; bool [clusters, terms]."""
-    is_word = np.array([len(stems) == 1 for stems in terms.stems])
-    small = np.repeat(sizes < FEW, np.diff(having.indptr))
-    often = (having.data >= 2) | (small & is_word[having.indices])
-    return sparse.csr_matrix((often, having.indices, having.indptr), shape=having.shape)
-
-
 def _different(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matrix, count: int) -> list[str]:
     """The best terms of a cluster that are not spelled alike; `having` and `scores` are csr [1, terms]."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.metrics.pairwise import cosine_similarity
+
     score = dict(zip(scores.indices.tolist(), scores.data.tolist(), strict=True))
     texts = dict(zip(having.indices.tolist(), having.data.tolist(), strict=True))
     best = sorted((i for i in score if score[i] > 0), key=lambda i: (-score[i], i))[: CANDIDATES * count]
-    part = _in_a_pair(terms, texts, best)
-    best = sorted((i for i in best if i not in part), key=lambda i: (-score[i], terms.shown[i]))
+
+    # a word that stands mostly in a pair that is among the best, by the texts that have each, is no term of its own
+    number = {terms.stems[i]: i for i in best}
+    in_pairs = set()
+    for pair, i in number.items():
+        for stem in pair if len(pair) == 2 else ():
+            word = number.get((stem,))
+            if word is not None and texts[i] >= TOGETHER * texts[word]:
+                in_pairs.add(word)
+    best = sorted((i for i in best if i not in in_pairs), key=lambda i: (-score[i], terms.shown[i]))
     if not best:
         return []
+
     relevance = np.array([score[i] for i in best]) / score[best[0]]
-    alike = np.maximum(_spelled_alike([str(form) for form in terms.shown[best]]), _of_one_word(terms, best))
+    triples = CountVectorizer(analyzer="char_wb", ngram_range=(3, 3)).fit_transform(map(str, terms.shown[best]))
+    stems = [set(terms.stems[i]) for i in best]
+    shares_a_word = np.array([[bool(one & other) for other in stems] for one in stems])
+    alike = np.maximum(cosine_similarity(triples), shares_a_word)
     chosen: list[int] = []
     nearest = np.zeros(len(best))  # to those that are chosen
     while len(chosen) < count and (nearest < SAME).any():
@@ -101,34 +112,6 @@ def _different(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matri
         chosen.append(int(np.argmax(gain)))
         nearest = np.maximum(nearest, alike[chosen[-1]])
     return [str(terms.shown[best[i]]) for i in chosen]
-
-
-def _in_a_pair(terms: Terms, texts: Mapping[int, float], best: Sequence[int]) -> set[int]:
-    """Which of the best terms stand mostly in a pair that is among them, by the texts that have each."""
-    number = {terms.stems[i]: i for i in best}
-    mostly = {
-        stem
-        for term, i in number.items()
-        if len(term) == 2
-        for stem in term
-        if (stem,) in number and texts[i] >= TOGETHER * texts[number[(stem,)]]
-    }
-    return {i for i in best if len(terms.stems[i]) == 1 and terms.stems[i][0] in mostly}
-
-
-def _of_one_word(terms: Terms, best: Sequence[int]) -> NDArray[np.bool_]:
-    """Which terms share a word, bool [n, n]."""
-    stems = [set(terms.stems[i]) for i in best]
-    return np.array([[bool(one & other) for other in stems] for one in stems])
-
-
-def _spelled_alike(words: Sequence[str]) -> NDArray[np.float64]:
-    """Cosines of the words' triples of letters, [n, n]."""
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.metrics.pairwise import cosine_similarity
-
-    triples = CountVectorizer(analyzer="char_wb", ngram_range=(3, 3)).fit_transform(words)
-    return np.asarray(cosine_similarity(triples))
 
 
 def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -143,8 +126,7 @@ def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -
 
 
 def mean_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean distance of each text to the others of its cluster, float64 [n]; 0 where it is alone, nan
-    for noise.
+    """Mean distance of each text to the others of its cluster, float64 [n]; 0 where it is alone, nan for noise.
 
     Parameters
     ----------

@@ -37,9 +37,8 @@ def group_map(
     if points.shape[1] < 2:
         points = np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
     ids, counts = np.unique(groups[rows], return_counts=True)
-    shown_as = {
-        i: f"{i}: {names.get(i, '')}" if i >= 0 else ALONE for i in ids[np.argsort(-counts, kind="stable")].tolist()
-    }
+    by_size = ids[np.argsort(-counts, kind="stable")].tolist()
+    shown_as = {i: f"{i}: {names.get(i, '')}" if i >= 0 else ALONE for i in by_size}
     own = {name: np.flatnonzero(groups[rows] == group) for group, name in shown_as.items()}
     tips = [tip(shown_as[group], texts[row]) for row, group in zip(rows, groups[rows].tolist(), strict=True)]
     shown = f"{len(rows):,} of {len(texts):,} texts" if len(rows) < len(texts) else f"{len(texts):,} texts"

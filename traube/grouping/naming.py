@@ -18,21 +18,14 @@ def named_by(clusters: Clusters, texts: Sequence[str], model: CausalModel, progr
     progress.total("names", len(clusters.words))
     names = {}
     for c, words in clusters.words.items():
-        said = model.continued(_prompt([texts[i] for i in clusters.typical.get(c, [])], words), TOKENS)
-        names[c] = _first_line(said)
+        shown = "\n".join(f"- {' '.join(texts[i][:READ].split())}" for i in clusters.typical.get(c, []))
+        prompt = (
+            f"These texts are about one topic:\n{shown}\nKey words: {', '.join(words)}\n"
+            "The topic's name, in at most four words and in the language of the texts:"
+        )
+        said = model.continued(prompt, TOKENS)
+        # the first line that holds a letter, without quotes around it
+        lines = [" ".join(line.split()).strip("\"'“”„‘’«»*_#:.- ") for line in said.splitlines()]
+        names[c] = next((line[:LONGEST].strip() for line in lines if any(map(str.isalpha, line))), "")
         progress.done("names", 1)
     return replace(clusters, names={c: name for c, name in names.items() if name})
-
-
-def _prompt(texts: Sequence[str], words: Sequence[str]) -> str:
-    shown = "\n".join(f"- {' '.join(text[:READ].split())}" for text in texts)
-    return (
-        f"These texts are about one topic:\n{shown}\nKey words: {', '.join(words)}\n"
-        "The topic's name, in at most four words and in the language of the texts:"
-    )
-
-
-def _first_line(said: str) -> str:
-    """A name out of what a model said: its first line that holds a letter, without quotes around it."""
-    lines = [" ".join(line.split()).strip("\"'“”„‘’«»*_#:.- ") for line in said.splitlines()]
-    return next((line[:LONGEST].strip() for line in lines if any(letter.isalpha() for letter in line)), "")

@@ -1,7 +1,6 @@
 """What is written of a grouping: each row of the user's file, and beside it the text's group."""
 
 import re
-from collections.abc import Container
 from decimal import Decimal
 from typing import Any
 
@@ -29,7 +28,9 @@ def result_table(rows: Rows, clusters: Clusters) -> pd.DataFrame:
     if clusters.stability:
         found["stability"] = [clusters.stability.get(c) for c in labels]
     for name, values in found.items():
-        table[free_name(name, table)] = values
+        while name in table:
+            name = f"traube_{name}"
+        table[name] = values
     return table
 
 
@@ -37,8 +38,3 @@ def _cell(value: Any) -> Any:
     """As `as_cell`; a negative number that a CSV file holds as text is a number, not a formula."""
     cell = as_cell(value)
     return Decimal(cell) if isinstance(cell, str) and _NEGATIVE.fullmatch(cell) else cell
-
-
-def free_name(name: str, taken: Container[str]) -> str:
-    """A name that is not taken: the same, or with `traube_` in front."""
-    return free_name(f"traube_{name}", taken) if name in taken else name

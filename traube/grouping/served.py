@@ -1,19 +1,13 @@
-"""A clustering that takes new texts: encode, reduce, assign.
+"""A task's largest test split, clustered as it was scored, that takes new texts: encode, reduce, assign.
 
-Kept as plain files, so that nothing is unpickled to serve it.
-
-A served clustering is that of a task's largest test split, exactly as it was scored. Where a new
-text is put among its texts, and which cluster it joins, the method's components say (`Component.place`,
-`Component.assign`). Where a similarity compares the texts, there are no places: a new text joins
-the cluster whose texts are nearest on average, for the split's query.
-"""
+`Component.place` and `.assign` put a new text; by a similarity it joins the cluster that is nearest on average."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -27,7 +21,7 @@ from traube.components.new_points import centres, nearest_on_average
 from traube.core.errors import TraubeError
 from traube.core.files import atomic, write_json
 from traube.grouping.describe import keywords
-from traube.models import Model, ModelCard, Similarity, Vectors, model_of
+from traube.models import Model, ModelCard, Vectors, model_of
 from traube.models.pins import locate_pinned
 from traube.models.vectors import open_matrix
 from traube.pipeline.cluster import locate_reduction
@@ -93,46 +87,33 @@ class Served:
             raise TraubeError("give at least one text, none of them empty")
         vectors = self._encoded(list(texts))
         similarity = self.model.similarity
-        clusters, distances = self._compared(similarity, vectors) if similarity else self._near(vectors)
+        if similarity:
+            asked = None if self.query is None or similarity.query != "text" else self._encoded([self.query])[0]
+            clusters, means = nearest_on_average(similarity.distances_to(self.vectors, vectors, asked), self.clusters)
+            distances = np.maximum(means, 0)
+        else:
+            reducer, clusterer = get_reducer(self.method.reducer), get_clusterer(self.method.clusterer)
+            build = partial(reducer.estimator, self.method.reducer_params, self.seed)
+            points = reducer.place(build, self.vectors, self.points, vectors)
+            build = partial(clusterer.estimator, self.method.clusterer_params, self.seed)
+            clusters = clusterer.assign(build, self.points, self.clusters, points)
+            distances = self._to_centres(points, clusters)
         words = [", ".join(self.words.get(int(c), [])) for c in clusters]
         return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words})
 
-    def _compared(self, similarity: Similarity, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The clusters that new texts join by a similarity, and their mean distances to them."""
-        asked = None if self.query is None or similarity.query != "text" else self._encoded([self.query])[0]
-        clusters, means = nearest_on_average(similarity.distances_to(self.vectors, vectors, asked), self.clusters)
-        return clusters, np.maximum(means, 0)
-
-    def _near(self, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The clusters that new texts join by the method, and their distances to the centres."""
-        points = self._placed(vectors)
-        clusters = self._assigned(points)
+    def _to_centres(self, points: Matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
         ids, means = self._centres
         at = np.searchsorted(ids, clusters)
         distances = np.full(len(clusters), np.nan)
-        for i, c in enumerate(clusters):
-            if c >= 0:
-                row = np.asarray(points[i].todense()).ravel() if sparse.issparse(points) else points[i]
-                distances[i] = np.linalg.norm(row - means[at[i]])
-        return clusters, distances
+        for i in np.flatnonzero(clusters >= 0):
+            row = np.asarray(points[i].todense()).ravel() if sparse.issparse(points) else points[i]
+            distances[i] = np.linalg.norm(row - means[at[i]])
+        return distances
 
     def _encoded(self, texts: list[str]) -> Matrix:
         if self.model.fingerprint != self.fingerprint:
             raise TraubeError(f"model '{self.card.name}' is not the one that was scored: its weights have changed")
         return self.model.encode_new(self.corpus, texts)
-
-    def _placed(self, vectors: Matrix) -> Matrix:
-        reducer = get_reducer(self.method.reducer)
-        build = partial(reducer.estimator, self.method.reducer_params, self.seed)
-        return reducer.place(build, self.vectors, self.points, vectors)
-
-    def _assigned(self, points: Matrix) -> NDArray[np.int64]:
-        clusterer = get_clusterer(self.method.clusterer)
-        build = partial(clusterer.estimator, self.method.clusterer_params, self.seed)
-        return clusterer.assign(build, self.points, self.clusters, points)
-
-
-# made, kept and found again
 
 
 def freeze(
@@ -155,30 +136,21 @@ def freeze(
     method = Method(cell["reducer"], cell["clusterer"], params["reducer_params"], params["clusterer_params"])
     values, seed = vectors.subset(split.rows).load(), int(cell["seed"] or 0)
     texts = task.texts_at(split.rows)
-    points = (
-        values
-        if not method.reduces
-        else _points(storage, cell, method, values, task.corpus["text_id"].to_numpy()[split.rows])
-    )
+    points = values
+    if method.reduces:
+        ids, numerics = task.corpus["text_id"].to_numpy()[split.rows], cell["numerics"]["model"]
+        if path := locate_reduction(storage, cell["fingerprint"], numerics, method, seed, ids):
+            points = np.asarray(open_matrix(path), dtype=np.float32)
+        else:
+            points = components.reduce(method.reducer, method.reducer_params, values, seed)
     words = keywords(texts, clusters)
     corpus = task.texts if model.corpus_bound else []
     query = None if split.query is None else task.texts[split.query]
     return Served(model.card, model.fingerprint, method, seed, corpus, texts, values, points, clusters, words, query)
 
 
-def _points(
-    storage: Storage, cell: Mapping[str, Any], method: Method, values: Matrix, text_ids: NDArray[np.object_]
-) -> Matrix:
-    """The reduced vectors that were clustered; computed again if they are no longer kept."""
-    seed = int(cell["seed"] or 0)
-    numerics = cell["numerics"]["model"]
-    if path := locate_reduction(storage, cell["fingerprint"], numerics, method, seed, text_ids):
-        return np.asarray(open_matrix(path), dtype=np.float32)
-    return components.reduce(method.reducer, method.reducer_params, values, seed)
-
-
 def save(served: Served, folder: Path) -> None:
-    """Write a served clustering as plain files: JSON, `.npy` and, for sparse vectors, `.npz`."""
+    """Write a served clustering as JSON, `.npy` and, if sparse, `.npz`: nothing is unpickled to serve it."""
     _save_matrix(folder / "vectors", served.vectors)
     if served.method.reduces:
         _save_matrix(folder / "points", served.points)

@@ -1,10 +1,8 @@
-"""The words of texts that can name a group: without stop words of the texts' own languages, one
-form of each word, and two words together where they mostly go together.
-"""
+"""The words that can name a group: no stop words, one form of each, and two together where they mostly go together."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
@@ -46,38 +44,38 @@ class Terms:
 
 
 def languages(texts: Sequence[str]) -> list[str]:
-    """The languages of some texts, the most frequent first, as ISO 639-1 codes; none of too few
-    letters.
+    """The languages of some texts, the most frequent first, as ISO 639-1 codes; none of too few letters.
 
     Pieces of a sample vote; a language with fewer than a tenth of the votes is left out.
     """
     import py3langid
     import stopwordsiso
 
-    votes = Counter(py3langid.classify(piece)[0] for piece in _pieces(texts))
-    known = {code: count for code, count in votes.items() if code in stopwordsiso.langs()}
-    total = sum(votes.values())
-    return sorted((code for code, count in known.items() if count >= SPOKEN * total), key=lambda code: -known[code])
-
-
-def _pieces(texts: Sequence[str]) -> Iterator[str]:
-    """A sample of the texts, short ones together: a few words could be of many languages."""
-    piece = ""
+    pieces, piece = [], ""  # short texts together: a few words could be of many languages
     for i in dict.fromkeys(np.linspace(0, len(texts) - 1, min(SAMPLE, len(texts)), dtype=int).tolist()):
         piece = f"{piece} {texts[i][:PIECE]}".strip()
         if len(piece) >= PIECE:
-            yield piece
+            pieces.append(piece)
             piece = ""
     if len(piece) >= PIECE / 4:
-        yield piece
+        pieces.append(piece)
+    votes = Counter(py3langid.classify(piece)[0] for piece in pieces)
+    known = {code: count for code, count in votes.items() if code in stopwordsiso.langs()}
+    total = sum(votes.values())
+    return sorted((code for code, count in known.items() if count >= SPOKEN * total), key=lambda code: -known[code])
 
 
 def terms_of(texts: Sequence[str]) -> Terms:
     """The words and pairs of words of some texts, without the stop words of their languages and of
     English, stemmed as the most frequent one of these asks for.
     """
+    import snowballstemmer
+    import stopwordsiso
+
     spoken = languages(texts)
-    stop, stem = _stop_words(spoken), _Stem(SNOWBALL.get(spoken[0]) if spoken else None)
+    stop = frozenset(word for code in {*spoken, "en"} for word in stopwordsiso.stopwords(code))
+    algorithm = SNOWBALL.get(spoken[0]) if spoken else None
+    stem = cache(snowballstemmer.stemmer(algorithm).stemWord) if algorithm else str
     forms: dict[Term, Counter[str]] = {}
     numbers: dict[Term, int] = {}
     rows: list[NDArray[np.int64]] = []
@@ -92,11 +90,12 @@ def terms_of(texts: Sequence[str]) -> Terms:
     counts = sparse.csr_matrix(  # entries of one place are added up
         (np.ones(len(columns)), (np.repeat(np.arange(len(rows)), lengths), columns)), shape=(len(rows), len(numbers))
     )
-    shown = np.array([_commonest(forms[term]) for term in numbers], dtype=object)
-    return Terms(counts, list(numbers), shown)
+    # the most frequent form; of several the shortest, then the first of the alphabet
+    ranked = [min((-count, len(form), form) for form, count in forms[term].items()) for term in numbers]
+    return Terms(counts, list(numbers), np.array([form for _, _, form in ranked], dtype=object))
 
 
-def _terms(text: str, stop: frozenset[str], stem: "_Stem") -> Iterator[tuple[Term, str]]:
+def _terms(text: str, stop: frozenset[str], stem: Callable[[str], str]) -> Iterator[tuple[Term, str]]:
     """The terms of a text, each with the form that stands there."""
     before: tuple[str, str, int] | None = None  # stem, form and end of the word before
     for match in _WORD.finditer(text):
@@ -109,27 +108,3 @@ def _terms(text: str, stop: frozenset[str], stem: "_Stem") -> Iterator[tuple[Ter
         if before and before[0] != now and _ADJACENT.fullmatch(text, before[2], match.start()):
             yield (before[0], now), f"{before[1]} {word}"
         before = now, word, match.end()
-
-
-def _commonest(forms: Counter[str]) -> str:
-    """The most frequent form; of several the shortest, then the first of the alphabet."""
-    return min(forms, key=lambda form: (-forms[form], len(form), form))
-
-
-def _stop_words(spoken: Sequence[str]) -> frozenset[str]:
-    import stopwordsiso
-
-    return frozenset(word for code in {*spoken, "en"} for word in stopwordsiso.stopwords(code))
-
-
-class _Stem:
-    """Stems of words in one language; a word by itself where no stemmer knows it."""
-
-    def __init__(self, algorithm: str | None) -> None:
-        import snowballstemmer
-
-        stemmer = snowballstemmer.stemmer(algorithm) if algorithm else None
-        self._of = cache(stemmer.stemWord) if stemmer else str
-
-    def __call__(self, word: str) -> str:
-        return str(self._of(word))

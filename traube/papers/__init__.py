@@ -1,9 +1,6 @@
 """Papers: what they printed, beside what is measured here. One folder a paper, found by itself.
 
-A paper's folder offers `PAPER`, specs of its tables and figures, and keeps in `published/` what is
-printed, as csv. It says nothing of assets, files or an orchestrator: whoever wants its tables made
-gives it a `Context`.
-"""
+It offers `PAPER`, specs of its tables and figures, measured from a `Context`; `published/` holds what is printed."""
 
 import sys
 

@@ -1,6 +1,4 @@
-"""What a paper's tables and figures are measured from: everything stored, trained and asked for, in
-one object.
-"""
+"""What a paper's tables and figures are measured from: everything stored, trained and asked for, in one object."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,9 +54,7 @@ class Context:
         return None if get_manifest(self.storage, name) is None else read_task(self.storage, name)
 
     def cells(self, tasks: Collection[str], *names: str) -> pd.DataFrame:
-        """The finished cells of some tasks under some protocols' own methods and seeds; with a column
-        `method`.
-        """
+        """The finished cells of some tasks under some protocols' own methods and seeds; with a column `method`."""
         cells = current_cells(self.storage, self.protocols, tasks)
         cells = cells[cells["protocol"].isin(names) & (cells["status"] == "done")]
         return cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
@@ -74,9 +70,7 @@ class Context:
         return self.workbench.vectors(task, model, self.progress)
 
     def trainings(self, *trainers: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The finished trainings by some trainers: name of the last step's checkpoint, and its
-        record.
-        """
+        """The finished trainings by some trainers: name of the last step's checkpoint, and its record."""
         for path in sorted(self.checkpoints.glob("*-last/checkpoint.json")):
             record = read_json(path)
             if record.get("trainer") in trainers and "curve" in record:

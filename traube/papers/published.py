@@ -1,6 +1,4 @@
-"""What papers printed, read from the csv files of their folders. What is printed wrong stays as
-printed; a note says what is right.
-"""
+"""What papers printed, from the csv files of their folders; what is printed wrong stays; a note says what is right."""
 
 from dataclasses import dataclass
 from importlib.resources import files

@@ -1,9 +1,4 @@
-"""What a paper is made of: tables, whose printed numbers stand beside those measured here, and
-figures.
-
-These are specs: how a table is measured and a figure drawn from a `Context`. Where they are written
-and who asks for them is not said here.
-"""
+"""What a paper is made of: specs of how a table is measured, beside its printed numbers, and a figure drawn."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,20 +13,18 @@ NUMBERS = ("published", "measured", "note")
 
 
 def for_people(table: pd.DataFrame) -> pd.DataFrame:
-    """A table as people are shown it: with a row and a column for each number, as a grid of
-    `published | measured`.
-    """
+    """A table as people are shown it: with a row and a column for each number, as a grid of `published | measured`."""
     if tuple(table.columns[2:]) != NUMBERS:
         return table.round(4)
     row, column = table.columns[:2]
-    cells = table.assign(shown=[_both(p, m) for p, m in zip(table["published"], table["measured"], strict=True)])
+    shown = []
+    for pair in zip(table["published"], table["measured"], strict=True):
+        texts = ["–" if pd.isna(value) else f"{value:,.2f}".removesuffix(".00") for value in pair]
+        shown.append(" | ".join(texts))
+    cells = table.assign(shown=shown)
     rows, columns = table[row].drop_duplicates(), table[column].drop_duplicates()
     grid = cells.pivot_table(index=row, columns=column, values="shown", aggfunc="first").loc[rows, columns]
     return grid.fillna("").reset_index().rename_axis(columns=None)
-
-
-def _both(published: float, measured: float) -> str:
-    return " | ".join("–" if pd.isna(value) else f"{value:,.2f}".removesuffix(".00") for value in (published, measured))
 
 
 @dataclass(frozen=True)
@@ -125,6 +118,17 @@ def deviation(by_seed: pd.Series) -> float:
     return float(by_seed.std(ddof=0)) if len(by_seed) > 1 else float("nan")
 
 
+def split_sizes(splits: pd.DataFrame) -> pd.DataFrame:
+    """How many rows and classes each split of a task, or of some of its rows, has.
+
+    Returns
+    -------
+    DataFrame split_set, part, split, level, rows, classes; a row a split
+    """
+    groups = splits.groupby(["split_set", "part", "split", "level"], sort=False)
+    return groups.agg(rows=("item", "size"), classes=("label", "nunique")).reset_index()
+
+
 def beside(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -> pd.DataFrame:
     """What is measured beside what is printed; one of them is empty where there is no such number.
 
@@ -141,29 +145,18 @@ def beside(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -> pd.D
     keys = [column for column in published.columns if column not in NUMBERS]
     if measured.empty:  # pandas does not join columns without a type to numbers
         measured = measured.astype({key: published[key].dtype for key in keys})
-    left = published.assign(_printed=range(len(published)), note=_column(published, "note"))
-    right = measured.assign(_row=range(len(measured)), _said=_column(measured, "note")).drop(
-        columns="note", errors="ignore"
-    )
+    left = published.assign(_printed=range(len(published)), note=published.get("note", ""))
+    right = measured.assign(_row=range(len(measured)), _said=measured.get("note", ""))
+    right = right.drop(columns="note", errors="ignore")
     table = left.merge(right, on=keys, how="outer").sort_values(["_printed", "_row"])
     # what is measured of a printed row and not printed stays with that row
     rows = table.groupby(keys[:-1] or keys, sort=False, dropna=False).ngroup()
     table = table.assign(_group=rows).sort_values(["_group", "_row", "_printed"])
-    notes = [
-        _notes(said, note) or ("" if pd.notna(value) else absent)
-        for said, note, value in zip(table["_said"], table["note"], table["measured"], strict=True)
-    ]
+    notes = []
+    for said, note, value in zip(table["_said"], table["note"], table["measured"], strict=True):
+        text = "; ".join(str(each) for each in (said, note) if pd.notna(each) and each)
+        # raw files are named relative to TRAUBE_RAW: a table is the same on every machine
+        text = text.replace(f"{paths.raw()}/", "TRAUBE_RAW/")
+        notes.append(text or ("" if pd.notna(value) else absent))
     more = [column for column in measured.columns if column not in (*keys, "note")]
     return table.assign(note=notes)[[*keys, "published", *more, "note"]].reset_index(drop=True)
-
-
-def _column(table: pd.DataFrame, name: str) -> pd.Series | str:
-    return table.get(name, "")
-
-
-def _notes(*notes: str | float) -> str:
-    """Some notes as one. Raw files are named relative to TRAUBE_RAW: a table is the same on every
-    machine.
-    """
-    said = "; ".join(str(note) for note in notes if pd.notna(note) and note)
-    return said.replace(f"{paths.raw()}/", "TRAUBE_RAW/")

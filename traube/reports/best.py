@@ -1,6 +1,4 @@
-"""Which model, by which method, groups a task's texts best: by how much, how sure that is, and what
-would make it surer.
-"""
+"""Which model, by which method, groups a task's texts best: by how much, how surely, and what would make it surer."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,8 +18,6 @@ from traube.tasks.task import Task
 
 # A difference of its size is found by four of five tests at the level .05: z of .975 and of .8 added.
 POWER = 1.96 + 0.84
-CHEAPER = 2.0  # times, that are worth a word
-LEAST = 1e-4  # seconds that a clock tells from none
 CLOSE = 0.01  # a lead up to which what costs less may be called as good
 NOTHING = 0.005  # a difference that makes none in practice
 SHORT = ("ami", "ari")  # metrics that are known by their initials
@@ -72,7 +68,9 @@ class Best:
         sure = (
             f"{100 * self.low:.1f} to {100 * self.high:.1f}" if np.isfinite(self.low) else "no interval: too few texts"
         )
-        score = f"{_in_words(winner.metric)} {100 * winner.mean:.1f} ({sure})"
+        metric = winner.metric.split("/")[0]
+        metric = metric.upper() if metric in SHORT else metric.replace("_", "-")
+        score = f"{metric} {100 * winner.mean:.1f} ({sure})"
         if not self.rivals:
             return f"{winner.name} does best on {winner.task}, {score}; no other model is scored on it."
         nearest, ties = self.rivals[0], self.ties
@@ -125,9 +123,9 @@ class Best:
         if self.unsure or not cheapest or self.winner.name not in self.seconds:
             return ""
         least, most = self.seconds[cheapest], self.seconds[self.winner.name]
-        if most < CHEAPER * least:
+        if most < 2 * least:  # not worth a word
             return ""
-        times = f"{float(f'{most / max(least, LEAST):.2g}'):,g}"
+        times = f"{float(f'{most / max(least, 1e-4):.2g}'):,g}"  # a clock tells no less from nothing
         cost = f"{_seconds(least)} for 1,000 texts, not {_seconds(most)}"
         return f"{cheapest} is as good, as far as can be told, and {times} times cheaper: {cost}."
 
@@ -171,11 +169,6 @@ def best_of(found: Standing, task: Task, known: pd.DataFrame) -> Best:
     own = known[known["protocol"] == winner.protocol].dropna(subset="seconds")
     seconds = {f"{row.model} with {row.method}": row.seconds for row in own.itertuples(index=False)}
     return Best(winner, float(low), float(high), rivals, texts, seconds)
-
-
-def _in_words(metric: str) -> str:
-    name = metric.split("/")[0]
-    return name.upper() if name in SHORT else name.replace("_", "-")
 
 
 def _seconds(value: float) -> str:

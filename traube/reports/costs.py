@@ -1,10 +1,8 @@
 """What a score costs: seconds and memory for 1,000 texts, of a model and of a method.
 
-Both are as measured where the scores were computed, so they compare within one home only.
-"""
+Both are as measured where the scores were computed, so they compare within one home only."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +13,6 @@ from traube.storage import Storage
 from traube.storage.costs import get_cost
 from traube.tasks.stored import get_manifest, read_task
 
-NONE = "none"  # the reducer that does nothing
 NOTHING = Cost(1, np.nan, np.nan)  # is known
 COLUMNS = ("task", "protocol", "model", "method", "encoding", "clustering", "seconds", "memory")
 
@@ -29,36 +26,33 @@ def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFra
 
     Returns
     -------
-    DataFrame with COLUMNS: seconds for 1,000 texts of encoding, of clustering (with its reduction),
-    and of both; `memory`, the most megabytes that either took beyond what was in use before. What
-    was not measured is nan
+    DataFrame with COLUMNS: seconds for 1,000 texts of encoding, of clustering (with its reduction), and of both;
+    `memory`, the most megabytes that either took beyond what was in use before. What was not measured is nan
     """
     done = cells[cells["status"] == "done"]
     if done.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     done = done.assign(method=done["reducer"] + "/" + done["clusterer"])
     items = {key: _clustered(storage, protocols, *key) for key in set(zip(done["task"], done["protocol"], strict=True))}
-    clusterings = [_of_cell(cell, items[cell.task, cell.protocol]) for cell in done.itertuples(index=False)]
+    clusterings = []
+    for cell in done.itertuples(index=False):
+        n = items[cell.task, cell.protocol]
+        if not pd.isna(cell.total_seconds):
+            memory = np.nan if pd.isna(cell.memory) else cell.memory
+            clusterings.append(Cost(int(cell.texts), cell.total_seconds, memory))
+        elif cell.reducer == "none" and np.isfinite(n):  # no reduction is missing in the seconds that its record has
+            clusterings.append(Cost(int(n), cell.seconds, np.nan))
+        else:
+            clusterings.append(NOTHING)
     done[["clustering", "own_memory"]] = [(1000 * c.seconds / c.texts, c.memory) for c in clusterings]
     models = done[["task", "fingerprint"]].drop_duplicates()
-    encodings = [
-        get_cost(storage, task, fingerprint) or NOTHING for task, fingerprint in models.itertuples(index=False)
-    ]
+    encodings = [get_cost(storage, *key) or NOTHING for key in models.itertuples(index=False)]
     models[["encoding", "encoding_memory"]] = [(1000 * c.seconds / c.texts, c.memory) for c in encodings]
     done = done.merge(models, on=["task", "fingerprint"])
     done["memory"] = done[["encoding_memory", "own_memory"]].max(axis=1, skipna=False)
     table = done.groupby(["task", "protocol", "model", "method"])[["encoding", "clustering", "memory"]].mean()
     table["seconds"] = table["encoding"] + table["clustering"]
     return table.reset_index()[list(COLUMNS)]
-
-
-def _of_cell(cell: Any, items: float) -> Cost:
-    """What a cell's clusterings took; where a reduction was not measured, the seconds that its record has."""
-    if not pd.isna(cell.total_seconds):
-        return Cost(int(cell.texts), cell.total_seconds, np.nan if pd.isna(cell.memory) else cell.memory)
-    if cell.reducer != NONE or not np.isfinite(items):
-        return NOTHING
-    return Cost(int(items), cell.seconds, np.nan)
 
 
 def _clustered(storage: Storage, protocols: Mapping[str, Protocol], task: str, protocol: str) -> float:

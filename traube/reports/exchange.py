@@ -1,8 +1,7 @@
-"""MTEB's result files, written and read. What was read is kept apart: published rows stand beside
-measured ones, never among them.
-"""
+"""MTEB's result files, written and read; published rows stand beside measured ones, never among them."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -23,30 +22,16 @@ from traube.tasks.task import TaskCard
 
 V_MEASURE = "v_measure/noise_as_cluster"
 LANGUAGES = {"de": "deu-Latn", "en": "eng-Latn"}
-IMPORTED_COLUMNS = (
-    "source",
-    "task",
-    "model",
-    "revision",
-    "dataset_revision",
-    "mteb_version",
-    "metric",
-    "mean",
-    "sd",
-    "splits",
-)
+ABOUT = ("source", "task", "model", "revision", "dataset_revision", "mteb_version")
+IMPORTED_COLUMNS = (*ABOUT, "metric", "mean", "sd", "splits")
 Score = Annotated[float, Field(ge=0, le=1)]  # a V-measure
 Name = Annotated[str, Field(max_length=500)]
 R = TypeVar("R")
 IMPORTED = "import"  # kind of the document of the results of a source
 
 
-# writing
-
-
 def export_mteb(storage: Storage, protocols: Mapping[str, Protocol], method: str, folder: Path) -> list[Path]:
-    """Write `<org>__<model>/<revision>/<Task>.json` for every model and labelled
-    task scored by a method.
+    """Write `<org>__<model>/<revision>/<Task>.json` for every model and labelled task scored by a method.
 
     MTEB knows one method; its own is mini-batch k-means on the vectors as they are. A revision that
     the hub does not know is the model's fingerprint. Seeds are averaged, split by split.
@@ -73,7 +58,10 @@ def export_mteb(storage: Storage, protocols: Mapping[str, Protocol], method: str
         card = get_card(storage, task)
         if card is None:
             continue
-        org, revision = _model_folder(model, rows["fingerprint"].iloc[0])
+        org, revision = f"traube__{model}", rows["fingerprint"].iloc[0]
+        known = model_cards().get(model)
+        if known is not None and known.model and "/" in known.model and not Path(known.model).is_absolute():
+            org, revision = known.model.replace("/", "__"), known.revision or revision
         # protocols are no part of MTEB's layout; the first keeps the plain place
         base = folder if protocol == min(scores["protocol"]) else folder / protocol.replace(" ", "_")
         path = base / org / revision / f"{card.mteb or task}.json"
@@ -82,13 +70,6 @@ def export_mteb(storage: Storage, protocols: Mapping[str, Protocol], method: str
     if not written:
         raise TraubeError(f"nothing is scored by {method} yet: `traube run --method {method}`")
     return written
-
-
-def _model_folder(model: str, fingerprint: str) -> tuple[str, str]:
-    card = model_cards().get(model)
-    if card is None or card.model is None or "/" not in card.model or Path(card.model).is_absolute():
-        return f"traube__{model}", fingerprint
-    return card.model.replace("/", "__"), card.revision or fingerprint
 
 
 def _result(card: TaskCard, rows: pd.DataFrame) -> dict[str, Any]:
@@ -100,28 +81,20 @@ def _result(card: TaskCard, rows: pd.DataFrame) -> dict[str, Any]:
         levels = {f"Level {i}": by_split[level].tolist() for i, level in enumerate(by_split.index.unique("level"))}
         values = by_split.to_numpy()
         entry |= {name: float(values.mean()), f"{name}_std": float(values.std()), plural: levels}
-    main = {
-        "main_score": entry["v_measure"],
-        "hf_subset": "default",
-        "languages": [LANGUAGES.get(card.language, card.language)],
-    }
-    seconds = float(rows.drop_duplicates("cell_id")["seconds"].sum())
+    languages = [LANGUAGES.get(card.language, card.language)]
+    main = {"main_score": entry["v_measure"], "hf_subset": "default", "languages": languages}
     return {
         "dataset_revision": str(rows["data_version"].iloc[0]),
         "task_name": card.mteb or card.name,
         "mteb_version": None,
-        "evaluation_time": seconds,
+        "evaluation_time": float(rows.drop_duplicates("cell_id")["seconds"].sum()),
         "kg_co2_emissions": None,
         "scores": {"test": [{**main, **entry}]},
     }
 
 
-# reading
-
-
 def import_mteb(storage: Storage, path: Path) -> pd.DataFrame:
-    """Read results in MTEB's form and keep them as published rows; rows of the same
-    source are replaced.
+    """Read results in MTEB's form and keep them as published rows; rows of the same source are replaced.
 
     Parameters
     ----------
@@ -138,8 +111,11 @@ def import_mteb(storage: Storage, path: Path) -> pd.DataFrame:
     TraubeError
         If there is nothing to read, or a file is not of that form; the message names file and line.
     """
-    flat = path.name.endswith((".jsonl", ".jsonl.gz"))
-    rows = list(_flat_rows(path) if flat else _result_rows(path))
+    if path.name.endswith((".jsonl", ".jsonl.gz")):  # a dump of a results repository
+        lines = enumerate(read_bytes(path).split(b"\n"), 1)
+        rows = [_parsed(line, f"{path}: line {n}", _Result.model_validate).row() for n, line in lines if line.strip()]
+    else:
+        rows = list(_result_rows(path))
     if not rows:
         raise TraubeError(f"{path}: holds no clustering results in MTEB's form")
     table = pd.DataFrame([{"source": str(path.resolve()), **row} for row in rows], columns=list(IMPORTED_COLUMNS))
@@ -194,23 +170,15 @@ class _Result(BaseModel):
         }
 
 
-def _flat_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows with model, task, v_measure and v_measures, as in a dump of a results repository."""
-    for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
-        if line.strip():
-            yield _parsed(line, f"{path}: line {number}", _Result.model_validate).row()
-
-
 def _result_rows(path: Path) -> Iterator[dict[str, Any]]:
     for file in sorted(p for p in path.rglob("*.json") if p.name != "model_meta.json") if path.is_dir() else [path]:
         result = _parsed(read_bytes(file), str(file), dict)
         if path.is_dir() and not {"scores", "task_name"} <= set(result):
             continue  # something else that lies there too
-        yield from _parsed((result, file), str(file), _rows_of)
+        yield from _parsed(result, str(file), partial(_rows_of, file))
 
 
-def _rows_of(given: tuple[dict[str, Any], Path]) -> list[dict[str, Any]]:
-    result, file = given
+def _rows_of(file: Path, result: dict[str, Any]) -> list[dict[str, Any]]:
     about = {
         "task": result["task_name"],
         "model": file.parent.parent.name.replace("__", "/", 1),

@@ -23,8 +23,7 @@ from traube.tasks.stored import get_card, get_manifest
 def explanations(
     storage: Storage, protocols: Mapping[str, Protocol], task: str, model: str, method: str | None = None
 ) -> list[dict[str, Any]]:
-    """The provenance of a task's and model's cells: those that count today or, if none does,
-    the last ones that did.
+    """The provenance of a task's and model's cells: those that count today or, if none does, the last ones that did.
 
     Returns
     -------
@@ -99,15 +98,11 @@ def changed_since(storage: Storage, protocols: Mapping[str, Protocol], record: M
             changes.append(Change(kind, what, then, now))
     if by := version_changes(record):
         changes.append(Change(Kind.NUMERICS, f"computed by other versions: {', '.join(map(str, by))}"))
-    versions, then = library_versions(), record["library_versions"]
-    return [
-        *changes,
-        *(
-            Change(Kind.LIBRARY, name, then[name], versions.get(name))
-            for name in then
-            if then[name] != versions.get(name)
-        ),
-    ]
+    versions = library_versions()
+    for name, then in record["library_versions"].items():
+        if then != versions.get(name):
+            changes.append(Change(Kind.LIBRARY, name, then, versions.get(name)))
+    return changes
 
 
 def _of_raw_data(storage: Storage, task: str) -> list[Change]:

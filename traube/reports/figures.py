@@ -1,8 +1,6 @@
-"""Figures as plotly.js takes them, traces and a layout; `traube.reports.rendering` makes pages of them.
+"""Figures as plotly.js takes them, traces (dictionaries: no plotly package is needed) and a layout.
 
-Traces are dictionaries, so that a page needs plotly's script and nothing of its package.
-plotly reads what it shows as markup, so whatever people wrote is escaped here.
-"""
+plotly reads what it shows as markup, so whatever people wrote is escaped here."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -108,13 +106,8 @@ def text_map(
     hidden = {"visible": False}
     layout: dict[str, Any] = {"height": height, "showlegend": 1 < len(groups) <= LEGEND, "hovermode": "closest"}
     if at.shape[1] == 3:
-        axis = {"title": {"text": ""}}
-        layout["scene"] = {
-            "xaxis": axis,
-            "yaxis": axis,
-            "zaxis": axis,
-            "camera": {"eye": {"x": 1.6, "y": 1.6, "z": 1.1}},
-        }
+        axis, camera = {"title": {"text": ""}}, {"eye": {"x": 1.6, "y": 1.6, "z": 1.1}}
+        layout["scene"] = {"xaxis": axis, "yaxis": axis, "zaxis": axis, "camera": camera}
         return Plot(title, traces, layout)
     return Plot(title, traces, {**layout, "xaxis": hidden, "yaxis": hidden})
 
@@ -122,15 +115,8 @@ def text_map(
 def line(name: str, x: ArrayLike, y: ArrayLike, place: int, **more: Any) -> Trace:
     """Return a line with a mark at each point, in the color of its place among the lines."""
     color = COLORS[place % len(COLORS)]
-    own = {"x": numbers(x), "y": numbers(y), "line": {"color": color}, "marker": {"size": 4}}
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": escape(name),
-        "legendgroup": escape(name),
-        **own,
-        **more,
-    }
+    named = {"type": "scatter", "mode": "lines+markers", "name": escape(name), "legendgroup": escape(name)}
+    return {**named, "x": numbers(x), "y": numbers(y), "line": {"color": color}, "marker": {"size": 4}, **more}
 
 
 def band(name: str, x: ArrayLike, low: ArrayLike, high: ArrayLike, place: int) -> Trace:
@@ -217,14 +203,12 @@ def heatmap(title: str, rows: pd.DataFrame) -> Plot | None:
         "hovertemplate": "%{y}, %{x}: %{z:.2f}<extra></extra>",
         "showscale": False,
     }
-    left, top = (
-        LETTER * max(map(len, grid.index)) + 10,
-        LETTER * max(map(len, grid.columns)) * 0.7 + 45,
-    )  # with the buttons
+    left, right = LETTER * max(map(len, grid.index)) + 10, LETTER * len(grid.columns[-1])
+    top = LETTER * max(map(len, grid.columns)) * 0.7 + 45  # with the buttons
     layout = {
-        "width": left + CELL_WIDTH * grid.shape[1] + LETTER * len(grid.columns[-1]),
+        "width": left + CELL_WIDTH * grid.shape[1] + right,
         "height": top + ROW_HEIGHT * grid.shape[0] + 10,
-        "margin": {"l": left, "r": LETTER * len(grid.columns[-1]), "t": top, "b": 10},
+        "margin": {"l": left, "r": right, "t": top, "b": 10},
         "xaxis": {"side": "top", "tickangle": -40, "type": "category", "ticks": "", "showgrid": False},
         "yaxis": {"autorange": "reversed", "type": "category", "ticks": "", "showgrid": False},
     }

@@ -1,8 +1,4 @@
-"""How far the number of clusters that was found is from that of the classes, where a method finds it
-by itself.
-"""
-
-from typing import Any
+"""How far the number of clusters that a method finds by itself is from that of the classes."""
 
 import numpy as np
 import pandas as pd
@@ -27,9 +23,11 @@ def found_k(storage: Storage, cells: pd.DataFrame, split_sets: dict[str, str] | 
     DataFrame cell_id, level, found_k and true_k (clusters and classes, means over the splits) and
     k_error (the mean of |log2 (clusters / classes)|: 1 is twice or half as many)
     """
-    columns = ["cell_id", "level", *COLUMNS]
-    told = zip(cells["status"].tolist(), cells["clusterer"].tolist(), cells["params"].tolist(), strict=True)
-    auto = cells[np.array([status == "done" and _chooses(*cell) for status, *cell in told], dtype=bool)]
+    is_auto = []
+    for cell in cells[["status", "clusterer", "params"]].itertuples(index=False):
+        component = get_clusterer(cell.clusterer) if cell.status == "done" else None
+        is_auto.append(bool(component and (component.finds_k or component.chooses_k(cell.params["clusterer_params"]))))
+    auto = cells[np.array(is_auto, dtype=bool)]
     tables = []
     for task, own in auto.groupby("task"):
         if get_manifest(storage, str(task)) is None:
@@ -42,13 +40,8 @@ def found_k(storage: Storage, cells: pd.DataFrame, split_sets: dict[str, str] | 
             values = values.assign(true_k=[true.get(key, np.nan) for key in keys]).dropna(subset=["true_k"])
             tables.append(values.assign(k_error=np.abs(np.log2(values["found_k"] / values["true_k"]))))
     if not tables:
-        return pd.DataFrame(columns=columns)
+        return pd.DataFrame(columns=["cell_id", "level", *COLUMNS])
     return pd.concat(tables).groupby(["cell_id", "level"], as_index=False)[list(COLUMNS)].mean()
-
-
-def _chooses(clusterer: str, params: dict[str, Any]) -> bool:
-    component = get_clusterer(clusterer)
-    return component.finds_k or component.chooses_k(params["clusterer_params"])
 
 
 def in_words(found: float, true: float, error: float) -> str:

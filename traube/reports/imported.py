@@ -26,11 +26,6 @@ from traube.storage import Storage
 from traube.tasks.stored import get_card, read_task
 from traube.tasks.task import Split
 
-NO_SPLITS = "no score for each split"
-INDEPENDENT = (
-    "The texts of these splits are not here: splits count as independent, and where they share texts the places are "
-    "narrower than the data allow."
-)
 PAGE = "imported.html"
 
 
@@ -72,7 +67,10 @@ class Imported:
         if not self.splits:
             return ""
         if self.shared is None:
-            return INDEPENDENT
+            return (
+                "The texts of these splits are not here: splits count as independent, and where they share texts the "
+                "places are narrower than the data allow."
+            )
         return f"Two splits share {100 * self.shared:.0f} % of their texts on average; the tests allow for it."
 
 
@@ -84,8 +82,12 @@ def rankings(storage: Storage, imported: pd.DataFrame) -> list[Imported]:
 def _ranking(storage: Storage, task: str, rows: pd.DataFrame) -> Imported:
     rows = rows.sort_values("mean", ascending=False, ignore_index=True)
     counts = rows["splits"].map(len).to_numpy()
-    alike = _alike(rows, counts)
-    table = rows.assign(rank_low=np.nan, rank_high=np.nan, why=np.where(counts == 0, NO_SPLITS, "other splits or data"))
+    # the largest group of results on the same number of splits of the same data, with one each
+    keys = pd.Series(list(zip(counts.tolist(), rows["dataset_revision"], strict=True)))
+    given = keys[counts > 1].value_counts()
+    alike = (keys == given.index[0]).to_numpy() if len(given) else np.zeros(len(rows), dtype=bool)
+    why = np.where(counts == 0, "no score for each split", "other splits or data")
+    table = rows.assign(rank_low=np.nan, rank_high=np.nan, why=why)
     if alike.sum() < 2:
         return Imported(task, table, 0, (0, 0), 0, None)
     values = np.array(rows.loc[alike, "splits"].tolist(), dtype=np.float64)
@@ -98,20 +100,10 @@ def _ranking(storage: Storage, task: str, rows: pd.DataFrame) -> Imported:
     return Imported(task, table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
 
 
-def _alike(rows: pd.DataFrame, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The largest group of results on the same number of splits of the same data, with one each."""
-    keys = pd.Series(list(zip(counts.tolist(), rows["dataset_revision"], strict=True)))
-    given = keys[counts > 1]
-    if given.empty:
-        return np.zeros(len(rows), dtype=bool)
-    return (keys == given.value_counts().index[0]).to_numpy()
-
-
 def rank_by_splits(names: list[str], values: NDArray[np.float64], shared: float = 0.0) -> Ranking:
     """Rank models by paired t-tests over splits.
 
-    Where the scores of two are the same but for a constant, nothing says how much that varies, and
-    nothing is decided.
+    Where the scores of two are the same but for a constant, nothing says how much that varies, and nothing is decided.
 
     Parameters
     ----------

@@ -1,9 +1,7 @@
-"""Where the pages lie, and a task's page made where it is not up to date.
+"""Where the pages lie, and a task's page made where it is not up to date: what makes it is imported only then."""
 
-What makes a page is heavy to import and is imported when one is made.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -15,11 +13,11 @@ from traube.core.hashing import digest, file_sha256
 from traube.core.versions import installed
 from traube.pipeline.params import Protocol
 from traube.pipeline.workbench import Workbench
-from traube.reports.tables import NAME
+from traube.reports.rendering import render
+from traube.reports.tables import NAME, places, shown_interval, shown_name
 
 FOLDER, INDEX = "report", "index.html"  # below a home
 SERVED = "/traube"  # where `traube dev` serves that folder, beside the Dagster UI
-TEMPLATES = Path(__file__).parent / "templates"
 
 
 def page_of(home: Path, task: str) -> Path:
@@ -42,10 +40,16 @@ def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, ho
     if task not in set(table["task"]):
         raise TraubeError(f"{task}: nothing is scored yet: `traube run -t {task}`")
     changes = kept_changes(bench.storage)
-    path, state = page_of(home, task), _state(table, changes, task)
+    # a hash of what the page is made of
+    own = table[table["task"].isin((task, ""))]
+    changed = changes[changes["task"] == task] if len(changes) else changes
+    ours = [file_sha256(path) for path in sorted((Path(__file__).parent / "templates").iterdir())]
+    path, state = page_of(home, task), digest([own.to_json(), changed.to_json(), installed("traube"), ours])
     with locked(path):
-        is_new = not path.exists()
-        if not _says(path, state):
+        is_new, is_current = not path.exists(), False
+        with suppress(OSError), path.open(encoding="utf-8") as file:
+            is_current = state in file.read(500)
+        if not is_current:
             from traube.reports.explorer import task_page
 
             write_text(path, task_page(bench, protocols, task, table, changes, state))
@@ -56,25 +60,41 @@ def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, ho
 
 def write_index(table: pd.DataFrame, changes: pd.DataFrame | None, home: Path) -> Path:
     """The page of all tasks, which leads to those of them that have one."""
-    from traube.reports.leaderboard_page import leaderboard_page
-
     path = home / FOLDER / INDEX
     write_text(path, leaderboard_page(table, changes, {other.stem for other in path.parent.glob("*.html")}))
     return path
 
 
-def _state(table: pd.DataFrame, changes: pd.DataFrame, task: str) -> str:
-    """A hash of what a page is made of."""
-    own = table[table["task"].isin((task, ""))]
-    changed = changes[changes["task"] == task] if len(changes) else changes
-    ours = [file_sha256(path) for path in sorted(TEMPLATES.iterdir())]
-    return digest([own.to_json(), changed.to_json(), installed("traube"), ours])
+def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, pages: Collection[str] = ()) -> str:
+    """Return the page of all tasks, which needs no server and leads to each task's own. All text is escaped.
 
-
-def _says(path: Path, state: str) -> bool:
-    """Whether a page is there and says that it is made of this."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            return state in file.read(500)
-    except OSError:
-        return False
+    Parameters
+    ----------
+    table : from `leaderboard`
+    changes : from `regressions`, with a column `since`
+    pages : tasks whose own pages lie beside it
+    """
+    done = table[table["status"] == "done"]
+    sections = [
+        {
+            "task": task,
+            "level": level,
+            "protocol": f"{protocol}, own choice" if own_choice else protocol,
+            "metric": rows["metric"].iloc[0],
+            "splits": int(rows["splits"].max()),
+            "notes": sorted(set(rows["note"]) - {""}),
+            "rows": list(rows[rows["best"]].itertuples(index=False)),
+        }
+        for (task, level, protocol, own_choice), rows in done.groupby(["task", "level", "protocol", "own_choice"])
+    ]
+    others = table[table["status"] != "done"].drop_duplicates(["task", "model", "method", "reason"])
+    return render(
+        "leaderboard.html",
+        sections=sections,
+        pages=pages,
+        places=places,
+        shown_interval=shown_interval,
+        shown_name=shown_name,
+        changes=[] if changes is None else list(changes.itertuples(index=False)),
+        others=others.astype(object).fillna("").to_dict("records"),
+    )

@@ -1,8 +1,6 @@
-"""What is made anew of everything stored: the leaderboard, what changed since the night before, and the
-page of all tasks.
+"""What is made anew of everything stored: leaderboard, changes since the night before, and the page of all tasks.
 
-Called by the Dagster assets of these names and by the library's own launcher.
-"""
+Called by the Dagster assets of these names and by the library's own launcher."""
 
 import shutil
 from collections.abc import Mapping

@@ -1,10 +1,8 @@
-"""What a release holds: the data as it was frozen, every score, and the metrics that DVC compares.
-Equal runs, equal bytes.
-"""
+"""What a release holds: frozen data, every score, and metrics that DVC compares. Equal runs, equal bytes."""
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +11,7 @@ from traube.core.errors import TraubeError
 from traube.core.files import write_json, write_text
 from traube.core.inert import csv_text
 from traube.pipeline.current import current_cells
-from traube.pipeline.params import Params, Protocol
+from traube.pipeline.params import Params
 from traube.reports.tables import leaderboard
 from traube.storage import Storage
 from traube.tasks.stored import get_manifest
@@ -38,9 +36,7 @@ def write_datasets(storage: Storage, tasks: Iterable[str], folder: Path) -> None
 
 
 def write_scores(storage: Storage, params: Params, folder: Path) -> None:
-    """Every score of the benchmark's own tasks, models and protocol: one row per split, level,
-    method, seed and metric.
-    """
+    """Every score of the benchmark's own tasks, models and protocol: a row a split, level, method, seed and metric."""
     protocols = {params.protocol: params.chosen()}
     cells = _own(current_cells(storage, protocols), params)
     scores = storage.read_scores(cells).merge(
@@ -52,11 +48,8 @@ def write_scores(storage: Storage, params: Params, folder: Path) -> None:
 
 
 def write_metrics(storage: Storage, params: Params, folder: Path) -> None:
-    """The leaderboard as a table, and each model's best score by task and level for
-    `dvc metrics diff`.
-    """
-    protocols: Mapping[str, Protocol] = {params.protocol: params.chosen()}
-    table = leaderboard(storage, protocols=protocols)
+    """The leaderboard as a table, and each model's best score by task and level for `dvc metrics diff`."""
+    table = leaderboard(storage, protocols={params.protocol: params.chosen()})
     table = _own(table[table["status"] == "done"], params)
     shown = ["task", "level", "model", "method", "metric", "mean", "sd", "low", "high", "rank_low", "rank_high"]
     if table.empty:

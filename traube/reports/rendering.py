@@ -1,8 +1,6 @@
-"""The one way of making a page: a file of its own that needs no server and no network.
+"""The one way of making a page, a file that needs no server and no network; its scripts run by a nonce.
 
-What people wrote is carried as JSON, or escaped by the template, and put into the page as text, never
-as HTML. Scripts run by a nonce that no text can know; a browser refuses any other.
-"""
+What people wrote is carried as JSON, or escaped by the template, and put into the page as text, never as HTML."""
 
 import json
 import secrets
@@ -32,17 +30,13 @@ def render(template: str, *, data: Any = None, **values: Any) -> str:
     **values
         What the template shows.
     """
-    return (
-        _templates()
-        .get_template(template)
-        .render(
-            nonce=secrets.token_urlsafe(16),
-            created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            version=installed("traube"),
-            data=None if data is None else as_json(data),
-            **values,
-        )
-    )
+    values |= {
+        "nonce": secrets.token_urlsafe(16),
+        "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": installed("traube"),
+        "data": None if data is None else as_json(data),
+    }
+    return _templates().get_template(template).render(values)
 
 
 def figures_page(title: str, plots: Sequence[Plot], notes: Sequence[str] = ()) -> str:
@@ -94,12 +88,9 @@ def _plotly() -> Markup:
 def _data_tables(name: str) -> Markup:
     """The script or style of DataTables, which itables brings."""
     text = (resources.files("itables") / "html" / name).read_text(encoding="utf-8")
-    return Markup(_as_global(text) if name.endswith(".js") else text)  # noqa: S704
-
-
-def _as_global(module: str) -> str:
-    """DataTables as a module that leaves its table at `DataTable`, since nothing imports a module inside a page."""
-    before, _, exported = module.rpartition("export{")
-    names, _, after = exported.partition("}")
-    of = {new: old for old, _, new in (entry.partition(" as ") for entry in names.split(","))}
-    return f"{before}globalThis.DataTable={of['default']};{after.lstrip(';')}"
+    if name.endswith(".js"):  # a module, which nothing imports inside a page: it leaves its table at `DataTable`
+        before, _, exported = text.rpartition("export{")
+        names, _, after = exported.partition("}")
+        of = {new: old for old, _, new in (entry.partition(" as ") for entry in names.split(","))}
+        text = f"{before}globalThis.DataTable={of['default']};{after.lstrip(';')}"
+    return Markup(text)  # noqa: S704

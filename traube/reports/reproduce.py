@@ -80,8 +80,19 @@ def reproduce(
     TraubeError
         If there is no such cell, it has no scores, or its data or weights are not those of then.
     """
-    matching = _scored_cell(storage, cell_id)
+    cells = storage.read_cells()
+    matching = cells[cells["cell_id"].str.startswith(cell_id)]
+    if matching.empty:
+        raise TraubeError(f"unknown cell '{cell_id}': no stored one begins so; `traube explain` shows the ids of cells")
+    if len(matching) > 1:
+        raise TraubeError(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
     record = matching.iloc[0].to_dict()
+    if of_protocols(matching).empty:
+        get_source(record["task"])  # refuses pairs
+    if record["status"] != "done":
+        raise TraubeError(
+            f"cell {record['cell_id']} is {record['status']} ({record['reason']}): there is no score to compare with"
+        )
     changed = changed_since(storage, protocols, record)
     gone = [str(change) for change in changed if change.kind in GONE]
     if gone:
@@ -104,27 +115,14 @@ def reproduce(
                     clusters = event.assignments
                 case Scored():
                     again = event.scores
-    before = storage.read_cell_table(record["cell_id"])
-    both, equal = _side_by_side(storage.read_scores(matching), again), _same_clusters(before, clusters)
+
+    # what only one of them has is kept, and differs
+    keys, items = ["split", "level", "metric"], ["split", "level", "item"]
+    before = storage.read_scores(matching)[[*keys, "value"]].rename(columns={"value": "stored"})
+    both = before.merge(again[[*keys, "value"]].rename(columns={"value": "again"}), on=keys, how="outer")
+    joined = storage.read_cell_table(record["cell_id"]).merge(clusters, on=items, how="outer", suffixes=("", "_again"))
+    equal = bool((joined["cluster"] == joined["cluster_again"]).all())
     return Reproduction(record["cell_id"], both, equal, deviation, changed)
-
-
-def _scored_cell(storage: Storage, cell_id: str) -> pd.DataFrame:
-    """The one row of the cell whose id begins so; refuses a cell without scores."""
-    cells = storage.read_cells()
-    matching = cells[cells["cell_id"].str.startswith(cell_id)]
-    if matching.empty:
-        raise TraubeError(f"unknown cell '{cell_id}': no stored one begins so; `traube explain` shows the ids of cells")
-    if len(matching) > 1:
-        raise TraubeError(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
-    record = matching.iloc[0]
-    if of_protocols(matching).empty:
-        get_source(record["task"])  # refuses pairs
-    if record["status"] != "done":
-        raise TraubeError(
-            f"cell {record['cell_id']} is {record['status']} ({record['reason']}): there is no score to compare with"
-        )
-    return matching
 
 
 def _cell_of(record: dict[str, Any], protocol: Protocol | None) -> Cell:
@@ -143,20 +141,6 @@ def _cell_of(record: dict[str, Any], protocol: Protocol | None) -> Cell:
         model_numerics=tuple(record["numerics"]["model"].items()),
         clusters=None if pd.isna(record["clusters"]) else int(record["clusters"]),
     )
-
-
-def _side_by_side(stored: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
-    """DataFrame split, level, metric, stored, again; a score that only one of them has is kept."""
-    keys = ["split", "level", "metric"]
-    stored = stored[[*keys, "value"]].rename(columns={"value": "stored"})
-    return stored.merge(again[[*keys, "value"]].rename(columns={"value": "again"}), on=keys, how="outer")
-
-
-def _same_clusters(before: pd.DataFrame, clusters: pd.DataFrame) -> bool:
-    """Whether every item is in the same cluster; an item that only one of them has is not."""
-    items = ["split", "level", "item"]
-    joined = before.merge(clusters, on=items, how="outer", suffixes=("", "_again"))
-    return bool((joined["cluster"] == joined["cluster_again"]).all())
 
 
 def _deviation(a: Any, b: Any) -> float:

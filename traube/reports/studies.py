@@ -1,28 +1,38 @@
-"""What a study of a recipe found: its trials, their history, and which values mattered."""
+"""How trainings went, and what a study of a recipe found: its trials, their history, and which values mattered."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from traube.pipeline.cell import Cell
 from traube.reports.figures import Plot, axes, grouped_bars, line
 from traube.reports.rendering import figures_page
+from traube.storage import Storage
 
 if TYPE_CHECKING:
     import optuna
 
 
+def last_epochs(storage: Storage, cells: Iterable[Cell]) -> pd.DataFrame:
+    """What the last epoch of each training of a deep clusterer said.
+
+    Returns
+    -------
+    DataFrame method, seed, split, epoch, loss and its parts by name, clusters, changed, and acc and nmi where there are
+    labels; empty without a training
+    """
+    rows = []
+    for cell in cells:
+        for split, history in storage.read_histories(cell.cell_id).items():
+            rows += [{"method": cell.method.name, "seed": cell.seed, "split": split, **history[-1]}] if history else []
+    return pd.DataFrame(rows)
+
+
 def trials_table(study: "optuna.Study") -> pd.DataFrame:
     """DataFrame trial, value (empty for one that failed), the values tried, state."""
-    rows = [
-        {
-            "trial": t.number,
-            "value": t.value if t.value is not None else None,
-            **t.params,
-            "state": t.state.name.lower(),
-        }
-        for t in study.trials
-    ]
+    rows = [{"trial": t.number, "value": t.value, **t.params, "state": t.state.name.lower()} for t in study.trials]
     return pd.DataFrame(rows, columns=None if rows else ["trial", "value", "state"])
 
 
@@ -36,9 +46,7 @@ def history(study: "optuna.Study") -> str:
 
 
 def importances(study: "optuna.Study") -> str:
-    """Return a page: how much of the scores' variance each value explains; two different trials
-    are needed at least.
-    """
+    """Return a page: how much of the scores' variance each value explains; two different trials are needed at least."""
     from optuna.importance import get_param_importances
 
     title = "How much of the scores' variance each value explains"

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from traube.papers.aecl import figures, pictures, tables
+from traube.papers.aecl import figures, tables
 from traube.papers.spec import Figure, Paper, Table
 
 ABLATIONS = {
@@ -11,10 +11,6 @@ ABLATIONS = {
     "table_5": "Without pseudo-labels, or without the entropy that keeps them soft.",
 }
 NOTHING_TRAINED = "Nothing has been trained yet.\nTo train: traube run --task tweet --protocol aecl"
-NOTHING_KEPT = (
-    "No training of AECL has kept what texts became in it (older versions did not).\n"
-    "To train: traube run --task stackoverflow --protocol aecl_frozen"
-)
 NOTHING_SWEPT = (
     "No point has been computed yet.\nTo compute them: traube sweep aecl_sensitivity --task tweet --model minilm_32"
 )
@@ -41,7 +37,7 @@ PAPER = Paper(
             Table(
                 name,
                 description,
-                partial(tables.published_ablation, name),
+                partial(tables.published_results, name),
                 partial(tables.ablation, name),
                 shown=tables.for_people,
             )
@@ -52,32 +48,33 @@ PAPER = Paper(
         Figure(
             "figure_4",
             "What texts became under each method, by t-SNE; pointing at a text shows it.",
-            pictures.beside_each_other,
-            NOTHING_KEPT,
+            figures.beside_each_other,
+            "No training of AECL has kept what texts became in it (older versions did not).\n"
+            "To train: traube run --task stackoverflow --protocol aecl_frozen",
         ),
         Figure(
             "figure_5",
             "How alike texts of one class become over the training, a panel a task; means over seeds.",
-            figures.same_class_similarity,
+            partial(figures.curves, "same_class_similarity"),
             NOTHING_TRAINED,
         ),
         Figure(
             "figure_6",
             "How much of a text's similarity goes to texts of other classes (NS), epoch by epoch.",
-            figures.negative_similarity,
+            partial(figures.curves, "ns"),
             NOTHING_TRAINED,
         ),
         Figure(
             "figure_7",
             "Accuracy by the weights of AECL's losses and by its temperatures, one changed at a time; means over seeds.",
-            figures.weights,
+            partial(figures.sensitivity, "figure_7"),
             NOTHING_SWEPT,
         ),
         *(
             Figure(
                 name,
                 f"Accuracy and NMI by the epochs of AECL's {stage} stage; means over seeds.",
-                partial(figures.stages, name),
+                partial(figures.sensitivity, name),
                 NOTHING_SWEPT,
             )
             for name, stage in (("figure_8", "first"), ("figure_9", "second"))

@@ -1,16 +1,24 @@
-"""AECL's figures: what its trainings were like, epoch by epoch, as the storage keeps it; and how its
-clusters depend on its parameters.
-"""
+"""AECL's figures: what texts became in its trainings, how these went, and how clusters depend on parameters."""
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from traube.papers.aecl.tables import FROZEN, NAMES, ON_ENCODER, TASKS, WITHOUT, measured
+from traube.core.errors import TraubeError
+from traube.models.vectors import locate_matrix, open_matrix, store_matrix
+from traube.papers.aecl.tables import FROZEN, NAMES, ON_ENCODER, PROTOCOL, TASKS, WITHOUT, measured
 from traube.papers.context import Context
 from traube.papers.spec import Drawing
+from traube.pipeline.cluster import REPRESENTATIONS
 from traube.pipeline.params import Point
-from traube.reports.figures import lines
+from traube.pipeline.units import pictured
+from traube.reports.figures import by_label, lines, text_map, tip
 from traube.reports.rendering import figures_page
+from traube.tasks.task import Task
 
+PLACES = "places"  # kind of the artifact: where texts are in a figure
+SHOWN = ("none/kmeans", "none/sccl", "none/rstc", "none/aecl")  # as the paper has them
+PREFERRED = ("stackoverflow", *TASKS)  # the paper shows the first
 SWEEP = "aecl_sensitivity"
 CONFIDENT = "AECL, confidence filter (CCSSL)"
 # AECL's trainings by how they are called, and the protocol under which they stand
@@ -46,29 +54,42 @@ def histories(context: Context) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def same_class_similarity(context: Context) -> Drawing | None:
-    """Figure 5: how alike texts of one class become over the training; None without one."""
-    return _curves(context, "same_class_similarity")
+def curves(column: str, context: Context) -> Drawing | None:
+    """Figures 5 and 6: how alike texts of one class become over the training, or how much of a text's similarity goes
+    to texts of other classes (equation 18). None without a training.
 
-
-def negative_similarity(context: Context) -> Drawing | None:
-    """Figure 6: how much of a text's similarity goes to texts of other classes (equation 18)."""
-    return _curves(context, "ns")
-
-
-def weights(context: Context) -> Drawing | None:
-    """Figure 7: accuracy by the weights of the losses, and by what else the sweep changes in numbers
-    but the stages; a panel a parameter. None without a point.
+    Parameters
+    ----------
+    column : `same_class_similarity` or `ns`
     """
-    table = _swept(context, "acc")
-    return _sensitivity(table[~table["parameter"].isin(STAGES.values())], "accuracy x100")
+    table = histories(context)
+    if column not in table or table[column].isna().all():
+        return None
+    rows = table.dropna(subset=[column])
+    keys = ["task", "base", "method", "epoch"]
+    means = rows.groupby(keys, sort=False)[column].agg(["mean", "std", "size"]).reset_index()
+    means = means.assign(std=means["std"].fillna(0.0))
+    curve = means["method"] + " (" + means["base"] + ")"
+    plots = lines(means.assign(curve=curve), "task", "curve", "epoch", CURVES[column])
+    return Drawing(figures_page(f"{CURVES[column]}, epoch by epoch", plots), {}, means)
 
 
-def stages(name: str, context: Context) -> Drawing | None:
-    """Figures 8 and 9: accuracy and NMI by how many epochs a stage has. None without a point."""
-    table = pd.concat([_swept(context, metric) for metric in ("acc", "nmi")], ignore_index=True)
-    table = table[table["parameter"] == STAGES[name]]
-    return _sensitivity(table.assign(curve=table["curve"] + " " + table["metric"].str.upper()), "x100")
+def sensitivity(name: str, context: Context) -> Drawing | None:
+    """Figure 7: accuracy by the weights of the losses, and by what else the sweep changes in numbers but the stages; and
+    figures 8 and 9: accuracy and NMI by how many epochs a stage has. A panel a parameter; None without a point.
+    """
+    if name == "figure_7":
+        table, label = _swept(context, "acc"), "accuracy x100"
+        table = table[~table["parameter"].isin(STAGES.values())]
+    else:
+        table, label = pd.concat([_swept(context, metric) for metric in ("acc", "nmi")], ignore_index=True), "x100"
+        table = table[table["parameter"] == STAGES[name]]
+        table = table.assign(curve=table["curve"] + " " + table["metric"].str.upper())
+    if table.empty:
+        return None
+    drawn = table.sort_values(["parameter", "curve", "value"])
+    plots = lines(drawn, "parameter", "curve", "value", label)
+    return Drawing(figures_page(f"{label}, one parameter changed at a time", plots), {}, drawn)
 
 
 def _swept(context: Context, metric: str) -> pd.DataFrame:
@@ -95,22 +116,76 @@ def _swept(context: Context, metric: str) -> pd.DataFrame:
     return found.assign(value=found["value"].astype(float)).sort_values("value", kind="stable")
 
 
-def _sensitivity(table: pd.DataFrame, label: str) -> Drawing | None:
-    if table.empty:
-        return None
-    drawn = table.sort_values(["parameter", "curve", "value"])
-    plots = lines(drawn, "parameter", "curve", "value", label)
-    return Drawing(figures_page(f"{label}, one parameter changed at a time", plots), {}, drawn)
+def beside_each_other(context: Context) -> Drawing | None:
+    """Figure 4 of the first set on which an AECL was trained that has kept what texts became; None without one."""
+    for name in PREFERRED:
+        for protocol in (PROTOCOL, FROZEN):
+            task, cells = context.task(name), context.cells([name], protocol)
+            is_kept = [
+                cell.method == "none/kmeans"
+                or locate_matrix(context.storage, REPRESENTATIONS, cell.cell_id) is not None
+                for cell in cells.itertuples()
+            ]
+            kept = cells[np.array(is_kept, dtype=bool)].sort_values("seed")
+            trained = kept[kept["method"] == "none/aecl"]
+            if task is None or trained.empty:
+                continue
+            kept = kept[kept["model"] == trained["model"].iloc[0]].drop_duplicates("method").set_index("method")
+            return _drawing(context, task, kept, protocol == FROZEN)
+    return None
 
 
-def _curves(context: Context, column: str) -> Drawing | None:
-    table = histories(context)
-    if column not in table or table[column].isna().all():
+def _drawing(context: Context, task: Task, cells: pd.DataFrame, frozen: bool) -> Drawing:
+    """A map of each method's cell; the method is the index of `cells`."""
+    split = max(task.test_splits(), key=lambda split: split.size)
+    rows = pictured(split.size)
+    labels = [""] * len(rows) if split.labels is None else [str(label) for label in np.asarray(split.labels)[rows]]
+    tips, groups = list(map(tip, labels, task.texts_at(split.rows[rows]))), by_label(labels)
+    panels = []
+    for method in SHOWN:
+        if method not in cells.index:
+            continue
+        places = _places(context, task, split.rows[rows], cells.loc[method])
+        if places is not None:
+            name = NAMES[method]
+            name = f"{name}, frozen encoder" if frozen and name in ON_ENCODER else name
+            panels.append(text_map(name, places, tips, groups))
+    title = f"{task.name}: {len(rows):,} texts by t-SNE, colored by their gold category"
+    told: dict[str, str | int] = {"panels": ", ".join(panel.title for panel in panels), "texts": len(rows)}
+    return Drawing(figures_page(title, panels), told)
+
+
+def _places(context: Context, task: Task, rows: NDArray[np.int64], cell: pd.Series) -> NDArray[np.float32] | None:
+    """Where t-SNE puts what the texts have become, computed once for a cell; None where that is not kept."""
+    storage, key = context.storage, cell["cell_id"]
+    if kept := locate_matrix(storage, PLACES, key):
+        return np.asarray(open_matrix(kept))
+    try:
+        if cell.name == "none/kmeans":  # which trains nothing: the encoder's vectors
+            model = context.model(cell["model"], context.protocols[cell["protocol"]].precision)
+            points = np.asarray(context.vectors(task, model).subset(rows).load(), dtype=np.float32)
+        else:
+            path = locate_matrix(storage, REPRESENTATIONS, key)
+            if path is None:
+                raise TraubeError("its representations are not kept")
+            points = np.asarray(open_matrix(path), dtype=np.float32)
+    except (FileNotFoundError, TraubeError) as error:
+        context.warn(f"{task.name}: no picture of {cell.name}: {error}")
         return None
-    rows = table.dropna(subset=[column])
-    keys = ["task", "base", "method", "epoch"]
-    means = rows.groupby(keys, sort=False)[column].agg(["mean", "std", "size"]).reset_index()
-    means = means.assign(std=means["std"].fillna(0.0))
-    curve = means["method"] + " (" + means["base"] + ")"
-    plots = lines(means.assign(curve=curve), "task", "curve", "epoch", CURVES[column])
-    return Drawing(figures_page(f"{CURVES[column]}, epoch by epoch", plots), {}, means)
+    places = placed(points)
+    store_matrix(storage, PLACES, key, places)
+    return places
+
+
+def placed(points: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Points, [n, d], in the plane by t-SNE on cosine distances, float32 [n, 2] within 0 and 1."""
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    if len(points) < 3:
+        return np.zeros((len(points), 2), dtype=np.float32)
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    with threadpool_limits(1):
+        found = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=0).fit_transform(points)
+    low, high = found.min(axis=0), found.max(axis=0)
+    return np.asarray((found - low) / np.maximum(high - low, 1e-12), dtype=np.float32)

@@ -1,14 +1,12 @@
 """AECL's tables: what is printed, and the same numbers measured here, x100 where they are scores."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
 from traube.papers.context import Context
 from traube.papers.published import Published, one_a_row
-from traube.papers.sizes import split_sizes
-from traube.papers.spec import deviation
+from traube.papers.spec import deviation, split_sizes
 
 TASKS = (
     "agnews", "searchsnippets", "stackoverflow", "biomedical", "googlenews_ts", "googlenews_t", "googlenews_s", "tweet"
@@ -42,18 +40,9 @@ NUMBERS = ["method", "task", "metric", "base", "measured", "sd", "seeds"]
 published = Published(__package__)
 
 
-def published_results() -> pd.DataFrame:
-    """Table 2 as it is printed: method, task, metric, published."""
-    return _by_metric(published("main"))
-
-
-def published_ablation(name: str) -> pd.DataFrame:
-    """Tables 3 to 5 as they are printed: method, task, metric, published."""
-    table = published("ablations")
-    return _by_metric(table[table["table"] == name])
-
-
-def _by_metric(table: pd.DataFrame) -> pd.DataFrame:
+def published_results(name: str = "table_2") -> pd.DataFrame:
+    """Tables 2 to 5 as they are printed: method, task, metric, published."""
+    table = published("main") if name == "table_2" else published("ablations").query("table == @name")
     keys = ["method", "task"]
     return one_a_row(table.set_index(keys)[list(METRICS)], keys, "metric")
 
@@ -92,20 +81,14 @@ def results(context: Context) -> pd.DataFrame:
     DataFrame method, task, metric, base (the encoder), measured, sd (over seeds), seeds; of a method
     that was measured on some set, rows for all of them: `measured` is nan where it was not
     """
-    longer, frozen = _measured(context, TASKS, LONGER), _measured(context, TASKS, FROZEN)
-    table = pd.concat(
-        [
-            _measured(context, TASKS, PROTOCOL),
-            longer[longer["method"] == "AECL"].assign(method="AECL, longer stage 2"),
-            frozen.assign(method=[f"{m}, frozen encoder" if m in ON_ENCODER else m for m in frozen["method"]]),
-        ],
-        ignore_index=True,
-    )
-    return _on_all_sets(table.drop_duplicates(["method", "base", "task", "metric"]))
-
-
-def _on_all_sets(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a row for each set and metric of every method that is in it."""
+    longer, frozen = measured(context, TASKS, LONGER), measured(context, TASKS, FROZEN)
+    found = [
+        measured(context, TASKS, PROTOCOL),
+        longer[longer["method"] == "AECL"].assign(method="AECL, longer stage 2"),
+        frozen.assign(method=[f"{m}, frozen encoder" if m in ON_ENCODER else m for m in frozen["method"]]),
+    ]
+    table = pd.concat([rows[NUMBERS] for rows in found], ignore_index=True)
+    table = table.drop_duplicates(["method", "base", "task", "metric"])
     methods = table[["method", "base"]].drop_duplicates()
     sets = pd.MultiIndex.from_product([TASKS, METRICS], names=["task", "metric"]).to_frame(index=False)
     return methods.merge(sets, how="cross").merge(table, how="left")[NUMBERS]
@@ -118,16 +101,11 @@ def ablation(name: str, context: Context) -> pd.DataFrame:
     -------
     as `results`; `method` says what is left out
     """
-    variants = published("ablations").query("table == @name")["method"].unique()
     tables = []
-    for variant in variants:
-        measured = _measured(context, ABLATED, WITHOUT[variant])
-        tables.append(measured[measured["method"] == "AECL"].assign(method=variant))
+    for variant in published("ablations").query("table == @name")["method"].unique():
+        rows = measured(context, ABLATED, WITHOUT[variant])[NUMBERS]
+        tables.append(rows[rows["method"] == "AECL"].assign(method=variant))
     return pd.concat(tables, ignore_index=True)
-
-
-def _measured(context: Context, tasks: Sequence[str], protocol: str) -> pd.DataFrame:
-    return measured(context, tasks, protocol)[NUMBERS]
 
 
 def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.DataFrame:
@@ -147,38 +125,28 @@ def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.Data
     by_seed = values.groupby([*keys, "seed"], dropna=False)["value"].mean() * 100
     table = by_seed.groupby(keys).agg(measured="mean", sd=deviation, seeds="size").reset_index()
     short = {name: metric for metric, name in METRICS.items()}
-    named = [_name(model, method) for model, method in zip(table["model"], table["method"], strict=True)]
-    base = [base for _, base in named]
-    table = table.assign(method=[name for name, _ in named], base=base, metric=table["metric"].map(short))
+    names, encoders = [], []
+    for model, method in zip(table["model"], table["method"], strict=True):
+        of_words = OF_WORDS.get((model, method))  # what counts words has no encoder
+        names.append(of_words or NAMES.get(method, method.removeprefix("none/")))
+        encoders.append("" if of_words else model)
+    table = table.assign(method=names, base=encoders, metric=table["metric"].map(short))
     return table[["protocol", *NUMBERS]]
-
-
-def _name(model: str, method: str) -> tuple[str, str]:
-    """A method as the paper calls it, and its encoder: none where it counts words."""
-    of_words = OF_WORDS.get((model, method))
-    return (of_words, "") if of_words else (NAMES.get(method, method.removeprefix("none/")), model)
 
 
 def for_people(table: pd.DataFrame) -> pd.DataFrame:
     """A row a method and encoder: `published | measured ± deviation over seeds` of each task and
     metric, and of how many of the tasks it was measured.
     """
-    shown = [f"{_number(row.published)} | {_with_deviation(row)}" for row in table.itertuples()]
-    text = table.assign(
-        shown=shown, base=table["base"].fillna(""), column=table["task"] + " " + table["metric"].str.upper()
-    )
+    shown = []
+    for row in table.itertuples():
+        printed, own = ("–" if pd.isna(value) else f"{value:.1f}" for value in (row.published, row.measured))
+        shown.append(f"{printed} | {own} ± {row.sd:.1f}" if row.seeds > 1 else f"{printed} | {own}")
+    column = table["task"] + " " + table["metric"].str.upper()
+    text = table.assign(shown=shown, base=table["base"].fillna(""), column=column)
     columns, tasks = text["column"].drop_duplicates(), table["task"].nunique()
     rows = ["method", "base"]
     grid = text.pivot_table(index=rows, columns="column", values="shown", aggfunc="first", sort=False)[columns]
     done = text[text["measured"].notna()].groupby(rows)["task"].nunique().reindex(grid.index, fill_value=0)
     grid.insert(0, "sets", [f"{n} of {tasks}" for n in done])
     return grid.fillna("").reset_index().rename_axis(columns=None)
-
-
-def _number(value: float) -> str:
-    return "–" if pd.isna(value) else f"{value:.1f}"
-
-
-def _with_deviation(row: Any) -> str:
-    several = pd.notna(row.seeds) and row.seeds > 1
-    return f"{_number(row.measured)} ± {row.sd:.1f}" if several else _number(row.measured)

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 
 from traube.core.errors import TraubeError
-from traube.papers.cob.spaces import Space, spaces_page
-from traube.papers.cob.tables import METRICS, PROTOCOL, REFERENCE, parts_of, trained_cells
+from traube.papers.cob.tables import CHECKPOINT, METRICS, PROTOCOL, REFERENCE, trained_cells
 from traube.papers.context import Context
 from traube.papers.spec import Drawing
-from traube.reports.figures import Plot, Trace, axes, line
+from traube.reports.figures import Plot, Trace, axes, by_label, line, text_map, tip
 from traube.reports.rendering import figures_page
+from traube.tasks.task import Task
 
 CURVE = ("step", "epoch", "seconds", "validation_ari")
 SHOWN_SPLITS = 4
@@ -26,7 +26,7 @@ def trainings(context: Context) -> pd.DataFrame:
     """
     rows = []
     for checkpoint, record in context.trainings("cob", REFERENCE):
-        name = parts_of(checkpoint)
+        name = CHECKPOINT.fullmatch(checkpoint)
         if name is None:
             continue
         n = int(name["n"]) if name["n"] else None
@@ -63,9 +63,7 @@ def convergence(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def times_to_convergence(context: Context) -> Drawing | None:
-    """Figures 3 and 5: learning curves against seconds, and the time to convergence; None without a
-    training.
-    """
+    """Figures 3 and 5: learning curves against seconds, and the time to convergence; None without a training."""
     curves = trainings(context)
     if curves.empty:
         return None
@@ -90,42 +88,45 @@ def learning_curves(curves: pd.DataFrame) -> list[Plot]:
     return plots
 
 
-def spaces(context: Context, name: str, count: int) -> list[Space]:
-    """A task's largest test splits as the trained models of the lowest seed place them, from
-    vectors that are kept.
-
-    Parameters
-    ----------
-    count : of splits
-    """
-    task = context.task(name)
-    if task is None or PROTOCOL not in context.protocols:
-        return []
-    cells = trained_cells(context, name)
-    cells = cells[cells["method"].isin(("cob", REFERENCE))]
-    cells = cells.sort_values(["method", "training_seed"]).drop_duplicates(["method", "base"])
-    scores = context.storage.read_scores(cells, [METRICS["ari"]]).set_index(["cell_id", "split"])["value"]
-    splits = sorted(task.test_splits(), key=lambda s: -s.size)[:count]
-    panels = []
-    for cell in cells.itertuples(index=False):
-        vectors = context.vectors(task, context.model(cell.model, context.protocols[PROTOCOL].precision))
-        for split in splits:
-            labels = [] if split.labels is None else list(split.labels)
-            texts = task.texts_at(split.rows)
-            ari = float(scores[cell.cell_id, split.split])
-            panels.append(Space(cell.model, split.split, vectors.subset(split.rows).load(), labels, texts, ari))
-    return panels
-
-
 def trained_spaces(context: Context) -> Drawing | None:
-    """Figure 4: COB beside Triplet on the first task that has trained models; None without one."""
-    for task in SHOWN_TASKS:
-        try:
-            panels = spaces(context, task, SHOWN_SPLITS)
-        except TraubeError as error:  # a model is gone; its scores are not
-            context.warn(f"{task}: {error}")
+    """Figure 4: COB beside Triplet on the first task that has trained models; None without one.
+
+    The largest test splits in three principal components, as the models of the lowest seed place them: a panel for each
+    split and model, colored by label; pointing at a text shows it.
+    """
+    for name in SHOWN_TASKS:
+        task = context.task(name)
+        if task is None or PROTOCOL not in context.protocols:
             continue
-        if panels:
-            models = ", ".join(dict.fromkeys(panel.model for panel in panels))
-            return Drawing(spaces_page(panels, task), {"panels": len(panels), "models": models})
+        cells = trained_cells(context, name)
+        cells = cells[cells["method"].isin(("cob", REFERENCE))]
+        cells = cells.sort_values(["method", "training_seed"]).drop_duplicates(["method", "base"])
+        try:
+            plots = _spaces(context, task, cells)
+        except TraubeError as error:  # a model is gone; its scores are not
+            context.warn(f"{name}: {error}")
+            continue
+        if plots:
+            told: dict[str, str | int] = {"panels": len(plots), "models": ", ".join(dict.fromkeys(cells["model"]))}
+            return Drawing(figures_page(name, plots), told)
     return None
+
+
+def _spaces(context: Context, task: Task, cells: pd.DataFrame) -> list[Plot]:
+    from sklearn.decomposition import PCA
+
+    scores = context.storage.read_scores(cells, [METRICS["ari"]]).set_index(["cell_id", "split"])["value"]
+    splits = sorted(task.test_splits(), key=lambda split: -split.size)[:SHOWN_SPLITS]
+    precision = context.protocols[PROTOCOL].precision
+    vectors = {model: context.vectors(task, context.model(model, precision)) for model in cells["model"]}
+    plots = []
+    for split in splits:
+        labels = [] if split.labels is None else list(split.labels)
+        tips, groups = list(map(tip, labels, task.texts_at(split.rows))), by_label(labels)
+        for cell in cells.itertuples(index=False):
+            own = vectors[cell.model].subset(split.rows).load()
+            points = PCA(min(3, *own.shape)).fit_transform(own)
+            points = np.pad(points, ((0, 0), (0, 3 - points.shape[1])))
+            title = f"{split.split}, {cell.model}: ARI {float(scores[cell.cell_id, split.split]):.2f}"
+            plots.append(text_map(title, points, tips, groups, height=460))
+    return plots

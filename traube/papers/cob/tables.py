@@ -1,12 +1,9 @@
-"""COB's tables: what is printed, and the same numbers measured here.
+"""COB's tables: what is printed, and the same measured here (average linkage, the true number of clusters).
 
-Measured are the checkpoints of `traube train cob`, `triplet` and `untrained` (several seeds are one
-row) and the models of the benchmark, clustered by average linkage on Euclidean distances with the
-true number of clusters: protocol `cob`.
-"""
+Measured are checkpoints of `traube train cob`, `triplet` and `untrained` (seeds are one row), and other models."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,8 +14,7 @@ from traube.comparison.verdict import Undecided, Verdict, compare
 from traube.core.paths import raw
 from traube.papers.context import Context
 from traube.papers.published import Published, one_a_row
-from traube.papers.sizes import split_sizes
-from traube.papers.spec import deviation
+from traube.papers.spec import deviation, split_sizes
 from traube.tasks.readers.trec_car import SIZES, qrels
 from traube.tasks.reading import plain_or_gzipped
 from traube.tasks.task import Task, groups_of
@@ -35,11 +31,10 @@ TASKS = {
 REFERENCE = "triplet"
 # of a checkpoint's name: trainer, task, base model, passages of a training split, digest of a
 # recipe that is not the paper's, seed
-_CHECKPOINT = re.compile(
+CHECKPOINT = re.compile(
     r"(?P<trainer>cob|triplet|untrained)__(?P<task>[a-z0-9_]+?)__(?P<base>.+?)(\.n(?P<n>\d+))?(\.x(?P<recipe>[0-9a-f]{6}))?\.s(?P<seed>\d+)-(?P<kind>best|last)"
 )
 QRELS = "benchmarkY1test_qrels/qrels.car17v2.0.benchmarkY1test.txt"
-
 
 published = Published(__package__)
 
@@ -54,10 +49,11 @@ def sizes(context: Context) -> pd.DataFrame:
     -------
     DataFrame data, column, measured, note
     """
+    articles = "articles of train.v2.0 of all sizes are not read; see table 5"
     measured: dict[str, tuple[dict[str, float], str]] = {
         "20NG train": _of_newsgroups(context, ["train", "validation"]),
         "20NG test": _of_newsgroups(context, ["test"]),
-        "CAR train": ({}, "articles of train.v2.0 of all sizes are not read; see table 5"),
+        "CAR train": ({}, articles),
         "CAR test": _of_car_test(context),
     }
     rows = [
@@ -76,23 +72,16 @@ def _of_newsgroups(context: Context, parts: list[str]) -> tuple[dict[str, float]
 
 
 def _means(splits: pd.DataFrame, classes: str) -> dict[str, float]:
-    """Items N, splits C, mean items of a split n and, under the name given, mean classes of a
-    split.
-    """
+    """Items N, splits C, mean items of a split n and, under the name given, mean classes of a split."""
     by_split = split_sizes(splits)
-    rows = by_split["rows"]
-    return {
-        "N": float(rows.sum()),
-        "C": float(len(rows)),
-        "n": float(rows.mean()),
-        classes: float(by_split["classes"].mean()),
-    }
+    rows, mean_classes = by_split["rows"], float(by_split["classes"].mean())
+    return {"N": float(rows.sum()), "C": float(len(rows)), "n": float(rows.mean()), classes: mean_classes}
 
 
 def _of_car_test(context: Context) -> tuple[dict[str, float], str]:
-    stored = [(level, context.task(f"trec_car_{level}")) for level in ("coarse", "fine")]
     means: dict[str, float] = {}
-    for level, task in stored:
+    for level in ("coarse", "fine"):
+        task = context.task(f"trec_car_{level}")
         if task is not None:
             means |= _means(task.splits[task.splits["part"] == "test"], f"k_{level}")
     if means:
@@ -107,26 +96,18 @@ def _of_car_test(context: Context) -> tuple[dict[str, float], str]:
     return means, f"of {path.name}, which has no texts"
 
 
-def searched(studies: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
-    """Table 3, lambda and r: the best of each task's study.
-
-    Parameters
-    ----------
-    studies : by task, the best parameters found here
+def searched(context: Context) -> pd.DataFrame:
+    """Table 3, lambda and r: the best of each task's study that is kept.
 
     Returns
     -------
     DataFrame task, column, measured
     """
-    rows = [(task, column, studies[task][column]) for task in sorted(studies) for column in ("lam", "r")]
-    return pd.DataFrame(rows, columns=["task", "column", "measured"])
-
-
-def measured_searched(context: Context) -> pd.DataFrame:
-    """Table 3, of the studies that are kept."""
     from traube.training.study import best_by_task
 
-    return searched(best_by_task(context.studies, "cob"))
+    studies = best_by_task(context.studies, "cob")
+    rows = [(task, column, studies[task][column]) for task in sorted(studies) for column in ("lam", "r")]
+    return pd.DataFrame(rows, columns=["task", "column", "measured"])
 
 
 def car_articles(context: Context) -> pd.DataFrame:
@@ -145,19 +126,15 @@ def car_articles(context: Context) -> pd.DataFrame:
         passages = train.groupby("split")["item"].transform("size")
         for n in SIZES:
             splits = train[passages == n]
-            if not splits.empty:
-                measured = _means(splits, f"k_{level}") | {f"t_{level}": float(_triples(splits))}
-                rows |= {(n, column): value for column, value in measured.items() if column != "n"}
+            if splits.empty:
+                continue
+            triples = 0  # pairs of one class times the items of other classes
+            for _, labels in splits.groupby("split")["label"]:
+                sizes = labels.value_counts().to_numpy()
+                triples += int((sizes * (sizes - 1) // 2 * (len(labels) - sizes)).sum())
+            measured = _means(splits, f"k_{level}") | {f"t_{level}": float(triples)}
+            rows |= {(n, column): value for column, value in measured.items() if column != "n"}
     return pd.DataFrame([(*key, value) for key, value in rows.items()], columns=["n", "column", "measured"])
-
-
-def _triples(splits: pd.DataFrame) -> int:
-    """Pairs of one class times the items of other classes, summed over splits."""
-    total = 0
-    for _, labels in splits.groupby("split")["label"]:
-        sizes = labels.value_counts().to_numpy()
-        total += int((sizes * (sizes - 1) // 2 * (len(labels) - sizes)).sum())
-    return total
 
 
 def published_results(table: str) -> pd.DataFrame:
@@ -169,11 +146,9 @@ def published_results(table: str) -> pd.DataFrame:
 
 
 def results(table: str, context: Context) -> pd.DataFrame:
-    """Tables 4, 6 and 7: RI, ARI, NMI and AMI, means over test splits, and standard deviations over
-    seeds.
+    """Tables 4, 6 and 7: RI, ARI, NMI and AMI, means over test splits, and standard deviations over seeds.
 
-    The paper's encoder is another than any here: its rows stand beside each base model that was
-    trained.
+    The paper's encoder is another than any here: its rows stand beside each base model that was trained.
 
     Parameters
     ----------
@@ -186,7 +161,12 @@ def results(table: str, context: Context) -> pd.DataFrame:
     against Triplet of the same base, in a family of all rows of the task by the metric; it is about
     these checkpoints: what other trainings would give is not in it), verdict
     """
-    measured = pd.concat([_measured(context, name) for name in TASKS[table]], ignore_index=True)
+    rows: list[tuple[Any, ...]] = []
+    for name in TASKS[table]:
+        task = context.task(name)
+        if task is not None and PROTOCOL in context.protocols:
+            rows += _measured(context, task)
+    measured = pd.DataFrame(rows, columns=["task", *_WHICH, "metric", *_MEASURED])
     order = measured["metric"].map({metric: i for i, metric in enumerate(METRICS)})
     by = ["task", "base", "method", "n", "recipe", "order"]
     return measured.assign(order=order).sort_values(by, na_position="last").drop(columns="order")
@@ -194,31 +174,33 @@ def results(table: str, context: Context) -> pd.DataFrame:
 
 _WHICH = ["method", "n", "base", "recipe"]
 _SCORES = [*_WHICH, "cell_id", "split", "level", "metric", "value", "replicates"]
-_COLUMNS = ["task", *_WHICH, "metric", "measured", "sd", "seeds", "difference", "p", "verdict"]
+_MEASURED = ["measured", "sd", "seeds", "difference", "p", "verdict"]
 
 
-def _measured(context: Context, name: str) -> pd.DataFrame:
-    task = context.task(name)
-    if task is None or PROTOCOL not in context.protocols:
-        return pd.DataFrame(columns=_COLUMNS)
-    by_split = pd.concat([_of_store(context, name), _tfidf(task)], ignore_index=True)
+def _measured(context: Context, task: Task) -> Iterator[tuple[Any, ...]]:
+    cells = trained_cells(context, task.name)
+    scores = context.storage.read_scores(cells, list(METRICS.values()), replicates=True)
+    scores = scores.merge(cells[["cell_id", *_WHICH]])
+    names = {full: short for short, full in METRICS.items()}
+    scores = scores.assign(metric=scores["metric"].map(names), n=scores["n"].astype(float))[_SCORES]
+    by_split = pd.concat([scores, _tfidf(task)], ignore_index=True)
     groups = list(by_split.groupby([*_WHICH, "metric"], dropna=False))
     # the seeds are those of the trainings: the method itself draws no random numbers
     samples = {key: Sample.of(group, seeded=False) for key, group in groups}
-    rows = []
     for key, group in groups:
         seeds = group.groupby("cell_id")["value"].mean()
         verdict = _against_triplet(samples, key)
-        judged = (0.0, np.nan, "*") if verdict is None else (verdict.difference, verdict.p, _mark(verdict))
-        rows.append((name, *key, seeds.mean(), deviation(seeds), len(seeds), *judged))
-    return pd.DataFrame(rows, columns=_COLUMNS)
+        if verdict is None:
+            judged = (0.0, np.nan, "*")
+        else:
+            judged = (verdict.difference, verdict.p, {"a": "higher", "b": "lower", "": ""}[verdict.better])
+        yield task.name, *key, seeds.mean(), deviation(seeds), len(seeds), *judged
 
 
 def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, ...]) -> Verdict | None:
     """The verdict on a row against the triplet model that it stands beside; None for that model itself."""
     base, metric = key[2], key[4]
-    # the paper's reference is the triplet model of the smallest n; its own recipe comes before
-    # others
+    # the paper's reference is the triplet model of the smallest n; its own recipe comes before others
     same = [k for k in samples if k[4] == metric]
     rivals = [k for k in same if k[0] == REFERENCE]
     rivals = [k for k in rivals if k[2] == base] or rivals
@@ -230,53 +212,22 @@ def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, 
     return compare(str(key[0]), samples[key], REFERENCE, samples[rival], comparisons=len(same) - 1)
 
 
-def _mark(verdict: Verdict) -> str:
-    """How a row ends in a table beside its reference."""
-    return {"a": "higher", "b": "lower", "": ""}[verdict.better]
-
-
-def _of_store(context: Context, name: str) -> pd.DataFrame:
-    """DataFrame method, n, base, recipe, cell_id, split, level, metric, value, replicates of what
-    was evaluated.
-    """
-    cells = trained_cells(context, name)
-    scores = context.storage.read_scores(cells, list(METRICS.values()), replicates=True).merge(
-        cells[["cell_id", *_WHICH]]
-    )
-    names = {full: short for short, full in METRICS.items()}
-    return scores.assign(metric=scores["metric"].map(names), n=scores["n"].astype(float))[_SCORES]
-
-
 def trained_cells(context: Context, name: str) -> pd.DataFrame:
-    """A task's cells of this paper's method, with what their models' names say: method, n, base,
-    recipe, training_seed.
-    """
+    """A task's cells of this paper's method, and what models' names say: method, n, base, recipe, training_seed."""
     cells = context.cells([name], PROTOCOL)
     cells = cells[cells["method"] == METHOD]
     about = [_parsed(model, name) for model in cells["model"]]
     kept = [a is not None for a in about]
-    columns = {
-        k: [a[k] for a in about if a] for k in (*_WHICH, "training_seed")
-    }  # `method` is the paper's from here on
-    return cells[kept].assign(**columns)
-
-
-def parts_of(checkpoint: str) -> re.Match[str] | None:
-    """The parts of a checkpoint's name: trainer, task, base, n, recipe, seed, kind; None if it is
-    of another trainer.
-    """
-    return _CHECKPOINT.fullmatch(checkpoint)
+    # `method` is the paper's from here on
+    return cells[kept].assign(**{column: [a[column] for a in about if a] for column in (*_WHICH, "training_seed")})
 
 
 def _parsed(model: str, task: str) -> dict[str, Any] | None:
-    """What a model's name says: a checkpoint of this paper trained on the task (`best`), or a model
-    of the benchmark; else None.
-    """
-    match = parts_of(model)
+    """What the name of a checkpoint of this paper and task, or of a model of the benchmark, says; else None."""
+    match = CHECKPOINT.fullmatch(model)
     if match is None:
-        return (
-            None if "__" in model else dict.fromkeys((*_WHICH, "training_seed")) | {"method": "as it is", "base": model}
-        )
+        as_it_is = dict.fromkeys((*_WHICH, "training_seed")) | {"method": "as it is", "base": model}
+        return None if "__" in model else as_it_is
     if match["task"] != task or match["kind"] != ("last" if match["trainer"] == "untrained" else "best"):
         return None
     n = float(match["n"]) if match["n"] else None
@@ -285,9 +236,7 @@ def _parsed(model: str, task: str) -> dict[str, Any] | None:
 
 
 def _tfidf(task: Task) -> pd.DataFrame:
-    """TF-IDF fitted on each split by itself, in the distance of the reference code (Euclidean) and
-    in that of the paper (cosine).
-    """
+    """TF-IDF fitted on each split by itself, in the reference code's distance (Euclidean) and the paper's (cosine)."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from traube.components.estimators.clusterers import Agglomerative

@@ -1,9 +1,11 @@
 """The German Text Embedding Clustering Benchmark (Wehrli, Arnrich and Irrgang, KONVENS 2023)."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import pandas as pd
 
+from traube.papers.context import Context
 from traube.papers.german import figures, tables
 from traube.papers.spec import Figure, Paper, Table
 
@@ -11,6 +13,12 @@ from traube.papers.spec import Figure, Paper, Table
 def _of_kmeans(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of k-means: those of all methods are too many to show."""
     return table[table["method"] == tables.KMEANS].round(3)
+
+
+def _of_stored(table: Callable[[pd.DataFrame, Mapping[str, str]], pd.DataFrame], context: Context) -> pd.DataFrame:
+    """A table of the scores that are stored."""
+    models = list(tables.published("table2")["model"])
+    return table(tables.scores(context), context.unavailable(tables.TASKS, models))
 
 
 PAPER = Paper(
@@ -27,13 +35,13 @@ PAPER = Paper(
             "table_2",
             "Mini-batch k-means: model by task.",
             partial(tables.published.grid, "table2", "model", "task"),
-            tables.measured_kmeans,
+            partial(_of_stored, tables.kmeans),
         ),
         Table(
             "table_3",
             "Method by task, the mean of models.",
             partial(tables.published.grid, "table3", "method", "task"),
-            tables.measured_methods,
+            partial(_of_stored, tables.methods),
         ),
         Table(
             "table_5",
@@ -46,7 +54,7 @@ PAPER = Paper(
             "wins",
             "For each pair of models the splits on which each wins, by level, their size and classes.",
             None,
-            tables.wins,
+            lambda context: tables.wins(tables.split_scores(context)),
             shown=_of_kmeans,
         ),
         Table(

@@ -1,23 +1,46 @@
 """The German benchmark's figures."""
 
+import numpy as np
 import pandas as pd
 
+from traube.models.vectors import open_matrix
 from traube.papers.context import Context
-from traube.papers.german.maps import kept_maps, maps_page
 from traube.papers.german.tables import PROTOCOL, adapted
 from traube.papers.spec import Drawing
-from traube.reports.figures import Plot, axes, band, line
+from traube.pipeline.cluster import locate_reduction
+from traube.reports.figures import Plot, axes, band, line, text_map, tip
 from traube.reports.rendering import figures_page
 
 MAPPED, HIGHLIGHTED = "tenkgnad_p2p", "Wissenschaft"
+OTHERS = "others"
 
 
 def maps(context: Context) -> Drawing | None:
-    """Figure 1: the vectors of a task's largest split by UMAP, a panel a model; None without a map."""
-    kept = kept_maps(context.storage, context.protocols, MAPPED, PROTOCOL)
-    if not kept:
+    """Figure 1: a task's largest split as UMAP placed it in its evaluation, a panel a model; None without a map.
+
+    One category is highlighted; pointing at a text shows it.
+    """
+    task, protocol = context.task(MAPPED), context.protocols.get(PROTOCOL)
+    if task is None or protocol is None:
         return None
-    return Drawing(maps_page(kept, HIGHLIGHTED), {"models": ", ".join(m.model for m in kept)})
+    split = max(task.test_splits(protocol.split_set), key=lambda split: split.size)
+    if split.labels is None:
+        return None
+    cells = context.cells([MAPPED], PROTOCOL)
+    texts, ids = task.texts_at(split.rows), task.corpus["text_id"].to_numpy()[split.rows]
+    is_highlighted = np.array([label == HIGHLIGHTED for label in split.labels])
+    groups = {HIGHLIGHTED: np.flatnonzero(is_highlighted), OTHERS: np.flatnonzero(~is_highlighted)}
+    tips, plots = list(map(tip, split.labels, texts)), []
+    for model, rows in cells[cells["reducer"] == "umap"].groupby("model"):
+        cell = rows.iloc[0]
+        method = protocol.method(f"umap/{cell['clusterer']}")
+        numerics, seed = cell["numerics"]["model"], int(cell["seed"] or 0)
+        if path := locate_reduction(context.storage, cell["fingerprint"], numerics, method, seed, ids):
+            plots.append(text_map(str(model), open_matrix(path), tips, groups, OTHERS, height=520))
+    if not plots:
+        return None
+    page = figures_page(f"{MAPPED}, {split.split}: {len(texts):,} texts by UMAP", plots)
+    return Drawing(page, {"models": ", ".join(plot.title for plot in plots)})
 
 
 def learning_curves(context: Context) -> Drawing | None:

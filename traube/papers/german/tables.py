@@ -1,20 +1,19 @@
-"""The German benchmark's tables: what is printed, and the same numbers measured here, x100 where
-they are scores.
-"""
+"""The German benchmark's tables: what is printed, and the same numbers measured here, x100 where they are scores."""
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.metrics.spread import MEASURES, spread
 from traube.papers.context import Context
-from traube.papers.german.wins import split_scores
-from traube.papers.german.wins import wins as wins_of
 from traube.papers.published import Published, one_a_row
-from traube.papers.sizes import split_sizes
-from traube.papers.spec import deviation
+from traube.papers.spec import deviation, split_sizes
+from traube.pipeline.current import current_cells
+from traube.reports.tables import metric_of
+from traube.tasks.stored import get_card, read_task
 
 TASKS = ("blurbs_s2s", "blurbs_p2p", "tenkgnad_s2s", "tenkgnad_p2p", "reddit_s2s", "reddit_p2p")
 KMEANS = "none/minibatch_kmeans"
@@ -24,12 +23,17 @@ METRIC = "v_measure/noise_as_cluster"
 METHODS = ("wwm", "tsdae")  # of adaptive pre-training
 SIZES = ("unique", "splits", "rows_low", "rows_high", "classes_low", "classes_high", "characters")
 
+MOST_MODELS = 30  # whose wins are compared
+WINS = (
+    *("task", "protocol", "method", "a", "b", "level", "splits", "a_wins", "b_wins", "mean_difference"),
+    *("size_where_a_wins", "size_where_b_wins", "classes_where_a_wins", "classes_where_b_wins"),
+)
+
 published = Published(__package__)
 
 
 def sizes(context: Context) -> pd.DataFrame:
-    """Table 1: of each task, unique texts, splits, rows and classes of a split, and mean characters
-    of a text.
+    """Table 1: of each task, unique texts, splits, rows and classes of a split, and mean characters of a text.
 
     Returns
     -------
@@ -78,8 +82,7 @@ def scores(context: Context) -> pd.DataFrame:
 
 
 def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """Table 2: mini-batch k-means on the vectors as they are, the paper's models and others, model
-    by task.
+    """Table 2: mini-batch k-means on the vectors as they are, the paper's models and others, model by task.
 
     Parameters
     ----------
@@ -94,14 +97,8 @@ def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFra
     return _with_reasons(grid, list(published("table2")["model"]), "model", unavailable)
 
 
-def measured_kmeans(context: Context) -> pd.DataFrame:
-    """Table 2, of what is stored."""
-    return kmeans(scores(context), context.unavailable(TASKS, list(published("table2")["model"])))
-
-
 def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """Table 3: method by task, the mean of the models that have every method on a task; they are
-    named.
+    """Table 3: method by task, the mean of the models that have every method on a task; they are named.
 
     Parameters
     ----------
@@ -125,15 +122,8 @@ def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFr
     return table
 
 
-def measured_methods(context: Context) -> pd.DataFrame:
-    """Table 3, of what is stored."""
-    return methods(scores(context), context.unavailable(TASKS, list(published("table2")["model"])))
-
-
 def _with_reasons(grid: pd.DataFrame, first: Sequence[str], row: str, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """A grid of the six tasks and their average, one number a row, with a note where a number is
-    not there.
-    """
+    """A grid of the six tasks and their average, one number a row, with a note where a number is not there."""
     grid = grid.reindex(index=[*first, *sorted(set(grid.index) - set(first))], columns=list(TASKS))
     grid[AVERAGE] = grid.mean(axis=1, skipna=False)
     table = one_a_row(grid, row, "task", "measured")
@@ -165,11 +155,74 @@ def p2p_against_s2s(measured: pd.DataFrame) -> pd.DataFrame:
     return grid.assign(difference=grid["p2p"] - grid["s2s"]).reset_index().rename_axis(columns=None)
 
 
-def wins(context: Context) -> pd.DataFrame:
-    """The splits on which each of two models wins, and what these splits are like; see
-    `traube.papers.german.wins`.
+def split_scores(context: Context) -> pd.DataFrame:
+    """The main metric of every split, with what the split is like.
+
+    Returns
+    -------
+    DataFrame task, protocol, method, model, split, level, value (mean over seeds), size, classes
     """
-    return wins_of(split_scores(context.storage, context.protocols, list(TASKS)))
+    storage, protocols = context.storage, context.protocols
+    cells = current_cells(storage, protocols, TASKS)
+    cells = cells[cells["status"] == "done"]
+    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    columns = ["task", "protocol", "method", "model", "split", "level", "value", "size", "classes"]
+    tables = []
+    for (task, name), rows in cells.groupby(["task", "protocol"]):
+        card, protocol = get_card(storage, str(task)), protocols.get(str(name))
+        scores = storage.read_scores(rows).merge(rows[["cell_id", *columns[:4]]])
+        scores = scores[scores["metric"] == metric_of(card, protocol, scores["metric"])]
+        values = scores.groupby(columns[:6])["value"].mean().reset_index()
+        if card is not None:
+            splits = read_task(storage, card.name).test_splits(protocol.split_set if protocol else "default")
+            shape = pd.DataFrame([(s.split, s.level, s.size, s.classes) for s in splits])
+            values = values.merge(shape.set_axis(["split", "level", "size", "classes"], axis=1), on=["split", "level"])
+        tables.append(values)
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
+
+
+def wins(scores: pd.DataFrame) -> pd.DataFrame:
+    """Each pair of models by task, method and level: how many splits each wins, and how large these are.
+
+    Parameters
+    ----------
+    scores : from `split_scores`
+
+    Returns
+    -------
+    DataFrame with WINS; sizes and numbers of classes are medians, empty where a model wins no
+    split. A split that both score alike counts for neither. Of more than MOST_MODELS models, the best on
+    average are compared: pairs grow with the square.
+    """
+    keys = ["task", "protocol", "method", "level"]
+    tables = [_pairs(rows).assign(**dict(zip(keys, key, strict=True))) for key, rows in scores.groupby(keys)]
+    return pd.concat(tables, ignore_index=True)[list(WINS)] if tables else pd.DataFrame(columns=list(WINS))
+
+
+def _pairs(scores: pd.DataFrame) -> pd.DataFrame:
+    """The pairs of models on the splits of one task, method and level."""
+    best = scores.groupby("model")["value"].mean().nlargest(MOST_MODELS).index
+    grid = scores[scores["model"].isin(best)].pivot_table(index="split", columns="model", values="value")
+    shape = scores.drop_duplicates("split").set_index("split").loc[grid.index]
+    first, second = np.triu_indices(len(grid.columns), 1)
+    values = grid.to_numpy()
+    difference = values[:, first] - values[:, second]  # a row for each split, a column for each pair
+    a_wins, b_wins = difference > 0, difference < 0
+    table = pd.DataFrame(
+        {
+            "a": grid.columns[first],
+            "b": grid.columns[second],
+            "splits": (~np.isnan(difference)).sum(axis=0),
+            "a_wins": a_wins.sum(axis=0),
+            "b_wins": b_wins.sum(axis=0),
+            "mean_difference": pd.DataFrame(difference).mean().to_numpy(),
+        }
+    )
+    for what in ("size", "classes"):
+        for side, won in (("a", a_wins), ("b", b_wins)):
+            of_won = np.where(won, shape[what].to_numpy(dtype=float)[:, None], np.nan)
+            table[f"{what}_where_{side}_wins"] = pd.DataFrame(of_won).median().to_numpy()
+    return table
 
 
 def spreads(context: Context) -> pd.DataFrame:
@@ -231,8 +284,7 @@ def published_adaptation() -> pd.DataFrame:
 
 
 def adaptation(context: Context) -> pd.DataFrame:
-    """Table 5, adaptive pre-training: V-measure x100 of mini-batch k-means after the last step,
-    mean of seeds.
+    """Table 5, adaptive pre-training: V-measure x100 of mini-batch k-means after the last step, mean of seeds.
 
     Returns
     -------

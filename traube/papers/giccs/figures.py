@@ -11,15 +11,13 @@ from traube.papers.spec import Drawing
 from traube.reports.figures import grouped_bars
 from traube.reports.rendering import figures_page
 
-BINS = 10
-
 
 def scores(context: Context) -> Drawing | None:
     """Figure 1: how many pairs have a score in each tenth of [0, 1]; None where GiCCS is not here."""
     task = stored("giccs")
     if task is None:
         return None
-    counts, edges = np.histogram(task.rows["score"], BINS, (0, 1))
+    counts, edges = np.histogram(task.rows["score"], 10, (0, 1))
     bins = [f"{low:.1f}-{high:.1f}" for low, high in pairwise(edges)]
     table = pd.DataFrame({"score": bins, "series": "pairs", "mean": counts, "sem": 0.0})
     page = figures_page("GiCCS: pairs by their gold score", [grouped_bars("", table, "score", "series", "pairs")])

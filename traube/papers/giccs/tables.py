@@ -1,11 +1,8 @@
-"""GiCCS' tables: what is printed, and the same numbers measured here. And one of our own: whether
-models that tell well how alike two texts are also group texts well.
+"""GiCCS' tables, printed and measured; and whether models that tell well how alike texts are also group texts well.
 
-Agreement can be measured where there are judgements: TRAUBE_RAW/giccs/judgements.csv (annotator,
-item_1 to item_3, best, worst) and items.csv (item, source, turns).
-"""
+Agreement: TRAUBE_RAW/giccs/judgements.csv (annotator, item_1 to item_3, best, worst), items.csv (item, source, turns)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -47,12 +44,8 @@ def stored(name: str) -> Task | None:
     return None if source.missing() else source.load()
 
 
-# tables 1 and 3
-
-
 def agreement(context: Context) -> pd.DataFrame:
-    """Table 1: alpha (values are slots: see `traube.metrics.agreement.alpha`), percentages of
-    strong agreement.
+    """Table 1: alpha (values are slots: see `traube.metrics.agreement.alpha`), percentages of strong agreement.
 
     Returns
     -------
@@ -61,12 +54,11 @@ def agreement(context: Context) -> pd.DataFrame:
     rows = []
     for source, judged in _judgements():
         found = reliability(judged)
-        measured = {
-            "alpha": found.alpha,
-            "strong_best": 100 * found.strong_best,
-            "strong_worst": 100 * found.strong_worst,
-        }
-        rows += [(source, measure, value) for measure, value in measured.items()]
+        rows += [
+            (source, "alpha", found.alpha),
+            (source, "strong_best", 100 * found.strong_best),
+            (source, "strong_worst", 100 * found.strong_worst),
+        ]
     return pd.DataFrame(rows, columns=["source", "measure", "measured"])
 
 
@@ -94,15 +86,10 @@ def _judgements() -> Iterator[tuple[str, Judgements]]:
         yield group, judged.of_items(chosen)
 
 
-# table 2
-
-
 def published_words() -> pd.DataFrame:
-    """Table 2 as it is printed: dialogues, measure, published, note. A note shows what cannot be
-    right.
-    """
+    """Table 2 as it is printed: dialogues, measure, published, note. A note shows what cannot be right."""
     table = published("table2")
-    grid = table.assign(dialogues=_dialogues(table["domain"], table["turns"])).set_index("dialogues")
+    grid = table.set_index(_dialogues(table["domain"], table["turns"]).rename("dialogues"))
     rows = one_a_row(grid[["rttr", "mtld", "tokens", "lemmas", "turn_length"]], "dialogues", "measure")
     wrong = {row.Index: _arithmetic(row.rttr, row.tokens, row.lemmas) for row in grid.itertuples()}
     doubted = rows["measure"].isin(["rttr", "lemmas"])
@@ -114,11 +101,8 @@ def _dialogues(domain: pd.Series, turns: pd.Series) -> pd.Series:
 
 
 def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
-    """Why RTTR, tokens and lemmas cannot all be of one text; empty where they can.
-
-    RTTR is types over the root of tokens, so that it tells the types; each lemma has one type or
-    more.
-    """
+    """Why RTTR, tokens and lemmas cannot all be of one text; empty where they can."""
+    # RTTR is types over the root of tokens, so that it tells the types; each lemma has one type or more
     types = rttr * np.sqrt(tokens)
     sum_ = f"RTTR {rttr:g} of {tokens} tokens means {rttr:g} * sqrt({tokens}) = {types:.1f} types"
     if lemmas > types + 0.005 * np.sqrt(tokens):  # however RTTR was rounded
@@ -129,8 +113,7 @@ def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
 
 
 def words(context: Context) -> pd.DataFrame:
-    """Table 2, of each domain's dialogues as one text; without spaCy's German model, types stand for
-    lemmas.
+    """Table 2, of each domain's dialogues as one text; without spaCy's German model, types stand for lemmas.
 
     Returns
     -------
@@ -143,12 +126,9 @@ def words(context: Context) -> pd.DataFrame:
     dialogues = task.rows.drop_duplicates("dialogue")
     rows = []
     for name, own in dialogues.groupby(_dialogues(dialogues["domain"], dialogues["n_turns"]), sort=False):
-        turns = [
-            turn
-            for history, last in zip(own["history"], own["text_id_a"].map(texts), strict=True)
-            for turn in [*history.split("\n"), last]
-            if turn
-        ]
+        turns: list[str] = []
+        for history, last in zip(own["history"], own["text_id_a"].map(texts), strict=True):
+            turns += filter(None, [*history.split("\n"), last])
         found = richness(turns, LEMMATIZER)
         measured = {
             "rttr": found.rttr,
@@ -162,17 +142,10 @@ def words(context: Context) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["dialogues", "measure", "measured", "note"])
 
 
-# table 4
-
-
 def published_contradictions() -> pd.DataFrame:
     """Table 4 as it is printed: last_turn, utterance, published, note."""
-    table = published("table4")
-    return (
-        table.rename(columns={"score": "published"})
-        .assign(note="the expert says " + table["expert"])
-        .drop(columns="expert")
-    )
+    table = published("table4").rename(columns={"score": "published"})
+    return table.assign(note="the expert says " + table["expert"]).drop(columns="expert")
 
 
 def contradictions(context: Context) -> pd.DataFrame:
@@ -181,59 +154,37 @@ def contradictions(context: Context) -> pd.DataFrame:
     if task is None:
         return pd.DataFrame(columns=["last_turn", "utterance", "measured"])
     texts = task.corpus.set_index("text_id")["text"]
-    pairs = pd.DataFrame(
-        {
-            "last_turn": task.rows["text_id_a"].map(texts),
-            "utterance": task.rows["text_id_b"].map(texts),
-            "measured": task.rows["score"],
-        }
-    )
+    last_turn, utterance = task.rows["text_id_a"].map(texts), task.rows["text_id_b"].map(texts)
+    pairs = pd.DataFrame({"last_turn": last_turn, "utterance": utterance, "measured": task.rows["score"]})
     return pairs.merge(published("table4")[["last_turn", "utterance"]]).drop_duplicates(["last_turn", "utterance"])
-
-
-# table 5, and the German STS benchmark
 
 
 def published_correlations() -> pd.DataFrame:
     """Table 5 as it is printed: model, metric, published, note."""
-    return published.grid("table5", "model", "metric").assign(
-        note="the text calls Spearman's r and Pearson's rho; the table's head is right"
-    )
+    note = "the text calls Spearman's r and Pearson's rho; the table's head is right"
+    return published.grid("table5", "model", "metric").assign(note=note)
 
 
-def correlations(context: Context) -> pd.DataFrame:
-    """Table 5: model, metric, measured, low, high."""
-    return _correlations(context, "giccs", ["pearson", "spearman"])
+def correlations(name: str, metrics: Sequence[str], context: Context) -> pd.DataFrame:
+    """Table 5 and the German STS benchmark: model (as papers call it), metric, measured, low, high.
 
-
-def stsb(context: Context) -> pd.DataFrame:
-    """Spearman's rho on DeepL's translation: model, metric, measured, low, high."""
-    return _correlations(context, "stsb_de", ["spearman"])
-
-
-def _correlations(context: Context, name: str, metrics: list[str]) -> pd.DataFrame:
-    scores = pair_scores(context, name)
-    rows = [
-        (_published_name(context, row["model"]), metric, row[metric], row[f"{metric}_low"], row[f"{metric}_high"])
-        for row in scores.to_dict("records")
-        for metric in metrics
-    ]
+    Parameters
+    ----------
+    name, metrics : of the pair task, and what is told of it
+    """
+    known = {*published("table5")["model"], *published("stsb_de")["model"]}
+    rows = []
+    for row in pair_scores(context, name).to_dict("records"):
+        # papers write a model's id in the hub, or leave the organisation out
+        hub = context.model(row["model"], None).card.model or row["model"]
+        model = next((candidate for candidate in (hub, hub.rpartition("/")[2]) if candidate in known), row["model"])
+        rows += [(model, metric, row[metric], row[f"{metric}_low"], row[f"{metric}_high"]) for metric in metrics]
     return pd.DataFrame(rows, columns=["model", "metric", "measured", "low", "high"])
 
 
-def _published_name(context: Context, name: str) -> str:
-    """What papers call a model: its id in the hub, or without the organisation as the paper writes
-    most.
-    """
-    known = {*published("table5")["model"], *published("stsb_de")["model"]}
-    hub = context.model(name, None).card.model or name
-    return next((candidate for candidate in (hub, hub.rpartition("/")[2]) if candidate in known), name)
-
-
 def pair_scores(context: Context, name: str) -> pd.DataFrame:
-    """The stored scores of a pair task's test pairs, without history, by each model's usual
-    comparison: a row a model, from `read_pair_scores`. Empty where nothing
-    is stored.
+    """The stored scores of a pair task's test pairs, without history, by each model's usual comparison: a row a model,
+    from `read_pair_scores`. Empty where nothing is stored.
     """
     task = stored(name)
     if task is None:
@@ -251,9 +202,6 @@ def pair_scores(context: Context, name: str) -> pd.DataFrame:
     return scores[scores["group"] == ALL].reset_index(drop=True) if len(scores) else scores
 
 
-# table 6
-
-
 def published_choices() -> pd.DataFrame:
     """Table 6 as it is printed: model, column, published, note."""
     table = published("table6")
@@ -265,9 +213,7 @@ def published_choices() -> pd.DataFrame:
 
 
 def choices(context: Context) -> pd.DataFrame:
-    """Table 6, by the sum of log probabilities as in the paper: model, column, measured, error,
-    chance.
-    """
+    """Table 6, by the sum of log probabilities as in the paper: model, column, measured, error, chance."""
     task = stored("giccs")
     columns = ["model", "column", "measured", "error", "chance"]
     found = pd.DataFrame() if task is None else read_choices(context.storage, task)
@@ -275,26 +221,33 @@ def choices(context: Context) -> pd.DataFrame:
         return pd.DataFrame(columns=columns)
     own = found[found["score"] == "sum"]
     context_of = own["context"].map({True: "with", False: "without"})
-    named = own.assign(
-        model=own["model"].str.rpartition("/")[2],
-        column=own["n_turns"].astype(str) + "-turn " + context_of + " context",
-    )
+    column = own["n_turns"].astype(str) + "-turn " + context_of + " context"
+    named = own.assign(model=own["model"].str.rpartition("/")[2], column=column)
     return named.rename(columns={"accuracy": "measured"})[columns]
 
 
-# our own
-
-
 def similarity_and_clustering(context: Context) -> pd.DataFrame:
-    """Spearman's rho over models between Spearman's rho on a pair task and the mean score of the
-    best method on a clustering task, by the protocol that is asked for. Tasks that fewer than three
-    models share are left out.
+    """Spearman's rho over models between Spearman's rho on a pair task and the mean score of the best method on a
+    clustering task, by the protocol that is asked for. Tasks that fewer than three models share are left out.
 
     Returns
     -------
     DataFrame pair_task, task, metric, models, rho, low, high, which, note
     """
-    grouped = _clustering_scores(context)
+    protocol = context.protocols[context.protocol]
+    tables = []
+    for task in sorted({*CLUSTERED} & {*context.storage.list_scored_tasks()}):
+        card = get_card(context.storage, task)
+        if card is None:
+            continue
+        metric = protocol.main_metric or card.main_metric
+        cells = context.cells([task], context.protocol)
+        scores = context.storage.read_scores(cells, [metric]).merge(cells[["cell_id", "model", "method"]])
+        best = scores.groupby(["model", "method"])["value"].mean().groupby("model").max()
+        tables.append(best.rename("value").reset_index().assign(task=task, metric=metric))
+    empty = pd.DataFrame(columns=["task", "metric", "model", "value"])
+    grouped = pd.concat(tables, ignore_index=True) if tables else empty
+
     rows = []
     for name in PAIRS:
         alike = pair_scores(context, name)
@@ -309,20 +262,3 @@ def similarity_and_clustering(context: Context) -> pd.DataFrame:
             rows.append((name, task, metric, found.n, found.value, found.low, found.high, which, note))
     columns = ["pair_task", "task", "metric", "models", "rho", "low", "high", "which", "note"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def _clustering_scores(context: Context) -> pd.DataFrame:
-    """The main metric of each model's best method: task, metric, model, value."""
-    tables = []
-    protocol = context.protocols[context.protocol]
-    for task in sorted({*CLUSTERED} & {*context.storage.list_scored_tasks()}):
-        card = get_card(context.storage, task)
-        if card is None:
-            continue
-        metric = protocol.main_metric or card.main_metric
-        cells = context.cells([task], context.protocol)
-        scores = context.storage.read_scores(cells, [metric]).merge(cells[["cell_id", "model", "method"]])
-        best = scores.groupby(["model", "method"])["value"].mean().groupby("model").max()
-        tables.append(best.rename("value").reset_index().assign(task=task, metric=metric))
-    empty = pd.DataFrame(columns=["task", "metric", "model", "value"])
-    return pd.concat(tables, ignore_index=True) if tables else empty

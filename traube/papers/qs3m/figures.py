@@ -1,6 +1,4 @@
-"""QS3M's figures: which queries it helps and which it hurts, arXiv by subject, and the pairs that it
-judges otherwise than the encoder's distances do.
-"""
+"""QS3M's figures: which queries it helps and hurts, arXiv by subject, and the pairs that it judges otherwise."""
 
 from collections.abc import Iterator
 from html import escape
@@ -25,9 +23,18 @@ def helps_and_hurts(context: Context) -> Drawing | None:
     """Figure 3: for each query, how much better its passages are grouped than by Euclidean distances
     of the same encoder. Interactive: a bar says which query it is. None without a trained similarity.
     """
-    changes = _changes(context)
-    if changes.empty:
+    tables = []
+    for task in _tasks(context):
+        scores = page_scores(context, task)
+        if scores.empty:
+            continue
+        same = ["base", "fold", "page"]
+        reference = scores[scores["method"] == REFERENCE][[*same, "ari"]]
+        both = scores[scores["method"] != REFERENCE].merge(reference, on=same, suffixes=("", "_reference"))
+        tables.append(both.assign(task=task.name, change=both["ari"] - both["ari_reference"]))
+    if not any(map(len, tables)):
         return None
+    changes = pd.concat(tables, ignore_index=True)[["task", "method", "base", "recipe", "page", "change"]]
     panels = list(changes.groupby(["task", "method", "base", "recipe"], sort=False))
     page = figures_page("Queries that are helped and hurt", [_bars(key, rows) for key, rows in panels])
     return Drawing(page, {_name(key): _counts(rows) for key, rows in panels}, changes)
@@ -35,36 +42,17 @@ def helps_and_hurts(context: Context) -> Drawing | None:
 
 def _bars(key: tuple[str, ...], rows: pd.DataFrame) -> Plot:
     rows = rows.sort_values("change", ascending=False)
+    colors = ["#2a7" if value > TIED else "#c44" if value < -TIED else "#999" for value in rows["change"]]
     trace = {
         "type": "bar",
         "x": list(range(1, len(rows) + 1)),
         "y": numbers(rows["change"]),
         "hovertext": [f"{escape(row.page)}: {row.change:+.3f}" for row in rows.itertuples(index=False)],
         "hoverinfo": "text",
-        "marker": {
-            "color": ["#2a7" if value > TIED else "#c44" if value < -TIED else "#999" for value in rows["change"]]
-        },
+        "marker": {"color": colors},
     }
     layout = axes("queries, from the most helped to the most hurt", f"ARI less that of {REFERENCE}")
     return Plot(f"{_name(key)}: {_counts(rows)}", [trace], layout)
-
-
-def _changes(context: Context) -> pd.DataFrame:
-    """DataFrame task, method, base, recipe, page, change: ARI of each trained similarity and of
-    rivals, less that of the encoder's Euclidean distances.
-    """
-    tables = []
-    for task in _tasks(context):
-        scores = page_scores(context, task)
-        if scores.empty:
-            continue
-        reference = scores[scores["method"] == REFERENCE][["base", "fold", "page", "ari"]]
-        both = scores[scores["method"] != REFERENCE].merge(
-            reference, on=["base", "fold", "page"], suffixes=("", "_reference")
-        )
-        tables.append(both.assign(task=task.name, change=both["ari"] - both["ari_reference"]))
-    columns = ["task", "method", "base", "recipe", "page", "change"]
-    return pd.concat(tables, ignore_index=True)[columns] if tables else pd.DataFrame(columns=columns)
 
 
 def _tasks(context: Context) -> Iterator[Task]:
@@ -120,13 +108,14 @@ def _of_task(context: Context, task: Task) -> Iterator[tuple[object, ...]]:
     from scipy.stats import rankdata
     from sklearn.metrics import pairwise_distances
 
-    chosen = next(iter(trained(context, task)), None)
-    if chosen is None:
+    every = trained(context, task)
+    if not every:
         return
-    vectors = context.vectors(task, context.model(chosen.base, None))
+    (_, base, _), checkpoints = next(iter(every.items()))
+    vectors = context.vectors(task, context.model(base, None))
     texts = task.texts
-    for fold in (name for name in split_sets(task) if name in chosen.checkpoints):
-        distances = by_model(context, task, context.model(chosen.checkpoints[fold][0], None))
+    for fold in (name for name in split_sets(task) if name in checkpoints):
+        distances = by_model(context, task, context.model(checkpoints[fold][0], None))
         for i, split in enumerate(task.test_splits(fold)):
             if split.labels is None or split.size < 3:
                 continue

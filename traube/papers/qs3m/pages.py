@@ -1,11 +1,8 @@
-"""QS3M's measurements: how well each way of comparing passages tells and groups the subtopics of a
-page.
+"""QS3M's measurements: how well each way of comparing passages tells and groups a page's subtopics (AUC and ARI).
 
-A page is a test split of a task with queries. Each way gives distances between its passages; from
-these come AUC (all pairs, and balanced ones) and ARI (average linkage, the true number of clusters).
-"""
+A page is a test split of a task with queries; ARI is of average linkage with the true number of clusters."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -36,8 +33,6 @@ NETWORKS = {"qs3m": "QS3M", "qss": "QSS", "attention": "attn-QS3M"}
 # difference of the two
 SPACES: dict[str, dict[str, float]] = {"Query's space": {}, "Page's space": {"share": 1.0}}
 FOLD = "fold_"
-SCORES = ["page", *METRICS, "method", "base", "recipe", "fold"]
-
 VERSION = "1"  # of what is measured here; raise it when it changes
 
 Distances = Callable[[int, Split], np.ndarray]  # of a page's number and the page
@@ -63,24 +58,10 @@ class Way:
     distances: Callable[[], Distances]
 
 
-@dataclass(frozen=True)
-class TrainedWay:
-    """The checkpoints of one recipe, by the split set that each was trained on.
-
-    Attributes
-    ----------
-    method, base, recipe : as in `Way`
-    checkpoints : names of models, a list for each split set: of several seeds
+def trained(context: Context, task: Task) -> dict[tuple[str, str, str], dict[str, list[str]]]:
+    """The similarities that were trained on a task: by method, base and recipe (as in `Way`) the checkpoints of each split
+    set, of several seeds.
     """
-
-    method: str
-    base: str
-    recipe: str
-    checkpoints: dict[str, list[str]]
-
-
-def trained(context: Context, task: Task) -> list[TrainedWay]:
-    """The similarities that were trained on a task, by recipe."""
     groups: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for name, record in context.trainings(TRAINER):
         config = record.get("config", {})
@@ -91,7 +72,7 @@ def trained(context: Context, task: Task) -> list[TrainedWay]:
         key = method, str(record["base"]), digest_and_seed[:6] if mark else ""
         of_set = groups.setdefault(key, {}).setdefault(str(config.get("split_set", "default")), [])
         of_set.append(f"{name.removesuffix('-last')}-best")
-    return [TrainedWay(*key, checkpoints) for key, checkpoints in sorted(groups.items())]
+    return dict(sorted(groups.items()))
 
 
 def split_sets(task: Task) -> list[str]:
@@ -107,36 +88,35 @@ def page_scores(context: Context, task: Task) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame method, base, recipe, fold, page, auc_balanced, auc_all, ari; the scores of several
-    seeds are means
+    DataFrame method, base, recipe, fold, page, auc_balanced, auc_all, ari; the scores of several seeds are means
     """
     every = trained(context, task)
     tables = []
     for fold in split_sets(task):
         splits = [split for split in task.test_splits(fold) if split.labels is not None]
-        ways = _ways(context, task, splits, [t for t in every if fold in t.checkpoints], fold)
+        ways = _ways(context, task, splits, {key: of_set[fold] for key, of_set in every.items() if fold in of_set})
         tables += [_kept(context, task, fold, way, splits).assign(fold=fold) for way in ways]
     if not tables:
-        return pd.DataFrame(columns=SCORES)
+        return pd.DataFrame(columns=["page", *METRICS, "method", "base", "recipe", "fold"])
     keys = ["method", "base", "recipe", "fold", "page"]
     return pd.concat(tables, ignore_index=True).groupby(keys, sort=False, as_index=False)[list(METRICS)].mean()
 
 
 def _ways(
-    context: Context, task: Task, splits: Sequence[Split], every: Sequence[TrainedWay], fold: str
+    context: Context, task: Task, splits: Sequence[Split], every: Mapping[tuple[str, str, str], list[str]]
 ) -> Iterator[Way]:
     """The ways of comparing that there are: baselines are measured where something is trained."""
-    for base in dict.fromkeys(t.base for t in every):
+    for base in dict.fromkeys(base for _, base, _ in every):
         try:
             model = context.model(base, None)
         except TraubeError as error:  # what was trained over it holds a copy of it
             context.warn(f"{task.name}: {error}")
         else:
             yield from _of_encoder(context, task, splits, base, model)
-    for t in every:
-        for name in t.checkpoints[fold]:
+    for key, checkpoints in every.items():
+        for name in checkpoints:
             try:
-                yield _own(context, task, t.method, t.base, t.recipe, context.model(name, None))
+                yield _own(context, task, *key, context.model(name, None))
             except TraubeError as error:
                 context.warn(f"{task.name}: {error}")
     if every:
@@ -152,7 +132,12 @@ def _of_encoder(context: Context, task: Task, splits: Sequence[Split], base: str
     for method, share in SPACES.items():
         card = model.card.model_copy(update={"similarity": "query_space", **share})
         yield _own(context, task, method, base, "", model_of(card))
-    yield Way("Query first", base, "", [_identity(model), SEPARATOR], lambda: _with_query(context, task, splits, model))
+
+    def distances_with_query() -> Distances:
+        together = query_first(context.workbench, task, splits, model, context.progress)
+        return lambda number, _: _pairwise(together[number].load(), "cosine")
+
+    yield Way("Query first", base, "", [_identity(model), SEPARATOR], distances_with_query)
 
 
 def _own(context: Context, task: Task, method: str, base: str, recipe: str, model: Model) -> Way:
@@ -171,7 +156,10 @@ def by_model(context: Context, task: Task, model: Model) -> Distances:
     vectors = context.vectors(task, model)
 
     def distances(_: int, split: Split) -> np.ndarray:
-        text = None if split.query is None else _dense(vectors.subset(np.array([split.query])).load())[0]
+        text: Any = None
+        if split.query is not None:
+            text = vectors.subset(np.array([split.query])).load()
+            text = np.asarray(text.toarray() if hasattr(text, "toarray") else text)[0]
         return similarity.distances(vectors.subset(split.rows).load(), text)
 
     return distances
@@ -185,19 +173,10 @@ def _by_metric(context: Context, task: Task, method: str, base: str, model: Mode
     return Way(method, base, "", [_identity(model), metric], distances)
 
 
-def _with_query(context: Context, task: Task, splits: Sequence[Split], model: Model) -> Distances:
-    together = query_first(context.workbench, task, splits, model, context.progress)
-    return lambda number, _: _pairwise(together[number].load(), "cosine")
-
-
 def _pairwise(vectors: Any, metric: str) -> np.ndarray:
     from sklearn.metrics import pairwise_distances
 
     return np.asarray(pairwise_distances(vectors, metric=metric))
-
-
-def _dense(vectors: Any) -> np.ndarray:
-    return np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors)
 
 
 def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Split]) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from traube.comparison.verdict import compare_paired
 from traube.papers.context import Context
 from traube.papers.published import Published
 from traube.papers.qs3m.pages import METRICS, REFERENCE, page_scores, split_sets
-from traube.papers.sizes import split_sizes
+from traube.papers.spec import split_sizes
 from traube.tasks.task import Task
 
 CAR = {"CAR-A": "trec_car", "CAR-B": "trec_car_b", "test200": "car_test200"}
@@ -15,7 +15,6 @@ LEVELS = ("flat", "hier")
 WIKIPEDIA = tuple(f"{name}_{level}" for name in CAR.values() for level in LEVELS)
 ARXIV = "arxiv_subjects"
 TASKS = (*WIKIPEDIA, ARXIV)
-TESTED = ["difference", "p", "verdict", "pages"]
 
 published = Published(__package__)
 
@@ -71,27 +70,28 @@ def results(context: Context) -> pd.DataFrame:
     DataFrame method, task, metric, base, recipe, measured, difference, p (paired t-test over pages; the
     ways that are tested are the family), verdict, pages
     """
-    tables = [_tested(name, _scores(context, name)) for name in WIKIPEDIA]
-    return pd.concat(tables, ignore_index=True)
+    rows = []
+    keys = ["method", "base", "recipe"]
+    for name in WIKIPEDIA:
+        scores = _scores(context, name)
+        for metric in METRICS if len(scores) else ():
+            grid = scores.pivot_table(index=["fold", "page"], columns=keys, values=metric, sort=False)
+            rows += [(way[0], name, metric, *way[1:], grid[way].mean(), *_against_reference(grid, way)) for way in grid]
+    columns = ["method", "task", "metric", "base", "recipe", "measured", "difference", "p", "verdict", "pages"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def for_people(table: pd.DataFrame) -> pd.DataFrame:
-    """Table 2 as people are shown it: a row a way, `published | measured` for each metric, and how the
-    test ended.
-    """
+    """Table 2 as people are shown it: a row a way, `published | measured` for each metric, and how the test ended."""
     marks = {"higher": "▲", "lower": "▼", "*": "*"}
-    shown = [
-        f"{_number(row.published)} | {_number(row.measured)}{marks.get(str(row.verdict), '')}"
-        for row in table.itertuples()
-    ]
+    shown = []
+    for row in table.itertuples():
+        printed, own = ("–" if pd.isna(value) else f"{value:.3f}" for value in (row.published, row.measured))
+        shown.append(f"{printed} | {own}{marks.get(str(row.verdict), '')}")
     rows = ["task", "method", "base", "recipe"]
     text = table.assign(shown=shown, **{column: table[column].fillna("") for column in rows})
     grid = text.pivot_table(index=rows, columns="metric", values="shown", aggfunc="first", sort=False)
     return grid.fillna("").reset_index().rename_axis(columns=None)
-
-
-def _number(value: float) -> str:
-    return "–" if pd.isna(value) else f"{value:.3f}"
 
 
 def _scores(context: Context, name: str) -> pd.DataFrame:
@@ -99,21 +99,8 @@ def _scores(context: Context, name: str) -> pd.DataFrame:
     return page_scores(context, task) if task is not None else pd.DataFrame()
 
 
-def _tested(name: str, scores: pd.DataFrame) -> pd.DataFrame:
-    rows = []
-    for metric in METRICS if len(scores) else ():
-        grid = scores.pivot_table(
-            index=["fold", "page"], columns=["method", "base", "recipe"], values=metric, sort=False
-        )
-        rows += [(way[0], name, metric, *way[1:], grid[way].mean(), *_against_reference(grid, way)) for way in grid]
-    columns = ["method", "task", "metric", "base", "recipe", "measured", *TESTED]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def _against_reference(grid: pd.DataFrame, way: tuple[str, str, str]) -> tuple[float, float, str, int]:
-    """Difference, p, verdict and pages of a way against Euclidean distances of its encoder, or of the
-    first one.
-    """
+    """Difference, p, verdict and pages of a way against Euclidean distances of its encoder, or of the first one."""
     references = [other for other in grid if other[0] == REFERENCE]
     reference = next((other for other in references if other[1] == way[1] or not way[1]), None)
     if reference is None:  # the encoder is gone

@@ -1,14 +1,20 @@
-"""The leaderboard of a page, and which entries nobody beats at their cost."""
+"""The leaderboard of a page, which entries nobody beats at their cost, and how scores went over time."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from traube.comparison.candidates import WITHOUT_LABELS
+from traube.comparison.candidates import WITHOUT_LABELS, main_metric
+from traube.models.checkpoints import trained_on
+from traube.pipeline.params import Protocol
 from traube.reports.tables import places, shown_interval, shown_name
+from traube.storage import Storage
+from traube.tasks.stored import get_card
 
 OWN_CHOICE = ", own choice"
+STATE = ["protocol", "model", "fingerprint", "data_version", "code_version"]
 
 
 def rows(table: pd.DataFrame, costs: pd.DataFrame) -> list[dict[str, Any]]:
@@ -54,21 +60,50 @@ def rows(table: pd.DataFrame, costs: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def not_scored(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """What has no score, and why."""
-    others = table[table["status"] != "done"].drop_duplicates(["model", "method", "reason"])
-    return list(others[["model", "method", "status", "reason"]].astype(object).fillna("").to_dict("records"))
-
-
 def on_front(scores: pd.Series, seconds: pd.Series) -> pd.Series:
     """Whether nothing scores higher at no more seconds; never where either is unknown."""
-    order = (
-        pd.DataFrame({"score": scores, "seconds": seconds})
-        .dropna()
-        .sort_values(["seconds", "score"], ascending=[True, False])
-    )
+    known = pd.DataFrame({"score": scores, "seconds": seconds}).dropna()
+    order = known.sort_values(["seconds", "score"], ascending=[True, False])
     before = order["score"].cummax().shift(fill_value=-np.inf)
     return (order["score"] > before).reindex(scores.index, fill_value=False)
+
+
+def history(storage: Storage, protocols: Mapping[str, Protocol], task: str) -> list[dict[str, Any]]:
+    """Everything ever scored of a task: for each model, weights, data and code, the mean of the best method, in order
+    of time.
+
+    A checkpoint of the task's own (`<trainer>__<task>__<name>`) belongs to its trainer's `line`: how its checkpoints
+    went.
+    """
+    cells = storage.read_cells(task)
+    cells = cells[cells["status"] == "done"]
+    if cells.empty:
+        return []
+    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    card = get_card(storage, task)
+    wanted = {name: main_metric(card, protocols.get(name)) for name in cells["protocol"].unique()}
+    scores = storage.read_scores(cells, set(wanted.values())).merge(cells[["cell_id", "method", "created", *STATE]])
+    scores = scores[scores["metric"] == scores["protocol"].map(wanted)]
+    means = scores.groupby([*STATE, "method"], dropna=False).agg(mean=("value", "mean"), created=("created", "max"))
+    best = means.reset_index().sort_values("mean", ascending=False).drop_duplicates(STATE).sort_values("created")
+    found = []
+    for row in best[best["mean"].notna()].itertuples(index=False):
+        trainer, *rest = row.model.split("__")
+        is_own = rest and trained_on(row.model) == task
+        found.append(
+            {
+                "line": f"{trainer}'s checkpoints" if is_own else row.model,
+                "protocol": row.protocol,
+                "model": row.model,
+                "weights": row.fingerprint[:12],
+                "data": row.data_version[:12],
+                "code": str(row.code_version),
+                "method": row.method,
+                "score": number(100 * row.mean),
+                "created": row.created,
+            }
+        )
+    return found
 
 
 def number(value: float, digits: int = 2) -> float | None:

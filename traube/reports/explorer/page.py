@@ -14,12 +14,10 @@ from traube.pipeline.params import Protocol
 from traube.pipeline.workbench import Workbench
 from traube.reports.best import best_of
 from traube.reports.costs import costs
-from traube.reports.explorer.board import OWN_CHOICE, not_scored, number, rows
-from traube.reports.explorer.differences import differences
-from traube.reports.explorer.history import history
-from traube.reports.explorer.ranks import diagram
+from traube.reports.explorer.board import OWN_CHOICE, history, number, rows
+from traube.reports.explorer.ranks import diagram, differences
 from traube.reports.explorer.views import SHOWN, views
-from traube.reports.figures import COLORS, HEATMAP_MODELS, Plot, as_data, heatmap
+from traube.reports.figures import COLORS, HEATMAP_MODELS, as_data, heatmap
 from traube.reports.rendering import render
 from traube.tasks.task import Task
 
@@ -46,9 +44,11 @@ def task_page(
     own = table[table["task"].isin((task, ""))]
     lookup = Lookup()
     cells = current_cells(bench.storage, protocols, [task], own_choice=True, lookup=lookup)
+    done = own[own["status"] == "done"]
+    absent = own[own["status"] != "done"].drop_duplicates(["model", "method", "reason"])
     data: dict[str, Any] = {
         "board": rows(own, costs(bench.storage, protocols, cells)),
-        "absent": not_scored(own),
+        "absent": absent[["model", "method", "status", "reason"]].astype(object).fillna("").to_dict("records"),
         "colors": COLORS,
         "views": [],
         "pairs": [],
@@ -56,10 +56,15 @@ def task_page(
         "history": history(bench.storage, protocols, task),
         "changes": [] if changes is None or changes.empty else _plain(changes[changes["task"] == task]),
     }
+
     missing, shown, standings, answers = "", "", dict[Key, Standing](), list[tuple[str, str]]()
     try:
         stored, chosen = bench.task(task), cells[~cells["own_choice"]]
-        options = _options(bench, protocols, stored, chosen)
+        options: dict[str, list[Candidate]] = {}  # what is scored by the main metric, the best first, by protocol
+        for name in sorted(set(chosen["protocol"]) & set(protocols)):
+            metric = main_metric(stored.card, protocols[name]) if stored.labelled else WITHOUT_LABELS
+            if scored := candidates(bench.storage, task, name, protocols[name], metric, chosen):
+                options[name] = scored
         shown = max(options, key=lambda name: len(first_of_each(options[name])), default="")
         firsts = first_of_each(options.get(shown, []))[:MODELS]
         data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
@@ -74,8 +79,13 @@ def task_page(
             data["pairs"] = differences(of_shown, list(splits), MODELS)
     except TraubeError as error:  # its texts are not here, or damaged
         missing = str(error)
-    done = own[own["status"] == "done"]
-    diagrams, heatmaps = _diagrams(standings), _heatmaps(done)
+
+    of_all_levels = [(name, found) for (name, level), found in standings.items() if not level]
+    diagrams = [drawn for name, found in of_all_levels if (drawn := diagram(name, found.ranking, found.samples))]
+    heatmaps = []
+    for (level, protocol, own_choice), of in done.groupby(["level", "protocol", "own_choice"]):
+        if drawn := heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", of):
+            heatmaps.append(drawn)
     data |= {"diagrams": as_data(diagrams), "heatmaps": as_data(heatmaps)}
     return render(
         "explorer.html",
@@ -96,19 +106,6 @@ def task_page(
     )
 
 
-def _options(
-    bench: Workbench, protocols: Mapping[str, Protocol], task: Task, cells: pd.DataFrame
-) -> dict[str, list[Candidate]]:
-    """What is scored by the main metric, the best first, by protocol."""
-    found = {}
-    for name in sorted(set(cells["protocol"]) & set(protocols)):
-        protocol = protocols[name]
-        metric = main_metric(task.card, protocol) if task.labelled else WITHOUT_LABELS
-        if own := candidates(bench.storage, task.name, name, protocol, metric, cells):
-            found[name] = own
-    return found
-
-
 def _standings(
     bench: Workbench,
     protocols: Mapping[str, Protocol],
@@ -127,21 +124,6 @@ def _standings(
             elif at := candidates(bench.storage, task.name, name, protocols[name], metric, cells, level):
                 found[name, level] = standing(bench.storage, at)
     return found
-
-
-def _diagrams(standings: Mapping[Key, Standing]) -> list[Plot]:
-    """A critical-difference diagram for each protocol that compares models."""
-    found = [diagram(name, own.ranking, own.samples) for (name, level), own in standings.items() if not level]
-    return [drawn for drawn in found if drawn]
-
-
-def _heatmaps(done: pd.DataFrame) -> list[Plot]:
-    """A heat map for each level and protocol."""
-    made = (
-        heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", rows)
-        for (level, protocol, own_choice), rows in done.groupby(["level", "protocol", "own_choice"])
-    )
-    return [drawn for drawn in made if drawn]
 
 
 def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -1,12 +1,10 @@
-"""The critical-difference diagram (Demsar, 2006): mean ranks of models, with a bar over those that
-cannot be told apart.
+"""The critical-difference diagram (Demsar, 2006): mean ranks of models, and a bar over those that cannot be told apart.
 
-Which these are is said by our own tests, which know of texts that splits share; the usual Nemenyi
-test takes splits as independent.
-"""
+Our own tests say which: they know of texts that splits share; the usual Nemenyi test takes splits as independent."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,11 @@ import pandas as pd
 
 from traube.comparison.jackknife import Sample
 from traube.comparison.ranking import Ranking, tied
+from traube.comparison.standings import Standing
+from traube.comparison.verdict import Verdict, compare
+from traube.reports.explorer.board import number
 from traube.reports.figures import LETTER, ORANGE, Plot, Trace, numbers
+from traube.tasks.task import Split
 
 MOST = 20  # models of a diagram
 ROW, STEP, SCALE = 20, 9, 560  # pixels: of a model and of a bar; and the axis' length
@@ -76,3 +78,44 @@ def mean_ranks(names: Sequence[str], samples: Sequence[Sample]) -> pd.Series:
     """Each model's rank, 1 the best, averaged over splits; equal scores share a rank."""
     scores = pd.DataFrame({name: sample.values[:, 0] for name, sample in zip(names, samples, strict=True)})
     return scores.rank(axis=1, ascending=False).mean()
+
+
+def differences(standings: Mapping[str, Standing], splits: Sequence[Split], most: int) -> list[dict[str, Any]]:
+    """Compare each pair of models at each level, split by split, x100.
+
+    Parameters
+    ----------
+    standings : mapping of str to Standing
+        How models stand at each level.
+    splits : sequence of Split
+        Those that are scored.
+    most : int
+        Number of models, the best of each level.
+
+    Returns
+    -------
+    list of dict
+        For each pair and level what the verdict says, and every split's size, classes, difference
+        and interval (None where one split does not say how much scores vary).
+    """
+    shapes = {(s.split, s.level): (s.size, s.classes) for s in splits}
+    found = []
+    for level, standing in standings.items():
+        own = dict(zip(standing.ranking.names[:most], standing.samples, strict=False))
+        for a, b in combinations(own, 2):
+            verdict = standing.ranking.verdict(a, b)
+            said = {"p": number(verdict.p, 4), "better": verdict.better, "comparisons": verdict.comparisons}
+            note = verdict.undecided.value if verdict.undecided else ""
+            rows = []
+            for split in [name for name in own[a].splits if name in own[b].splits]:
+                size, classes = shapes.get((split, level), (0, None))
+                one, other = own[a].on([split]), own[b].on([split])
+                apart = _numbers(compare("a", one, "b", other))
+                apart["difference"] = number(100 * (one.mean - other.mean))
+                rows.append({"split": split, "size": size, "classes": classes, **apart})
+            found.append({"level": level, "a": a, "b": b, **_numbers(verdict), **said, "note": note, "splits": rows})
+    return found
+
+
+def _numbers(verdict: Verdict) -> dict[str, float | None]:
+    return {name: number(100 * getattr(verdict, name)) for name in ("difference", "low", "high")}

@@ -63,8 +63,7 @@ def confusion(gold: Codes, found: Codes) -> Confusion:
     order = np.argsort(-counts[matched, of], kind="stable")
     matched, of = matched[order], of[order]
     row_order = np.r_[matched, _others(len(classes), matched, counts.sum(axis=1))]
-    unmatched = _others(len(clusters), of, np.where(clusters == NOISE, -1, counts.sum(axis=0)))
-    column_order = np.r_[of, unmatched]
+    column_order = np.r_[of, _others(len(clusters), of, np.where(clusters == NOISE, -1, counts.sum(axis=0)))]
     match = {int(clusters[j]): int(classes[i]) for i, j in zip(matched, of, strict=True)}
     return Confusion(classes[row_order], clusters[column_order], counts[np.ix_(row_order, column_order)], match)
 
@@ -101,34 +100,26 @@ def views(
     for split in task.test_splits(protocol.split_set if protocol else "default") if firsts else ():
         if split.level not in largest or split.size > largest[split.level].size:
             largest[split.level] = split
-    return [_view(bench, task, split, protocol, firsts, lookup) for split in largest.values()]
 
-
-def _view(
-    bench: Workbench,
-    task: Task,
-    split: Split,
-    protocol: Protocol | None,
-    firsts: Sequence[Candidate],
-    lookup: Lookup,
-) -> dict[str, Any]:
-    labels = split.labels
-    gold, names = pd.factorize(labels, sort=True) if labels is not None else (np.zeros(split.size, np.int64), [])
-    shown = thinned(gold)
-    texts = task.corpus["text"].to_numpy(dtype=object)[split.rows[shown]]
-    return {
-        "level": split.level,
-        "split": split.split,
-        "size": split.size,
-        "texts": [brief(text) for text in texts],
-        "classes": [str(name) for name in names],
-        "gold": gold[shown].tolist() if labels is not None else [],
-        "models": [
-            seen
-            for candidate in firsts
-            if (seen := _seen(bench, task, split, protocol, candidate, gold, shown, lookup)) is not None
-        ],
-    }
+    found = []
+    for split in largest.values():
+        gold, names = np.zeros(split.size, np.int64), []
+        if split.labels is not None:
+            gold, names = pd.factorize(split.labels, sort=True)
+        shown = thinned(gold)
+        models = [_seen(bench, task, split, protocol, candidate, gold, shown, lookup) for candidate in firsts]
+        found.append(
+            {
+                "level": split.level,
+                "split": split.split,
+                "size": split.size,
+                "texts": [brief(text) for text in task.corpus["text"].to_numpy(dtype=object)[split.rows[shown]]],
+                "classes": [str(name) for name in names],
+                "gold": gold[shown].tolist() if split.labels is not None else [],
+                "models": [seen for seen in models if seen is not None],
+            }
+        )
+    return found
 
 
 def brief(text: str) -> str:
@@ -148,16 +139,32 @@ def _seen(
     lookup: Lookup,
 ) -> dict[str, Any] | None:
     """A split as one model sees it; None where nothing of it is kept."""
-    found = _clusters(bench, split, candidate)
+    found = None  # the clusters that the first seed found
+    for cell_id in candidate.cells:
+        with suppress(TraubeError):  # damaged: the next run makes it again
+            assignments = bench.storage.read_cell_table(cell_id)
+            own = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
+            found = own.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
+            break
     if found is None:
         return None
-    points, how = _points(bench, task, split, protocol, candidate, shown, lookup)
+    points, how = None, "UMAP"
+    try:
+        if (kept := _placed_by_umap(bench, task, split, protocol, candidate)) is not None:
+            points = kept[shown]
+        else:
+            model = lookup.usable(candidate.model, protocol.precision if protocol else None)
+            vectors = bench.vectors(task, model).subset(split.rows[shown]).load()
+            points, how = _principal(vectors), "its first two principal components"
+    except TraubeError as error:
+        how = str(error)
+    places = [[], []] if points is None else [[round(float(value), 3) for value in axis] for axis in points[:, :2].T]
     seen: dict[str, Any] = {
         "model": candidate.model,
         "method": candidate.method,
         "how": how,
-        "x": [] if points is None else _rounded(points[:, 0]),
-        "y": [] if points is None else _rounded(points[:, 1]),
+        "x": places[0],
+        "y": places[1],
         "found": found[shown].tolist(),
         "noise": int((found == NOISE).sum()),
     }
@@ -172,50 +179,16 @@ def _seen(
     }
 
 
-def _rounded(values: NDArray[Any]) -> list[float]:
-    return [round(float(value), 3) for value in values]
-
-
-def _clusters(bench: Workbench, split: Split, candidate: Candidate) -> Codes | None:
-    """The clusters that the first seed found, int64 [n]."""
-    for cell_id in candidate.cells:
-        with suppress(TraubeError):  # damaged: the next run makes it again
-            assignments = bench.storage.read_cell_table(cell_id)
-            own = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
-            return own.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
-    return None
-
-
-def _points(
-    bench: Workbench,
-    task: Task,
-    split: Split,
-    protocol: Protocol | None,
-    candidate: Candidate,
-    shown: Codes,
-    lookup: Lookup,
-) -> tuple[Points | None, str]:
-    """Where a model places the shown texts, float32 [m, 2], and how that was found; or why not."""
-    try:
-        kept = _kept(bench, task, split, protocol, candidate)
-        if kept is not None:
-            return kept[shown], "UMAP"
-        model = lookup.usable(candidate.model, protocol.precision if protocol else None)
-        vectors = bench.vectors(task, model).subset(split.rows[shown]).load()
-    except TraubeError as error:
-        return None, str(error)
-    return _principal(vectors), "its first two principal components"
-
-
-def _kept(bench: Workbench, task: Task, split: Split, protocol: Protocol | None, candidate: Candidate) -> Points | None:
-    """The points that UMAP gave the whole split when the task was evaluated, if they are kept."""
+def _placed_by_umap(
+    bench: Workbench, task: Task, split: Split, protocol: Protocol | None, candidate: Candidate
+) -> Points | None:
+    """The points that UMAP gave the whole split when the task was evaluated, float32 [n, 2], if they are kept."""
     if protocol is None or "umap" not in protocol.reducers:
         return None
-    cell = bench.storage.read_cells(ids=candidate.cells).iloc[0]
+    numerics = bench.storage.read_cells(ids=candidate.cells).iloc[0]["numerics"]["model"]
     ids = task.corpus["text_id"].to_numpy(dtype=object)[split.rows]
     method = protocol.method(f"umap/{protocol.clusterers[0]}")
     for seed in protocol.seeds:
-        numerics = cell["numerics"]["model"]
         if path := locate_reduction(bench.storage, candidate.fingerprint, numerics, method, seed, ids):
             points = open_matrix(path)
             return np.asarray(points[:, :2], dtype=np.float32) if points.shape[1] >= 2 else None
