@@ -1,9 +1,4 @@
-"""Tasks: the data model (`task`), the registry of those that come with Traube, and
-the user's own cards.
-
-How raw data becomes texts and splits belongs here; each raw format is a module in `readers/`. What
-is computed of a task does not.
-"""
+"""Tasks: the data model (`task`), the registry of those that come with Traube, and the user's own cards."""
 
 import re
 from functools import lru_cache
@@ -43,7 +38,7 @@ def sources(kind: TaskType = CLUSTERING) -> dict[str, Source]:
 
 
 def own_tasks() -> set[str]:
-    """Return the names of the tasks of clustering that cards describe: the user's own."""
+    """Return the names of the user's own tasks of clustering, which cards describe."""
     return {name for name, source in _read_cards()[0].items() if source.card.type is CLUSTERING}
 
 
@@ -97,7 +92,6 @@ def load_pairs(name: str) -> Task:
 
 @lru_cache(maxsize=1)
 def _readers() -> tuple[ModuleType, ...]:
-    """The modules of `traube.tasks.readers`, found by themselves."""
     from traube.tasks import readers
 
     return tuple(modules_of(readers))
@@ -110,29 +104,24 @@ def _built_in() -> dict[str, Source]:
 
 def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
     """The sources of the cards, and the errors of those that are broken."""
-    taken = {*_built_in()}
+    taken = {*_built_in(), *_RESERVED}
+    readers = {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
 
     def read(path: Path) -> Source:
-        source = _read_card(path, taken)
+        if not _LEGAL.fullmatch(path.stem):
+            raise TraubeError(f"{path}: a task's name is the name of its card: use small letters, digits and _ only")
+        if path.stem in taken:
+            raise TraubeError(f"{path}: the name '{path.stem}' is taken; rename the card")
+        value, key_lines = read_yaml(path)
+        if (name := value.get("name", path.stem)) != path.stem:
+            line = key_lines.get(("name",), 1)
+            raise TraubeError(f"{path}: line {line}: name: '{name}' is not the name of the card; leave it out")
+        key = next((key for key in readers if key in value), None)
+        if key is None:
+            keys = ", ".join(f"`{key}`" for key in sorted(readers))
+            raise TraubeError(f"{path}: line 1: expected one of the keys {keys} (a task) or `model`")
+        source: Source = readers[key].from_card(path, value, key_lines)
         taken.add(path.stem)
         return source
 
     return read_each(task_files(), read)
-
-
-def _read_card(path: Path, taken: set[str]) -> Source:
-    if not _LEGAL.fullmatch(path.stem):
-        raise TraubeError(f"{path}: a task's name is the name of its card: use small letters, digits and _ only")
-    if path.stem in taken | _RESERVED:
-        raise TraubeError(f"{path}: the name '{path.stem}' is taken; rename the card")
-    value, key_lines = read_yaml(path)
-    if (name := value.get("name", path.stem)) != path.stem:
-        line = key_lines.get(("name",), 1)
-        raise TraubeError(f"{path}: line {line}: name: '{name}' is not the name of the card; leave it out")
-    readers = {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
-    for key, reader in readers.items():
-        if key in value:
-            made: Source = reader.from_card(path, value, key_lines)
-            return made
-    keys = ", ".join(f"`{key}`" for key in sorted(readers))
-    raise TraubeError(f"{path}: line 1: expected one of the keys {keys} (a task) or `model`")

@@ -1,17 +1,12 @@
 """Sheets on which annotators judge tuples: a CSV for a spreadsheet, and a form for a browser (`traube.reports`).
 
 `traube.tasks.best_worst.read_judgements` reads both. They show items by their texts and keep their ids.
-
-Items come from a table with the columns `item` (an id) and `text`, and perhaps `group` (tuples are
-drawn within one: a dialogue) and `context` (what is shown above the tuple: lines, or a list in
-jsonl). Other columns are for whoever reads the scores.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -93,13 +88,16 @@ WORDINGS = {
 
 
 def read_items(path: Path) -> dict[str, Item]:
-    """The items of a table, by their ids.
+    """The items of a table with the columns `item` (an id) and `text`, by their ids.
+
+    It may have the columns `group` (tuples are drawn within one: a dialogue) and `context` (what is shown above the
+    tuple: lines, or a list in jsonl). Other columns are for whoever reads the scores.
 
     Raises
     ------
     TraubeError
-        If a column or a value is missing, an id occurs twice or could be read as a formula, or the
-        items of a group have several contexts.
+        If a column or a value is missing, an id occurs twice or could be read as a formula, or the items of a group
+        have several contexts.
     """
     rows = read_rows(path)
     absent = [None] * len(rows)
@@ -113,28 +111,19 @@ def read_items(path: Path) -> dict[str, Item]:
         if item in items:
             raise TraubeError(f"{place}: item '{item}' occurs twice")
         if item[0] in "=+-@'":
-            raise TraubeError(
-                f"{place}: item '{item}': an id cannot begin with = + - @ or ', which spreadsheets change"
-            )
-        items[item] = Item(item, text, group, _lines(context, place))
-    _same_context(items.values(), path)
+            fault = "an id cannot begin with = + - @ or ', which spreadsheets change"
+            raise TraubeError(f"{place}: item '{item}': {fault}")
+        parts = context if isinstance(context, list) else [context]
+        shown = "\n".join(as_text(part, place, "context") or "" for part in parts).splitlines()
+        items[item] = Item(item, text, group, tuple(line.strip() for line in shown if line.strip()))
+
+    firsts: dict[str, Item] = {}
+    for one in items.values():
+        first = firsts.setdefault(one.group, one)
+        if first.context != one.context:
+            two = f"items '{first.item}' and '{one.item}' are of one group ('{one.group}')"
+            raise TraubeError(f"{path}: {two} and have different contexts")
     return items
-
-
-def _lines(context: Any, place: str) -> tuple[str, ...]:
-    parts = context if isinstance(context, list) else [context]
-    text = "\n".join(as_text(part, place, "context") or "" for part in parts)
-    return tuple(line.strip() for line in text.splitlines() if line.strip())
-
-
-def _same_context(items: Iterable[Item], path: Path) -> None:
-    first: dict[str, Item] = {}
-    for item in items:
-        if first.setdefault(item.group, item).context != item.context:
-            raise TraubeError(
-                f"{path}: items '{first[item.group].item}' and '{item.item}' are of one group "
-                f"('{item.group}') and have different contexts"
-            )
 
 
 def design_of(items: Mapping[str, Item], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
@@ -158,9 +147,8 @@ def design_of(items: Mapping[str, Item], size: int, per_item: float = PER_ITEM, 
 
 
 def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *, seed: int = SEED) -> list[Sheet]:
-    """Who judges what: every tuple is judged by as many annotators, and the annotators have as much
-    to do as each other, or one tuple more. Each sees tuples, and items in them, in an order of
-    their own.
+    """Who judges what: every tuple is judged by as many annotators, and the annotators have as much to do as each
+    other, or one tuple more. Each sees tuples, and items in them, in an order of their own.
 
     Parameters
     ----------
@@ -177,8 +165,8 @@ def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *,
     rng = generator(f"sheets {annotators} {per_tuple}", seed)
     judged: list[list[Tuple]] = [[] for _ in range(annotators)]
     order = shuffled(len(tuples), rng)
-    # those who have judged least, and of these, those who have met least: panels that stay among
-    # themselves would never be compared
+    # those who have judged least, and of these, those who have met least: panels that stay among themselves would never
+    # be compared
     times, met = np.zeros(annotators), [Counter[int]() for _ in range(annotators)]
     for index in order:
         people = least_met(times, met, per_tuple, rng)
@@ -186,21 +174,16 @@ def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *,
         for one in people:
             judged[one].append(tuples[index])
             met[one].update(other for other in people if other != one)
-    width = len(str(annotators))
-    return [
-        Sheet(
-            f"annotator_{number:0{width}d}",
-            tuple(
-                tuple(own[i][slot] for slot in shuffled(len(own[i]), rng)) for i in shuffled(len(own), rng)
-            ),
-        )
-        for number, own in enumerate(judged, start=1)
-    ]  # fmt: skip
+    found = []
+    for number, own in enumerate(judged, start=1):
+        shown = tuple(tuple(own[i][slot] for slot in shuffled(len(own[i]), rng)) for i in shuffled(len(own), rng))
+        found.append(Sheet(f"annotator_{number:0{len(str(annotators))}d}", shown))
+    return found
 
 
 def sheet_table(sheet: Sheet, items: Mapping[str, Item]) -> str:
-    """A sheet as CSV: context, the tuple's texts, and their ids; `best` and `worst` are to be
-    filled in with ids. It begins with a byte order mark, by which spreadsheets know UTF-8.
+    """A sheet as CSV: context, the tuple's texts, and their ids; `best` and `worst` are to be filled in with ids. It
+    begins with a byte order mark, by which spreadsheets know UTF-8.
     """
     rows = []
     for one in sheet.tuples:

@@ -1,19 +1,10 @@
-"""Best-worst scaling: which tuples of items annotators see, and what they answered.
+"""Best-worst scaling: which tuples of items annotators see (`design`), and what they answered (`read_judgements`).
 
-`design` draws the tuples; `traube.tasks.annotation_sheets` writes them for annotators;
-`read_judgements` reads what they answered, row by row, and says of each row that cannot be used
-what is wrong with it. Scores and agreement are in `traube.metrics.agreement`.
-
-A judgement is a row of a table::
-
-    annotator,item_1,item_2,item_3,best,worst
-    anna,d07_a,d07_c,d07_e,d07_c,d07_e
-
-Items are named by ids, which are unique among all items: the same items are the same tuple.
+Items are named by ids, unique among all items: the same items are the same tuple.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb, inf
@@ -30,22 +21,19 @@ from traube.tasks.splitting import SEED, generator, shuffled
 
 PER_ITEM = 2.0  # tuples for each item: 1.5 to 2 are enough (Kiritchenko and Mohammad, 2016)
 TRIES = 20  # at one tuple, before all are drawn anew
-RESTARTS = 5
+
 ITEM = "item_"  # what the columns of a tuple's items begin with
 
 Tuple = tuple[str, ...]
 
 
-# which tuples are judged
-
-
 def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
-    """Tuples of items to be judged: distinct items in each, no tuple twice, and every item in as
-    many of them as any other, or in one more.
+    """Tuples of items to be judged: distinct items in each, no tuple twice, and every item in as many of them as any
+    other, or in one more.
 
-    There are `per_item` tuples for each item, and no more than there can be: then the design is
-    complete, as GiCCS's is (all ten tuples of three of five items). Where items can be chosen for a
-    tuple, those are that have met each other least.
+    There are `per_item` tuples for each item, and no more than there can be: then the design is complete, as GiCCS's is
+    (all ten tuples of three of five items). Where items can be chosen for a tuple, those are that have met each other
+    least.
 
     Parameters
     ----------
@@ -84,20 +72,11 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
 
 def _balanced(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]]:
     """Distinct tuples in which every item occurs as often as any other, or once more."""
-    for _ in range(RESTARTS):
-        drawn = _drawn(n, size, wanted, rng)
-        if drawn is not None:
-            return drawn
-    return _exchanged(n, size, wanted, rng)
+    for _ in range(5):
+        found = _drawn(n, size, wanted, rng)
+        if found is not None:
+            return found
 
-
-def _exchanged(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]]:
-    """Tuples drawn at random; then, in one of them, the item that occurs most gives way to the one
-    that occurs least, until they are balanced.
-
-    There is always such a tuple: were each of those with the first item and without the second
-    there with the two exchanged, the second one would not occur less often.
-    """
     drawn: dict[frozenset[int], None] = {}
     while len(drawn) < wanted:
         drawn[frozenset(map(int, rng.choice(n, size, replace=False)))] = None
@@ -106,6 +85,8 @@ def _exchanged(n: int, size: int, wanted: int, rng: np.random.Generator) -> list
         most, least = int(times.argmax()), int(times.argmin())
         if times[most] - times[least] <= 1:
             return list(drawn)
+        # In one tuple the item that occurs most gives way to the one that occurs least. There is always such a tuple:
+        # were each of those with `most` and without `least` there with the two exchanged, `least` would not occur less.
         one = next(one for one in drawn if most in one and least not in one and one - {most} | {least} not in drawn)
         del drawn[one]
         drawn[one - {most} | {least}] = None
@@ -143,17 +124,14 @@ def least_met(
     return chosen
 
 
-# what was answered
-
-
 @dataclass(frozen=True)
 class Columns:
     """Which column of a table of judgements is what.
 
     Attributes
     ----------
-    items : columns of the tuple's items; by default all that begin with `item_`. Those of the best
-        and the worst may be among them
+    items : columns of the tuple's items; by default all that begin with `item_`. Those of the best and the worst may be
+        among them
     annotator : None if each file is one annotator's, who is then named by the file
     """
 
@@ -180,12 +158,14 @@ class Answers:
 def read_judgements(
     files: Iterable[Path], columns: Columns | None = None, tuples: Iterable[Tuple] | None = None
 ) -> Answers:
-    """Read what annotators answered: csv, tsv, jsonl or parquet.
+    """Read what annotators answered: csv, tsv, jsonl or parquet, with a row for each judgement::
 
-    A file that cannot be read, or lacks a column, is left out, and told. So is a row where an
-    answer or an item is missing, the best is also the worst, an answer is none of the tuple's
-    items, the tuple shows an item twice or is none of the design's, or the same annotator judged it
-    before.
+        annotator,item_1,item_2,item_3,best,worst
+        anna,d07_a,d07_c,d07_e,d07_c,d07_e
+
+    A file that cannot be read, or lacks a column, is left out, and told. So is a row where an answer or an item is
+    missing, the best is also the worst, an answer is none of the tuple's items, the tuple shows an item twice or is
+    none of the design's, or the same annotator judged it before.
 
     Parameters
     ----------
@@ -196,18 +176,26 @@ def read_judgements(
     TraubeError
         If tuples are not all of one size, or no row can be used.
     """
-    asked = columns or Columns()
+    columns = columns or Columns()
     known = None if tuples is None else {frozenset(one) for one in tuples}
     rows: list[_Row] = []
     faults: list[str] = []
     before: dict[tuple[str, frozenset[str]], str] = {}
-    for row in (row for file in files for row in _usable(file, asked, faults)):
-        fault = _fault(row, known, before)
-        if fault:
-            faults.append(f"{row.place}: {fault}")
+    for file in files:
+        try:
+            table = read_rows(file)
+            shown = _tuples(table, columns.items)
+            best, worst = read_ids(table, columns.best), read_ids(table, columns.worst)
+            people = [file.stem] * len(table) if columns.annotator is None else read_ids(table, columns.annotator)
+        except TraubeError as error:
+            faults.append(str(error))
             continue
-        before[row.annotator, frozenset(row.items)] = row.place
-        rows.append(row)
+        for row in map(_Row, table.places, people, shown, best, worst):
+            if fault := _fault(row, known, before):
+                faults.append(f"{row.place}: {fault}")
+                continue
+            before[row.annotator, frozenset(row.items)] = row.place
+            rows.append(row)
     if not rows:
         first = f"; first: {faults[0]}" if faults else ""
         raise TraubeError(f"no judgement can be used: {len(faults)} rows are faulty{first}")
@@ -215,8 +203,8 @@ def read_judgements(
     other = next((row for row in rows if len(row.items) != width), None)
     if other is not None:
         raise TraubeError(f"{other.place}: a tuple of {len(other.items)} items, where {rows[0].place} has {width}")
-    shown, best, worst, people = zip(*((row.items, row.best, row.worst, row.annotator) for row in rows), strict=True)
-    return Answers(Judgements.of(shown, best, worst, people), tuple(faults))
+    answers = zip(*((row.items, row.best, row.worst, row.annotator) for row in rows), strict=True)
+    return Answers(Judgements.of(*answers), tuple(faults))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,26 +218,7 @@ class _Row:
     worst: str
 
 
-def _usable(file: Path, columns: Columns, faults: list[str]) -> list[_Row]:
-    """The rows of a file; none of one that cannot be read, which is noted."""
-    try:
-        return list(_rows(file, columns))
-    except TraubeError as error:
-        faults.append(str(error))
-        return []
-
-
-def _rows(file: Path, columns: Columns) -> Iterator[_Row]:
-    table = read_rows(file)
-    items = _tuples(table, columns.items)
-    answers = zip(read_ids(table, columns.best), read_ids(table, columns.worst), strict=True)
-    people = [file.stem] * len(table) if columns.annotator is None else read_ids(table, columns.annotator)
-    for place, who, shown, (best, worst) in zip(table.places, people, items, answers, strict=True):
-        yield _Row(place, who, shown, best, worst)
-
-
 def _tuples(table: Rows, names: Sequence[str] = ()) -> list[Tuple]:
-    """The tuple of each row, by default of all columns that begin with `item_`."""
     names = names or [name for name in table.columns if name.startswith(ITEM)]
     if len(names) < 2:
         there = ", ".join(table.columns)
@@ -258,20 +227,15 @@ def _tuples(table: Rows, names: Sequence[str] = ()) -> list[Tuple]:
 
 
 def read_ids(table: Rows, name: str) -> list[str]:
-    """A column of ids, as judgements name them.
+    """A column of ids, as judgements name them: without what a spreadsheet puts around them.
 
     Raises
     ------
     TraubeError
         If there is no such column.
     """
-    return [_id(text) for text in table.texts(name)]
-
-
-def _id(value: str | None) -> str:
-    """An id without what a spreadsheet puts around it."""
-    text = (value or "").strip()
-    return text[1:] if text[:1] == "'" and text[1:2] in {"=", "+", "-", "@"} else text
+    ids = [(text or "").strip() for text in table.texts(name)]
+    return [text[1:] if text[:1] == "'" and text[1:2] in {"=", "+", "-", "@"} else text for text in ids]
 
 
 def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str, frozenset[str]], str]) -> str:
@@ -300,13 +264,8 @@ def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str,
 
 def scores_table(judgements: Judgements, scores: NDArray[np.float64]) -> pd.DataFrame:
     """Scores with what they are made of: item, score, best, worst, judgements; a row for each item that was shown."""
-    n = len(judgements.items)
-    counts = {
-        name: np.bincount(answers, minlength=n)
-        for name, answers in (
-            ("best", judgements.best), ("worst", judgements.worst), ("judgements", judgements.shown.ravel()),
-        )
-    }  # fmt: skip
+    answers = {"best": judgements.best, "worst": judgements.worst, "judgements": judgements.shown.ravel()}
+    counts = {name: np.bincount(items, minlength=len(judgements.items)) for name, items in answers.items()}
     table = pd.DataFrame({"item": list(judgements.items), "score": scores, **counts})
     return table[table["judgements"] > 0].reset_index(drop=True)
 

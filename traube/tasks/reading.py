@@ -54,9 +54,7 @@ def read_any_text(path: Path, most: int | None = None) -> str:
 
 
 def lines(path: Path) -> list[str]:
-    """The lines of a text file. Only line feeds end a line: texts may hold the other
-    separators that Unicode knows.
-    """
+    """The lines of a text file. Only line feeds end a line: texts may hold the other separators that Unicode knows."""
     return read_text(path).removesuffix("\n").replace("\r\n", "\n").split("\n")
 
 
@@ -86,31 +84,6 @@ def csv_rows(
             begin = reader.line_num + 1
     except csv.Error as error:
         raise TraubeError(f"{path}:{begin}: {error}, in the row that begins here") from None
-
-
-def json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a JSONL file, with their lines. Blank lines are left out.
-
-    Raises
-    ------
-    TraubeError
-        If a line is not a JSON object.
-    """
-    for number, line in enumerate(lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = parse_json(line)
-        except ValueError as error:
-            raise TraubeError(f"{path}:{number}: not JSON: {_fault(error)}") from None
-        if not isinstance(row, dict):
-            raise TraubeError(f"{path}:{number}: expected an object {{...}}, not {type(row).__name__}")
-        yield number, row
-
-
-def _fault(error: ValueError) -> str:
-    """What is wrong with a line of JSON."""
-    return f"{error.msg} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
 @dataclass(frozen=True)
@@ -179,8 +152,8 @@ def read_rows(path: Path, separator: str | None = None) -> Rows:
 
     Parameters
     ----------
-    separator : what separates the fields; by default a tab in tsv, and in csv a comma, or a semicolon
-        where the header has no comma, as German spreadsheets write it
+    separator : what separates the fields; by default a tab in tsv, and in csv a comma, or a semicolon where the header
+        has no comma, as German spreadsheets write it
 
     Raises
     ------
@@ -188,22 +161,17 @@ def read_rows(path: Path, separator: str | None = None) -> Rows:
         If the file cannot be read; the message names the file and the line.
     """
     kind = format_of(path)
-    if kind == "parquet":
-        return _from_parquet(path)
-    if kind == "jsonl":
-        return _from_json(path)
     if kind == "txt":
         raise TraubeError(f"{path}: a text file has no columns; expected {FORMATS}")
-    return _from_csv(path, separator or ("\t" if kind == "tsv" else _separator(path)))
+    if kind == "parquet":
+        return _read_parquet(path)
 
-
-def _separator(path: Path) -> str:
-    header = lines(path)[0]
-    return ";" if ";" in header and "," not in header else ","
-
-
-def _from_csv(path: Path, separator: str) -> Rows:
-    rows = csv_rows(path, separator=separator)
+    if kind == "jsonl":
+        return _read_json(path)
+    if not separator and kind == "csv":
+        first = lines(path)[0]
+        separator = ";" if ";" in first and "," not in first else ","
+    rows = csv_rows(path, separator=separator or "\t")
     line, header = next(rows)
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice:
@@ -213,47 +181,52 @@ def _from_csv(path: Path, separator: str) -> Rows:
     return Rows(path, columns, [f"{path}:{number}" for number, _ in table])
 
 
-def _from_json(path: Path) -> Rows:
-    table = list(json_rows(path))
-    names = dict.fromkeys(name for _, row in table for name in row)
-    columns = {name: [row.get(name) for _, row in table] for name in names}
-    return Rows(path, columns, [f"{path}:{number}" for number, _ in table])
+def _read_json(path: Path) -> Rows:
+    places, rows = [], []
+    for number, line in enumerate(lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = parse_json(line)
+        except ValueError as error:
+            fault = f"{error.msg} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
+            raise TraubeError(f"{path}:{number}: not JSON: {fault}") from None
+        if not isinstance(row, dict):
+            raise TraubeError(f"{path}:{number}: expected an object {{...}}, not {type(row).__name__}")
+        places.append(f"{path}:{number}")
+        rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Rows(path, {name: [row.get(name) for row in rows] for name in names}, places)
 
 
-def _from_parquet(path: Path) -> Rows:
+def _read_parquet(path: Path) -> Rows:
     inputs.regular(path)
     try:
-        table = _parquet(path)
+        with pq.ParquetFile(path) as file:
+            batches, size = [], 0
+            for batch in file.iter_batches(BATCH):
+                # a dictionary's values are counted in each row, as they are when they are read
+                arrays = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
+                batches.append(pa.RecordBatch.from_arrays(arrays, batch.schema.names))
+                size += batches[-1].nbytes
+                if size > inputs.LARGEST:
+                    most = inputs.in_words(inputs.LARGEST)
+                    raise TraubeError(f"{path}: holds more than the {most} that are read of such a file")
+            table = pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
         twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
-        columns = {} if twice else {name: table.column(name).to_pylist() for name in table.column_names}
+        if twice:
+            raise TraubeError(f"{path}: column '{twice}' occurs twice")
+        columns = {name: table.column(name).to_pylist() for name in table.column_names}
     except TraubeError:
         raise
     except Exception as error:  # Arrow raises many kinds: what it cannot read, and what Python cannot hold
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise TraubeError(f"{path}: not a readable parquet file ({reason})") from None
-    if twice:
-        raise TraubeError(f"{path}: column '{twice}' occurs twice")
     return Rows(path, columns, [f"{path}: row {i}" for i in range(table.num_rows)])
 
 
-def _parquet(path: Path) -> pa.Table:
-    """The table of a parquet file; TraubeError if it unpacks to too much."""
-    with pq.ParquetFile(path) as file:
-        batches, size = [], 0
-        for batch in file.iter_batches(BATCH):
-            # a dictionary's values are counted in each row, as they are when they are read
-            columns = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
-            batches.append(pa.RecordBatch.from_arrays(columns, batch.schema.names))
-            size += batches[-1].nbytes
-            if size > inputs.LARGEST:
-                most = inputs.in_words(inputs.LARGEST)
-                raise TraubeError(f"{path}: holds more than the {most} that are read of such a file")
-        return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
-
-
 def as_text(value: Any, place: str, column: str) -> str | None:
-    """A value as text; None for null, NaN and the empty string. A whole number loses the
-    `.0` that nulls give it.
+    """A value as text; None for null, NaN and the empty string. A whole number loses the `.0` that nulls give it.
 
     Raises
     ------
@@ -262,8 +235,11 @@ def as_text(value: Any, place: str, column: str) -> str | None:
     """
     if value is None or value == "" or value != value:
         return None
-    if isinstance(value, bytes):
-        value = _decoded(value, place, column)
+    if isinstance(value, bytes):  # as some programs write text to parquet
+        try:
+            value = value.decode("utf-8")
+        except UnicodeDecodeError:
+            raise TraubeError(f"{place}: column '{column}' holds bytes that are not UTF-8 text") from None
     if isinstance(value, list | dict):
         raise TraubeError(f"{place}: column '{column}' holds a {type(value).__name__}, not a single value")
     if isinstance(value, float) and value.is_integer():
@@ -292,11 +268,3 @@ def as_cell(value: Any) -> Any:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-
-
-def _decoded(value: bytes, place: str, column: str) -> str:
-    """Text that a parquet file holds as bytes, as some programs write it."""
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError:
-        raise TraubeError(f"{place}: column '{column}' holds bytes that are not UTF-8 text") from None

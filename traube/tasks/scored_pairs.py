@@ -1,15 +1,7 @@
-"""Pair tasks: pairs of texts with a gold score of how alike they are.
+"""Pair tasks: pairs of texts with a gold score of how alike they are, which a model's similarities shall follow.
 
-What a split is for clustering, a pair is here: what is scored is how well a model's similarities
-follow the gold scores. A pair may have a history, the turns of a dialogue before its texts: then
-the first text is the dialogue's last turn, and the second one is compared with it.
-
-Tables
-------
-corpus : text_id (str, from the text's hash), text (str)
-pairs : pair (int), text_id_a, text_id_b (str), score (float), part (train / validation / test),
-    dialogue (str: pairs of the same one belong together), history (str: turns, one a line), and the
-    card's groups (str), such as domain
+A pair may have a history, the turns of a dialogue before its texts: then the first text is the dialogue's last turn,
+and the second one is compared with it.
 """
 
 from collections.abc import Iterator
@@ -25,6 +17,8 @@ from traube.core.errors import TraubeError
 from traube.tasks.source import Source
 from traube.tasks.task import PARTS, Stage, Task, TaskCard, TaskType, text_id
 
+# int, str, str, float and str; pairs of the same dialogue belong together, a history holds a turn a line. The card's
+# groups (str), such as domain, are columns besides.
 PAIR_COLUMNS = ("pair", "text_id_a", "text_id_b", "score", "part", "dialogue", "history")
 ALL = "all"  # the group of all pairs
 BETWEEN_TURNS = " "  # where a history is joined to a text
@@ -48,14 +42,12 @@ def iterate_groups(task: Task) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
 
 def make_splits(task: Task) -> pd.DataFrame:
     """Return what scores of pairs are of in the form of splits: a set a part, a level a group, a split a value."""
-    tables = [
-        pd.DataFrame(
-            {"split_set": part, "split": value, "level": group, "label": own.rows["dialogue"][chosen], "part": "test"}
-        )
-        for part in task.rows["part"].unique()
-        for own in [select_pairs(task, part)]
-        for group, value, chosen in iterate_groups(own)
-    ]
+    tables = []
+    for part in task.rows["part"].unique():
+        own = select_pairs(task, part)
+        for group, value, chosen in iterate_groups(own):
+            split = {"split_set": part, "split": value, "level": group, "label": own.rows["dialogue"][chosen]}
+            tables.append(pd.DataFrame({**split, "part": "test"}))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -131,14 +123,14 @@ def join_histories(task: Task) -> Task:
 
 
 def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
-    """A pair task from records: text_a, text_b, score and, where there are, part, dialogue, history
-    and the card's groups.
+    """A pair task from records: text_a, text_b, score and, where there are, part, dialogue, history and the card's
+    groups.
 
     Raises
     ------
     TraubeError
-        If there are none, a text is empty, a score is no number of the card's scale, a group's
-        column is missing, or a part is unknown; says which pair.
+        If there are none, a text is empty, a score is no number of the card's scale, a group's column is missing, or a
+        part is unknown; says which pair.
     """
     if records.empty:
         raise TraubeError(f"task '{card.name}': there are no pairs")
@@ -158,11 +150,20 @@ def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
         if group not in records:
             raise TraubeError(f"task '{card.name}': there is no column '{group}' to group by")
         given[group] = _texts(records, group, "")
-    _check(card, given, records)
-    sides = [records["text_a"].tolist(), records["text_b"].tolist()]
-    corpus = pd.DataFrame(
-        {"text_id": [*given["text_id_a"], *given["text_id_b"]], "text": [*sides[0], *sides[1]]}
-    ).drop_duplicates("text_id", ignore_index=True)
+    empty = (records["text_a"].str.strip() == "") | (records["text_b"].str.strip() == "")
+    low, high = card.scale
+    faults = (
+        (empty.to_numpy(), "a text is empty"),
+        (~given["score"].between(low, high).to_numpy(), f"its score is no number from {low:g} to {high:g}"),
+        (~given["part"].isin(PARTS).to_numpy(), f"its part is none of {', '.join(PARTS)}"),
+    )
+    for fault, reason in faults:
+        if fault.any():
+            first = int(np.flatnonzero(fault)[0])
+            more = f" ({int(fault.sum())} such pairs)" if fault.sum() > 1 else ""
+            raise TraubeError(f"task '{card.name}': pair {first}: {reason}{more}")
+    ids, texts = [*given["text_id_a"], *given["text_id_b"]], [*records["text_a"], *records["text_b"]]
+    corpus = pd.DataFrame({"text_id": ids, "text": texts}).drop_duplicates("text_id", ignore_index=True)
     return Task(card, corpus, given)
 
 
@@ -170,21 +171,6 @@ def _texts(records: pd.DataFrame, name: str, default: str | list[str]) -> list[s
     if name in records:
         return ["" if pd.isna(value) else str(value) for value in records[name]]
     return [default] * len(records) if isinstance(default, str) else default
-
-
-def _check(card: PairCard, pairs: pd.DataFrame, records: pd.DataFrame) -> None:
-    low, high = card.scale
-    empty = (records["text_a"].str.strip() == "") | (records["text_b"].str.strip() == "")
-    faults = (
-        (empty.to_numpy(), "a text is empty"),
-        (~pairs["score"].between(low, high).to_numpy(), f"its score is no number from {low:g} to {high:g}"),
-        (~pairs["part"].isin(PARTS).to_numpy(), f"its part is none of {', '.join(PARTS)}"),
-    )
-    for fault, reason in faults:
-        if fault.any():
-            first = int(np.flatnonzero(fault)[0])
-            more = f" ({int(fault.sum())} such pairs)" if fault.sum() > 1 else ""
-            raise TraubeError(f"task '{card.name}': pair {first}: {reason}{more}")
 
 
 class PairSource(Source):

@@ -1,16 +1,10 @@
 """Sectioned documents as clustering problems for a query (QS3M, section 3.2 and figure 2).
 
-A split is a page: its passages, grouped by its sections. At level `flat` a passage's label is its
-top section, at level `hier` the whole path down to the deepest section. What stands before the
-first section is no passage but describes the page.
-
-The query is the page's title in the split set `default`; in the split set `description` it is the
-text before the first section, or the title where there is none. That split set exists where some
-page has such a text: else both would be the same. (The mean of the passages, QS3M's third kind of
-query, is no text: whoever compares the passages has it from their vectors.)
+A split is a page: its passages, grouped by its sections. What stands before the first section is no passage but
+describes the page. (The mean of the passages, QS3M's third kind of query, is no text: it comes from their vectors.)
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,7 +18,6 @@ Level = Literal["flat", "hier"]
 
 LEVELS: dict[Level, str] = {"flat": "top section", "hier": "whole path of sections"}
 SEPARATOR = "/"  # between the sections of a label at level `hier`
-COLUMNS = ("split_set", "part", "page", "query", "label", "text")
 
 
 @dataclass(frozen=True)
@@ -41,10 +34,6 @@ class Passage:
     sections: tuple[str, ...]
     text: str
     identifier: str = ""
-
-    @property
-    def same(self) -> str:
-        return self.identifier or self.text
 
 
 @dataclass(frozen=True)
@@ -69,8 +58,8 @@ def path_of(passage: Passage, level: Level) -> tuple[str, ...]:
 
 
 def label_of(passage: Passage, level: Level) -> str:
-    """The label of a passage. In a path the slashes of a heading are written `%2F`, so that
-    `Rise/Set` and `Set` below `Rise` stay two labels.
+    """The label of a passage. In a path the slashes of a heading are written `%2F`, so that `Rise/Set` and `Set` below
+    `Rise` stay two labels.
     """
     path = path_of(passage, level)
     if level == "flat":
@@ -79,23 +68,22 @@ def label_of(passage: Passage, level: Level) -> str:
 
 
 def grouped(passages: Iterable[Passage]) -> list[Passage]:
-    """Those of a page's passages that are to be grouped: what stands in a section, without blank
-    ones, each once. What stands in two sections counts in the first.
+    """Those of a page's passages that are to be grouped: what stands in a section, without blank ones, each once. What
+    stands in two sections counts in the first.
     """
     found: dict[str, Passage] = {}
     for passage in passages:
         if passage.sections and passage.text.strip():
-            found.setdefault(passage.same, passage)
+            found.setdefault(passage.identifier or passage.text, passage)
     return list(found.values())
-
-
-def lead(passages: Iterable[Passage]) -> str:
-    """The text before the first section; empty if there is none."""
-    return "\n".join(p.text.strip() for p in passages if not p.sections and p.text.strip())
 
 
 def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test") -> pd.DataFrame:
     """The clustering problems of some pages; pages that are none are left out.
+
+    The query is the page's title in the split set `default`; in the split set `description` it is the text before the
+    first section, or the title where there is none. That split set exists where some page has such a text: else both
+    would be the same.
 
     Parameters
     ----------
@@ -103,31 +91,30 @@ def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test
 
     Returns
     -------
-    DataFrame `COLUMNS` (str), a row a passage in each split set, in the order of the pages
+    DataFrame split_set, part, page, query, label, text (str), a row a passage in each split set, in the order of the pages
 
     Raises
     ------
     TraubeError
         If a page has no title: it is the query, which must not be empty.
     """
-    rows = [row for page in pages for row in _rows(page, level, where)]
+    rows: list[tuple[str, ...]] = []
+    for page in pages:
+        passages = grouped(page.passages)
+        if len({label_of(passage, level) for passage in passages}) < 2:
+            continue
+        if not page.title.strip():
+            raise TraubeError(f"{where}: a page has no title, which is its query; it begins {passages[0].text[:60]!r}")
+        lead = "\n".join(p.text.strip() for p in page.passages if not p.sections and p.text.strip())
+        rows += [(page.name, page.title, lead, label_of(passage, level), passage.text) for passage in passages]
+
     found = pd.DataFrame(rows, columns=["page", "query", "lead", "label", "text"], dtype="str")
     described = found["lead"] != ""
     titles = found.assign(split_set="default")
     leads = found.assign(split_set="description", query=found["lead"].where(described, found["query"]))
     tables = [titles, leads] if described.any() else [titles]
-    return pd.concat(tables, ignore_index=True).assign(part=part)[list(COLUMNS)]
-
-
-def _rows(page: Page, level: Level, where: Path) -> Iterator[tuple[str, str, str, str, str]]:
-    passages = grouped(page.passages)
-    if len({label_of(p, level) for p in passages}) < 2:
-        return
-    if not page.title.strip():
-        raise TraubeError(f"{where}: a page has no title, which is its query; it begins {passages[0].text[:60]!r}")
-    before = lead(page.passages)
-    for passage in passages:
-        yield page.name, page.title, before, label_of(passage, level), passage.text
+    columns = ["split_set", "part", "page", "query", "label", "text"]
+    return pd.concat(tables, ignore_index=True).assign(part=part)[columns]
 
 
 def draw(indexed: pd.DataFrame, level: Level) -> pd.DataFrame:

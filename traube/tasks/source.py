@@ -24,13 +24,14 @@ class Source(ABC):
     ----------
     card : what people must know of it
     version : raise it when the reader's output changes for the same raw data
-    has_training_splits : whether there are labelled splits to train on and to validate, besides
-        those that are scored
+    has_training_splits : whether there are labelled splits to train on and to validate, besides those that are scored
+    offline : whether the task needs no raw data that has to be fetched or put there by a person
     """
 
     card: TaskCard
     version = "1"
     has_training_splits = False
+    offline = False
 
     def __init__(self, card: TaskCard) -> None:
         self.card = card
@@ -42,11 +43,6 @@ class Source(ABC):
     @abstractmethod
     def files(self) -> list[Path]:
         """The raw files that are read."""
-
-    @property
-    def offline(self) -> bool:
-        """Whether the task needs no raw data that has to be fetched or put there by a person."""
-        return False
 
     def missing(self) -> str | None:
         """Why the task cannot be read here, and where to get what is missing; None if it can."""
@@ -65,16 +61,13 @@ class Source(ABC):
         """
 
     def raw_version(self) -> str:
-        """Content hash of the raw data and the reader: the same string means there is
-        nothing to read again.
-        """
-        return digest(
-            [type(self).__name__, self.version, self.card.model_dump(), [file_sha256(p) for p in self.files()]]
-        )
+        """Content hash of the raw data and the reader: the same string means there is nothing to read again."""
+        hashes = [file_sha256(path) for path in self.files()]
+        return digest([type(self).__name__, self.version, self.card.model_dump(), hashes])
 
     def check(self) -> None:
-        """Compare the raw files with their checksums, where something states them: what was sound
-        when it was downloaded may be damaged since.
+        """Compare the raw files with their checksums, where something states them: what was sound when it was
+        downloaded may be damaged since.
 
         Raises
         ------
@@ -84,32 +77,27 @@ class Source(ABC):
         for path in self.files():
             stated = stated_sha256(path)
             if stated is not None and stated != file_sha256(path):
-                raise TraubeError(
-                    f"{path}: damaged, or another file: its SHA-256 is not {stated[:64] or 'stated'}; delete it and get it again"
-                )
-
-    def _where(self) -> str:
-        return ", ".join(map(str, self.files())) or "its source"
+                fault = f"damaged, or another file: its SHA-256 is not {stated[:64] or 'stated'}"
+                raise TraubeError(f"{path}: {fault}; delete it and get it again")
 
     def unlabelled(self) -> list[str]:
         """More texts of the same kind, without labels, to train on; mostly none."""
         return []
 
     def augmented(self) -> dict[str, str]:
-        """Texts that mean the same, by text, where somebody has published some; mostly none. One that
-        occurs several times has the first of its augmentations.
-
-        Raises
-        ------
-        TraubeError
-            If raw data cannot be read.
+        """Texts that mean the same, by text, where somebody has published some; mostly none. One that occurs several
+        times has the first of its augmentations.
         """
         return {}
 
     @abstractmethod
     def read(self) -> pd.DataFrame:
-        """The records, in raw order: `text`, labels per level and, where there are, `part`
-        and `query` (its text).
+        """The records, in raw order: `text`, labels per level and, where there are, `part` and `query` (its text).
+
+        Raises
+        ------
+        TraubeError
+            If raw data cannot be read, or lacks something; the message names the file and the line.
         """
 
     @abstractmethod
@@ -117,13 +105,7 @@ class Source(ABC):
         """The splits table (task.py), from records whose `text` has become `text_id`."""
 
     def ingest(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Read raw data into a corpus, and records that `draw` takes.
-
-        Raises
-        ------
-        TraubeError
-            If raw data cannot be read, or a file is another than its checksum states.
-        """
+        """Read raw data, after `check`, into a corpus, and records that `draw` takes."""
         self.check()
         return index_texts(self.read())
 
@@ -141,7 +123,7 @@ class Source(ABC):
             raise Unavailable(f"task '{self.name}': {reason}")
         corpus, records = self.ingest()
         if corpus.empty:
-            raise TraubeError(f"task '{self.name}': {self._where()} holds no texts")
+            raise TraubeError(f"task '{self.name}': {', '.join(map(str, self.files())) or 'its source'} holds no texts")
         return Task(self.card, corpus, self.draw(records))
 
 

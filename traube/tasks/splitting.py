@@ -18,8 +18,8 @@ def generator(name: str, seed: int = SEED) -> np.random.Generator:
 def shuffled(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """The numbers 0 to n - 1 in random order.
 
-    Sorting uniform numbers, because NumPy may change how `permutation` and `choice` use the stream,
-    and a benchmark's splits must not change with them.
+    Sorting uniform numbers, because NumPy may change how `permutation` and `choice` use the stream, and a benchmark's
+    splits must not change with them.
     """
     return np.argsort(rng.random(n), kind="stable").astype(np.int64)
 
@@ -31,8 +31,7 @@ def random_fraction(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def random_fractions(records: pd.DataFrame, count: int, level: str, *, prefix: str) -> list[pd.DataFrame]:
-    """Draw `count` splits `<prefix>_00`, `<prefix>_01`, ...: each a random share of the records,
-    labelled by `level`.
+    """Draw `count` splits `<prefix>_00`, `<prefix>_01`, ...: each a random share of the records, labelled by `level`.
 
     Parameters
     ----------
@@ -46,3 +45,10 @@ def random_fractions(records: pd.DataFrame, count: int, level: str, *, prefix: s
 def everything(records: pd.DataFrame, name: str, level: str) -> pd.DataFrame:
     """All records, shuffled, as one split: an order that follows the labels would favour order-sensitive clusterers."""
     return make_split(records.iloc[shuffled(len(records), generator(name))], name, level, label=level)
+
+
+def each_value(records: pd.DataFrame, column: str, level: str) -> pd.DataFrame:
+    """The records of each value of a column, in each part, as one split."""
+    groups = records.groupby([column, "part"], sort=False)
+    splits = [make_split(rows, name, level, label=level, part=part) for (name, part), rows in groups]
+    return pd.concat(splits, ignore_index=True)

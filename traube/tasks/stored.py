@@ -14,7 +14,6 @@ from traube.tasks.scored_pairs import PairCard, has_history
 from traube.tasks.task import Task, TaskCard, data_version
 
 CARDS: dict[str, type[TaskCard]] = {card.type.name: card for card in (TaskCard, PairCard)}
-CORPUS = "corpus"  # kind of the document of what was read of a task
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,10 @@ class Manifest:
 
     @classmethod
     def of(cls, task: Task) -> Self:
-        """Return the manifest of a task that is at hand."""
         return cls(task.card, "", task.corpus_version, frame_digest(task.rows), has_history(task.rows))
 
     @property
     def data_version(self) -> str:
-        """Content hash of the task."""
         return data_version(self.corpus_version, self.rows_version)
 
 
@@ -61,7 +58,7 @@ def save_corpus(storage: Storage, name: str, corpus: pd.DataFrame, records: pd.D
     The task stays as it is until these are stored too.
     """
     version = frame_digest(corpus)
-    row = {"kind": CORPUS, "key": name, "content": {"raw_version": raw_version, "corpus_version": version}}
+    row = {"kind": "corpus", "key": name, "content": {"raw_version": raw_version, "corpus_version": version}}
     storage.save("document", row, {"corpus": write_table(corpus), "records": write_table(records)})
     return version
 
@@ -92,7 +89,7 @@ def complete_task(storage: Storage, card: TaskCard) -> None:
 
 
 def read_ingested(storage: Storage, name: str, table: str) -> pd.DataFrame:
-    """Return a table of what was read of a task last (corpus or records), whether its splits or pairs are stored or not.
+    """Return what was read of a task last, its corpus or records, whether its splits or pairs are stored or not.
 
     Raises
     ------
@@ -147,7 +144,8 @@ def read_task(storage: Storage, name: str) -> Task:
 
 
 def _get_ingested(storage: Storage, name: str) -> dict[str, Any] | None:
-    return next(iter(storage.read_rows("document", kind=CORPUS, key=name)), None)
+    """What was read of a task last, whether its splits or pairs are stored or not."""
+    return next(iter(storage.read_rows("document", kind="corpus", key=name)), None)
 
 
 def _get_current(storage: Storage, name: str) -> Mapping[str, Any] | None:

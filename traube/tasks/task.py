@@ -1,15 +1,4 @@
-"""The data model: a task is a corpus of unique texts and the splits that group them.
-
-A **split** is one clustering problem: the texts to group, their gold labels and, where there is
-one, the query they answer. (Train, validation and test are the column `part`.) One split may carry
-several levels of labels: (split, level) is what a clusterer is run on.
-
-Tables
-------
-corpus : text_id (str, from the text's hash), text (str)
-splits : split_set, split, level (str), item (int: the row's number inside its split), text_id
-    (str), label (str or null), query_id (str or null), part (train / validation / test)
-"""
+"""The data model: a task is a corpus of unique texts and the splits that group them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,11 +16,11 @@ from traube.core.errors import TraubeError
 from traube.core.hashing import digest, frame_digest
 from traube.metrics import GROUPS, full_name
 
-CORPUS_COLUMNS = ("text_id", "text")
+CORPUS_COLUMNS = ("text_id", "text")  # str both; the id is from the text's hash
+# all str but `item`, the row's number inside its split
 SPLIT_COLUMNS = ("split_set", "split", "level", "item", "text_id", "label", "query_id", "part")
 PARTS = ("train", "validation", "test")
 NULLABLE = ("label", "query_id")
-ALONE, FEWEST_LABELS = 0.5, 20  # share of different labels from which they name texts, of so many or more
 
 
 def _metric(name: str) -> str:
@@ -133,7 +122,9 @@ class TaskCard(Strict):
 
 @dataclass(frozen=True)
 class Split:
-    """One clustering problem.
+    """One clustering problem: the texts to group, their gold labels and, where there is one, the query they answer.
+
+    A split may carry several levels of labels; a clusterer is run on (split, level).
 
     Attributes
     ----------
@@ -167,9 +158,7 @@ def text_id(text: str) -> str:
 
 
 def groups_of(text_ids: Iterable[str]) -> NDArray[np.int64]:
-    """The jackknife group of each text, int64 [n]: its id modulo `GROUPS`, so that it is the same
-    in all splits, models and nights.
-    """
+    """The jackknife group of each text, int64 [n]: its id modulo `GROUPS`, the same in all splits, models and nights."""
     return np.array([int(name, 16) % GROUPS for name in text_ids], dtype=np.int64)
 
 
@@ -180,8 +169,8 @@ class Task:
     Attributes
     ----------
     card : TaskCard
-    corpus : DataFrame, as described in this module's docstring
-    rows : DataFrame, the table of its type: splits, or pairs (`traube.tasks.scored_pairs`)
+    corpus : DataFrame of `CORPUS_COLUMNS`
+    rows : DataFrame, the table of its type: splits (`SPLIT_COLUMNS`), or pairs (`traube.tasks.scored_pairs`)
     """
 
     card: TaskCard
@@ -216,12 +205,10 @@ class Task:
 
     @property
     def corpus_version(self) -> str:
-        """Content hash of the corpus."""
         return frame_digest(self.corpus)
 
     @property
     def data_version(self) -> str:
-        """Content hash of both tables."""
         return data_version(self.corpus_version, frame_digest(self.rows))
 
     @property
@@ -234,8 +221,7 @@ class Task:
         Raises
         ------
         TraubeError
-            If a text or a query is not in the corpus, or the rows of a split name more than one
-            query; says which.
+            If a text or a query is not in the corpus, or the rows of a split name more than one query; says which.
         """
         table = self.splits[(self.splits["split_set"] == split_set) & (self.splits["part"] == "test")]
         corpus = pd.Index(self.corpus["text_id"])
@@ -245,24 +231,17 @@ class Task:
         items = table["item"].to_numpy(np.int64)
         labels = table["label"].to_numpy(dtype=object, na_value=None)
         for (split, level), at in table.groupby(["split", "level"], sort=False).indices.items():
-            yield Split(
-                split=str(split),
-                level=str(level),
-                items=items[at],
-                rows=rows[at],
-                labels=None if all(label is None for label in labels[at]) else labels[at],
-                query=self._query(f"split '{split}' ({level})", queries[np.unique(codes[at][codes[at] >= 0])]),
-            )
-
-    def _query(self, where: str, queries: NDArray[np.int64]) -> int | None:
-        """The one query of a split, from the positions of those that its rows name."""
-        if len(queries) > 1:
-            named = ", ".join(f"'{self.corpus['text'].iloc[i][:60]}'" for i in sorted(queries)[:3])
-            raise TraubeError(
-                f"{self.name}: {where}: its rows name {len(queries)} queries ({named}{', ...' if len(queries) > 3 else ''}); "
-                "a split has one at most"
-            )
-        return int(queries[0]) if len(queries) else None
+            asked = queries[np.unique(codes[at][codes[at] >= 0])]
+            if len(asked) > 1:
+                named = ", ".join(f"'{self.corpus['text'].iloc[i][:60]}'" for i in sorted(asked)[:3])
+                more = ", ..." if len(asked) > 3 else ""
+                raise TraubeError(
+                    f"{self.name}: split '{split}' ({level}): its rows name {len(asked)} queries ({named}{more}); "
+                    "a split has one at most"
+                )
+            known = None if all(label is None for label in labels[at]) else labels[at]
+            query = int(asked[0]) if len(asked) else None
+            yield Split(str(split), str(level), items[at], rows[at], known, query)
 
     def validate(self, source: str = "") -> "Task":
         """Refuse a task whose numbers would be wrong.
@@ -270,13 +249,16 @@ class Task:
         Raises
         ------
         TraubeError
-            Naming the table, the row and the column of the first fault: empty corpus or text, null
-            label, duplicate item, text_id that is not in the corpus, or a test split with fewer
-            than two classes.
+            Naming the table, the row and the column of the first fault: empty corpus or text, null label, duplicate
+            item, text_id that is not in the corpus, or a test split with fewer than two classes.
         """
         where = source or self.name
-        _check_columns(self.corpus, CORPUS_COLUMNS, f"{where}: corpus")
-        _check_columns(self.splits, SPLIT_COLUMNS, f"{where}: splits")
+        for table, frame, columns in (("corpus", self.corpus, CORPUS_COLUMNS), ("splits", self.splits, SPLIT_COLUMNS)):
+            if absent := [column for column in columns if column not in frame.columns]:
+                there = ", ".join(frame.columns)
+                raise TraubeError(f"{where}: {table}: column {', '.join(absent)} is missing (there are: {there})")
+            for column in (column for column in columns if column not in NULLABLE):
+                _refuse(frame[column].isna(), f"{where}: {table}", column, "is null")
         if self.corpus.empty:
             raise TraubeError(f"{where}: corpus: there are no texts")
         _refuse(~self.corpus["text"].map(lambda t: isinstance(t, str)), f"{where}: corpus", "text", "is no text")
@@ -311,15 +293,6 @@ def data_version(corpus_version: str, rows_version: str) -> str:
     return digest([corpus_version, rows_version])
 
 
-def _check_columns(frame: pd.DataFrame, columns: tuple[str, ...], where: str) -> None:
-    absent = [c for c in columns if c not in frame.columns]
-    if absent:
-        raise TraubeError(f"{where}: column {', '.join(absent)} is missing (there are: {', '.join(frame.columns)})")
-    for column in columns:
-        if column not in NULLABLE:
-            _refuse(frame[column].isna(), where, column, "is null")
-
-
 def _refuse(faulty: pd.Series, where: str, column: str, fault: str) -> None:
     if faulty.any():
         row = int(np.flatnonzero(faulty.to_numpy())[0])
@@ -332,8 +305,8 @@ def index_texts(records: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Parameters
     ----------
-    records : DataFrame with a column `text`, one row per item of the raw data, and perhaps a column
-        `query`, the text of the query that the item answers
+    records : DataFrame with a column `text`, one row per item of the raw data, and perhaps a column `query`, the text
+        of the query that the item answers
 
     Returns
     -------
@@ -354,8 +327,8 @@ Part = Literal["train", "validation", "test"]
 
 
 def names_texts(labels: Sequence[str | None]) -> bool:
-    """Whether labels name texts, as ids do, and no groups of texts: most of them occur once."""
-    return len(labels) >= FEWEST_LABELS and len(set(labels)) > ALONE * len(labels)
+    """Whether labels name texts, as ids do, and no groups of texts: there are 20 or more, and most of them occur once."""
+    return len(labels) >= 20 and len(set(labels)) > 0.5 * len(labels)
 
 
 def make_split(
@@ -397,14 +370,13 @@ def make_task(
     Parameters
     ----------
     labels : the gold label of each text; without them, clusterings are judged by their silhouette
-    clusters : number of clusters for a task without labels; by default the one with the best
-        silhouette
+    clusters : number of clusters for a task without labels; by default the one with the best silhouette
 
     Raises
     ------
     TraubeError
-        If texts is a table or a single text, there are none or an empty one, the labels are not as many as the texts, one is
-        missing, or all are the same.
+        If texts is a table or a single text, there are none or an empty one, the labels are not as many as the texts,
+        one is missing, or all are the same.
 
     Examples
     --------
@@ -426,6 +398,6 @@ def make_task(
             raise TraubeError(f"{name}: there are {len(records)} texts and {len(named)} labels")
         records["label"] = pd.array(named, dtype="object")
     corpus, indexed = index_texts(records)
-    level = "none" if labels is None else "label"
-    splits = make_split(indexed, "all", level, label=None if labels is None else "label")
+    label = None if labels is None else "label"
+    splits = make_split(indexed, "all", label or "none", label=label)
     return Task(TaskCard(name=name, clusters=clusters), corpus, splits).validate()

@@ -1,12 +1,4 @@
-"""Abstracts of arXiv by subtopic: a subject is a split, its title the query (QS3M, section 5).
-
-Each subject's abstracts are divided into two folds with the same share of every subtopic. In the
-split set `default` the first fold is scored and the second trained on, in `fold_2` the other way
-round. The first tenth of the fold that is trained on validates; QS3M trains on it too.
-
-The files are JSONL with `subject`, `subtopic` and `abstract`. An abstract that occurs again is left
-out: it would be in both folds, or in two subjects.
-"""
+"""Abstracts of arXiv by subtopic: a subject is a split, its title the query (QS3M, section 5)."""
 
 from pathlib import Path
 
@@ -15,9 +7,9 @@ import pandas as pd
 
 from traube.core.errors import TraubeError, unknown
 from traube.core.paths import raw
-from traube.tasks.reading import Rows, plain_or_gzipped, read_rows
+from traube.tasks.reading import plain_or_gzipped, read_rows
 from traube.tasks.source import Source
-from traube.tasks.task import Declared, TaskCard, make_split
+from traube.tasks.task import Declared, Part, TaskCard, make_split
 
 SUBJECTS = {
     "astro-ph": "Astrophysics",
@@ -28,16 +20,25 @@ SUBJECTS = {
     "q-fin": "Quantitative Finance",
     "stat": "Statistics",
 }
-COLUMNS = ("subject", "subtopic", "abstract")
-SPLIT_SETS = ("default", "fold_2")
 
 
 class ArxivSubjects(Source):
-    """One file of abstracts."""
+    """One file of abstracts: JSONL with `subject`, `subtopic` and `abstract`."""
 
     has_training_splits = True
 
-    def __init__(self, card: TaskCard, file: str) -> None:
+    def __init__(self, name: str, what: str, rows: tuple[int, int], file: str) -> None:
+        card = TaskCard(
+            name=name,
+            family="qs3m",
+            description=f"{what}, by subtopic, for the subject's title as query; two folds.",
+            language="en",
+            licence="CC0 (arXiv's metadata)",
+            citation="Kashyapi & Dietz, Query-specific Subtopic Clustering (JCDL 2022); Geiger, arXiv archive (2019)",
+            source="https://github.com/staeiou/arxiv_archive (DOI 10.5281/zenodo.1463242), as JSONL of subject, subtopic, abstract",
+            main_metric="ari/noise_as_cluster",
+            declared=Declared(splits=len(SUBJECTS), rows=rows, classes=(4, 10)),
+        )
         super().__init__(card)
         self.file = file
 
@@ -46,73 +47,56 @@ class ArxivSubjects(Source):
 
     def read(self) -> pd.DataFrame:
         rows = read_rows(self.files()[0])
-        table = {name: _filled(rows, name) for name in COLUMNS}
+        table = {}
+        for name in ("subject", "subtopic", "abstract"):
+            table[name] = rows.texts(name)
+            for value, place in zip(table[name], rows.places, strict=True):
+                if not value or not value.strip():
+                    raise TraubeError(f"{place}: {name} is empty")
         for subject, place in zip(table["subject"], rows.places, strict=True):
             if subject not in SUBJECTS:
-                raise TraubeError(f"{place}: {unknown('subject', subject, SUBJECTS)}")
+                raise TraubeError(f"{place}: {unknown('subject', str(subject), SUBJECTS)}")
         found = pd.DataFrame(table, dtype="str").rename(columns={"abstract": "text"})
         found = found.assign(text=found["text"].str.strip(), query=found["subject"].map(SUBJECTS))
-        return found.drop_duplicates("text", ignore_index=True)
+        return found.drop_duplicates("text", ignore_index=True)  # it would be in both folds, or in two subjects
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Two split sets of a test, a train and a validation split for each subject."""
+        """Two split sets of a test, a train and a validation split for each subject.
+
+        A subject's abstracts, in file order, are two folds with the same share of every subtopic. In the split set
+        `default` the first is scored and the second trained on, in `fold_2` the other way round. The first tenth of the
+        fold that is trained on validates; QS3M trains on it too.
+        """
+        from sklearn.model_selection import StratifiedKFold
+
         splits = []
         for subject, rows in records.groupby("subject", sort=False):
-            folds = _folds(rows, f"{self._where()}: subject '{subject}'")
-            for name, scored, learnt in zip(SPLIT_SETS, folds, reversed(folds), strict=True):
+            rarest = rows["subtopic"].value_counts().tail(1)
+            if rarest.iloc[0] < 2:
+                raise TraubeError(
+                    f"{self.files()[0]}: subject '{subject}': there is one abstract only of subtopic "
+                    f"'{rarest.index[0]}'; two folds need two"
+                )
+            folds = [rows.iloc[fold] for _, fold in StratifiedKFold(2).split(np.empty(len(rows)), rows["subtopic"])]
+            for split_set, scored, learnt in zip(("default", "fold_2"), folds, reversed(folds), strict=True):
                 tenth = len(learnt) // 10
-                splits += [
-                    make_split(scored, str(subject), "subtopic", label="subtopic", split_set=name),
-                    make_split(
-                        learnt[:tenth], f"{subject} (validation)", "subtopic",
-                        label="subtopic", part="validation", split_set=name,
-                    ),
-                    make_split(
-                        learnt[tenth:], f"{subject} (train)", "subtopic",
-                        label="subtopic", part="train", split_set=name,
-                    ),
-                ]  # fmt: skip
+                parts: tuple[tuple[Part, str, pd.DataFrame], ...] = (
+                    ("test", str(subject), scored),
+                    ("validation", f"{subject} (validation)", learnt[:tenth]),
+                    ("train", f"{subject} (train)", learnt[tenth:]),
+                )
+                for part, name, chosen in parts:
+                    splits.append(
+                        make_split(chosen, name, "subtopic", label="subtopic", part=part, split_set=split_set)
+                    )
         return pd.concat(splits, ignore_index=True)
 
 
-def _filled(rows: Rows, name: str) -> list[str]:
-    values = rows.texts(name)
-    for value, place in zip(values, rows.places, strict=True):
-        if not value or not value.strip():
-            raise TraubeError(f"{place}: {name} is empty")
-    return [str(value) for value in values]
-
-
-def _folds(rows: pd.DataFrame, where: str) -> list[pd.DataFrame]:
-    """Two halves of a subject's abstracts, stratified by subtopic, in file order."""
-    from sklearn.model_selection import StratifiedKFold
-
-    rarest = rows["subtopic"].value_counts().tail(1)
-    if rarest.iloc[0] < 2:
-        raise TraubeError(f"{where}: there is one abstract only of subtopic '{rarest.index[0]}'; two folds need two")
-    return [rows.iloc[fold] for _, fold in StratifiedKFold(2).split(np.empty(len(rows)), rows["subtopic"])]
-
-
 def sources() -> list[Source]:
-    paper = _card("arxiv_subjects", "500 abstracts of arXiv from each of seven subjects", (249, 250))
-    pool = _card(
-        "arxiv_subjects_full", "Up to 500 abstracts of arXiv from each subtopic of seven subjects", (900, 2500)
-    )
+    each, pool = "500 abstracts of arXiv from each of seven subjects", "Up to 500 abstracts of arXiv from each subtopic"
     return [
-        ArxivSubjects(paper, "arxiv_qs3m_like_7x500.jsonl"),
-        ArxivSubjects(pool, "arxiv_pool_500_per_subtopic.jsonl"),
+        ArxivSubjects("arxiv_subjects", each, (249, 250), "arxiv_qs3m_like_7x500.jsonl"),
+        ArxivSubjects(
+            "arxiv_subjects_full", f"{pool} of seven subjects", (900, 2500), "arxiv_pool_500_per_subtopic.jsonl"
+        ),
     ]
-
-
-def _card(name: str, what: str, rows: tuple[int, int]) -> TaskCard:
-    return TaskCard(
-        name=name,
-        family="qs3m",
-        description=f"{what}, by subtopic, for the subject's title as query; two folds.",
-        language="en",
-        licence="CC0 (arXiv's metadata)",
-        citation="Kashyapi & Dietz, Query-specific Subtopic Clustering (JCDL 2022); Geiger, arXiv archive (2019)",
-        source="https://github.com/staeiou/arxiv_archive (DOI 10.5281/zenodo.1463242), as JSONL of subject, subtopic, abstract",
-        main_metric="ari/noise_as_cluster",
-        declared=Declared(splits=len(SUBJECTS), rows=rows, classes=(4, 10)),
-    )

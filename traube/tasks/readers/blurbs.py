@@ -1,8 +1,7 @@
-"""Blurbs: German books by genre, from GermEval 2019 Task 1, drawn as the German benchmark
-draws them (section 2.2).
+"""Blurbs: German books by genre, from GermEval 2019 Task 1, drawn as the German benchmark draws them (section 2.2).
 
-`coarse` is a book's top genre, `fine` its second-level genre. A text is a title (`blurbs_s2s`), or
-a title and its blurb (`blurbs_p2p`); both tasks hold the same books in the same splits.
+`coarse` is a book's top genre, `fine` its second-level genre. A text is a title (`blurbs_s2s`), or a title and its
+blurb (`blurbs_p2p`); both tasks hold the same books in the same splits.
 """
 
 import html
@@ -25,17 +24,11 @@ from traube.tasks.task import Declared, TaskCard
 Kind = Literal["s2s", "p2p"]
 
 FOLDER = "germeval2019_task1"
-PARTS = (
-    "blurbs_train.txt",
-    "blurbs_dev.txt",
-    "blurbs_test.txt",
-)  # of a classification task; here they are one collection
-UNLABELLED = "blurbs_test_nolabel.txt"
+PARTS = ("blurbs_train.txt", "blurbs_dev.txt", "blurbs_test.txt")  # of a classification task; here one collection
 DRAWN = 10  # splits by top genre, and as many by second-level genre
 TEXTS: dict[Kind, str] = {"s2s": "titles", "p2p": "titles with blurbs"}
 
-# The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are
-# told by their names.
+# The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are told by their names.
 BOOK = re.compile(r"<book\b[^>]*>(.*?)</book>", re.S)
 TOPIC = re.compile(r'<topic d="(\d)"[^>]*>(.*?)</topic>', re.S)
 
@@ -54,11 +47,26 @@ class Book:
     top: tuple[str, ...]
     second: tuple[str, ...]
 
+    @property
+    def whole(self) -> str:
+        return f"{self.title} {self.blurb}".strip()
+
 
 class Blurbs(Source):
     """Titles, or titles and blurbs, of the books that have one top genre and one or two second-level genres."""
 
-    def __init__(self, card: TaskCard, kind: Kind) -> None:
+    def __init__(self, kind: Kind) -> None:
+        card = TaskCard(
+            name=f"blurbs_{kind}",
+            family="german",
+            description=f"German books ({TEXTS[kind]}), by top genre and second-level genre.",
+            language="de",
+            licence="CC BY-NC 4.0; texts (c) Verlagsgruppe Random House GmbH",
+            citation="Wehrli et al. (KONVENS 2023); Remus et al., GermEval 2019 Task 1",
+            source="https://www.inf.uni-hamburg.de/en/inst/ab/lt/resources/data/germeval-2019-hmc.html",
+            # Bounds, from a tenth of the smallest part, whose smallest genre has few books, to all parts.
+            declared=Declared(splits=28, rows=(2, 20_784), classes=(2, 93)),
+        )
         super().__init__(card)
         self.kind = kind
 
@@ -68,29 +76,24 @@ class Blurbs(Source):
         return [p for p in paths if p.is_file()] or paths
 
     def read(self) -> pd.DataFrame:
-        all_books = [book for path in self.files() for book in books(path)]
-        return labelled(all_books).assign(text=lambda rows: rows["title"] if self.kind == "s2s" else rows["whole"])[
-            ["text", "coarse", "fine"]
-        ]
+        rows = labelled([book for path in self.files() for book in books(path)])
+        return rows.assign(text=rows["title"] if self.kind == "s2s" else rows["whole"])[["text", "coarse", "fine"]]
 
     def unlabelled(self) -> list[str]:
         """The books whose genres were not published; none where their file is absent."""
-        path = plain_or_gzipped(raw() / FOLDER / UNLABELLED)
-        if not path.is_file():
-            return []
-        return [b.title if self.kind == "s2s" else f"{b.title} {b.blurb}".strip() for b in books(path) if b.title]
+        path = plain_or_gzipped(raw() / FOLDER / "blurbs_test_nolabel.txt")
+        found = [book for book in books(path) if book.title] if path.is_file() else []
+        return [book.title if self.kind == "s2s" else book.whole for book in found]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Ten random shares by top genre, each top genre by second-level genre, and ten random
-        shares by second-level genre.
-        """
+        """Ten random shares by top genre, each top genre by second-level genre, and ten shares by second-level genre."""
         coarse = random_fractions(records, DRAWN, "coarse", prefix="coarse")
         fine = random_fractions(records, DRAWN, "fine", prefix="fine")
         genres = records.groupby("coarse")["fine"].nunique()
-        within = [
-            everything(records[records["coarse"] == genre], f"within_{_slug(genre)}", "fine")
-            for genre in genres.index[genres >= 2]
-        ]
+        within = []
+        for genre in genres.index[genres >= 2]:
+            slug = re.sub(r"\W+", "_", genre.lower()).strip("_")
+            within.append(everything(records[records["coarse"] == genre], f"within_{slug}", "fine"))
         return pd.concat([*coarse, *within, *fine], ignore_index=True)
 
 
@@ -103,33 +106,22 @@ def books(path: Path) -> Iterator[Book]:
         If a book has no end, no title or no body; names the file and the line.
     """
     text = read_text(path)
-    begun = [match.start() for match in re.finditer(r"<book\b", text)]
     whole = {match.start(): match[1] for match in BOOK.finditer(text)}
-    for start in begun:
-        if start not in whole or "<book " in whole[start]:
-            raise TraubeError(f"{path}:{_line(text, start)}: the book that begins here has no </book>")
-        try:
-            yield _book(whole[start])
-        except ValueError as error:
-            raise TraubeError(f"{path}:{_line(text, start)}: the book that begins here {error}") from None
-
-
-def _line(text: str, position: int) -> int:
-    return text.count("\n", 0, position) + 1
-
-
-def _book(content: str) -> Book:
-    levels: dict[str, dict[str, None]] = {"0": {}, "1": {}}
-    for depth, name in TOPIC.findall(content):
-        levels.get(depth, {})[_clean(name)] = None
-    return Book(_field(content, "title"), _field(content, "body"), tuple(levels["0"]), tuple(levels["1"]))
-
-
-def _field(content: str, name: str) -> str:
-    match = re.search(rf"<{name}>(.*?)</{name}>", content, re.S)
-    if not match:
-        raise ValueError(f"has no <{name}>")
-    return _clean(match[1])
+    for begun in re.finditer(r"<book\b", text):
+        content = whole.get(begun.start())
+        if content is None or "<book " in content:
+            fault = "has no </book>"
+        elif not (title := re.search("<title>(.*?)</title>", content, re.S)):
+            fault = "has no <title>"
+        elif not (body := re.search("<body>(.*?)</body>", content, re.S)):
+            fault = "has no <body>"
+        else:
+            topics = [(depth, _clean(name)) for depth, name in TOPIC.findall(content)]
+            top, second = (tuple(dict.fromkeys(name for depth, name in topics if depth == level)) for level in "01")
+            yield Book(_clean(title[1]), _clean(body[1]), top, second)
+            continue
+        line = text.count("\n", 0, begun.start()) + 1
+        raise TraubeError(f"{path}:{line}: the book that begins here {fault}")
 
 
 def _clean(text: str) -> str:
@@ -138,45 +130,20 @@ def _clean(text: str) -> str:
 
 
 def labelled(all_books: list[Book]) -> pd.DataFrame:
-    """The books with one top genre and one or two second-level genres, of two the one
-    that fewer books have.
+    """The books with one top genre and one or two second-level genres, of two the one that fewer books have.
 
     Returns
     -------
     DataFrame title, whole (title and blurb), coarse, fine
     """
     frequency = Counter(genre for book in all_books for genre in book.second)
-    rows = [
-        (
-            book.title,
-            f"{book.title} {book.blurb}".strip(),
-            book.top[0],
-            min(book.second, key=lambda genre: (frequency[genre], genre)),
-        )
-        for book in all_books
-        if len(book.top) == 1 and len(book.second) in (1, 2) and book.title
-    ]
+    rows = []
+    for book in all_books:
+        if len(book.top) == 1 and len(book.second) in (1, 2) and book.title:
+            fine = min(book.second, key=lambda genre: (frequency[genre], genre))
+            rows.append((book.title, book.whole, book.top[0], fine))
     return pd.DataFrame(rows, columns=["title", "whole", "coarse", "fine"])
 
 
-def _slug(genre: str) -> str:
-    return re.sub(r"\W+", "_", genre.lower()).strip("_")
-
-
 def sources() -> list[Source]:
-    return [Blurbs(_card(kind), kind) for kind in TEXTS]
-
-
-def _card(kind: Kind) -> TaskCard:
-    return TaskCard(
-        name=f"blurbs_{kind}",
-        family="german",
-        description=f"German books ({TEXTS[kind]}), by top genre and second-level genre.",
-        language="de",
-        licence="CC BY-NC 4.0; texts (c) Verlagsgruppe Random House GmbH",
-        citation="Wehrli et al. (KONVENS 2023); Remus et al., GermEval 2019 Task 1",
-        source="https://www.inf.uni-hamburg.de/en/inst/ab/lt/resources/data/germeval-2019-hmc.html",
-        # Bounds, from a tenth of the smallest part, whose smallest genre has few
-        # books, to all parts.
-        declared=Declared(splits=28, rows=(2, 20_784), classes=(2, 93)),
-    )
+    return [Blurbs(kind) for kind in TEXTS]

@@ -1,11 +1,8 @@
-"""The German benchmark's splits as its authors published them, in MTEB's form. The Reddit splits
-were never released.
+"""The German benchmark's splits as its authors published them, in MTEB's form; those of Reddit were never released.
 
-They are tasks of their own, beside those drawn from raw data: the splits differ, and so do the
-numbers.
+They are tasks of their own, beside those drawn from raw data: the splits differ, and so do the numbers.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -17,69 +14,31 @@ from traube.tasks.source import Source
 from traube.tasks.task import Declared
 
 
-@dataclass(frozen=True)
-class Released:
-    """A data set on the Hugging Face hub.
+class GermanRows(MtebRows):
+    """One published data set, from a file under raw data or from the hub.
 
     Attributes
     ----------
-    revision : the one that MTEB's metadata name
     levels : of the splits in order, each with the number of splits that have it
     """
 
-    mteb: str
-    revision: str
-    levels: tuple[tuple[str, int], ...]
-    declared: Declared
-    licence: str
-
-
-_BLURBS = (("coarse", 10), ("fine", 18))  # the order is judged from public scores of each split
-_BLURBS_SIZE = Declared(splits=28, rows=(177, 16_425), classes=(4, 93))
-_TENKGNAD = (("category", 10),)
-_TENKGNAD_SIZE = Declared(splits=10, rows=(1_436, 9_962), classes=(9, 9))
-RELEASED = {
-    "blurbs-clustering-s2s": Released(
-        "BlurbsClusteringS2S", "22793b6a6465bf00120ad525e38c51210858132c", _BLURBS, _BLURBS_SIZE, "CC BY-NC 4.0"
-    ),
-    "blurbs-clustering-p2p": Released(
-        "BlurbsClusteringP2P", "a2dd5b02a77de3466a3eaa98ae586b5610314496", _BLURBS, _BLURBS_SIZE, "CC BY-NC 4.0"
-    ),
-    "tenkgnad-clustering-s2s": Released(
-        "TenKGnadClusteringS2S",
-        "6cddbe003f12b9b140aec477b583ac4191f01786",
-        _TENKGNAD,
-        _TENKGNAD_SIZE,
-        "CC BY-NC-SA 4.0",
-    ),
-    "tenkgnad-clustering-p2p": Released(
-        "TenKGnadClusteringP2P",
-        "5c59e41555244b7e45c9a6be2d720ab4bafae558",
-        _TENKGNAD,
-        _TENKGNAD_SIZE,
-        "CC BY-NC-SA 4.0",
-    ),
-}
-
-
-class GermanRows(MtebRows):
-    """One published data set, from a file under raw data or from the hub."""
-
-    def __init__(self, name: str, released: Released) -> None:
+    def __init__(
+        self, name: str, mteb: str, revision: str, levels: tuple[tuple[str, int], ...], declared: Declared, licence: str
+    ) -> None:
         card = RowsCard(
             name=f"{name.replace('-clustering', '').replace('-', '_')}_mteb",
             family="german",
-            description=f"{released.mteb}, the splits that the authors released.",
+            description=f"{mteb}, the splits that the authors released.",
             language="de",
-            licence=released.licence,
+            licence=licence,
             citation="Wehrli et al. (KONVENS 2023)",
-            mteb=released.mteb,
-            declared=released.declared,
+            mteb=mteb,
+            declared=declared,
             dataset=f"slvnwhrl/{name}",
-            revision=released.revision,
+            revision=revision,
         )
         super().__init__(Path(name), card)
-        self.released = released
+        self.levels = levels
         self.local = f"{name}.jsonl"
 
     def files(self) -> list[Path]:
@@ -95,10 +54,19 @@ class GermanRows(MtebRows):
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """The splits as they are, each at its level."""
         splits = super().draw(records)
-        levels = [level for level, count in self.released.levels for _ in range(count)]
+        levels = [level for level, count in self.levels for _ in range(count)]
         by_split = dict(zip(splits["split"].unique(), levels, strict=False))
         return splits.assign(level=splits["split"].map(by_split).fillna(levels[-1]))
 
 
 def sources() -> list[Source]:
-    return [GermanRows(name, released) for name, released in RELEASED.items()]
+    # the order of the levels is judged from public scores of each split
+    blurbs = (("coarse", 10), ("fine", 18)), Declared(splits=28, rows=(177, 16_425), classes=(4, 93)), "CC BY-NC 4.0"
+    articles = (("category", 10),), Declared(splits=10, rows=(1_436, 9_962), classes=(9, 9)), "CC BY-NC-SA 4.0"
+    released = (  # with the revisions that MTEB's metadata name
+        ("blurbs-clustering-s2s", "BlurbsClusteringS2S", "22793b6a6465bf00120ad525e38c51210858132c", *blurbs),
+        ("blurbs-clustering-p2p", "BlurbsClusteringP2P", "a2dd5b02a77de3466a3eaa98ae586b5610314496", *blurbs),
+        ("tenkgnad-clustering-s2s", "TenKGnadClusteringS2S", "6cddbe003f12b9b140aec477b583ac4191f01786", *articles),
+        ("tenkgnad-clustering-p2p", "TenKGnadClusteringP2P", "5c59e41555244b7e45c9a6be2d720ab4bafae558", *articles),
+    )
+    return [GermanRows(*data_set) for data_set in released]

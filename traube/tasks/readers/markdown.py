@@ -1,16 +1,6 @@
 """A folder of Markdown files, a wiki say, as clustering problems for a query (QS3M, figure 2).
 
-    markdown: wiki/       # relative to the card's folder
-    sections: hier        # optional; flat, the default, or hier
-    train: 0.6            # optional: the share of pages to train on
-    validation: 0.1       # optional: the share to validate
-
-A page is a file `*.md` or `*.markdown`, also in folders below, but hidden ones. Its headings are
-sections, its paragraphs, lists and quotes passages; code, tables and HTML are none. Its title is
-the query: that of the front matter, or the only heading of level one if it comes first, or the name
-of the file. See `traube.tasks.sections` for labels, split sets and what is left out.
-
-Which part a page belongs to depends on its name only: a new page leaves the others where they are.
+`cards/README.md` lists the keys of its card. See `traube.tasks.sections` for labels, split sets and what is left out.
 """
 
 import re
@@ -58,7 +48,7 @@ class MarkdownCard(TaskCard):
 
 
 class Markdown(CardSource[MarkdownCard], Source):
-    """A folder of pages described by a card."""
+    """A folder of pages described by a card: files `*.md` or `*.markdown`, also in folders below, but hidden ones."""
 
     form = MarkdownCard
     key = "markdown"
@@ -86,13 +76,6 @@ class Markdown(CardSource[MarkdownCard], Source):
         return digest([super().raw_version(), list(map(self._name, self.files()))])
 
     def read(self) -> pd.DataFrame:
-        """The pages' passages.
-
-        Raises
-        ------
-        TraubeError
-            If a page is not UTF-8 or has no title, or none has passages in two sections.
-        """
         files = self.files()
         pages = (page_of(path, self._name(path)) for path in files)
         found = records(pages, self.settings.sections, self.folder)
@@ -107,6 +90,7 @@ class Markdown(CardSource[MarkdownCard], Source):
         return path.relative_to(self.folder).as_posix()
 
     def _part(self, page: str) -> Part:
+        """It depends on the page's name only: a new page leaves the others where they are."""
         drawn = generator(page).random()
         if drawn < self.settings.train:
             return "train"
@@ -114,7 +98,9 @@ class Markdown(CardSource[MarkdownCard], Source):
 
 
 def page_of(path: Path, name: str) -> Page:
-    """A file's title and passages.
+    """A file's title and passages: headings are sections, paragraphs, lists and quotes passages; code, tables and HTML
+    are none. The title is that of the front matter, or the only heading of level one if it comes first, or the name of
+    the file.
 
     Raises
     ------
@@ -125,12 +111,20 @@ def page_of(path: Path, name: str) -> Page:
 
     text = read_any_text(path, LARGEST).replace("\r\n", "\n")
     front = FRONT_MATTER.match(text)
-    tokens = MarkdownIt("commonmark").enable("table").parse(text[front.end() :] if front else text)
-    blocks = list(_blocks(tokens))
-    heading = _title_heading(blocks)
+    blocks = list(_blocks(MarkdownIt("commonmark").enable("table").parse(text[front.end() :] if front else text)))
+
+    titles = [text for level, text in blocks if level == 1]
+    heading = titles[0] if len(titles) == 1 and blocks[0][0] == 1 else None
     stated = TITLE.search(front[0]) if front else None
     title = stated[2] if stated else heading or unquote(path.stem).replace("_", " ")
-    passages = [Passage(name, sections, block) for sections, block in _passages(blocks[1:] if heading else blocks)]
+
+    passages = []
+    above: list[tuple[int, str]] = []  # the headings that a passage stands under, from the top down
+    for level, text in blocks[1:] if heading else blocks:
+        if level:
+            above = [*(upper for upper in above if upper[0] < level), (level, text)]
+        else:
+            passages.append(Passage(name, tuple(upper for _, upper in above), text))
     return Page(name, title, passages)
 
 
@@ -144,38 +138,16 @@ def _blocks(tokens: "list[Token]") -> Iterator[tuple[int, str]]:
             begin = i
         opened = tokens[begin]
         if token.nesting == -1 and opened.type in (*PASSAGES, "heading_open"):
-            level = int(opened.tag[1]) if opened.type == "heading_open" else 0
-            if text := _text(tokens[begin:i]):  # a heading without a text begins no section
-                yield level, text
-
-
-def _text(tokens: "list[Token]") -> str:
-    """What people read of some tokens, in one line; of a picture, what stands for it."""
-    lines = ["".join(map(_read, inline.children)) for inline in tokens if inline.children]
-    return " ".join(" ".join(lines).split())
+            inlines = ["".join(map(_read, inline.children)) for inline in tokens[begin:i] if inline.children]
+            if text := " ".join(" ".join(inlines).split()):  # a heading without a text begins no section
+                yield int(opened.tag[1]) if opened.type == "heading_open" else 0, text
 
 
 def _read(part: "Token") -> str:
+    """What people read of a part; of a picture, what stands for it."""
     if part.type in ("text", "code_inline", "image"):
         return part.content
     return " " if part.type in ("softbreak", "hardbreak", "html_inline") else ""
 
 
-def _title_heading(blocks: list[tuple[int, str]]) -> str | None:
-    """The text of the page's first block if it is its only heading of level one."""
-    ones = [text for level, text in blocks if level == 1]
-    return ones[0] if len(ones) == 1 and blocks[0][0] == 1 else None
-
-
-def _passages(blocks: list[tuple[int, str]]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each passage below the headings that it stands under, from the top down."""
-    above: list[tuple[int, str]] = []
-    for level, text in blocks:
-        if level:
-            above = [*(heading for heading in above if heading[0] < level), (level, text)]
-        else:
-            yield tuple(heading for _, heading in above), text
-
-
-# the key of a card that asks for this reader
 CARDS = {"markdown": Markdown}

@@ -1,17 +1,6 @@
 """MTEB's form of a clustering task: a row per split, with the lists `sentences` and `labels`.
 
-A card in `cards/` names a local file,
-
-    rows: articles.jsonl.gz    # relative to the card's folder; jsonl, jsonl.gz or parquet
-
-or a data set of the Hugging Face hub, which is downloaded when it is first needed:
-
-    dataset: slvnwhrl/blurbs-clustering-s2s
-    # optional; by default that of the first download
-    revision: 0123456789abcdef0123456789abcdef01234567
-
-Every field of `TaskCard` may be given too. Labels that are lists are levels:
-`level_0`, `level_1`, ...
+A card in `cards/` names a local file or a data set of the Hugging Face hub (`cards/README.md`).
 """
 
 from pathlib import Path
@@ -29,11 +18,9 @@ from traube.tasks.reading import as_text, format_of, read_rows
 from traube.tasks.source import CardSource, Source
 from traube.tasks.task import TaskCard, make_split
 
-FORMATS = ("*.jsonl", "*.jsonl.gz", "*.parquet")
-
 
 class RowsCard(TaskCard):
-    """A task card that says where the rows are."""
+    """A task card that says where the rows are; by default of the revision that was downloaded first."""
 
     rows: PathName | None = None
     dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$")
@@ -71,10 +58,10 @@ class MtebRows(CardSource[RowsCard], Source):
             return super().files()
         folder = _from_cache(self.settings)
         if folder is None:
-            raise Unavailable(
-                f"{self.settings.dataset} is not on this machine; `traube run --task {self.name}` downloads it"
-            )
-        files = sorted(p for form in FORMATS for p in folder.rglob(form) if p.name.startswith(self.settings.part))
+            here = f"{self.settings.dataset} is not on this machine"
+            raise Unavailable(f"{here}; `traube run --task {self.name}` downloads it")
+        forms = ("*.jsonl", "*.jsonl.gz", "*.parquet")
+        files = sorted(p for form in forms for p in folder.rglob(form) if p.name.startswith(self.settings.part))
         if not files:
             raise Unavailable(f"{self.settings.dataset} has no file {self.settings.part}*.jsonl, .jsonl.gz or .parquet")
         return files
@@ -87,41 +74,57 @@ class MtebRows(CardSource[RowsCard], Source):
         return f"{self.path}: {absent[0]} is not there" if absent else None
 
     def fetch(self) -> None:
-        """Download the data set from the Hugging Face hub.
-
-        Raises
-        ------
-        Unavailable
-            If the hub cannot be reached or does not have it.
-        """
-        if not self.settings.dataset or _from_cache(self.settings):
+        card = self.settings
+        if not card.dataset or _from_cache(card):
             return
+        from huggingface_hub import snapshot_download
+
         try:
-            _from_hub(self.settings)
+            folder = snapshot_download(
+                card.dataset,
+                repo_type="dataset",
+                revision=card.revision or _downloads().get(_key(card)),
+                allow_patterns=[f"{card.part}*", f"*/{card.part}*"],
+            )
+            with locked(_downloads_file()):  # the folder's name is the commit
+                write_json(_downloads_file(), {**_downloads(), _key(card): Path(folder).name})
         except (OSError, ValueError) as error:
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise Unavailable(
-                f"{self.settings.dataset} cannot be downloaded from the Hugging Face hub ({first})"
-            ) from None
+            raise Unavailable(f"{card.dataset} cannot be downloaded from the Hugging Face hub ({first})") from None
 
     def read(self) -> pd.DataFrame:
-        """A record per text: text, split and a column `level:<name>` per level, None where the
-        text has no such level.
+        """A record per text: text, split and a column `level:<name>` per level, None where the text has no such level.
 
-        Raises
-        ------
-        TraubeError
-            If a row lacks its lists, or they do not belong together.
+        Labels that are lists are levels: `level_0`, `level_1`, ...
         """
-        rows = [row for path in self.files() for row in _sentences_and_labels(path)]
+        rows: list[tuple[str, list[Any], list[Any]]] = []
+        for path in self.files():
+            if format_of(path) not in ("jsonl", "parquet"):
+                raise TraubeError(f"{path}: expected jsonl, jsonl.gz or parquet")
+            table = read_rows(path)
+            for name in ("sentences", "labels"):
+                if name not in table.columns:
+                    there = f"expected sentences and labels, found {', '.join(table.columns)}"
+                    raise TraubeError(f"{path}: there is no column '{name}'; {there}")
+            if not len(table):
+                raise TraubeError(f"{path}: there are no rows")
+            rows += zip(table.places, table.columns["sentences"], table.columns["labels"], strict=True)
+            for place, texts, labels in rows[-len(table) :]:
+                if not isinstance(texts, list) or not isinstance(labels, list):
+                    fault = "sentences and labels must be lists; for one text per row use a card with `file`"
+                    raise TraubeError(f"{place}: {fault}")
+                if len(texts) != len(labels):
+                    raise TraubeError(f"{place}: {len(texts)} sentences but {len(labels)} labels")
+
         depth = max((len(label) for _, _, labels in rows for label in labels if isinstance(label, list)), default=0)
         names = [f"level:level_{i}" for i in range(depth)] or ["level:label"]
         digits = len(str(len(rows) - 1))
-        records = [
-            (as_text(text, place, "sentences") or "", f"row_{i:0{digits}d}", *_levels(label, len(names), place))
-            for i, (place, texts, labels) in enumerate(rows)
-            for text, label in zip(texts, labels, strict=True)
-        ]
+        records = []
+        for i, (place, texts, labels) in enumerate(rows):
+            for text, label in zip(texts, labels, strict=True):
+                levels = [*(label if isinstance(label, list) else [label]), *[None] * len(names)][: len(names)]
+                named = (as_text(level, place, "labels") for level in levels)
+                records.append((as_text(text, place, "sentences") or "", f"row_{i:0{digits}d}", *named))
         return pd.DataFrame(records, columns=["text", "split", *names], dtype="str")
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -133,32 +136,6 @@ class MtebRows(CardSource[RowsCard], Source):
                 there = group[group[name].notna()] if len(names) > 1 else group
                 splits.append(make_split(there, str(split), str(name).removeprefix("level:"), label=str(name)))
         return pd.concat(splits, ignore_index=True)
-
-
-def _sentences_and_labels(path: Path) -> list[tuple[str, list[Any], list[Any]]]:
-    if format_of(path) not in ("jsonl", "parquet"):
-        raise TraubeError(f"{path}: expected jsonl, jsonl.gz or parquet")
-    rows = read_rows(path)
-    for name in ("sentences", "labels"):
-        if name not in rows.columns:
-            there = ", ".join(rows.columns)
-            raise TraubeError(f"{path}: there is no column '{name}'; expected sentences and labels, found {there}")
-    if not len(rows):
-        raise TraubeError(f"{path}: there are no rows")
-    records = list(zip(rows.places, rows.columns["sentences"], rows.columns["labels"], strict=True))
-    for place, sentences, labels in records:
-        if not isinstance(sentences, list) or not isinstance(labels, list):
-            raise TraubeError(
-                f"{place}: sentences and labels must be lists; for one text per row use a card with `file`"
-            )
-        if len(sentences) != len(labels):
-            raise TraubeError(f"{place}: {len(sentences)} sentences but {len(labels)} labels")
-    return records
-
-
-def _levels(label: Any, depth: int, place: str) -> list[str | None]:
-    labels = label if isinstance(label, list) else [label]
-    return [as_text(value, place, "labels") for value in [*labels, *[None] * depth][:depth]]
 
 
 def _key(card: RowsCard) -> str:
@@ -178,19 +155,6 @@ def _from_cache(card: RowsCard) -> Path | None:
         return None
 
 
-def _from_hub(card: RowsCard) -> Path:
-    from huggingface_hub import snapshot_download
-
-    patterns = [f"{card.part}*", f"*/{card.part}*"]
-    revision = card.revision or _downloads().get(_key(card))
-    folder = snapshot_download(str(card.dataset), repo_type="dataset", revision=revision, allow_patterns=patterns)
-    with locked(_downloads_file()):
-        write_json(
-            _downloads_file(), {**_downloads(), _key(card): Path(folder).name}
-        )  # the folder's name is the commit
-    return Path(folder)
-
-
 def _downloads_file() -> Path:
     return paths.home() / "datasets.json"
 
@@ -206,5 +170,4 @@ def _downloads() -> dict[str, str]:
     return known
 
 
-# the key of a card that asks for this reader
 CARDS = {"rows": MtebRows, "dataset": MtebRows}

@@ -1,10 +1,4 @@
-"""20 Newsgroups by date, in blocks of fifty posts, as COB clusters them (Kashyapi & Dietz,
-RepL4NLP 2021, section 4.1).
-
-Posts come in the order in which scikit-learn shuffles them; each part is cut into consecutive
-blocks, and the rest that fills no block is dropped. Of the training part the last fifth of the
-blocks is for validation.
-"""
+"""20 Newsgroups by date, in blocks of fifty posts, as COB clusters them (Kashyapi & Dietz, RepL4NLP 2021, section 4.1)."""
 
 import tarfile
 import zlib
@@ -20,31 +14,42 @@ from traube.core.files import write_text
 from traube.core.inputs import CHUNK, opened
 from traube.core.paths import raw
 from traube.tasks.source import Source
-from traube.tasks.task import Declared, Part, TaskCard, make_split
+from traube.tasks.splitting import each_value
+from traube.tasks.task import Declared, TaskCard
 
 URL = "https://ndownloader.figshare.com/files/5975967"
 SHA256 = "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610"
-PARTS = ("train", "test")
 BLOCK = 50
 VALIDATION = 0.2
 LEVEL = "newsgroup"
-SHUFFLE = 42  # scikit-learn's, of which the paper speaks as random grouping
 
 
 class Newsgroups(Source):
-    """Posts without headers, footers and quotes; those of which nothing is left are
-    dropped from their block.
+    """Posts without headers, footers and quotes; those of which nothing is left are dropped from their block.
+
+    Posts come in the order in which scikit-learn shuffles them; each part is cut into consecutive blocks, and the rest
+    that fills no block is dropped. Of the training part the last fifth of the blocks is for validation.
 
     Parameters
     ----------
-    shifted_labels : in validation and test, keep the first labels of a block instead of those of
-        the posts that are left, as the reference code does; from the first empty post on, labels
-        are those of other posts
+    shifted_labels : in validation and test, keep the first labels of a block instead of those of the posts that are
+        left, as the reference code does; from the first empty post on, labels are those of other posts
     """
 
     has_training_splits = True
 
-    def __init__(self, card: TaskCard, shifted_labels: bool = False) -> None:
+    def __init__(self, name: str, description: str, shifted_labels: bool = False) -> None:
+        card = TaskCard(
+            name=name,
+            family="cob",
+            description=description,
+            language="en",
+            licence="none stated",
+            citation="Kashyapi & Dietz, Learn The Big Picture (RepL4NLP 2021); Lang, NewsWeeder (ICML 1995)",
+            source=f"{URL} (the by-date archive, 14 MB)",
+            main_metric="ari/noise_as_cluster",
+            declared=Declared(splits=150, rows=(46, BLOCK), classes=(16, 20)),
+        )
         super().__init__(card)
         self.shifted_labels = shifted_labels
 
@@ -73,21 +78,33 @@ class Newsgroups(Source):
                         pass
             except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
                 raise TraubeError(f"{path}: not a readable archive ({error})") from None
-            blocks = [self._blocks(path, Path(folder), part) for part in PARTS]
+            folders = {part: Path(folder) / f"20news-bydate-{part}" for part in ("train", "test")}
+            blocks = [self._blocks(path, below, part) for part, below in folders.items()]
         return pd.concat(blocks, ignore_index=True)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """A split for each block."""
-        groups = records.groupby(["split", "part"], sort=False)
-        return pd.concat(
-            [make_split(rows, name, LEVEL, label=LEVEL, part=part) for (name, part), rows in groups], ignore_index=True
-        )
+        return each_value(records, "split", LEVEL)
 
     def _blocks(self, path: Path, folder: Path, part: str) -> pd.DataFrame:
-        posts = _posts(path, folder / f"20news-bydate-{part}")
+        from sklearn.datasets import _twenty_newsgroups as twenty
+        from sklearn.datasets import load_files
+
+        if not folder.is_dir():
+            raise TraubeError(f"{path}: there is no folder {folder.name} in it")
+        bunch: Any = load_files(str(folder), encoding="latin1")
+        texts = [
+            twenty.strip_newsgroup_quoting(twenty.strip_newsgroup_footer(twenty.strip_newsgroup_header(text)))
+            for text in bunch.data
+        ]
+        order = np.arange(len(texts))
+        np.random.RandomState(42).shuffle(order)  # scikit-learn's seed, of which the paper speaks as random grouping
+        posts = pd.DataFrame({"text": texts, LEVEL: [bunch.target_names[t] for t in bunch.target]})
+        posts = posts.iloc[order].reset_index(drop=True)
+
         count = len(posts) // BLOCK
         if not count:
-            raise TraubeError(f"{path}: 20news-bydate-{part} has {len(posts)} posts, fewer than a block of {BLOCK}")
+            raise TraubeError(f"{path}: {folder.name} has {len(posts)} posts, fewer than a block of {BLOCK}")
         blocks = []
         for i in range(count):
             held_out = part == "train" and i >= count - round(VALIDATION * count)
@@ -95,48 +112,13 @@ class Newsgroups(Source):
             kept = block[block["text"].str.strip() != ""]
             if self.shifted_labels and (held_out or part == "test"):
                 kept = kept.assign(**{LEVEL: block[LEVEL].to_numpy()[: len(kept)]})
-            name: Part = "validation" if held_out else part  # type: ignore[assignment]
-            blocks.append(kept.assign(split=f"{part}_{i:03d}", part=name))
+            blocks.append(kept.assign(split=f"{part}_{i:03d}", part="validation" if held_out else part))
         return pd.concat(blocks, ignore_index=True)
 
 
-def _posts(path: Path, folder: Path) -> pd.DataFrame:
-    """Text and newsgroup of the posts, in scikit-learn's order."""
-    from sklearn.datasets import _twenty_newsgroups as twenty
-    from sklearn.datasets import load_files
-
-    if not folder.is_dir():
-        raise TraubeError(f"{path}: there is no folder {folder.name} in it")
-    bunch: Any = load_files(str(folder), encoding="latin1")
-    texts = [
-        twenty.strip_newsgroup_quoting(twenty.strip_newsgroup_footer(twenty.strip_newsgroup_header(text)))
-        for text in bunch.data
-    ]
-    order = np.arange(len(texts))
-    np.random.RandomState(SHUFFLE).shuffle(order)
-    posts = pd.DataFrame({"text": texts, LEVEL: [bunch.target_names[t] for t in bunch.target]})
-    return posts.iloc[order].reset_index(drop=True)
-
-
 def sources() -> list[Source]:
+    shifted = "The same with labels shifted by empty posts, as in the published numbers."
     return [
-        Newsgroups(_card("newsgroups", "Posts to twenty newsgroups in blocks of fifty.")),
-        Newsgroups(
-            _card("newsgroups_paper", "The same with labels shifted by empty posts, as in the published numbers."),
-            shifted_labels=True,
-        ),
+        Newsgroups("newsgroups", "Posts to twenty newsgroups in blocks of fifty."),
+        Newsgroups("newsgroups_paper", shifted, shifted_labels=True),
     ]
-
-
-def _card(name: str, description: str) -> TaskCard:
-    return TaskCard(
-        name=name,
-        family="cob",
-        description=description,
-        language="en",
-        licence="none stated",
-        citation="Kashyapi & Dietz, Learn The Big Picture (RepL4NLP 2021); Lang, NewsWeeder (ICML 1995)",
-        source=f"{URL} (the by-date archive, 14 MB)",
-        main_metric="ari/noise_as_cluster",
-        declared=Declared(splits=150, rows=(46, BLOCK), classes=(16, 20)),
-    )

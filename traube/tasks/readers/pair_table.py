@@ -9,17 +9,10 @@
                               # where a group has another name than its column
     part: part                # optional: a column of train / validation / test
 
-Of a dialogue, `turns` takes the place of `text_a`: a column that holds all turns (a line each, or a
-list), or a list of columns with a turn each. The last turn is compared with `text_b`, those before
-it are the history, and how many there are is a group, `n_turns`. `dialogue` is the column that says
-which dialogue a pair is of; without it, equal turns are the same dialogue.
-
-GiCCS (Zenodo record 7266256) is read from TRAUBE_RAW/giccs/giccs.csv (or .tsv, .jsonl), with the
-columns `dialogue` (turns, a line each), `utterance`, `score`, `domain` and `source`. Where some
-have other names, a file columns.yaml beside it says which, like::
-
-    text_b: Kandidat
-    groups: {domain: Thema, source: Quelle}
+Of a dialogue, `turns` takes the place of `text_a`: a column that holds all turns (a line each, or a list), or a list of
+columns with a turn each. The last turn is compared with `text_b`, those before it are the history, and how many there
+are is a group, `n_turns`. `dialogue` is the column that says which dialogue a pair is of; without it, equal turns are
+the same dialogue.
 """
 
 from contextlib import suppress
@@ -65,7 +58,7 @@ class PairTableCard(PairCard):
         return {**value, "groups": list(groups), "group_columns": groups} if isinstance(groups, dict) else value
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _either(self) -> Self:
         if (self.text_a is None) == (not self.turns):
             raise ValueError("expected either text_a or turns")
         return self
@@ -83,46 +76,35 @@ class PairTable(CardSource[PairTableCard], PairSource):
     key = "pairs"
 
     def read(self) -> pd.DataFrame:
-        """The records.
-
-        Raises
-        ------
-        TraubeError
-            If the file cannot be read, has no rows, lacks a column or has a score that is no
-            number.
-        """
-        rows = read_rows(self.files()[0], self.settings.separator)
+        card = self.settings
+        rows = read_rows(self.files()[0], card.separator)
         if not len(rows):
             raise TraubeError(f"{rows.path}: there are no rows")
-        records: dict[str, list[Any]] = {"text_b": self._column(rows, "text_b", self.settings.text_b)}
-        if self.settings.turns:
-            records |= self._of_turns(rows)
+        records: dict[str, list[Any]] = {"text_b": self._column(rows, "text_b", card.text_b)}
+        if card.turns:
+            columns = [rows.column(name, self.place("turns")) for name in card.turns]
+            dialogues = [
+                [turn for value in values for turn in _turns(value, place)]
+                for *values, place in zip(*columns, rows.places, strict=True)
+            ]
+            for turns, place in zip(dialogues, rows.places, strict=True):
+                if not turns:
+                    raise TraubeError(f"{place}: the dialogue has no turns")
+            records["text_a"] = [turns[-1] for turns in dialogues]
+            records["history"] = ["\n".join(turns[:-1]) for turns in dialogues]
+            records["dialogue"] = ["\n".join(turns) for turns in dialogues]
+            records[N_TURNS] = [str(len(turns)) for turns in dialogues]
         else:
-            records["text_a"] = self._column(rows, "text_a", str(self.settings.text_a))
-        scores = zip(self._column(rows, "score", self.settings.score), rows.places, strict=True)
+            records["text_a"] = self._column(rows, "text_a", str(card.text_a))
+        scores = zip(self._column(rows, "score", card.score), rows.places, strict=True)
         records["score"] = [as_score(value, place) for value, place in scores]
-        for key in ("part", "dialogue"):
-            if (name := getattr(self.settings, key)) is not None:
-                records[key] = self._column(rows, key, name)
-        for name in self.settings.groups:
-            records[name] = self._column(rows, "groups", self.settings.group_columns.get(name, name))
+        if card.part is not None:
+            records["part"] = self._column(rows, "part", card.part)
+        if card.dialogue is not None:
+            records["dialogue"] = self._column(rows, "dialogue", card.dialogue)
+        for name in card.groups:
+            records[name] = self._column(rows, "groups", card.group_columns.get(name, name))
         return pd.DataFrame(records)
-
-    def _of_turns(self, rows: Rows) -> dict[str, list[str]]:
-        columns = [rows.column(name, self.place("turns")) for name in self.settings.turns]
-        dialogues = [
-            [turn for value in values for turn in _turns(value, place)]
-            for values, place in zip(zip(*columns, strict=True), rows.places, strict=True)
-        ]
-        for turns, place in zip(dialogues, rows.places, strict=True):
-            if not turns:
-                raise TraubeError(f"{place}: the dialogue has no turns")
-        return {
-            "text_a": [turns[-1] for turns in dialogues],
-            "history": ["\n".join(turns[:-1]) for turns in dialogues],
-            "dialogue": ["\n".join(turns) for turns in dialogues],
-            N_TURNS: [str(len(turns)) for turns in dialogues],
-        }
 
     def _column(self, rows: Rows, key: str, column: str) -> list[str]:
         return [(text or "").strip() for text in rows.texts(column, self.place(key))]
@@ -138,37 +120,34 @@ def _turns(value: Any, place: str) -> list[str]:
 
 
 class Giccs(PairSource):
-    """GiCCS, whose columns may have any names."""
+    """GiCCS (Zenodo record 7266256), whose columns may have any names.
 
-    COLUMNS: dict[str, Any] = {  # noqa: RUF012 (read, never changed)
-        "turns": "dialogue",
-        "text_b": "utterance",
-        "score": "score",
-        "groups": ["domain", "source"],
-    }
-    GROUPS = ("domain", "source")
+    TRAUBE_RAW/giccs/giccs.csv (or .tsv, .jsonl) has the columns `dialogue` (turns, a line each), `utterance`, `score`,
+    `domain` and `source`. Where some have other names, a file columns.yaml beside it says which, like::
 
-    def _table(self) -> Path:
-        folder = raw() / "giccs"
-        tables = [plain_or_gzipped(folder / f"giccs.{kind}") for kind in ("csv", "tsv", "jsonl")]
-        return next((path for path in tables if path.is_file()), tables[0])
-
-    def _columns(self) -> Path:
-        return raw() / "giccs" / "columns.yaml"
+        text_b: Kandidat
+        groups: {domain: Thema, source: Quelle}
+    """
 
     def files(self) -> list[Path]:
-        return [self._table(), *([self._columns()] if self._columns().is_file() else [])]
+        folder = raw() / "giccs"
+        tables = [plain_or_gzipped(folder / f"giccs.{kind}") for kind in ("csv", "tsv", "jsonl")]
+        table = next((path for path in tables if path.is_file()), tables[0])
+        columns = folder / "columns.yaml"
+        return [table, columns] if columns.is_file() else [table]
 
     def read(self) -> pd.DataFrame:
-        path, value = self._table(), self.COLUMNS
+        table, *columns = self.files()
+        groups = ["domain", "source"]
+        value: dict[str, Any] = {"turns": "dialogue", "text_b": "utterance", "score": "score", "groups": groups}
         lines: KeyLines = {}
-        if self._columns().is_file():
-            path = self._columns()
-            said, lines = read_yaml(path)
-            value = {**value, **said}
+        for path in columns:
+            stated, lines = read_yaml(path)
+            value |= stated
+        path = columns[0] if columns else table
         own = self.card.model_dump(include={"name", "scale"})
-        card = parse(PairTableCard, {**value, **own, "pairs": str(self._table())}, path, lines)
-        if other := [name for name in card.groups if name not in self.GROUPS]:
+        card = parse(PairTableCard, {**value, **own, "pairs": str(table)}, path, lines)
+        if other := [name for name in card.groups if name not in groups]:
             raise TraubeError(
                 f"{path}: line {lines.get(('groups',), 1)}: groups: '{other[0]}' is none of GiCCS': write which column "
                 "holds which, like {domain: Thema, source: Quelle}"
@@ -183,21 +162,17 @@ class Giccs(PairSource):
 
 
 def sources() -> list[PairSource]:
-    return [
-        Giccs(
-            PairCard(
-                name="giccs",
-                family="giccs",
-                description="GiCCS: the last turn of a German dialogue and an utterance; 300 pairs, scored by best-worst scaling.",
-                language="de",
-                licence="see its Zenodo record",
-                citation="Asaadi et al., GiCCS: A German in-Context Conversational Similarity Benchmark (GEM 2022)",
-                source="https://doi.org/10.5281/zenodo.7266256",
-                groups=("domain", "source", N_TURNS),
-            )
-        )
-    ]
+    card = PairCard(
+        name="giccs",
+        family="giccs",
+        description="GiCCS: the last turn of a German dialogue and an utterance; 300 pairs, scored by best-worst scaling.",
+        language="de",
+        licence="see its Zenodo record",
+        citation="Asaadi et al., GiCCS: A German in-Context Conversational Similarity Benchmark (GEM 2022)",
+        source="https://doi.org/10.5281/zenodo.7266256",
+        groups=("domain", "source", N_TURNS),
+    )
+    return [Giccs(card)]
 
 
-# the key of a card that asks for this reader
 CARDS = {"pairs": PairTable}

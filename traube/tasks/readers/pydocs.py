@@ -1,16 +1,4 @@
-"""Docstrings of Python packages that are installed with Traube: a benchmark that needs no download.
-
-A text is what a public module, class, method or function says of itself: its summary (`pydocs_s2s`)
-or all of it without the code examples (`pydocs_p2p`). `coarse` is its package, `fine` its public
-subpackage (`sklearn.cluster`). Both tasks hold the same records in the same order, so that short
-and long texts compare like for like. The packages' sources are parsed and never imported: reading
-is the same everywhere and runs no foreign code.
-
-A card in `cards/` makes another such task:
-
-    pydocs: p2p
-    size: full     # the default is small
-"""
+"""Docstrings of Python packages that are installed with Traube: a benchmark that needs no download."""
 
 import ast
 import importlib.util
@@ -45,8 +33,7 @@ class Size:
     ----------
     packages : import names; a summary that occurs twice belongs to the first
     drawn, within : number of random splits per level, number of splits inside one package
-    subpackages, texts : keep the largest subpackages, and that many random texts, of each
-        package; None for all
+    subpackages, texts : keep the largest subpackages, and that many random texts, of each package; None for all
     """
 
     packages: tuple[str, ...]
@@ -56,8 +43,7 @@ class Size:
     texts: int | None = None
 
 
-# Quick to parse, and as many texts from each, so that the sizes hold for every version
-# of these packages.
+# Quick to parse, and as many texts from each, so that the sizes hold for every version of these packages.
 SMALL = Size(("sklearn", "scipy", "networkx", "matplotlib", "numpy", "pandas"), 3, 6, subpackages=6, texts=300)
 FULL = Size(
     (
@@ -106,8 +92,7 @@ CODE = (
         r" *\n(( *|\1 +[^\n]*)(\n|\Z))*",
         re.M | re.I,
     ),
-    # What is indented below a paragraph that ends with `::`, but not a formula or a
-    # note (`.. math::`).
+    # What is indented below a paragraph that ends with `::`, but not a formula or a note (`.. math::`).
     re.compile(r"^(?P<kept>(?! *\.\. )[^\n]*::) *\n( *\n)+(?P<indent> +)\S[^\n]*((\n *)*\n(?P=indent)[^\n]*)*", re.M),
     re.compile(r"^ *>>>.*?(?=\n *\n|\Z)", re.M | re.S),
 )
@@ -139,21 +124,19 @@ class PydocsCard(TaskCard):
 
 
 class Pydocs(CardSource[PydocsCard], Source):
-    """The docstrings of the packages of a size."""
+    """What the public modules, classes, methods and functions of the packages of a size say of themselves.
+
+    A text is a summary (`s2s`) or all but the code examples (`p2p`). `coarse` is its package, `fine` its public
+    subpackage (`sklearn.cluster`). Both kinds of task hold the same records in the same order, so that short and long
+    texts compare like for like.
+    """
 
     form = PydocsCard
-
-    @property
-    def kind(self) -> Kind:
-        return self.settings.pydocs
+    offline = True
 
     @property
     def size(self) -> Size:
         return SIZES[self.settings.size]
-
-    @property
-    def offline(self) -> bool:
-        return True
 
     def files(self) -> list[Path]:
         return []
@@ -167,13 +150,12 @@ class Pydocs(CardSource[PydocsCard], Source):
 
     def raw_version(self) -> str:
         versions = {p: version(DISTRIBUTIONS.get(p, p)) for p in self.size.packages}
-        return digest(
-            [type(self).__name__, self.version, self.card.model_dump(), self.kind, asdict(self.size), versions]
-        )
+        read = self.settings.pydocs, asdict(self.size), versions
+        return digest([type(self).__name__, self.version, self.card.model_dump(), *read])
 
     def read(self) -> pd.DataFrame:
         records = docstrings(self.size)
-        return records.assign(text=records[self.kind])[["text", "coarse", "fine"]]
+        return records.assign(text=records[self.settings.pydocs])[["text", "coarse", "fine"]]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Random shares labelled by package and by subpackage, and the largest packages labelled by subpackage."""
@@ -196,52 +178,39 @@ def docstrings(size: Size) -> pd.DataFrame:
     frame = pd.DataFrame(records, columns=["coarse", "fine", "s2s", "p2p"])
     frame = frame.drop_duplicates("s2s").drop_duplicates("p2p")
     frame = frame[frame.groupby("fine")["s2s"].transform("size") >= FEWEST_TEXTS]
+
     if size.subpackages is not None:
-        frame = _largest(frame, size.subpackages)
+        sizes = frame.groupby(["coarse", "fine"], sort=False).size().sort_values(ascending=False, kind="stable")
+        largest = sizes.groupby(level="coarse").head(size.subpackages)
+        frame = frame[frame["fine"].isin(largest.index.get_level_values("fine"))]
+
     if size.texts is not None:
-        frame = pd.concat([_sample(texts, size.texts) for _, texts in frame.groupby("coarse", sort=False)])
+        samples = []
+        for package, texts in frame.groupby("coarse", sort=False):
+            drawn = shuffled(len(texts), generator(f"sample {package}"))[: size.texts]
+            samples.append(texts.iloc[sorted(drawn)])
+        frame = pd.concat(samples)
     return frame.reset_index(drop=True)
 
 
-def _largest(frame: pd.DataFrame, count: int) -> pd.DataFrame:
-    """The texts of the `count` largest subpackages of each package."""
-    sizes = frame.groupby(["coarse", "fine"], sort=False).size().sort_values(ascending=False, kind="stable")
-    kept = sizes.groupby(level="coarse").head(count).index.get_level_values("fine")
-    return frame[frame["fine"].isin(kept)]
-
-
-def _sample(texts: pd.DataFrame, count: int) -> pd.DataFrame:
-    """`count` random texts of a package, in file order."""
-    rows = shuffled(len(texts), generator(f"sample {texts['coarse'].iloc[0]}"))
-    return texts.iloc[sorted(rows[:count])]
-
-
 def _records(package: str) -> Iterator[tuple[str, str, str, str]]:
-    root = _root(package)
+    """The records of a package. Its files are parsed, never imported: the same everywhere, and no foreign code runs."""
+    spec = importlib.util.find_spec(package)  # of a top-level name: finds without importing
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"there is no installed package '{package}'")
+    root = Path(next(iter(spec.submodule_search_locations)))
     for path in sorted(root.rglob("*.py"), key=lambda p: p.relative_to(root).as_posix()):
         parts = path.relative_to(root).parts
-        if not _is_public(package, parts):
+        # `cluster/_kmeans.py` is public: its names are exported by `cluster`
+        private = any(part.startswith("_") and part != "__init__.py" for part in parts[:-1] or parts)
+        foreign = path.name.startswith("test_") or FOREIGN.intersection(parts)
+        if private or foreign or (package, parts[0]) in REPETITIVE:
             continue
         fine = ".".join([package, *parts[:1]]).removesuffix(".py").removesuffix(".__init__")
         for docstring in _docstrings_of(path):
             short = summary(docstring)
             if len(short.split()) >= FEWEST_WORDS and not BOILERPLATE.match(short):
                 yield package, fine, short, prose(docstring)
-
-
-def _root(package: str) -> Path:
-    spec = importlib.util.find_spec(package)  # of a top-level name: finds without importing
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(f"there is no installed package '{package}'")
-    return Path(next(iter(spec.submodule_search_locations)))
-
-
-def _is_public(package: str, parts: tuple[str, ...]) -> bool:
-    """Whether a file belongs to the public API; `cluster/_kmeans.py` does: its names are exported by `cluster`."""
-    *folders, file = parts
-    private = [part for part in folders or [file] if part.startswith("_") and part != "__init__.py"]
-    foreign = file.startswith("test_") or FOREIGN.intersection(parts)
-    return not private and not foreign and (package, parts[0]) not in REPETITIVE
 
 
 def _docstrings_of(path: Path) -> Iterator[str]:
@@ -252,10 +221,7 @@ def _docstrings_of(path: Path) -> Iterator[str]:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError):
             return
-    for node in (tree, *_public_nodes(tree)):
-        docstring = ast.get_docstring(node)
-        if docstring:
-            yield docstring
+    yield from filter(None, map(ast.get_docstring, (tree, *_public_nodes(tree))))
 
 
 def _public_nodes(parent: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -284,11 +250,12 @@ def prose(docstring: str) -> str:
 
 def sources() -> list[Source]:
     """The four tasks: summaries and whole docstrings, small (the default) and full."""
-    names = {
-        (size, kind): f"pydocs_{kind}" + ("" if size == "small" else f"_{size}") for size in SIZES for kind in TEXTS
-    }
-    return [Pydocs(Path(name), PydocsCard(name=name, pydocs=kind, size=size)) for (size, kind), name in names.items()]
+    found: list[Source] = []
+    for size in SIZES:
+        for kind in TEXTS:
+            name = f"pydocs_{kind}" if size == "small" else f"pydocs_{kind}_{size}"
+            found.append(Pydocs(Path(name), PydocsCard(name=name, pydocs=kind, size=size)))
+    return found
 
 
-# the key of a card that asks for this reader
 CARDS = {"pydocs": Pydocs}

@@ -1,14 +1,6 @@
 """Reddit: German submissions by subreddit, as the German benchmark draws them (section 2.2).
 
-The authors published ids, not texts. Everybody fetches the texts with credentials of their own, as
-Reddit's terms ask, and keeps them to themselves: `traube run --task reddit_s2s` does it, with
-REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET in the environment. What was fetched stays, so that a
-stopped download goes on where it was.
-
-The tasks called `..._paper` hold the defects of the authors' scripts: a link's pattern that
-swallows what lies between two links of a line, submissions without a text dropped from P2P, and
-each split's subreddits drawn from the order that the split before left. (Their rows were shuffled
-without a seed: that order cannot be had again.)
+The authors published ids, not texts: everybody fetches the texts with credentials of their own, as Reddit's terms ask.
 """
 
 import json
@@ -38,7 +30,7 @@ Way = Literal["right", "paper"]
 SPLITS = 10
 FEWEST, MOST = 10, 50  # subreddits of a split
 TEXTS: dict[Kind, str] = {"s2s": "titles", "p2p": "titles with texts"}
-DELETED = ("[removed]", "[deleted]")
+
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 GREEDY_LINK = re.compile(r"\[(.*)\]\(.*\)")  # the authors': up to the last bracket of the line
 URL = re.compile(r"https?://\S+")
@@ -48,12 +40,27 @@ BATCH = 100  # ids that the API takes at once
 
 
 class Reddit(Source):
-    """Titles, or titles and texts, of the submissions that are still there."""
+    """Titles, or titles and texts, of the submissions that are still there.
 
-    def __init__(self, card: TaskCard, kind: Kind, way: Way) -> None:
+    The tasks called `..._paper` hold the defects of the authors' scripts: a link's pattern that swallows what lies
+    between two links of a line, submissions without a text dropped from P2P, and each split's subreddits drawn from the
+    order that the split before left. (Their rows were shuffled without a seed: that order cannot be had again.)
+    """
+
+    def __init__(self, kind: Kind, way: Way) -> None:
+        defects = ", with the defects of the authors' scripts" if way == "paper" else ""
+        card = TaskCard(
+            name=f"reddit_{kind}" + ("_paper" if way == "paper" else ""),
+            family="german",
+            description=f"German Reddit submissions ({TEXTS[kind]}) by subreddit{defects}.",
+            language="de",
+            licence="the submissions' authors'; for your own research only, not to be shared",
+            citation="Wehrli et al. (KONVENS 2023)",
+            source="Reddit's API",
+            declared=Declared(splits=SPLITS, classes=(FEWEST, MOST)),
+        )
         super().__init__(card)
-        self.kind = kind
-        self.way = way
+        self.kind, self.way = kind, way
 
     def files(self) -> list[Path]:
         return [raw() / "reddit_de" / "submissions.jsonl"]
@@ -65,27 +72,19 @@ class Reddit(Source):
         return f"{left} submissions are still to be fetched: `traube run --task {self.name}`" if left > 0 else None
 
     def fetch(self) -> None:
-        """Fetch the submissions that are not here yet from Reddit's API.
-
-        Raises
-        ------
-        Unavailable
-            If there are no credentials, or Reddit refuses them or cannot be reached.
-        """
         if self.missing() is None:
             return
         if not _ids():
-            raise Unavailable(
-                f"{_id_file()} is not there; get it from https://github.com/ClimSocAna/tecb-de (licence: MIT)"
-            )
+            origin = "https://github.com/ClimSocAna/tecb-de (licence: MIT)"
+            raise Unavailable(f"{_id_file()} is not there; get it from {origin}")
         if not (os.environ.get(ID) and os.environ.get(SECRET)):
-            raise Unavailable(
-                f"Reddit's texts need credentials of your own: set {ID} and {SECRET} (reddit.com/prefs/apps)"
-            )
+            fix = f"set {ID} and {SECRET} (reddit.com/prefs/apps)"
+            raise Unavailable(f"Reddit's texts need credentials of your own: {fix}")
         download(self.files()[0], Api(os.environ[ID], os.environ[SECRET], os.environ.get(AGENT, "traube (benchmark)")))
 
     def read(self) -> pd.DataFrame:
-        posts = [p for p in _fetched(self.files()[0]).values() if p.get("title") and p["selftext"] not in DELETED]
+        found = _fetched(self.files()[0]).values()
+        posts = [p for p in found if p.get("title") and p["selftext"] not in ("[removed]", "[deleted]")]
         clean = clean_as_paper if self.way == "paper" else clean_text
         rows = [(clean(p["title"]), clean(p["selftext"]), p["subreddit"]) for p in posts]
         frame = pd.DataFrame(rows, columns=["title", "body", "subreddit"])
@@ -99,10 +98,8 @@ class Reddit(Source):
         """Ten splits: all submissions of 10 to 50 random subreddits."""
         names = sorted(records["subreddit"].unique())
         drawn = draw_as_paper(names) if self.way == "paper" else draw_subreddits(names)
-        splits = [
-            everything(records[records["subreddit"].isin(chosen)], f"sample_{i:02d}", "subreddit")
-            for i, chosen in enumerate(drawn)
-        ]
+        samples = (records[records["subreddit"].isin(chosen)] for chosen in drawn)
+        splits = [everything(rows, f"sample_{i:02d}", "subreddit") for i, rows in enumerate(samples)]
         return pd.concat(splits, ignore_index=True)
 
 
@@ -132,9 +129,6 @@ def clean_text(text: str) -> str:
 def clean_as_paper(text: str) -> str:
     """The same with the authors' pattern of a link."""
     return URL.sub("", GREEDY_LINK.sub(r"\1", text.strip()))
-
-
-# fetching
 
 
 @dataclass
@@ -203,20 +197,15 @@ def download(path: Path, api: Api) -> None:
     """Add to the file what it lacks; of a submission that is gone, only its id is noted."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_suffix(".download")):
-        _cut_broken_end(path)
+        if path.is_file() and not (data := path.read_bytes()).endswith(b"\n"):
+            with path.open("r+b") as file:  # the last line was being written when the download was stopped
+                file.truncate(data.rfind(b"\n") + 1)
         here = _fetched(path)
         for batch, posts in api.submissions([i for i in _ids() if i not in here]):
             for submission in batch:
                 post = posts.get(submission, {})
                 kept = {name: post.get(name) or "" for name in ("title", "selftext", "subreddit")} if post else {}
                 append_line(path, json.dumps({"id": submission, **kept}, ensure_ascii=False))
-
-
-def _cut_broken_end(path: Path) -> None:
-    """Drop a last line that was being written when the download was stopped."""
-    if path.is_file() and not (data := path.read_bytes()).endswith(b"\n"):
-        with path.open("r+b") as file:
-            file.truncate(data.rfind(b"\n") + 1)
 
 
 def _ids() -> list[str]:
@@ -250,18 +239,4 @@ def _fetched(path: Path) -> dict[str, dict[str, Any]]:
 
 def sources() -> list[Source]:
     ways: tuple[Way, ...] = ("right", "paper")
-    return [Reddit(_card(kind, way), kind, way) for way in ways for kind in TEXTS]
-
-
-def _card(kind: Kind, way: Way) -> TaskCard:
-    return TaskCard(
-        name=f"reddit_{kind}" + ("_paper" if way == "paper" else ""),
-        family="german",
-        description=f"German Reddit submissions ({TEXTS[kind]}) by subreddit"
-        + (", with the defects of the authors' scripts." if way == "paper" else "."),
-        language="de",
-        licence="the submissions' authors'; for your own research only, not to be shared",
-        citation="Wehrli et al. (KONVENS 2023)",
-        source="Reddit's API",
-        declared=Declared(splits=SPLITS, classes=(FEWEST, MOST)),
-    )
+    return [Reddit(kind, way) for way in ways for kind in TEXTS]

@@ -1,7 +1,7 @@
 """The eight short-text collections of the AECL paper. Each is one clustering problem.
 
-GoogleNews-T and -S are titles and snippets of the same news, but not row by row: each lost another
-row of -TS. They are three tasks, and nothing here joins them.
+GoogleNews-T and -S are titles and snippets of the same news, but not row by row: each lost another row of -TS. They are
+three tasks, and nothing here joins them.
 """
 
 from dataclasses import dataclass
@@ -41,20 +41,6 @@ class Collection:
     tabbed: str = ""
     paired: str = ""
 
-    def layouts(self) -> list[tuple[Path, ...]]:
-        """The files of each form in which the collection is published."""
-        folder = raw() / "shorttext"
-        forms = [
-            (folder / "aecl" / f"{self.aecl}.csv",) if self.aecl else (),
-            (folder / "rakib" / self.tabbed,) if self.tabbed else (),
-            (folder / "stc2" / f"{self.paired}.txt", folder / "stc2" / f"{self.paired}_gnd.txt") if self.paired else (),
-        ]
-        return [tuple(map(plain_or_gzipped, form)) for form in forms if form]
-
-    def origin(self) -> str:
-        names = {AECL: self.aecl, RAKIB: self.tabbed, STC2: self.paired}
-        return " or ".join(site for site, name in names.items() if name)
-
 
 COLLECTIONS = {
     "agnews": Collection("AG News", 8_000, 4, aecl="agnews", tabbed="agnewsdataraw-8000"),
@@ -71,17 +57,50 @@ COLLECTIONS = {
 class ShortText(Source):
     """One collection, from the best of its forms that is there."""
 
-    def __init__(self, card: TaskCard, collection: Collection) -> None:
+    def __init__(self, name: str, collection: Collection) -> None:
+        sites = {AECL: collection.aecl, RAKIB: collection.tabbed, STC2: collection.paired}
+        rows, classes = collection.rows, collection.classes
+        card = TaskCard(
+            name=name,
+            family="shorttext",
+            description=f"{collection.title}: {rows} short texts, {classes} topics.",
+            language="en",
+            licence="none stated; for research, cite the authors",
+            citation="Yao and Li, AECL; Xu et al., STC2 (2017); Rakib et al. (2020)",
+            source=" or ".join(site for site, file in sites.items() if file),
+            declared=Declared(splits=1, rows=(rows, rows), classes=(classes, classes)),
+        )
         super().__init__(card)
         self.collection = collection
 
     def files(self) -> list[Path]:
-        layouts = self.collection.layouts()
-        there = (layout for layout in layouts if all(p.is_file() for p in layout))
-        return list(next(there, layouts[0]))
+        folder, held = raw() / "shorttext", self.collection
+        layouts = [
+            [folder / "aecl" / f"{held.aecl}.csv"] if held.aecl else [],
+            [folder / "rakib" / held.tabbed] if held.tabbed else [],
+            [folder / "stc2" / f"{held.paired}.txt", folder / "stc2" / f"{held.paired}_gnd.txt"] if held.paired else [],
+        ]
+        layouts = [[plain_or_gzipped(path) for path in layout] for layout in layouts if layout]
+        return next((layout for layout in layouts if all(path.is_file() for path in layout)), layouts[0])
 
     def read(self) -> pd.DataFrame:
-        records = pd.DataFrame(_read(*self.files()), columns=["text", "topic"])
+        path, *others = self.files()
+        rows = []
+        if others:  # texts and labels, line by line; blanks at the ends of a line mean nothing in these files
+            texts, labels = lines(path), lines(others[0])
+            if len(texts) != len(labels):
+                count = f"{len(labels)} labels for the {len(texts)} texts of {path.name}"
+                raise TraubeError(f"{others[0]}:{len(labels)}: {count}")
+            rows = [(text.strip(), label.strip()) for text, label in zip(texts, labels, strict=True)]
+        elif ".csv" in path.suffixes:
+            rows = [(text, label) for label, text, _ in _aecl(path)]
+        else:
+            for number, line in enumerate(lines(path), start=1):
+                label, tab, text = line.partition("\t")
+                if not tab:
+                    raise TraubeError(f"{path}:{number}: expected a label, a tab and a text")
+                rows.append((text.strip(), label))
+        records = pd.DataFrame(rows, columns=["text", "topic"])
         return records.assign(text=records["text"].where(records["text"] != "", EMPTY))
 
     def augmented(self) -> dict[str, str]:
@@ -99,14 +118,6 @@ class ShortText(Source):
         return everything(records, "all", "topic")
 
 
-def _read(path: Path, labels: Path | None = None) -> list[tuple[str, str]]:
-    if labels:
-        return _paired(path, labels)
-    if ".csv" in path.suffixes:
-        return [(text, label) for label, text, _ in _aecl(path)]
-    return _tabbed(path)
-
-
 def _aecl(path: Path) -> list[tuple[str, str, str]]:
     """Label, text and augmented text."""
     rows = csv_rows(path, width=3)
@@ -116,37 +127,5 @@ def _aecl(path: Path) -> list[tuple[str, str, str]]:
     return [(label, text.strip(), other.strip()) for _, (label, text, other) in rows]
 
 
-def _tabbed(path: Path) -> list[tuple[str, str]]:
-    rows = []
-    for number, line in enumerate(lines(path), start=1):
-        label, tab, text = line.partition("\t")
-        if not tab:
-            raise TraubeError(f"{path}:{number}: expected a label, a tab and a text")
-        rows.append((text.strip(), label))
-    return rows
-
-
-def _paired(texts: Path, labels: Path) -> list[tuple[str, str]]:
-    """Blanks at the ends of a line mean nothing in these files."""
-    left, right = lines(texts), lines(labels)
-    if len(left) != len(right):
-        raise TraubeError(f"{labels}:{len(right)}: {len(right)} labels for the {len(left)} texts of {texts.name}")
-    return [(text.strip(), label.strip()) for text, label in zip(left, right, strict=True)]
-
-
 def sources() -> list[Source]:
-    return [ShortText(_card(name, collection), collection) for name, collection in COLLECTIONS.items()]
-
-
-def _card(name: str, collection: Collection) -> TaskCard:
-    size = (collection.rows, collection.rows)
-    return TaskCard(
-        name=name,
-        family="shorttext",
-        description=f"{collection.title}: {collection.rows} short texts, {collection.classes} topics.",
-        language="en",
-        licence="none stated; for research, cite the authors",
-        citation="Yao and Li, AECL; Xu et al., STC2 (2017); Rakib et al. (2020)",
-        source=collection.origin(),
-        declared=Declared(splits=1, rows=size, classes=(collection.classes, collection.classes)),
-    )
+    return [ShortText(name, collection) for name, collection in COLLECTIONS.items()]

@@ -1,9 +1,4 @@
-"""The STS benchmark in German: two machine translations, by DeepL and by AWS, of the same pairs.
-
-A line is score, tab, sentence, tab, sentence. The files have no quoting convention: a quotation
-mark is part of a sentence, so lines are split by hand (a reader of CSV joins rows of DeepL's files,
-from one mark to the next, and finds 1,344 of 1,379 test pairs).
-"""
+"""The STS benchmark in German: two machine translations, by DeepL and by AWS, of the same pairs."""
 
 from pathlib import Path
 
@@ -15,55 +10,44 @@ from traube.tasks.reading import as_score, lines, plain_or_gzipped
 from traube.tasks.scored_pairs import PairCard, PairSource
 
 FILES = {"train": "train", "dev": "validation", "test": "test"}  # what a file's name says, and its part
-TRANSLATORS = {"stsb_de": ("deepl", "DeepL"), "stsb_de_aws": ("aws", "AWS")}
-SITE = "https://github.com/t-systems-on-site-services-gmbh/german-STSbenchmark"
 
 
 class StsbDe(PairSource):
-    """One translation.
+    """One translation, whose files' names begin with the translator's."""
 
-    Parameters
-    ----------
-    translator : what its files' names begin with
-    """
-
-    def __init__(self, card: PairCard, translator: str) -> None:
+    def __init__(self, name: str, translator: str) -> None:
+        card = PairCard(
+            name=name,
+            description=f"The STS benchmark in German, translated by {translator}: 8,628 pairs, 1,379 of them to be scored.",
+            language="de",
+            licence="scores CC BY-SA 4.0; texts mixed, see its LICENSE",
+            citation="Cer et al., SemEval-2017 task 1; T-Systems on site services, german-STSbenchmark",
+            source="https://github.com/t-systems-on-site-services-gmbh/german-STSbenchmark",
+            scale=(0.0, 5.0),
+        )
         super().__init__(card)
-        self.translator = translator
+        self.translator = translator.lower()
 
     def files(self) -> list[Path]:
         folder = raw() / "sts_de" / "stsb_de"
         return [plain_or_gzipped(folder / f"{self.translator}_stsb_de_{name}.csv") for name in FILES]
 
     def read(self) -> pd.DataFrame:
-        rows = [
-            (*_fields(path, number, line), part)
-            for path, part in zip(self.files(), FILES.values(), strict=True)
-            for number, line in enumerate(lines(path), start=1)
-        ]
+        """The lines' score, tab, sentence, tab, sentence.
+
+        The files have no quoting convention: a quotation mark is part of a sentence, so lines are split by hand. (A
+        reader of CSV joins rows of DeepL's files, from one mark to the next, and finds 1,344 of 1,379 test pairs.)
+        """
+        rows = []
+        for path, part in zip(self.files(), FILES.values(), strict=True):
+            for number, line in enumerate(lines(path), start=1):
+                fields = line.split("\t")
+                if len(fields) != 3:
+                    expected = "score, sentence, sentence with tabs between"
+                    raise TraubeError(f"{path}:{number}: {len(fields)} fields instead of {expected}")
+                rows.append((as_score(fields[0], f"{path}:{number}"), fields[1].strip(), fields[2].strip(), part))
         return pd.DataFrame(rows, columns=["score", "text_a", "text_b", "part"])
 
 
-def _fields(path: Path, number: int, line: str) -> tuple[float, str, str]:
-    fields = line.split("\t")
-    if len(fields) != 3:
-        raise TraubeError(
-            f"{path}:{number}: {len(fields)} fields instead of score, sentence, sentence with tabs between"
-        )
-    return as_score(fields[0], f"{path}:{number}"), fields[1].strip(), fields[2].strip()
-
-
 def sources() -> list[PairSource]:
-    return [StsbDe(_card(name, title), prefix) for name, (prefix, title) in TRANSLATORS.items()]
-
-
-def _card(name: str, translator: str) -> PairCard:
-    return PairCard(
-        name=name,
-        description=f"The STS benchmark in German, translated by {translator}: 8,628 pairs, 1,379 of them to be scored.",
-        language="de",
-        licence="scores CC BY-SA 4.0; texts mixed, see its LICENSE",
-        citation="Cer et al., SemEval-2017 task 1; T-Systems on site services, german-STSbenchmark",
-        source=SITE,
-        scale=(0.0, 5.0),
-    )
+    return [StsbDe("stsb_de", "DeepL"), StsbDe("stsb_de_aws", "AWS")]

@@ -1,16 +1,5 @@
-"""The user's own data: a table, and a card in `cards/` that says which column is what.
+"""The user's own data: a table, and a card in `cards/` that says which column is what (`cards/README.md`)."""
 
-    file: tickets.csv          # relative to the card's folder; csv, tsv, jsonl or parquet
-    text: body
-    labels: [area, team]       # optional: one column, or a list of columns, each a level
-    split: month               # optional
-    query: question            # optional: a text that all texts of a split answer
-
-The task's name is the card's. Every field of `TaskCard` may be given too, and `part` (a column of
-train / validation / test) and `separator`. All formats but parquet may be gzipped (`.gz`).
-"""
-
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +30,13 @@ class TableCard(TaskCard):
     def _one_or_many(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
 
-    @field_validator("labels")
-    @classmethod
-    def _once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(value)) < len(value):
-            raise ValueError("a column is named twice")
-        return value
-
     @field_validator("labels", "split", "part")
     @classmethod
-    def _not_the_texts(cls, value: Any, info: ValidationInfo) -> Any:
-        if info.data.get("text") in (value if isinstance(value, tuple) else (value,)):
+    def _own_columns(cls, value: Any, info: ValidationInfo) -> Any:
+        columns = value if isinstance(value, tuple) else (value,)
+        if len(set(columns)) < len(columns):
+            raise ValueError("a column is named twice")
+        if info.data.get("text") in columns:
             raise ValueError(f"'{info.data['text']}' is the column of the texts; name another")
         return value
 
@@ -67,52 +52,40 @@ class Table(CardSource[TableCard], Source):
         self.has_training_splits = settings.part is not None and bool(settings.labels)
 
     def read(self) -> pd.DataFrame:
-        """Text, and a column `level:<name>` per level: a user's column may have any
-        name, also one of ours.
-
-        Raises
-        ------
-        TraubeError
-            If the file cannot be read, has no rows, lacks a column or has a value
-            that cannot be used.
-        """
+        """Text, and a column `level:<name>` per level: a user's column may have any name, also one of ours."""
         rows = read_rows(self.files()[0], self.settings.separator)
         if not len(rows):
             raise TraubeError(f"{rows.path}: there are no rows")
-        columns: dict[str, list[str | None]] = {"text": [text or "" for text in self._values(rows, "text")]}
+        texts = rows.texts(self.settings.text, self.place("text"))
+        columns: dict[str, list[str | None]] = {"text": [text or "" for text in texts]}
         for level in self.settings.labels:
-            columns[f"level:{level}"] = self._labels(rows, level)
-        if self.settings.split:
-            columns["split"] = _required(rows, self.settings.split, self._values(rows, "split"))
-        if self.settings.query:
-            columns["query"] = self._values(rows, "query")
-        if self.settings.part:
-            columns["part"] = _required(rows, self.settings.part, self._values(rows, "part"), PARTS)
+            values = columns[f"level:{level}"] = rows.texts(level, self.place("labels"))
+            if not self.settings.split and names_texts(values):
+                raise TraubeError(
+                    f"{self.place('labels')}: column '{level}' has {len(set(values)):,} different values in "
+                    f"{len(values):,} rows: they name texts, not groups; name the column of groups"
+                )
+        for key in ("split", "query", "part"):
+            column = getattr(self.settings, key)
+            if not column:
+                continue
+            columns[key] = rows.texts(column, self.place(key))
+            for value, place in zip(columns[key], rows.places, strict=True):
+                if value is None and key != "query":
+                    raise TraubeError(f"{place}: column '{column}' is empty")
+                if key == "part" and value not in PARTS:
+                    raise TraubeError(f"{place}: column '{column}': '{value}' is none of {', '.join(PARTS)}")
         return pd.DataFrame({name: pd.array(values, dtype="str") for name, values in columns.items()})
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """One split per value of the column `split`, or one split called `all`; once per level."""
         groups = records.groupby("split", sort=False) if "split" in records else [("all", records)]
-        return pd.concat([part for name, group in groups for part in self._levels(str(name), group)], ignore_index=True)
-
-    def _levels(self, split: str, group: pd.DataFrame) -> Iterator[pd.DataFrame]:
-        part: Part | pd.Series = group.get("part", "test")
-        if not self.settings.labels:
-            yield make_split(group, split, "none", part=part)
-        for level in self.settings.labels:
-            yield make_split(group, split, level, label=f"level:{level}", part=part)
-
-    def _values(self, rows: Rows, key: str, column: str | None = None) -> list[str | None]:
-        return rows.texts(column or getattr(self.settings, key), self.place(key))
-
-    def _labels(self, rows: Rows, column: str) -> list[str | None]:
-        values = self._values(rows, "labels", column)
-        if not self.settings.split and names_texts(values):
-            raise TraubeError(
-                f"{self.place('labels')}: column '{column}' has {len(set(values)):,} different values in "
-                f"{len(values):,} rows: they name texts, not groups; name the column of groups"
-            )
-        return values
+        labels: dict[str, str | None] = {level: f"level:{level}" for level in self.settings.labels} or {"none": None}
+        splits = []
+        for name, group in groups:
+            part: Part | pd.Series = group.get("part", "test")
+            splits += [make_split(group, str(name), level, label=label, part=part) for level, label in labels.items()]
+        return pd.concat(splits, ignore_index=True)
 
 
 def read_any_rows(path: Path) -> Rows:
@@ -144,16 +117,4 @@ def texts_of(rows: Rows, column: str = "text", option: str = "--text") -> list[s
     return [text or "" for text in rows.texts(column)]
 
 
-def _required(
-    rows: Rows, column: str, values: list[str | None], allowed: tuple[str, ...] | None = None
-) -> list[str | None]:
-    for value, place in zip(values, rows.places, strict=True):
-        if value is None:
-            raise TraubeError(f"{place}: column '{column}' is empty")
-        if allowed and value not in allowed:
-            raise TraubeError(f"{place}: column '{column}': '{value}' is none of {', '.join(allowed)}")
-    return values
-
-
-# the key of a card that asks for this reader
 CARDS = {"file": Table}

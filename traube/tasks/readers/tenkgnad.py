@@ -1,9 +1,4 @@
-"""10kGNAD: articles of the Austrian newspaper Der Standard in nine categories, as the German
-benchmark draws them.
-
-The csv files of 10kGNAD hold sub-headline and body, and no titles. The One Million Posts corpus,
-from which they were made, has them: where its database is there, both tasks are read from it.
-"""
+"""10kGNAD: articles of the Austrian newspaper Der Standard in nine categories, as the German benchmark draws them."""
 
 import sqlite3
 from html.parser import HTMLParser
@@ -24,24 +19,36 @@ Kind = Literal["s2s", "p2p"]
 SPLITS = 10
 PARTS = ("train.csv", "test.csv")  # upstream's classification task; for clustering they are one collection
 TEXTS: dict[Kind, str] = {"s2s": "titles", "p2p": "whole articles"}
-CATEGORIES = (*("Etat", "Inland", "International", "Kultur", "Panorama", "Sport", "Web", "Wirtschaft", "Wissenschaft"),)
-ARTICLES = "SELECT Path, Title, Body FROM Articles WHERE Path LIKE 'Newsroom/%' ORDER BY Path"
+CATEGORIES = {"Etat", "Inland", "International", "Kultur", "Panorama", "Sport", "Web", "Wirtschaft", "Wissenschaft"}
 
 
 class TenKGnad(Source):
-    """The title of each article, or title, sub-headline and body; from the csv files the latter two."""
+    """The title of each article (s2s), or title, sub-headline and body (p2p).
 
-    def __init__(self, card: TaskCard, kind: Kind) -> None:
+    The csv files of 10kGNAD hold sub-headline and body, and no titles. The One Million Posts corpus, from which they
+    were made, has them: where its database is there, both tasks are read from it.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        csv = " or https://github.com/tblock/10kGNAD (train.csv and test.csv)"
+        card = TaskCard(
+            name=f"tenkgnad_{kind}",
+            family="german",
+            description=f"Ten random samples of German news articles ({TEXTS[kind]}) in nine categories.",
+            language="de",
+            licence="CC BY-NC-SA 4.0",
+            citation="Wehrli et al. (KONVENS 2023); Schabus et al., One Million Posts (SIGIR 2017)",
+            source=f"https://ofai.github.io/million-post-corpus/ (corpus.sqlite3){csv if kind == 'p2p' else ''}",
+            # Bounds, from a tenth of the test part to all articles: either part may be absent.
+            declared=Declared(splits=SPLITS, rows=(103, 10_400), classes=(9, 9)),
+        )
         super().__init__(card)
         self.kind = kind
 
     def files(self) -> list[Path]:
-        """The database; without it, for whole articles, the csv parts that are there: samples can
-        be drawn from either alone.
-        """
         database = raw() / "one_million_posts" / "corpus.sqlite3"
         csv = [plain_or_gzipped(raw() / "10kgnad" / part) for part in PARTS]
-        there = [p for p in csv if p.is_file()]
+        there = [p for p in csv if p.is_file()]  # samples can be drawn from either alone
         return [database] if self.kind == "s2s" or database.is_file() else there or csv
 
     def missing(self) -> str | None:
@@ -49,42 +56,32 @@ class TenKGnad(Source):
         return f"{reason}; the csv files of 10kGNAD hold no titles" if reason and self.kind == "s2s" else reason
 
     def read(self) -> pd.DataFrame:
-        files = self.files()
-        if files[0].suffix == ".sqlite3":
-            rows = articles(files[0])
-            return rows.assign(text=rows["title"] if self.kind == "s2s" else rows["whole"])[["text", "category"]]
-        records = [row for path in files for _, row in csv_rows(path, separator=";", quote="'", width=2)]
-        return pd.DataFrame(records, columns=["category", "text"])[["text", "category"]]
+        path, *others = self.files()
+        if path.suffix != ".sqlite3":
+            records = [row for file in (path, *others) for _, row in csv_rows(file, separator=";", quote="'", width=2)]
+            return pd.DataFrame(records, columns=["category", "text"])[["text", "category"]]
+
+        query = "SELECT Path, Title, Body FROM Articles WHERE Path LIKE 'Newsroom/%' ORDER BY Path"
+        try:
+            with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as database:
+                rows = database.execute(query).fetchall()
+        except sqlite3.Error as error:
+            raise TraubeError(f"{path}: not the database of the One Million Posts corpus ({error})") from None
+        kept = []
+        for place, title, body in rows:
+            page = _Text()
+            page.feed(body or "")
+            page.close()
+            category, title = place.split("/")[1], " ".join((title or "").split())
+            text = " ".join(" ".join(page.pieces).split())
+            if category in CATEGORIES and title and text:
+                kept.append((title, f"{title} {text}", category))
+        articles = pd.DataFrame(kept, columns=["s2s", "p2p", "category"]).drop_duplicates(ignore_index=True)
+        return articles.rename(columns={self.kind: "text"})[["text", "category"]]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Ten random samples of at least a tenth of the articles."""
         return pd.concat(random_fractions(records, SPLITS, "category", prefix="sample"), ignore_index=True)
-
-
-def articles(path: Path) -> pd.DataFrame:
-    """The articles of the One Million Posts database that have a title and a text, in
-    the nine categories.
-
-    Returns
-    -------
-    DataFrame title, whole (title, sub-headline and body), category
-
-    Raises
-    ------
-    TraubeError
-        If the file is no such database.
-    """
-    try:
-        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as database:
-            rows = database.execute(ARTICLES).fetchall()
-    except sqlite3.Error as error:
-        raise TraubeError(f"{path}: not the database of the One Million Posts corpus ({error})") from None
-    kept = []
-    for place, title, body in rows:
-        category, title, text = place.split("/")[1], " ".join((title or "").split()), _text_of(body or "")
-        if category in CATEGORIES and title and text:
-            kept.append((title, f"{title} {text}", category))
-    return pd.DataFrame(kept, columns=["title", "whole", "category"]).drop_duplicates(ignore_index=True)
 
 
 class _Text(HTMLParser):
@@ -106,27 +103,5 @@ class _Text(HTMLParser):
             self.pieces.append(data)
 
 
-def _text_of(page: str) -> str:
-    parser = _Text()
-    parser.feed(page)
-    parser.close()
-    return " ".join(" ".join(parser.pieces).split())
-
-
 def sources() -> list[Source]:
-    return [TenKGnad(_card(kind), kind) for kind in TEXTS]
-
-
-def _card(kind: Kind) -> TaskCard:
-    csv = " or https://github.com/tblock/10kGNAD (train.csv and test.csv)"
-    return TaskCard(
-        name=f"tenkgnad_{kind}",
-        family="german",
-        description=f"Ten random samples of German news articles ({TEXTS[kind]}) in nine categories.",
-        language="de",
-        licence="CC BY-NC-SA 4.0",
-        citation="Wehrli et al. (KONVENS 2023); Schabus et al., One Million Posts (SIGIR 2017)",
-        source=f"https://ofai.github.io/million-post-corpus/ (corpus.sqlite3){csv if kind == 'p2p' else ''}",
-        # Bounds, from a tenth of the test part to all articles: either part may be absent.
-        declared=Declared(splits=SPLITS, rows=(103, 10_400), classes=(9, 9)),
-    )
+    return [TenKGnad(kind) for kind in TEXTS]

@@ -1,11 +1,6 @@
-"""TREC Complex Answer Retrieval: the passages of a Wikipedia article, grouped by its sections.
+"""TREC Complex Answer Retrieval: the passages of a Wikipedia article, a split, grouped by its sections.
 
-A split is an article. At level `coarse` a passage's label is its top section, at level `fine` the
-whole path of sections; passages before the first section are a group of their own. Articles with
-fewer than two groups are no clustering problem and are left out.
-
-Files are read in both published forms: articles (CBOR, releases 1.4 to 2.x), or paragraphs with
-their hierarchical qrels.
+Files are read in both published forms: articles (CBOR, releases 1.4 to 2.x), or paragraphs with hierarchical qrels.
 """
 
 import gzip
@@ -24,14 +19,16 @@ from traube.core.paths import raw
 from traube.tasks.reading import lines, plain_or_gzipped
 from traube.tasks.sections import Passage
 from traube.tasks.source import Source
-from traube.tasks.splitting import generator, shuffled
-from traube.tasks.task import Declared, Part, TaskCard, make_split
+from traube.tasks.splitting import each_value, generator, shuffled
+from traube.tasks.task import Declared, Part, TaskCard
 
 Level = Literal["coarse", "fine"]
 
+LEVELS: dict[Level, str] = {"coarse": "top section", "fine": "whole path of sections"}
+MALFORMED = (ValueError, TypeError, IndexError, AttributeError)  # raised by objects in another form
 SITE = "http://trec-car.cs.unh.edu/datareleases/"
-LEAD = "(lead)"
-COLUMNS = ("page", "coarse", "fine", "text")
+LEAD = "(lead)"  # the label of passages before the first section, which are a group of their own
+
 SIZES = (30, 35, 40)  # passages of the articles that COB trains on (section 4.4.2)
 VALIDATION_PAGES = 25
 TEST200_SHARES: dict[Part, float] = {"train": 0.5, "validation": 0.125, "test": 0.375}
@@ -43,8 +40,8 @@ LIST, BREAK = b"\x9f", b"\xff"  # CBOR's open-ended list, and its end
 
 
 class TrecCar(Source):
-    """Benchmark Y1 of TREC CAR as COB uses it: articles of train.v2.0 with 30, 35 or 40 passages to
-    train on, 25 of benchmarkY1-train to validate, benchmarkY1-test to score.
+    """Benchmark Y1 of TREC CAR as COB uses it: articles of train.v2.0 with 30, 35 or 40 passages to train on, 25 of
+    benchmarkY1-train to validate, benchmarkY1-test to score.
 
     The training articles are optional: without them the task can be scored, not trained on.
     """
@@ -56,9 +53,8 @@ class TrecCar(Source):
         self.level = level
 
     def files(self) -> list[Path]:
-        test = first_of(
-            ("benchmarkY1-test", "test.pages.cbor"), ("benchmarkY1-test", "test.pages.cbor-paragraphs.cbor")
-        )
+        folder = "benchmarkY1-test"
+        test = first_of((folder, "test.pages.cbor"), (folder, "test.pages.cbor-paragraphs.cbor"))
         return [test, *(path for path in self._optional().values() if path.is_file())]
 
     def _optional(self) -> dict[Part, Path]:
@@ -67,29 +63,33 @@ class TrecCar(Source):
 
     def read(self) -> pd.DataFrame:
         tables = [passages(self.files()[0]).assign(part="test")]
-        # an article of several files is tested, or else validated: the training files are of
-        # the same Wikipedia
+        # an article of several files is tested, or else validated: the training files are of the same Wikipedia
         parts: tuple[Part, ...] = ("validation", "train")
         for part in parts:
             path = self._optional()[part]
-            if path.is_file():
-                seen = {page for earlier in tables for page in earlier["page"].unique()}
-                articles = passages(path)
-                tables.append(_chosen(articles[~articles["page"].isin(seen)], part, self.level).assign(part=part))
+            if not path.is_file():
+                continue
+            seen = {page for earlier in tables for page in earlier["page"].unique()}
+            unseen = passages(path)
+            unseen = unseen[~unseen["page"].isin(seen)]
+            if part == "train":  # of both levels the same articles
+                unseen = _clusterable(unseen, "coarse")
+                chosen = unseen.groupby("page")["text"].transform("size").isin(SIZES)
+            else:
+                pages = _clusterable(unseen, self.level)["page"].unique()
+                drawn = shuffled(len(pages), generator("benchmarkY1-train"))[:VALIDATION_PAGES]
+                chosen = unseen["page"].isin({pages[i] for i in drawn})
+            tables.append(unseen[chosen].assign(part=part))
         return _clusterable(pd.concat(tables, ignore_index=True), self.level)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """A split for each article."""
-        groups = records.groupby(["part", "page"], sort=False)
-        return pd.concat(
-            [make_split(rows, page, self.level, label=self.level, part=part) for (part, page), rows in groups],
-            ignore_index=True,
-        )
+        return each_value(records, "page", self.level)
 
 
 class Test200(TrecCar):
-    """The 200 articles that TREC CAR published as a sample, with parts drawn at random: half to
-    train on, an eighth to validate.
+    """The 200 articles that TREC CAR published as a sample, with parts drawn at random: half to train on, an eighth to
+    validate.
     """
 
     def files(self) -> list[Path]:
@@ -111,25 +111,14 @@ def parts_of_test200(pages: pd.Series) -> pd.Series:
 
 
 def passages(path: Path) -> pd.DataFrame:
-    """The passages of a file of articles; or of a file of paragraphs, whose sections the
-    qrels beside it tell.
-
-    Returns
-    -------
-    DataFrame page, coarse, fine (labels), text
-
-    Raises
-    ------
-    TraubeError
-        If the file is damaged or holds something else.
-    """
+    """The passages of a file, as `articles` reads it: DataFrame page, coarse, fine (labels), text."""
     rows = [(p.page, *_labels(p.sections), p.text) for article in articles(path) for p in article if p.text.strip()]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=["page", "coarse", "fine", "text"])
 
 
 def articles(path: Path) -> Iterator[list[Passage]]:
-    """The passages of each article, of the same files as `passages`. Of a file of articles one is
-    held at a time.
+    """The passages of each article of a file of articles, of which one is held at a time; or of a file of paragraphs,
+    whose sections the qrels beside it tell.
 
     Raises
     ------
@@ -137,21 +126,36 @@ def articles(path: Path) -> Iterator[list[Passage]]:
         If the file is damaged or holds something else.
     """
     name = path.name.removesuffix(".gz")
-    if name.endswith("paragraphs.cbor") or name.endswith(".paragraphs"):
-        yield from _judged(path)
+    if not name.endswith(("paragraphs.cbor", ".paragraphs")):
+        for page in _objects(path):
+            try:
+                _, title, _, body, *_ = page
+                found = list(_of_body(str(title), (), body, path))
+            except MALFORMED as error:
+                raise TraubeError(f"{path}: an article is not in the form of TREC CAR ({error})") from None
+            yield found
         return
-    for page in _objects(path):
-        yield list(_passages(page, path))
+
+    texts = dict(_paragraph(paragraph, path) for paragraph in _objects(path))
+    stem = name.removesuffix("-paragraphs.cbor").removesuffix(".paragraphs")
+    beside = _there(path.with_name(f"{stem}-hierarchical.qrels"), path.with_name(f"{stem}.hierarchical.qrels"))
+    judged = qrels(beside)
+    absent = ~judged["paragraph"].isin(list(texts))
+    if absent.any():
+        raise TraubeError(f"{beside}:{int(absent.argmax()) + 1}: its paragraph is not in {path.name}")
+    pages: dict[str, list[Passage]] = {}
+    for row in judged.itertuples(index=False):
+        passage = Passage(row.page, row.sections, texts[row.paragraph], row.paragraph)
+        pages.setdefault(row.page, []).append(passage)
+    yield from pages.values()
 
 
 def _labels(sections: tuple[str, ...]) -> tuple[str, str]:
-    """Coarse and fine label."""
     return (sections[0], " / ".join(sections)) if sections else (LEAD, LEAD)
 
 
 def qrels(path: Path) -> pd.DataFrame:
-    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`),
-    paragraph (its id), sections.
+    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`), paragraph (its id), sections.
 
     Raises
     ------
@@ -169,34 +173,14 @@ def qrels(path: Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["page", "coarse", "fine", "paragraph", "sections"])
 
 
-def _judged(path: Path) -> list[list[Passage]]:
-    texts = {}
-    for paragraph in _objects(path):
-        identifier, text = _paragraph(paragraph, path)
-        texts[identifier] = text
-    stem = path.with_name(path.name.removesuffix(".gz").removesuffix("-paragraphs.cbor").removesuffix(".paragraphs"))
-    beside = _there(
-        stem.with_name(f"{stem.name}-hierarchical.qrels"), stem.with_name(f"{stem.name}.hierarchical.qrels")
-    )
-    judged = qrels(beside)
-    absent = ~judged["paragraph"].isin(list(texts))
-    if absent.any():
-        raise TraubeError(f"{beside}:{int(absent.argmax()) + 1}: its paragraph is not in {path.name}")
-    pages: dict[str, list[Passage]] = {}
-    for row in judged.itertuples(index=False):
-        passage = Passage(row.page, row.sections, texts[row.paragraph], row.paragraph)
-        pages.setdefault(row.page, []).append(passage)
-    return list(pages.values())
-
-
 def _objects(path: Path) -> Iterator[Any]:
     """The articles or paragraphs of a file; since release 1.6 a header comes before one open-ended list."""
     import cbor2
 
     with opened(path, LARGEST) as file:
         try:
-            # what cannot seek is read no further than each object needs: the end of the list can be
-            # seen before it is read
+            # what cannot seek is read no further than each object needs: the end of the list can be seen before it is
+            # read
             forward: Any = SimpleNamespace(read=file.read, readable=file.readable, seekable=lambda: False)
             decoder = cbor2.CBORDecoder(forward)
             while file.peek(1)[:1] not in (b"", BREAK):
@@ -208,14 +192,6 @@ def _objects(path: Path) -> Iterator[Any]:
                     yield item
         except (cbor2.CBORDecodeError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError, ValueError) as error:
             raise TraubeError(f"{path}: no file of TREC CAR, or one that breaks off ({error})") from None
-
-
-def _passages(page: Any, path: Path) -> Iterator[Passage]:
-    try:
-        _, name, _, body, *_ = page
-        yield from _of_body(str(name), (), body, path)
-    except (ValueError, TypeError, IndexError, AttributeError, UnicodeDecodeError) as error:
-        raise TraubeError(f"{path}: an article is not in the form of TREC CAR ({error})") from None
 
 
 def _of_body(page: str, sections: tuple[str, ...], body: list[Any], path: Path) -> Iterator[Passage]:
@@ -232,20 +208,12 @@ def _paragraph(paragraph: Any, path: Path) -> tuple[str, str]:
     try:
         _, identifier, bodies = paragraph
         return identifier.decode("ascii"), "".join(b[1] if b[0] == 0 else b[1][-1] for b in bodies)
-    except (ValueError, TypeError, IndexError, AttributeError, UnicodeDecodeError) as error:
+    except MALFORMED as error:
         raise TraubeError(f"{path}: a paragraph is not in the form of TREC CAR ({error})") from None
 
 
-def _chosen(records: pd.DataFrame, part: Part, level: Level) -> pd.DataFrame:
-    if part == "train":  # of both levels the same articles
-        records = _clusterable(records, "coarse")
-        return records[records.groupby("page")["text"].transform("size").isin(SIZES)]
-    pages = _clusterable(records, level)["page"].unique()
-    kept = {pages[i] for i in shuffled(len(pages), generator("benchmarkY1-train"))[:VALIDATION_PAGES]}
-    return records[records["page"].isin(kept)]
-
-
 def _clusterable(records: pd.DataFrame, level: Level) -> pd.DataFrame:
+    """The passages of the articles that are a clustering problem: they have two groups or more."""
     return records[records.groupby("page")[level].transform("nunique") >= 2].reset_index(drop=True)
 
 
@@ -261,25 +229,24 @@ def _there(*candidates: Path) -> Path:
 
 
 def sources() -> list[Source]:
-    levels: tuple[Level, ...] = ("coarse", "fine")
-    return [
-        *(TrecCar(_card(f"trec_car_{level}", level, "Wikipedia articles of benchmark Y1"), level) for level in levels),
-        *(Test200(_card(f"car_test200_{level}", level, "The sample test200"), level) for level in levels),
-    ]
-
-
-def _card(name: str, level: Level, what: str) -> TaskCard:
-    by = "top section" if level == "coarse" else "whole path of sections"
-    sample = "test200" in name
-    file = "test200 of v1.5" if sample else "benchmarkY1test, benchmarkY1train and train of v2.0"
-    return TaskCard(
-        name=name,
-        family="cob",
-        description=f"{what} of TREC CAR: the passages of each article by their {by}.",
-        language="en",
-        licence="CC BY-SA 3.0",
-        citation="Kashyapi & Dietz, Learn The Big Picture (RepL4NLP 2021); Dietz et al., TREC CAR (2017)",
-        source=f"{SITE} ({file})",
-        main_metric="ari/noise_as_cluster",
-        declared=Declared(splits=74 if sample else 132, rows=(2, 1000), classes=(2, 200)),
+    y1 = "benchmarkY1test, benchmarkY1train and train of v2.0"
+    kinds: tuple[tuple[type[TrecCar], str, str, str, int], ...] = (
+        (TrecCar, "trec_car", "Wikipedia articles of benchmark Y1", y1, 132),
+        (Test200, "car_test200", "The sample test200", "test200 of v1.5", 74),
     )
+    found: list[Source] = []
+    for source, name, what, files, splits in kinds:
+        for level, by in LEVELS.items():
+            card = TaskCard(
+                name=f"{name}_{level}",
+                family="cob",
+                description=f"{what} of TREC CAR: the passages of each article by their {by}.",
+                language="en",
+                licence="CC BY-SA 3.0",
+                citation="Kashyapi & Dietz, Learn The Big Picture (RepL4NLP 2021); Dietz et al., TREC CAR (2017)",
+                source=f"{SITE} ({files})",
+                main_metric="ari/noise_as_cluster",
+                declared=Declared(splits=splits, rows=(2, 1000), classes=(2, 200)),
+            )
+            found.append(source(card, level))
+    return found

@@ -1,9 +1,5 @@
-"""TREC CAR as QS3M uses it: an article's title is a query, its passages are what was found for it,
-its sections the subtopics. See `traube.tasks.sections` for labels, split sets and what is left out.
-
-CAR-A (`trec_car_flat`, `trec_car_hier`) is benchmarkY1-test with articles of train.v2.0 to train
-on; CAR-B is benchmarkY1-train, of which QS3M trains nothing; `car_test200_*` is the public sample,
-with COB's parts (`trec_car`).
+"""TREC CAR as QS3M uses it: an article's title is a query, its passages are what was found for it, its sections the
+subtopics. See `traube.tasks.sections` for labels, split sets and what is left out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,19 +15,28 @@ from traube.tasks.source import Source
 from traube.tasks.splitting import generator, shuffled
 from traube.tasks.task import Declared, TaskCard, text_id
 
-FOLDS = 5  # of the sample
 TRAINING_ARTICLES = 162_000  # of QS3M's similarity metric, section 4
 
-CAR_A = ("benchmarkY1-test", "test.pages.cbor")
 CAR_B = ("benchmarkY1-train", "train.pages.cbor")
 
 
 class CarB(Source):
-    """The articles of a file, all to be scored."""
+    """The articles of benchmarkY1-train, all to be scored: QS3M trains nothing of them."""
 
     place = CAR_B
 
-    def __init__(self, card: TaskCard, level: Level) -> None:
+    def __init__(self, name: str, level: Level, what: str, file: str, splits: int | tuple[int, int] | None) -> None:
+        card = TaskCard(
+            name=f"{name}_{level}",
+            family="qs3m",
+            description=f"{what} of TREC CAR, titles as queries: an article's passages by their {LEVELS[level]}.",
+            language="en",
+            licence="CC BY-SA 3.0",
+            citation="Kashyapi & Dietz, Query-specific Subtopic Clustering (JCDL 2022); Dietz et al., TREC CAR (2017)",
+            source=f"{SITE} ({file})",
+            main_metric="ari/noise_as_cluster",
+            declared=Declared(splits=splits, rows=(2, 1000), classes=(2, 200)),
+        )
         super().__init__(card)
         self.level = level
 
@@ -48,12 +53,12 @@ class CarB(Source):
 
 
 class CarA(CarB):
-    """CAR-A. The training articles are optional: without them the task can be scored, not trained
-    on.
+    """The articles of benchmarkY1-test, with those of train.v2.0 to train on, which are optional: without them the task
+    can be scored, not trained on.
     """
 
     has_training_splits = True
-    place = CAR_A
+    place = ("benchmarkY1-test", "test.pages.cbor")
 
     def files(self) -> list[Path]:
         train = first_of(("train", "base.train.cbor"), ("train", "train.pages.cbor"))
@@ -80,8 +85,8 @@ class CarA(CarB):
 
 
 class Test200(CarB):
-    """The sample of 198 articles. None has a text before its first section, so there are no
-    descriptions. The split sets `fold_1` to `fold_5` test a fifth of the articles each.
+    """The public sample of 198 articles, with COB's parts (`trec_car`). None has a text before its first section, so
+    there are no descriptions. The split sets `fold_1` to `fold_5` test a fifth of the articles each, a tenth validates.
     """
 
     has_training_splits = True
@@ -92,20 +97,16 @@ class Test200(CarB):
         return found.assign(part=parts_of_test200(found["page"]))
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        folds = [
-            records.assign(split_set=f"fold_{i + 1}", part=_parts_of_fold(records["page"], i)) for i in range(FOLDS)
-        ]
-        return draw(pd.concat([records, *folds], ignore_index=True), self.level)
-
-
-def _parts_of_fold(pages: pd.Series, fold: int) -> pd.Series:
-    """Which part each passage is of: a fifth of the pages is tested, a tenth validates."""
-    names = pages.drop_duplicates().to_numpy()
-    order = shuffled(len(names), generator("folds of test200"))
-    tested, rest = order[fold::FOLDS], [i for place, i in enumerate(order) if place % FOLDS != fold]
-    part = np.full(len(names), "train", dtype=object)
-    part[tested], part[rest[: len(names) // 10]] = "test", "validation"
-    return pages.map(dict(zip(names, part, strict=True)))
+        names = records["page"].drop_duplicates().to_numpy()
+        order = shuffled(len(names), generator("folds of test200"))
+        tables = [records]
+        for fold in range(5):
+            rest = [i for place, i in enumerate(order) if place % 5 != fold]
+            part = np.full(len(names), "train", dtype=object)
+            part[order[fold::5]], part[rest[: len(names) // 10]] = "test", "validation"
+            parts = records["page"].map(dict(zip(names, part, strict=True)))
+            tables.append(records.assign(split_set=f"fold_{fold + 1}", part=parts))
+        return draw(pd.concat(tables, ignore_index=True), self.level)
 
 
 def _pages(found: Iterable[list[Passage]]) -> Iterator[Page]:
@@ -113,11 +114,8 @@ def _pages(found: Iterable[list[Passage]]) -> Iterator[Page]:
 
 
 def _triple(page: list[Passage], level: Level, held_out: set[str]) -> list[Passage]:
-    """The lead of an article and three random passages of it, two of one section and one of
-    another; nothing if there are none or the article is held out.
-
-    At level `hier` the third is of no section above or below the two: whether it is of the same
-    subtopic would be a matter of opinion.
+    """The lead of an article and three random passages of it, two of one section and one of another; nothing if there
+    are none or the article is held out.
     """
     if not page or page[0].page in held_out:
         return []
@@ -127,38 +125,21 @@ def _triple(page: list[Passage], level: Level, held_out: set[str]) -> list[Passa
     for passage in passages:
         sections.setdefault(path_of(passage, level), []).append(passage)
     for path, two in sections.items():
-        others = [p for p in passages if not _related(path, path_of(p, level))]
+        # of no section above or below the two: whether it is of the same subtopic would be a matter of opinion
+        related = {other for other in sections if other[: len(path)] == path[: len(other)]}
+        others = [passage for passage in passages if path_of(passage, level) not in related]
         if len(two) >= 2 and others:
             return [*(p for p in page if not p.sections), *two[:2], others[0]]
     return []
 
 
-def _related(path: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two sections are the same, or one is above the other."""
-    shorter = min(len(path), len(other))
-    return path[:shorter] == other[:shorter]
-
-
 def sources() -> list[Source]:
-    files = f"{SITE} (benchmarkY1test, benchmarkY1train and train of v2.0)"
+    y1, files = "Wikipedia articles of benchmark Y1", "benchmarkY1test, benchmarkY1train and train of v2.0"
     found: list[Source] = []
     for level in LEVELS:
-        a = _card(f"trec_car_{level}", level, "Wikipedia articles of benchmark Y1 (CAR-A)", files, 132)
-        b = _card(f"trec_car_b_{level}", level, "Wikipedia articles of benchmark Y1's training part (CAR-B)", files)
-        sample = _card(f"car_test200_{level}", level, "The sample test200", f"{SITE} (test200 of v1.5)", (39, 74))
-        found += [CarA(a, level), CarB(b, level), Test200(sample, level)]
+        found += [
+            CarA("trec_car", level, f"{y1} (CAR-A)", files, 132),
+            CarB("trec_car_b", level, f"{y1}'s training part (CAR-B)", files, None),
+            Test200("car_test200", level, "The sample test200", "test200 of v1.5", (39, 74)),
+        ]
     return found
-
-
-def _card(name: str, level: Level, what: str, source: str, splits: int | tuple[int, int] | None = None) -> TaskCard:
-    return TaskCard(
-        name=name,
-        family="qs3m",
-        description=f"{what} of TREC CAR, titles as queries: an article's passages by their {LEVELS[level]}.",
-        language="en",
-        licence="CC BY-SA 3.0",
-        citation="Kashyapi & Dietz, Query-specific Subtopic Clustering (JCDL 2022); Dietz et al., TREC CAR (2017)",
-        source=source,
-        main_metric="ari/noise_as_cluster",
-        declared=Declared(splits=splits, rows=(2, 1000), classes=(2, 200)),
-    )
