@@ -54,7 +54,7 @@ from traube.pipeline.deep import augmentation
 from traube.tasks import get_source, load_task
 from traube.training import TRAINERS
 from traube.training.clusterings import ARI, VALIDATED
-from traube.training.measure import mean_score
+from traube.training.trainer import mean_score
 
 GOALS = {"of peak, bf16": 0.40, "times sentence-transformers, bf16": 3.0}
 SETS = (

@@ -21,8 +21,7 @@ from typing import Any
 import dagster as dg
 
 from traube.core import paths, settings
-from traube.core.errors import TraubeError
-from traube.core.extras import install_hint
+from traube.core.errors import TraubeError, install_hint
 from traube.core.files import locked, write_text
 from traube.core.system_errors import explained
 from traube.storage import open_storage

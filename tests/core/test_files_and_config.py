@@ -21,9 +21,9 @@ from pydantic import Field
 
 from tests.inputs.yaml_faults import FAULTS
 from traube.core.config import Strict, parse, read_yaml
-from traube.core.disk import below, check_outputs, make_private
+from traube.core.disk import below, check_outputs, make_private, replacing
 from traube.core.errors import TraubeError
-from traube.core.files import atomic, locked, write_json, write_parquet, write_text
+from traube.core.files import locked, write_json, write_parquet, write_text
 from traube.core.hashing import digest, frame_digest
 from traube.core.system_errors import explain_system_error
 
@@ -37,7 +37,7 @@ def names(folder: Path) -> list[str]:
 def test_a_file_is_replaced_at_once_and_only_by_a_whole_one(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "report.html"
     write_text(path, "old")
-    with atomic(path) as temporary:
+    with replacing(path) as temporary:
         temporary.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"
@@ -47,7 +47,7 @@ def test_a_file_is_replaced_at_once_and_only_by_a_whole_one(tmp_path: Path) -> N
 def test_a_failure_in_the_middle_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_text(path, "old")
-    with pytest.raises(KeyboardInterrupt), atomic(path) as temporary:  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), replacing(path) as temporary:  # noqa: PT012
         temporary.write_text("half of the n")
         raise KeyboardInterrupt
     assert path.read_text() == "old"
@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_made_private_is_left_to_whoever_writes_there() 
 def test_a_full_disk_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "scores.parquet"
     message = f"^{path}: the disk is full: delete something and run the command again; finished work is kept$"
-    with pytest.raises(TraubeError, match=message), atomic(path), Path("/dev/full").open("wb") as file:
+    with pytest.raises(TraubeError, match=message), replacing(path), Path("/dev/full").open("wb") as file:
         file.write(b"scores")
     assert names(tmp_path) == []
 
@@ -128,7 +128,10 @@ def test_a_folder_below_a_file_is_one_line(tmp_path: Path) -> None:
 
 
 def test_other_errors_of_the_system_are_one_line_too(tmp_path: Path) -> None:
-    with pytest.raises(TraubeError, match=f"^{tmp_path / 'a.json'}: Input/output error$"), atomic(tmp_path / "a.json"):
+    with (
+        pytest.raises(TraubeError, match=f"^{tmp_path / 'a.json'}: Input/output error$"),
+        replacing(tmp_path / "a.json"),
+    ):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 

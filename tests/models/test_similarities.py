@@ -14,8 +14,7 @@ from tests.made import cells_of
 from traube.core.errors import TraubeError
 from traube.metrics.pairs import page_auc
 from traube.models import load_model, model_of
-from traube.models.card import ModelCard
-from traube.models.catalogue import catalogue
+from traube.models.card import ModelCard, catalogue
 from traube.models.similarities import Divergence, Jaccard, JensenShannon, QuerySpace
 from traube.pipeline.cluster import cluster
 from traube.pipeline.workbench import Workbench

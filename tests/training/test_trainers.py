@@ -13,7 +13,7 @@ from traube.models.transformer import Transformer
 from traube.tasks import sources
 from traube.tasks.source import Source
 from traube.training import TRAINERS, find_trainers, searched_trainers, trainers
-from traube.training.measure import NetworkAtStep
+from traube.training.trainer import NetworkAtStep
 
 TOY = """
 from traube.training.trainers.wwm import Wwm
@@ -71,7 +71,7 @@ def test_a_network_at_a_step_is_a_model_for_the_engine(base: Transformer) -> Non
     """Its vectors are those of the network that it is given, not of the base model's weights."""
     texts = words_task().texts
     network = Transformer(base.card, "cpu").network
-    same = NetworkAtStep(base, network, 3)
+    same = NetworkAtStep(base, 3, base.with_network(network).encode_batches)
     assert (same.name, same.fingerprint) == (base.name, "step-3")
     assert np.allclose(same.encode(texts), base.encode(texts), atol=1e-6)
     for parameter in network[0].auto_model.parameters():

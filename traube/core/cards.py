@@ -33,9 +33,7 @@ def model_file(name: str) -> Path | None:
 
 
 def read_each(files: Iterable[Path], read: Callable[[Path], C]) -> tuple[dict[str, C], dict[Path, TraubeError]]:
-    """What is read of each card by name, and the errors of those that cannot be used: whatever is
-    wrong with a card, it takes no other down.
-    """
+    """What is read of each card by name, and the errors of those that cannot be used, which take no other down."""
     found: dict[str, C] = {}
     errors: dict[Path, TraubeError] = {}
     for path in files:

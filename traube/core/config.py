@@ -1,7 +1,4 @@
-"""YAML read into pydantic models, with errors that name the file, the line and the key.
-
-This is the only place that reads YAML.
-"""
+"""YAML read into pydantic models, here alone, with errors that name the file, the line and the key."""
 
 from copy import deepcopy
 from functools import lru_cache
@@ -47,8 +44,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
     Raises
     ------
     TraubeError
-        If the file is absent, is not YAML, is larger or deeper than the limits above, or does not
-        hold a mapping.
+        If the file is absent, is not YAML, is larger or deeper than the limits above, or does not hold a mapping.
     """
     try:
         text = read_bytes(path, LARGEST).decode("utf-8")
@@ -78,9 +74,7 @@ def _parse(text: str) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]] | str
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which stops at what is nested too deep or holds too much, and says at
-    which line a value is that it cannot make.
-    """
+    """PyYAML's safe loader, which stops at what is too deep or too much, and says where a value cannot be made."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -120,55 +114,43 @@ class _Loader(yaml.SafeLoader):
             raise
         except Exception:  # whatever the making of a date, a number or a key raises
             kind = node.tag.rpartition(":")[2]
-            problem = f"{_shown(node.value)} is no {kind}; put it in quotes if it is a text"
+            text = str(node.value) if isinstance(node.value, str) else "this"
+            shown = repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
+            problem = f"{shown} is no {kind}; put it in quotes if it is a text"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
 
 
-def _shown(value: Any) -> str:
-    text = str(value) if isinstance(value, str) else "this"
-    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
-
-
 def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], int]]:
+    children: list[tuple[Any, yaml.Node, yaml.Node]] = []  # name, where it stands, and value
     if isinstance(node, yaml.MappingNode):
-        lines = []
-        for key, child in node.value:
-            place = (*path, key.value if isinstance(key, yaml.ScalarNode) else None)
-            lines.append((place, key.start_mark.line + 1))
-            lines.extend(_lines(child, place))
-        return lines
-    if isinstance(node, yaml.SequenceNode):
-        lines = []
-        for i, child in enumerate(node.value):
-            lines.append(((*path, i), child.start_mark.line + 1))
-            lines.extend(_lines(child, (*path, i)))
-        return lines
-    return []
+        children = [(k.value if isinstance(k, yaml.ScalarNode) else None, k, child) for k, child in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        children = [(i, child, child) for i, child in enumerate(node.value)]
+    lines = []
+    for name, begin, child in children:
+        lines.append(((*path, name), begin.start_mark.line + 1))
+        lines.extend(_lines(child, (*path, name)))
+    return lines
 
 
 def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], int]) -> M:
-    """Validate `value` as `model`; the error names the file, the line (where lines are known) and the key of the
-    first problem.
-    """
+    """Validate `value` as `model`; the error names the file, the line (where known) and the key of the first problem."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
         # a misspelt key explains the one that is missing
-        first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+        first: Any = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
         where = tuple(first["loc"])
+        if first["type"] == "extra_forbidden":
+            fault = str(unknown("key", str(where[-1])[:SHOWN], _keys(model, where[:-1])))
+        elif first["type"] == "value_error":  # one of our own, to which pydantic adds its kind
+            fault = str(first["ctx"]["error"])
+        else:
+            fault = "expected a list, like [a, b]" if first["type"] == "tuple_type" else str(first["msg"])
         line = next((lines[where[:n]] for n in range(len(where), 0, -1) if where[:n] in lines), 1)
         place = f"{path}: line {line}" if lines else str(path)
         key = ".".join(str(part)[:SHOWN] for part in where) or "(whole file)"
-        raise TraubeError(f"{place}: {key}: {_fault(model, first, where)}") from None
-
-
-def _fault(model: type[BaseModel], error: Any, where: tuple[Any, ...]) -> str:
-    """What is wrong, in words."""
-    if error["type"] == "extra_forbidden":
-        return str(unknown("key", str(where[-1])[:SHOWN], _keys(model, where[:-1])))
-    if error["type"] == "value_error":  # one of our own, to which pydantic adds its kind
-        return str(error["ctx"]["error"])
-    return "expected a list, like [a, b]" if error["type"] == "tuple_type" else str(error["msg"])
+        raise TraubeError(f"{place}: {key}: {fault}") from None
 
 
 def _keys(annotation: Any, where: tuple[Any, ...]) -> list[str]:

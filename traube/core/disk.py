@@ -1,7 +1,4 @@
-"""Files that are written whole or not at all, and folders, whatever they hold.
-
-What lies in the home is written by `traube.core.files`, which tells those who share it.
-"""
+"""Files that are written whole or not at all, and folders, whatever they hold."""
 
 import os
 import shutil
@@ -22,11 +19,8 @@ OTHERS = 0o077  # what anyone but the owner may do
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder that nobody but its owner can enter, whatever the modes of the files in it; one
-    that exists is mended.
-
-    Where the file system knows no modes or lets nothing be changed, the folder stays as it is, and
-    so does one that is everybody's, like /tmp.
+    """Make a folder that only its owner can enter, whatever the modes of the files in it, or mend one that exists; not
+    where the file system knows no modes or lets nothing be changed, nor one that is everybody's, like /tmp.
     """
     with suppress(OSError):  # whoever writes there next says what is wrong
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -46,8 +40,7 @@ def check_outputs(written: Sequence[Path], read: Sequence[Path] = ()) -> None:
     Raises
     ------
     TraubeError
-        If a place has no folder or is one, is a file that is read, under whatever name, or two places
-        are the same.
+        If a place has no folder or is one, is a file that is read, under whatever name, or two places are the same.
     """
     for number, path in enumerate(written):
         if not path.parent.is_dir():
@@ -69,16 +62,19 @@ def _same_file(one: Path, other: Path) -> bool:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary name to write to; on success it becomes `path` at once, on failure nothing
-    is left.
+    """Give a temporary name to write to; on success it becomes `path` at once, on failure nothing is left.
 
     What a link leads to is written, and the link stays. A device or a pipe is given the bytes.
 
     Raises
     ------
     TraubeError
-        If the disk is full or the folder cannot be written.
+        If the disk is full, the folder cannot be written, or a link leads to itself.
     """
+    if path.is_symlink() and not _takes_bytes(path):
+        path = Path(os.path.realpath(path))
+        if path.is_symlink():
+            raise TraubeError(f"{path}: is a link to itself: name another file to write")
     if _takes_bytes(path):
         with explained(path), tempfile.TemporaryDirectory() as folder:
             temporary = Path(folder) / f"output{path.suffix}"
@@ -86,7 +82,6 @@ def replacing(path: Path) -> Iterator[Path]:
             with temporary.open("rb") as written, path.open("wb") as device:
                 shutil.copyfileobj(written, device)
         return
-    path = without_link(path)
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{uuid4().hex}{path.suffix}")
@@ -98,22 +93,6 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-
-
-def without_link(path: Path) -> Path:
-    """What a link to a file leads to, or the path itself.
-
-    Raises
-    ------
-    TraubeError
-        If it leads to itself.
-    """
-    if _takes_bytes(path) or not path.is_symlink():
-        return path
-    path = Path(os.path.realpath(path))
-    if path.is_symlink():
-        raise TraubeError(f"{path}: is a link to itself: name another file to write")
-    return path
 
 
 def _takes_bytes(path: Path) -> bool:
@@ -134,8 +113,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def below(folder: Path | str) -> Iterator["os.DirEntry[str]"]:
-    """Everything below a folder, other folders included; links are not followed, and folders that
-    cannot be read count as empty, as in `Path.rglob`, which takes four times as long.
+    """Everything below a folder, without following links; what cannot be read is empty. `Path.rglob` takes four times
+    as long.
     """
     entries: list[os.DirEntry[str]] = []
     with suppress(OSError), os.scandir(folder) as found:

@@ -18,10 +18,8 @@ def begin_import(package: str) -> None:
 
 
 def import_whole(package: str) -> None:
-    """Import a package, after whatever is being imported by these functions.
-
-    Who imports a module of a package while another thread is at the package itself may be given half of it: where both would
-    wait for each other, Python lets one go on.
+    """Import a package, after whatever is being imported here: of two threads at one package, one may be given half of
+    it.
     """
     with _LOCK:
         import_module(package)

@@ -7,10 +7,7 @@ LISTED = 30  # names that an error lists at most
 
 
 class TraubeError(Exception):
-    """Something the user can put right. Shown as one line, without a traceback.
-
-    What it quotes of a file may hold line breaks and a terminal's commands: they are written out.
-    """
+    """Something the user can put right, shown as one line. Line breaks and commands that it quotes are written out."""
 
     def __str__(self) -> str:
         said = super().__str__()
@@ -23,6 +20,11 @@ class Unavailable(TraubeError):
 
 class MissingExtra(TraubeError):
     """A package that only an extra installs."""
+
+
+def install_hint(extra: str, target: str = "setup-scale") -> str:
+    """Return how to install an extra; `target` is the Makefile's, which does so in a checkout."""
+    return f"pip install 'traube[{extra}]', in a checkout make {target}"
 
 
 class Unknown(TraubeError):
@@ -38,9 +40,7 @@ class DoesNotFit(Unavailable):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> Unknown:
-    """The error for a name that does not exist, with the names that are near it, or else the first
-    of those that there are.
-    """
+    """The error for a name that does not exist, with the names that are near it, or else the first that there are."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if near:

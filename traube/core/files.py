@@ -6,25 +6,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traube.core.disk import replacing, without_link
+from traube.core.disk import replacing
 from traube.core.errors import TraubeError
 from traube.core.system_errors import explained
 
-# pandas takes a third of a second to import, and this module is part of every command, `--help`
-# included
+# pandas takes a third of a second to import, and this module is part of every command, `--help` included
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@contextmanager
-def atomic(path: Path) -> Iterator[Path]:
-    """As `traube.core.disk.replacing`; of a link, what it leads to is written."""
-    with replacing(without_link(path)) as temporary:
-        yield temporary
-
-
 def write_text(path: Path, text: str) -> None:
-    with atomic(path) as temporary:
+    with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -55,7 +47,7 @@ def append_line(path: Path, text: str) -> None:
 
 def write_parquet(path: Path, frame: "pd.DataFrame") -> None:
     """Write a table."""
-    with atomic(path) as temporary:
+    with replacing(path) as temporary:
         frame.to_parquet(temporary, index=False, write_page_checksum=True)
 
 

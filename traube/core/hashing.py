@@ -1,14 +1,29 @@
-"""Content hashes of values, files and tables."""
+"""Content hashes of values, files and tables. Those of large files are remembered: the weights of hundreds of models
+are hashed once, not by every command. `TRAUBE_HOME/hashes.jsonl` has a line for each, and may be deleted.
+"""
 
 import hashlib
 import json
+import re
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# pandas takes a third of a second to import, and this module is part of every command, `--help`
-# included
+from traube.core import paths
+from traube.core.errors import TraubeError
+from traube.core.files import append_line
+from traube.core.inputs import read_bytes
+
+# pandas takes a third of a second to import, and this module is part of every command, `--help` included
 if TYPE_CHECKING:
     import pandas as pd
+
+SHA256 = re.compile("[0-9a-f]{64}")
+LARGE = 100_000  # bytes; less is hashed in no time
+SETTLED = 2.0  # seconds; a file that was written so lately may be written again without a new time
 
 
 def digest(value: Any) -> str:
@@ -42,3 +57,50 @@ def _hashable(column: "pd.Series") -> "pd.Series":
     if pd.api.types.infer_dtype(values, skipna=True) not in ("string", "bytes", "empty"):
         values = values.map(str)  # pandas refuses numbers beside what is absent
     return values.where(column.notna(), absent)
+
+
+def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
+    """SHA-256 of a file that has been hashed before, by whichever process, unless its stamp is another.
+
+    Parameters
+    ----------
+    stamp : of the file as it is now: size, time of change, and whatever else
+    """
+    if stamp[0] < LARGE:
+        return file_sha256(path)
+    key = (str(path), tuple(stamp))
+    memory = paths.home() / "hashes.jsonl"
+    try:
+        status = memory.stat()
+        written: tuple[int, int] | None = (status.st_mtime_ns, status.st_size)
+    except OSError:
+        written = None
+    known = _read(memory, written).get(key)
+    if known is not None:
+        return known
+    sha256 = file_sha256(path)
+    if time.time() - stamp[1] / 1e9 > SETTLED:
+        with suppress(TraubeError, OSError):  # where nothing can be written, nothing is remembered
+            append_line(memory, json.dumps([str(path), list(stamp), sha256]))
+    return sha256
+
+
+def stated_sha256(path: Path) -> str | None:
+    """What a file's SHA-256 should be, by `NAME.sha256` beside it or its name in Hugging Face's cache; else None."""
+    with suppress(TraubeError):
+        stated = read_bytes(path.with_name(f"{path.name}.sha256"), most=1000).decode(errors="replace").split()
+        return stated[0].lower() if stated else ""
+    kept_as = path.resolve().name
+    return kept_as if SHA256.fullmatch(kept_as) else None
+
+
+@lru_cache(maxsize=1)
+def _read(path: Path, _written: tuple[int, int] | None) -> dict[tuple[str, tuple[int, ...]], str]:
+    """Hashes by path and stamp; lines that are damaged are passed over."""
+    hashes = {}
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            with suppress(ValueError, TypeError):
+                name, stamp, value = json.loads(line)
+                hashes[str(name), tuple(map(int, stamp))] = str(value)
+    return hashes

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-# What commands a terminal: C0 (all but tab and line feed), delete, C1, separators of lines, what
-# changes the direction of writing for more than itself; and halves of characters, which cannot be
-# encoded
+# What commands a terminal: C0 (all but tab and line feed), delete, C1, separators of lines, what changes the direction
+# of writing for more than itself; and halves of characters, which cannot be encoded
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -24,30 +23,27 @@ def visible(text: str) -> str:
 def csv_text(frame: "pd.DataFrame") -> str:
     """A table as CSV that a spreadsheet computes nothing from.
 
-    A cell or a column's name that is a text and begins with ``= + - @``, tab, carriage return or
-    line feed gets an apostrophe in front, by which spreadsheets know a text. Numbers stay numbers,
-    negative ones too, and so does every other text.
+    A text (or column's name) that begins with ``= + - @``, tab, carriage return or line feed gets an apostrophe in
+    front, by which spreadsheets know a text. Numbers and all other texts stay as they are.
     """
-    from pandas.api.types import is_numeric_dtype
+    import pandas as pd
+    from pandas.api.types import is_numeric_dtype, is_object_dtype
 
     safe = frame.rename(columns=_no_formula)
     for column, dtype in enumerate(safe.dtypes):
-        if not is_numeric_dtype(dtype):
-            safe.isetitem(column, _of_texts(safe.iloc[:, column]))
+        values = safe.iloc[:, column]
+        if is_object_dtype(
+            dtype
+        ):  # of several types, it stays so: pandas would make fractions of whole numbers with gaps
+            cells = [_no_formula(value) for value in values]
+            safe.isetitem(column, pd.Series(cells, index=values.index, dtype=object))
+        elif not is_numeric_dtype(dtype):
+            safe.isetitem(column, values.map(_no_formula))
     written = str(safe.to_csv(index=False))
     if "\r" not in written:
         return written
     # a carriage return that is not in quotes begins a row, whose first cell nobody has looked at
     return str(safe.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC))
-
-
-def _of_texts(values: "pd.Series") -> "pd.Series":
-    """A column without formulas; of several types, it stays so: pandas would make fractions of whole numbers with gaps."""
-    import pandas as pd
-
-    if values.dtype != object:
-        return values.map(_no_formula)
-    return pd.Series([_no_formula(value) for value in values], index=values.index, dtype=object)
 
 
 def _no_formula(value: Any) -> Any:

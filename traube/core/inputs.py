@@ -35,15 +35,9 @@ def regular(path: Path) -> os.stat_result:
     except (OSError, ValueError) as error:
         raise TraubeError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if not stat.S_ISREG(state.st_mode):
-        raise TraubeError(f"{path}: is a {kind_of(state.st_mode)}, not a file")
+        kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFLNK: "link"}
+        raise TraubeError(f"{path}: is a {kinds.get(stat.S_IFMT(state.st_mode), 'device')}, not a file")
     return state
-
-
-def kind_of(mode: int) -> str:
-    """What something is that is no plain file, in words."""
-    if stat.S_ISDIR(mode):
-        return "folder"
-    return {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFLNK: "link"}.get(stat.S_IFMT(mode), "device")
 
 
 def opened(path: Path, most: int | None = None) -> io.BufferedReader:

@@ -11,58 +11,37 @@ _STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 @dataclass
 class Measured:
-    """What a block took; filled when it ends.
+    """What a block took; filled when it ends."""
 
-    Attributes
-    ----------
-    seconds : by the clock
-    memory : megabytes at the highest point, beyond what the process held before; nan where the
-        system does not say (only Linux does)
-    """
-
-    seconds: float = float("nan")
+    seconds: float = float("nan")  # by the clock
+    # megabytes at the highest point, beyond what the process held before; nan where the system, unlike Linux, is silent
     memory: float = float("nan")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What it took to encode, to reduce or to cluster some texts.
-
-    Attributes
-    ----------
-    texts : int
-        Their number.
-    seconds : float
-        By the clock.
-    memory : float
-        Megabytes at the highest point; nan where it cannot be measured.
-    """
+    """What it took to encode, to reduce or to cluster some texts."""
 
     texts: int
-    seconds: float
-    memory: float
+    seconds: float  # by the clock
+    memory: float  # megabytes at the highest point; nan where it cannot be measured
 
 
 @contextmanager
 def measured() -> Iterator[Measured]:
     """Measure a block. Blocks are not measured inside each other: each forgets earlier peaks."""
     taken = Measured()
-    before = _forget_peak()
+    try:
+        _FORGET.write_text("5")  # the system counts the peak anew
+        before = _megabytes("VmRSS")
+    except OSError:
+        before = float("nan")
     began = time.perf_counter()
     try:
         yield taken
     finally:
         taken.seconds = time.perf_counter() - began
         taken.memory = max(_megabytes("VmHWM") - before, 0.0)  # nan stays nan: it is the first argument
-
-
-def _forget_peak() -> float:
-    """Have the system count the peak anew; megabytes in use now, nan where it cannot."""
-    try:
-        _FORGET.write_text("5")
-    except OSError:
-        return float("nan")
-    return _megabytes("VmRSS")
 
 
 def _megabytes(name: str) -> float:

@@ -27,9 +27,7 @@ def _resolved(base: Path, value: str) -> Path:
 
 
 def home() -> Path:
-    """Everything written at run time: `TRAUBE_HOME`, by default `.traube/` in the project; without
-    a checkout `~/.traube`.
-    """
+    """Everything written at run time: `TRAUBE_HOME`, by default `.traube/` in the project, or else `~/.traube`."""
     return _from_environment("TRAUBE_HOME", PROJECT / ".traube" if IN_CHECKOUT else PROJECT)
 
 
@@ -49,8 +47,8 @@ def cards() -> Path:
 
 
 def params() -> Path:
-    """The benchmark: `TRAUBE_PARAMS`, by default `params.yaml` in the project; without a checkout the
-    one that came with the wheel, where nobody has written another.
+    """The benchmark: `TRAUBE_PARAMS`, by default `params.yaml` in the project, or else the one that came with the
+    wheel.
     """
     own = PROJECT / "params.yaml"
     return _from_environment("TRAUBE_PARAMS", own if IN_CHECKOUT or own.exists() else _PACKAGED_PARAMS)

@@ -1,8 +1,4 @@
-"""Who is told of work as it is done.
-
-The engine, the trainers and the deep clusterers call it; what shows it to people does not belong
-here.
-"""
+"""Who is told of work as it is done, by engine, trainers and deep clusterers; what shows it to people is elsewhere."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,18 +6,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Progress:
-    """Who is told of work as it is done. The default tells nobody.
+    """Who is told of work as it is done. The default tells nobody."""
 
-    Attributes
-    ----------
-    total : called with a stage's name and its amount of work before it begins
-    done : called with a stage's name and the amount just finished
-    said : called with how the work goes, in a few words, such as a training's losses
-    """
-
-    total: Callable[[str, int], None] = lambda stage, amount: None
-    done: Callable[[str, int], None] = lambda stage, amount: None
-    said: Callable[[str], None] = lambda words: None
+    total: Callable[[str, int], None] = lambda stage, amount: None  # before a stage begins, of its amount of work
+    done: Callable[[str, int], None] = lambda stage, amount: None  # of the amount just finished
+    said: Callable[[str], None] = lambda words: None  # how the work goes, such as a training's losses
 
 
 SILENT = Progress()

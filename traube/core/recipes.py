@@ -1,7 +1,5 @@
-"""Recipes: the values by which something is trained.
-
-Trainers and deep clusterers have this in common: a paper's values as defaults, some of which a person, a protocol
-or a study replaces. How they train is their own.
+"""Recipes: the values by which trainers and deep clusterers train, a paper's as defaults, some of which a person, a
+protocol or a study replaces. How they train is their own.
 """
 
 from abc import ABC
@@ -23,29 +21,12 @@ R = TypeVar("R", bound=Recipe)
 
 
 class RecipeMixin(ABC, Generic[R]):
-    """What trains by a recipe: trainers and deep clusterers.
+    """What trains by a recipe, by default the paper's: trainers and deep clusterers."""
 
-    Parameters
-    ----------
-    recipe : Recipe, optional
-        By default the paper's.
-
-    Attributes
-    ----------
-    name : str
-        As commands, methods and checkpoints have it.
-    section : str
-        Where a paper describes it.
-    version : str
-        Raise it when the same recipe would give another result.
-    defaults : Recipe
-        The paper's values.
-    """
-
-    name: ClassVar[str]
-    section: ClassVar[str]
-    version: ClassVar[str] = "1"
-    defaults: R
+    name: ClassVar[str]  # as commands, methods and checkpoints have it
+    section: ClassVar[str]  # where a paper describes it
+    version: ClassVar[str] = "1"  # raise it when the same recipe would give another result
+    defaults: R  # the paper's values
 
     def __init__(self, recipe: R | None = None) -> None:
         self.recipe: R = recipe or self.defaults

@@ -1,13 +1,11 @@
-"""What several machines share, as the environment says it, or a file `.env`: that of the home, or
-of the checkout for the home that lies in it. The environment stands above the files.
+"""What several machines share, as the environment or else a file `.env` says: of the home, or of the checkout for the
+home in it. Whatever else such a file says (AWS_ENDPOINT_URL, PGPASSFILE) is for the libraries that ask for it.
 
 ::
 
     TRAUBE_BLOBS=s3://bucket/prefix               or a folder: where results lie
     TRAUBE_DATABASE=postgresql://user@host/name   for the catalog of results, Dagster and MLflow
     TRAUBE_DATABASE_PASSWORD_FILE=/run/secrets/x  unless libpq's own PGPASSFILE or PGPASSWORD says it
-
-Whatever else such a file says (AWS_ENDPOINT_URL, PGPASSFILE) is for the libraries that ask for it.
 """
 
 import os
@@ -50,20 +48,25 @@ def database() -> str:
 
 
 def check_database(url: str) -> str:
-    """Return a URL of Postgres as libpq takes it; raises what `database` does."""
+    """Return a URL of Postgres as libpq takes it, which is told the password where a file of ours holds it; raises what
+    `database` does.
+    """
     if not url:
         return ""
     parts = urlsplit(url)
     if parts.scheme not in ("postgresql", "postgres") or not parts.path.strip("/"):
         raise TraubeError(f"{DATABASE}: expected postgresql://USER@HOST:PORT/NAME, not '{without_password(url)}'")
-    _take_password()
+    file = os.environ.get(PASSWORD_FILE)
+    if file and "PGPASSWORD" not in os.environ:
+        try:
+            os.environ["PGPASSWORD"] = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise TraubeError(f"{PASSWORD_FILE}: {file} cannot be read ({type(error).__name__})") from None
     return url.replace("postgres://", "postgresql://", 1)
 
 
 def schema_of(url: str, schema: str) -> str:
-    """The URL, as SQLAlchemy wants it, of one schema of a database: Dagster's and MLflow's tables have
-    names in common.
-    """
+    """SQLAlchemy's URL of one schema of a database: Dagster's and MLflow's tables have names in common."""
     url = url.replace("postgresql://", "postgresql+psycopg2://", 1)
     return f"{url}{'&' if urlsplit(url).query else '?'}options=-csearch_path={schema}"
 
@@ -78,16 +81,6 @@ def _value(name: str) -> str:
     return os.environ.get(name, "").strip()
 
 
-def _take_password() -> None:
-    """Tell libpq the password, where a file of ours holds it."""
-    file = os.environ.get(PASSWORD_FILE)
-    if file and "PGPASSWORD" not in os.environ:
-        try:
-            os.environ["PGPASSWORD"] = Path(file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise TraubeError(f"{PASSWORD_FILE}: {file} cannot be read ({type(error).__name__})") from None
-
-
 @lru_cache(maxsize=8)
 def _read_files(home: Path) -> None:
     """Put what the files say into the environment, for this process and its children."""
@@ -99,9 +92,7 @@ def _read_files(home: Path) -> None:
 
 
 def read_env(file: Path) -> dict[str, str]:
-    """The lines `NAME=value` of a file; empty where there is none. Values may stand in quotes, and a
-    comment after them.
-    """
+    """The lines `NAME=value` of a file, with or without quotes and comments; empty where there is no file."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -111,8 +102,8 @@ def read_env(file: Path) -> dict[str, str]:
 
 
 def write_env(file: Path, values: Mapping[str, str | None]) -> None:
-    """Write some lines of a file, or take them out where there is no value. All others stay as they
-    are, and so does who may read the file; a new one is for its owner alone.
+    """Write lines of a file, or remove those without a value; the rest and its mode stay, and a new one is its owner's
+    alone.
     """
     file, left, kept = file.resolve(), dict(values), []  # of a link, what it leads to
     before = file.read_bytes() if file.is_file() else None

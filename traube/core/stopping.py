@@ -1,9 +1,6 @@
-"""Ctrl-C, SIGTERM and a closed terminal: whatever the process is doing, it ends within three seconds.
-
-A signal raises a KeyboardInterrupt in the main thread, as always. That may come late (a library is at
-work that Python cannot interrupt) or be lost (Dagster puts handlers of its own in place), so a
-thread is told of every signal too, and ends the process when its time is up. This is safe at any
-moment, since everything is written whole or not at all.
+"""Ctrl-C, SIGTERM and a closed terminal end the process within three seconds. The KeyboardInterrupt may come late (a
+library is at work) or be lost (Dagster's handlers), so a thread is told of every signal too, and ends the process when
+its time is up. This is safe at any moment, since everything is written whole or not at all.
 """
 
 import logging
@@ -36,9 +33,7 @@ class Stopped(KeyboardInterrupt):
 
 
 def watch() -> None:
-    """From now on, a signal ends this process, unless whoever started it had it ignored (`nohup`).
-    To be called once, by the main thread.
-    """
+    """Have a signal end this process, unless it was started to ignore it (`nohup`). For the main thread, once."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -101,8 +96,8 @@ def at_the_end(last_word: Callable[[], None]) -> None:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Raise `Stopped` only at the end of a block of the main thread that must be finished once begun,
-    such as starting a process and recording it.
+    """Raise `Stopped` only after a block of the main thread that must be finished, like starting and recording a
+    process.
     """
     _deferred.append(True)
     try:
@@ -125,31 +120,19 @@ def _listen(reader: int) -> None:
             _received.append(number)
             break
     time.sleep(SECONDS)
-    _end()
-
-
-def _say_last_words() -> None:
-    threads = [threading.Thread(target=word, daemon=True) for word in _last_words]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + LAST_WORDS_SECONDS
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-
-
-def _end() -> None:
     try:
-        _kill_children()
-        _say_last_words()
-        _say_last_words()  # the main thread is at work still, and may have said something else meanwhile
+        import psutil
+
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                child.kill()
+        for _ in range(2):  # the main thread is at work still, and may have said something else meanwhile
+            threads = [threading.Thread(target=word, daemon=True) for word in _last_words]
+            for thread in threads:
+                thread.start()
+            deadline = time.monotonic() + LAST_WORDS_SECONDS
+            for thread in threads:
+                thread.join(max(0.0, deadline - time.monotonic()))
         say()
     finally:
         os._exit(exit_code())
-
-
-def _kill_children() -> None:
-    import psutil
-
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            child.kill()

@@ -39,9 +39,7 @@ _SAID_BY_LIBRARIES = {
 
 
 def explain_system_error(error: BaseException) -> str | None:
-    """What to say of an error that the disk or the memory is to blame for, wherever in its chain of
-    causes; None for any other error.
-    """
+    """What to say of an error, if the disk or memory is to blame in its chain of causes; None for any other error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError):

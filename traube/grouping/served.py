@@ -18,8 +18,9 @@ from traube import components
 from traube.comparison.candidates import Candidate
 from traube.components import Method, get_clusterer, get_reducer
 from traube.components.new_points import centres, nearest_on_average
+from traube.core.disk import replacing
 from traube.core.errors import TraubeError
-from traube.core.files import atomic, write_json
+from traube.core.files import write_json
 from traube.grouping.describe import keywords
 from traube.models import Model, ModelCard, Vectors, model_of
 from traube.models.pins import locate_pinned
@@ -154,7 +155,7 @@ def save(served: Served, folder: Path) -> None:
     _save_matrix(folder / "vectors", served.vectors)
     if served.method.reduces:
         _save_matrix(folder / "points", served.points)
-    with atomic(folder / "clusters.npy") as temporary, temporary.open("wb") as file:
+    with replacing(folder / "clusters.npy") as temporary, temporary.open("wb") as file:
         np.save(file, served.clusters)
     write_json(
         folder / "served.json",
@@ -195,7 +196,7 @@ def load(folder: Path) -> Served:
 
 def _save_matrix(path: Path, matrix: Matrix) -> None:
     suffix = ".npz" if sparse.issparse(matrix) else ".npy"
-    with atomic(path.with_suffix(suffix)) as temporary, temporary.open("wb") as file:
+    with replacing(path.with_suffix(suffix)) as temporary, temporary.open("wb") as file:
         if sparse.issparse(matrix):
             sparse.save_npz(file, matrix)
         else:

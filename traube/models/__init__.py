@@ -12,10 +12,8 @@ from traube.core.errors import TraubeError, unknown
 from traube.core.versions import installed
 from traube.models import checkpoints
 from traube.models.base import Encoder, Model, fingerprint_on
-from traube.models.card import ModelCard, Precision
-from traube.models.catalogue import catalogue
-from traube.models.hashed import Hashed
-from traube.models.lexical import BagOfWords, Lda, Lsa, TfIdf, Tokens
+from traube.models.card import ModelCard, Precision, catalogue
+from traube.models.lexical import BagOfWords, Hashed, Lda, Lsa, TfIdf, Tokens
 from traube.models.pairwise import Compared, Pairwise
 from traube.models.similarities import named
 from traube.models.similarity import SIMILARITY_VERSION, Similarity
@@ -94,21 +92,16 @@ def load_model(name: str, device: str | None = None, precision: Precision | None
     TraubeError
         If there is no such model (the message names near ones), or its card is broken.
     """
-    card = _card(name)
-    return model_of(card.model_copy(update={"precision": precision}) if precision else card, device)
-
-
-def _card(name: str) -> ModelCard:
-    """The card of that name. No other card is read, so that hundreds of models are looked up in no time."""
+    # no other card is read, so that hundreds of models are looked up in no time
     if name in catalogue():
-        return catalogue()[name]
-    own = model_file(name)
-    if own:
-        return read_one(own, read_card)
-    checkpoint = checkpoints.card_named(name)
-    if checkpoint:
-        return checkpoint
-    raise unknown("model", name, model_cards())
+        card = catalogue()[name]
+    elif own := model_file(name):
+        card = read_one(own, read_card)
+    elif checkpoint := checkpoints.card_named(name):
+        card = checkpoint
+    else:
+        raise unknown("model", name, model_cards())
+    return model_of(card.model_copy(update={"precision": precision}) if precision else card, device)
 
 
 def model_of(card: ModelCard, device: str | None = None) -> Model:

@@ -42,19 +42,15 @@ ARCHITECTURES = _names("""
     granite gte jina_embeddings_v3 lfm2 llama longformer longt5 megatron-bert mistral mobilebert modernbert
     modernbert-decoder mpnet mt5 nomic_bert nystromformer olmo olmo2 olmo3 openai-gpt opt persimmon phi phi3 qwen2
     qwen3 rembert roberta roberta-prelayernorm roformer smollm3 squeezebert stablelm starcoder2 t5 umt5 xglm xlm
-    xlm-roberta xlm-roberta-xl xlnet xmod
-    """)
-TOKENIZERS = _names(
-    """
+    xlm-roberta xlm-roberta-xl xlnet xmod""")
+TOKENIZERS = _names("""
     AlbertTokenizer BarthezTokenizer BartTokenizer BertTokenizer BertweetTokenizer BigBirdTokenizer BioGptTokenizer
     BloomTokenizer CamembertTokenizer CodeGenTokenizer CohereTokenizer ConvBertTokenizer CTRLTokenizer
     DebertaTokenizer DebertaV2Tokenizer DistilBertTokenizer ElectraTokenizer FlaubertTokenizer FNetTokenizer
     FunnelTokenizer GemmaTokenizer GPT2Tokenizer GPTNeoXTokenizer HerbertTokenizer LlamaTokenizer
     LongformerTokenizer MPNetTokenizer MT5Tokenizer MobileBertTokenizer OpenAIGPTTokenizer PhobertTokenizer
     PreTrainedTokenizer Qwen2Tokenizer RemBertTokenizer RobertaTokenizer RoFormerTokenizer SqueezeBertTokenizer
-    T5Tokenizer XGLMTokenizer XLMRobertaTokenizer XLMTokenizer XLNetTokenizer
-    """
-)
+    T5Tokenizer XGLMTokenizer XLMRobertaTokenizer XLMTokenizer XLNetTokenizer""")
 TOKENIZERS |= {f"{name}Fast" for name in TOKENIZERS} | {"TokenizersBackend"}
 # Files that may be opened where a network or its tokenizer lies. Vocabularies are lists of words: they
 # are opened as they are; every JSON file is read here first.
@@ -185,14 +181,7 @@ class Pooling(Strict):
 
 
 Output = Literal["sentence_embedding", "token_embeddings"]
-ACTIVATIONS = {
-    "Tanh": "activation",
-    "ReLU": "activation",
-    "GELU": "activation",
-    "SiLU": "activation",
-    "Sigmoid": "activation",
-    "Identity": "linear",
-}
+ACTIVATIONS = {**dict.fromkeys(("Tanh", "ReLU", "GELU", "SiLU", "Sigmoid"), "activation"), "Identity": "linear"}
 
 
 class Dense(Strict):
@@ -345,32 +334,28 @@ class RopeByLayer(Strict):
 
 # Keys of a loader's arguments, which may be there without a value.
 NULLABLE = _names("""
-    sp_model_kwargs processing_kwargs model_args model_kwargs tokenizer_args processor_kwargs config_args config_kwargs
-    """)
+    sp_model_kwargs processing_kwargs model_args model_kwargs tokenizer_args processor_kwargs config_args
+    config_kwargs""")
 # Keys of files whose values nothing here needs. They are known, and not handed on.
 LEFT_OUT = {
     "config.json": _names("""
-    auto_map transformers.js_config adapters lora_adaptations
-    _name_or_path name_or_path transformers_version id2label label2id num_labels problem_type task_specific_params
-    finetuning_task prefix pruned_heads _commit_hash _num_labels max_length max_new_tokens min_length min_new_tokens
-    early_stopping max_time stop_strings do_sample num_beams cache_implementation temperature top_k top_p min_p
-    typical_p epsilon_cutoff eta_cutoff repetition_penalty encoder_repetition_penalty length_penalty
-    no_repeat_ngram_size bad_words_ids renormalize_logits forced_bos_token_id forced_eos_token_id
-    remove_invalid_values exponential_decay_length_penalty suppress_tokens begin_suppress_tokens guidance_scale
-    num_return_sequences output_attentions output_scores return_dict_in_generate encoder_no_repeat_ngram_size
-    diversity_penalty num_beam_groups tf_legacy_loss torchscript use_bfloat16 tie_encoder_decoder
-    cross_attention_hidden_size
-    """),
+    auto_map transformers.js_config adapters lora_adaptations _name_or_path name_or_path transformers_version
+    id2label label2id num_labels problem_type task_specific_params finetuning_task prefix pruned_heads _commit_hash
+    _num_labels max_length max_new_tokens min_length min_new_tokens early_stopping max_time stop_strings do_sample
+    num_beams cache_implementation temperature top_k top_p min_p typical_p epsilon_cutoff eta_cutoff
+    repetition_penalty encoder_repetition_penalty length_penalty no_repeat_ngram_size bad_words_ids
+    renormalize_logits forced_bos_token_id forced_eos_token_id remove_invalid_values
+    exponential_decay_length_penalty suppress_tokens begin_suppress_tokens guidance_scale num_return_sequences
+    output_attentions output_scores return_dict_in_generate encoder_no_repeat_ngram_size diversity_penalty
+    num_beam_groups tf_legacy_loss torchscript use_bfloat16 tie_encoder_decoder cross_attention_hidden_size"""),
     "generation_config.json": _names("""
     _from_model_config transformers_version max_length max_new_tokens min_length do_sample num_beams temperature
     top_k top_p typical_p length_penalty no_repeat_ngram_size early_stopping use_cache cache_implementation
     output_attentions output_hidden_states forced_bos_token_id forced_eos_token_id decoder_start_token_id
-    num_return_sequences suppress_tokens begin_suppress_tokens
-    """),
+    num_return_sequences suppress_tokens begin_suppress_tokens"""),
     "tokenizer_config.json": _names("""
-    auto_map name_or_path special_tokens_map_file tokenizer_file full_tokenizer_file vocab_file merges_file chat_template
-        init_inputs processor_class device_map
-    """),
+    auto_map name_or_path special_tokens_map_file tokenizer_file full_tokenizer_file vocab_file merges_file
+    chat_template init_inputs processor_class device_map"""),
 }
 
 # Keys of a network's config.json, whatever its architecture: sizes, switches and names of functions.
@@ -379,9 +364,9 @@ NETWORK_KEYS = _names("""
     parallel_block prenorm qkv_proj_bias rotary_emb_interleaved rotary_scaling_factor use_flash_attn use_rms_norm
     use_xentropy emb_pooler matryoshka_dimensions truncate_dim load_trained_adapters attention_softmax_in_fp32
     bias_dropout_fusion masked_softmax_fusion n_embed offset_alibi seq_length skip_bias_add skip_bias_add_qkv
-    unk_token_id is_llama_config rope_interleaved xla_device eos_token_ids tie_weights_
-    architectures chunk_size_feed_forward dtype gradient_checkpointing is_causal is_encoder_decoder language
-    model_type name num_classes output_hidden_states output_past return_dict rope_parameters rope_scaling rope_theta
+    unk_token_id is_llama_config rope_interleaved xla_device eos_token_ids tie_weights_ architectures
+    chunk_size_feed_forward dtype gradient_checkpointing is_causal is_encoder_decoder language model_type name
+    num_classes output_hidden_states output_past return_dict rope_parameters rope_scaling rope_theta
     partial_rotary_factor rotary_pct rotary_emb_base tokenizer_class torch_dtype attn_implementation
     _attn_implementation _attn_implementation_autoset directionality pooler_fc_size pooler_num_attention_heads
     pooler_num_fc_layers pooler_size_per_head pooler_type position_embedding_type model_max_length
@@ -419,16 +404,15 @@ NETWORK_KEYS = _names("""
     pre_norm pretraining_tp q_groups qa_dropout qk_layernorm query_pre_attn_scalar relative_attention
     relative_attention_max_distance relative_attention_num_buckets reorder_and_upcast_attn rescale_embeddings
     resid_dropout resid_pdrop residual_dropout residual_multiplier reuse_len rms_norm_eps rotary_dim rotary_value
-    same_length scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scale_embedding segment_means_seq_len
-    sep_token_id separate_cls seq_classif_dropout share_att_key sinusoidal_embeddings sinusoidal_pos_embds
-    sliding_window slow_but_exact sparse_pred_ignore_index sparse_prediction start_n_top summary_activation
-    summary_first_dropout summary_last_dropout summary_proj_to_labels summary_type summary_use_proj
-    task_type_vocab_size tie_word_embeddings tpu_short_seq_length trigram_input true_hidden_size truncate_seq type_vocab_size
-    unk_index use_bidirectional_attention use_bias use_bottleneck use_bottleneck_attention use_cache use_lang_emb
-    use_mems_eval use_mems_train use_parallel_residual use_pos_enc use_qk_norm use_qkv_bias use_sliding_window
-    use_task_id use_tpu_fourier_optimizations v_groups vocab_size window_size word_embed_proj_dim z_loss_coefficient
-    z_loss_weight _remove_final_layer_norm
-    """)
+    same_length scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scale_embedding
+    segment_means_seq_len sep_token_id separate_cls seq_classif_dropout share_att_key sinusoidal_embeddings
+    sinusoidal_pos_embds sliding_window slow_but_exact sparse_pred_ignore_index sparse_prediction start_n_top
+    summary_activation summary_first_dropout summary_last_dropout summary_proj_to_labels summary_type
+    summary_use_proj task_type_vocab_size tie_word_embeddings tpu_short_seq_length trigram_input true_hidden_size
+    truncate_seq type_vocab_size unk_index use_bidirectional_attention use_bias use_bottleneck
+    use_bottleneck_attention use_cache use_lang_emb use_mems_eval use_mems_train use_parallel_residual use_pos_enc
+    use_qk_norm use_qkv_bias use_sliding_window use_task_id use_tpu_fourier_optimizations v_groups vocab_size
+    window_size word_embed_proj_dim z_loss_coefficient z_loss_weight _remove_final_layer_norm""")
 NETWORK_VALUES: dict[str, Any] = {  # of keys whose values are no sizes, switches and words
     "rope_parameters": Rope | RopeByLayer | None,
     "rope_scaling": Rope | RopeByLayer | None,
@@ -440,8 +424,7 @@ NETWORK_VALUES: dict[str, Any] = {  # of keys whose values are no sizes, switche
 }
 # Keys of the objects of a tokenizer.json, but for words, which are data.
 TOKENIZER_FILE = _names("""
-    version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model
-    """)
+    version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model""")
 TOKENIZER_KEYS = _names("""
     type normalizers pretokenizers processors decoders pattern Regex String content behavior invert prepend
     lowercase strip_accents clean_text handle_chinese_chars add_prefix_space trim_offsets use_regex sep cls single
@@ -450,5 +433,4 @@ TOKENIZER_KEYS = _names("""
     word_delimiter_token precompiled_charsmap str_rep delimiter direction max_length strategy stride
     pad_to_multiple_of pad_id pad_type_id pad_token Fixed single_word lstrip rstrip normalized special unk_token
     continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback ignore_merges dropout
-    max_input_chars_per_word unk_id merges vocab
-    """)
+    max_input_chars_per_word unk_id merges vocab""")

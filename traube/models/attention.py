@@ -1,7 +1,5 @@
-"""Attention by two products of matrices, which on a CPU in bf16 takes half the time, or less, of
-torch's own kernel: products are quick there, and that kernel does not use them.
-
-It is one of transformers' attention functions, under the name `products`.
+"""Attention by two products of matrices, one of transformers' attention functions under the name `products`: on a CPU
+in bf16 products are quick, and torch's own kernel, which does not use them, takes twice the time or more.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,9 +13,7 @@ ALIGNED = 16  # softmax is slow on rows that do not fill the processor's registe
 
 
 def use_products(network: Any) -> None:
-    """Have a sentence-transformers network attend by products of matrices, where it attends as
-    torch does by default; others stay as they are.
-    """
+    """Have a sentence-transformers network attend by products of matrices, where it attends as torch does by default."""
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
     from transformers.masking_utils import sdpa_mask
 
@@ -48,8 +44,7 @@ def attend(
 ) -> "tuple[Tensor, None]":
     """softmax(query key' scaling) value.
 
-    What is not plain (a gradient, a causal mask or a bias of positions, heads that share keys) is
-    left to torch.
+    What is not plain (a gradient, a causal mask or a bias of positions, heads that share keys) is left to torch.
 
     Parameters
     ----------
@@ -61,12 +56,21 @@ def attend(
     -------
     ([b, n, heads, d], None)
     """
-    if not _plain(module, query, key, attention_mask, options):
+    import torch
+    from torch.nn.functional import pad
+
+    causal = options.get("is_causal")
+    is_plain = (
+        not torch.is_grad_enabled()
+        and query.shape == key.shape
+        and (attention_mask is None or attention_mask.dtype == torch.bool)
+        and not (getattr(module, "is_causal", True) if causal is None else causal)
+        and all(options.get(name) is None for name in ("position_bias", "softcap", "cache"))
+    )
+    if not is_plain:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
-    import torch
-    from torch.nn.functional import pad
 
     b, heads, n, d = query.shape
     width = -(-n // ALIGNED) * ALIGNED
@@ -74,36 +78,15 @@ def attend(
     scaled = (query * (d**-0.5 if scaling is None else scaling)).reshape(b * heads, n, d)
     scores = torch.bmm(scaled, key.transpose(1, 2)).view(b, heads, n, width)
     if attention_mask is not None or width > n:
-        scores += _away(attention_mask, n, width, scores.dtype)
+        # 0, and the lowest number where nothing attends; [b or 1, 1, n, width]
+        lowest = torch.finfo(scores.dtype).min
+        if attention_mask is None:
+            away = torch.zeros((1, 1, 1, width), dtype=scores.dtype)
+        else:
+            away = torch.full((len(attention_mask), 1, n, width), lowest, dtype=scores.dtype)
+            away[..., :n].masked_fill_(attention_mask, 0)
+        away[..., n:] = lowest
+        scores += away
     torch.softmax(scores, -1, out=scores)
     found = torch.bmm(scores.view(b * heads, n, width), value)
     return found.view(b, heads, n, d).transpose(1, 2).contiguous(), None
-
-
-def _plain(
-    module: "torch.nn.Module", query: "Tensor", key: "Tensor", mask: "Tensor | None", options: dict[str, Any]
-) -> bool:
-    import torch
-
-    causal = options.get("is_causal")
-    return (
-        not torch.is_grad_enabled()
-        and query.shape == key.shape
-        and (mask is None or mask.dtype == torch.bool)
-        and not (getattr(module, "is_causal", True) if causal is None else causal)
-        and all(options.get(name) is None for name in ("position_bias", "softcap", "cache"))
-    )
-
-
-def _away(mask: "Tensor | None", n: int, width: int, dtype: "torch.dtype") -> "Tensor":
-    """What is added to scores: 0, and the lowest number where nothing attends; [b or 1, 1, n, width]."""
-    import torch
-
-    lowest = torch.finfo(dtype).min
-    if mask is None:
-        away = torch.zeros((1, 1, 1, width), dtype=dtype)
-    else:
-        away = torch.full((len(mask), 1, n, width), lowest, dtype=dtype)
-        away[..., :n].masked_fill_(mask, 0)
-    away[..., n:] = lowest
-    return away

@@ -1,9 +1,6 @@
-"""Other texts that mean the same: what contrastive clusterers learn from besides the texts.
-
-An augmenter is a function (texts, seed) -> as many texts; the same seed, the same texts. There are
-`Eda`, whose synonyms are neighbours in a model's own space (`neighbours`), so that it works offline
-and in any language; `Contextual`, by a masked language model; and `Published`, of texts that others
-have published (`traube.tasks.source.Source.augmented`).
+"""Other texts that mean the same, for contrastive clusterers. An augmenter is a function (texts, seed) -> as many
+texts, the same for the same seed: `Eda`, with `neighbours` in a model's own space for synonyms, so that it works
+offline and in any language; `Contextual`; `Published`.
 """
 
 import re
@@ -28,43 +25,33 @@ NEIGHBOURS, NEAREST = 5, 0.5  # of a word at most, and the smallest cosine of on
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text as augmentation sees them: in lower case and without punctuation. An
-    apostrophe joins, a hyphen parts.
-    """
+    """The words of a text in lower case and without punctuation; an apostrophe joins, a hyphen parts."""
     return WORD.findall(text.lower().replace("'", "").replace("\u2019", ""))
-
-
-# EDA
 
 
 @dataclass(frozen=True)
 class Eda:
-    """Easy data augmentation (Wei & Zou 2019) with the rates that the published texts of AECL show
-    (ALGORITHMS E.1): each text is changed by exactly one of four operations, each as likely: some
-    words become synonyms, or get a synonym somewhere in the text, or change places, or go.
+    """Easy data augmentation (Wei & Zou 2019) with the rates that the published texts of AECL show (ALGORITHMS E.1).
 
-    A text without words stays as it is; one whose words have no synonyms may.
-
-    Parameters
-    ----------
-    synonyms : of a word, in lower case
-    share : of a text's words that are changed, at least one
+    By one of four operations, each as likely, some words become synonyms, or get a synonym somewhere in the text, or
+    change places, or go. A text without words stays as it is; one whose words have no synonyms may.
     """
 
-    synonyms: Mapping[str, Sequence[str]]
-    share: float = 0.2
+    synonyms: Mapping[str, Sequence[str]]  # of a word, in lower case
+    share: float = 0.2  # of a text's words that are changed, at least one
 
     def __call__(self, texts: Sequence[str], seed: int) -> list[str]:
         """One changed text for each, in their order."""
         random = np.random.default_rng(seed)
-        return [self._changed(text, random) for text in texts]
-
-    def _changed(self, text: str, random: Generator) -> str:
-        words = words_of(text)
-        if not words:
-            return text
-        operation = (self.replaced, self.inserted, self.swapped, self.deleted)[random.integers(4)]
-        return " ".join(operation(words, random))
+        changed = []
+        for text in texts:
+            words = words_of(text)
+            if words:
+                operation = (self.replaced, self.inserted, self.swapped, self.deleted)[random.integers(4)]
+                changed.append(" ".join(operation(words, random)))
+            else:
+                changed.append(text)
+        return changed
 
     def _count(self, words: Sequence[str]) -> int:
         return max(1, round(self.share * len(words)))
@@ -100,8 +87,7 @@ class Eda:
 
 
 def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
-    """For each word of some texts the words of these that a model puts nearest to it. What contains a
-    number has no neighbours.
+    """For each word of some texts the words of these that a model puts nearest to it; none for what has a number.
 
     Parameters
     ----------
@@ -136,19 +122,11 @@ def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
     return found
 
 
-# what others have published
-
-
 @dataclass(frozen=True)
 class Published:
-    """Texts that were augmented once, by somebody else; the seed means nothing.
+    """Texts that were augmented once, by somebody else; the seed means nothing."""
 
-    Parameters
-    ----------
-    by_text : the augmented text of each
-    """
-
-    by_text: Mapping[str, str]
+    by_text: Mapping[str, str]  # the augmented text of each
 
     def __call__(self, texts: Sequence[str], seed: int) -> list[str]:
         """The augmented text of each, in their order.
@@ -167,31 +145,18 @@ class Published:
         return [self.by_text[text] for text in texts]
 
 
-# contextual substitution
-
-
 @dataclass(frozen=True)
 class Contextual:
-    """Some words are replaced by what a masked language model expects in their place, as SCCL (a fifth
-    of the words) and RSTC (a tenth) do.
+    """Some words are replaced by a masked language model, as SCCL (a fifth of the words) and RSTC (a tenth) do.
 
-    Each chosen word is masked, all of a text at once, and drawn from the `most` likeliest whole words
-    but the word itself, by their probabilities.
-
-    Parameters
-    ----------
-    folder : of a model with a head for masked words, as `transformers` saves it
-    share : of a text's words that are replaced, at least one
-    most : words to draw from
-    length : tokens of a text that are read; the rest stays as it is
-    batch : texts read at once
+    Each is masked, all of a text at once, and drawn from the `most` likeliest other whole words by their probabilities.
     """
 
-    folder: Path
-    share: float = 0.2
-    most: int = 10
-    length: int = 128
-    batch: int = 64
+    folder: Path  # of a model with a head for masked words, as `transformers` saves it
+    share: float = 0.2  # of a text's words that are replaced, at least one
+    most: int = 10  # words to draw from
+    length: int = 128  # tokens of a text that are read; the rest stays as it is
+    batch: int = 64  # texts read at once
 
     def __call__(self, texts: Sequence[str], seed: int) -> list[str]:
         """One changed text for each, in their order.
@@ -201,41 +166,31 @@ class Contextual:
         TraubeError
             If the folder holds no masked language model.
         """
+        import torch
+
         random = np.random.default_rng(seed)
         changed = []
         for start in range(0, len(texts), self.batch):
-            changed += self._batch([words_of(text) for text in texts[start : start + self.batch]], random)
+            tokenizer, network, whole = self._loaded
+            batch = [words_of(text) for text in texts[start : start + self.batch]]
+            chosen, masked = [], []
+            for words in batch:
+                count = max(1, round(self.share * len(words)))
+                at = sorted(random.permutation(len(words))[:count].tolist()) if words else []
+                chosen.append(at)
+                masked.append(" ".join(tokenizer.mask_token if i in at else word for i, word in enumerate(words)))
+
+            read = tokenizer(masked, padding=True, truncation=True, max_length=self.length, return_tensors="pt")
+            with torch.inference_mode():
+                scores = network(**read.to(network.device)).logits.float().cpu()
+            places = (read["input_ids"] == tokenizer.mask_token_id).cpu().numpy()
+
+            for row, (words, at) in enumerate(zip(batch, chosen, strict=True)):
+                # of a text that is cut there are fewer places than words were chosen
+                for i, place in zip(at, np.flatnonzero(places[row]), strict=False):
+                    words[i] = self._drawn(scores[row, int(place)].numpy(), words[i], whole, random)
+            changed += batch
         return [" ".join(words) if words else text for words, text in zip(changed, texts, strict=True)]
-
-    def _batch(self, texts: list[list[str]], random: Generator) -> list[list[str]]:
-        import torch
-
-        tokenizer, network, whole = self._loaded
-        chosen = [self._chosen(len(words), random) for words in texts]
-        masked = [
-            [tokenizer.mask_token if i in at else word for i, word in enumerate(words)]
-            for words, at in zip(texts, chosen, strict=True)
-        ]
-        read = tokenizer(
-            [" ".join(words) for words in masked],
-            padding=True,
-            truncation=True,
-            max_length=self.length,
-            return_tensors="pt",
-        )
-        with torch.inference_mode():
-            scores = network(**read.to(network.device)).logits.float().cpu()
-        places = (read["input_ids"] == tokenizer.mask_token_id).cpu().numpy()
-        for row, (words, at) in enumerate(zip(texts, chosen, strict=True)):
-            # of a text that is cut there are fewer places than words were chosen
-            for i, place in zip(at, np.flatnonzero(places[row]), strict=False):
-                words[i] = self._drawn(scores[row, int(place)].numpy(), words[i], whole, random)
-        return texts
-
-    def _chosen(self, n: int, random: Generator) -> list[int]:
-        if not n:
-            return []
-        return sorted(random.permutation(n)[: max(1, round(self.share * n))].tolist())
 
     def _drawn(self, scores: Any, word: str, whole: Mapping[int, str], random: Generator) -> str:
         """A word for a place, from the scores of all tokens."""
@@ -252,16 +207,13 @@ class Contextual:
         tokenizer, network = load_language_model(self.folder, "masked")
         if tokenizer.mask_token is None:
             raise TraubeError(f"{self.folder}: its tokenizer has no mask: it is of no masked language model")
-        return tokenizer, network.to(best_device()).eval(), _whole_words(tokenizer)
 
-
-def _whole_words(tokenizer: Any) -> dict[int, str]:
-    """The tokens that are words by themselves: those that begin one, where the vocabulary marks
-    beginnings, and all but the marked ones, where it marks the rest.
-    """
-    vocabulary = tokenizer.get_vocab()
-    marks = "\u0120\u2581"  # of byte-level BPE, of SentencePiece
-    marked = any(token[:1] in marks and len(token) > 1 for token in vocabulary if token)
-    begins = {token: i for token, i in vocabulary.items() if token and (token[0] in marks or not marked)}
-    plain = {i: token.lstrip(marks) for token, i in begins.items() if token not in tokenizer.all_special_tokens}
-    return {i: word for i, word in sorted(plain.items()) if WORD.fullmatch(word)}
+        # whole words are the tokens that begin one, where the vocabulary marks beginnings, and all but the marked ones,
+        # where it marks the rest
+        vocabulary = tokenizer.get_vocab()
+        marks = "\u0120\u2581"  # of byte-level BPE, of SentencePiece
+        marked = any(token[:1] in marks and len(token) > 1 for token in vocabulary if token)
+        begins = {token: i for token, i in vocabulary.items() if token and (token[0] in marks or not marked)}
+        plain = {i: token.lstrip(marks) for token, i in begins.items() if token not in tokenizer.all_special_tokens}
+        whole = {i: word for i, word in sorted(plain.items()) if WORD.fullmatch(word)}
+        return tokenizer, network.to(best_device()).eval(), whole

@@ -70,15 +70,12 @@ class Model(Protocol):
         Unavailable
             If it cannot be had.
         """
-        ...
 
     def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
         """Vectors, float32 [n, d], in the order of the texts."""
-        ...
 
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense | csr_matrix:
         """Vectors of texts that are not of the corpus, float32 [n, d], in the corpus' space."""
-        ...
 
 
 class Encoder(Model, Protocol):
@@ -91,17 +88,13 @@ class Encoder(Model, Protocol):
         -------
         The bytes that they take
         """
-        ...
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
         """Vectors as they are computed: positions [b] in `texts`, and float32 [b, d]."""
-        ...
 
 
 class OwnEncoder:
-    """What models have in common whose vectors are their own: they are no similarity, nothing learns,
-    and there is nothing to download.
-    """
+    """A model whose vectors are its own: no similarity, nothing that learns, and nothing to download."""
 
     trainable = False
     similarity: Similarity | None = None

@@ -1,11 +1,14 @@
-"""What says which model is meant: an entry in the catalogue, or a card of one's own."""
+"""What says which model is meant: an entry of `catalogue.yaml`, or a card of one's own."""
 
+from functools import lru_cache
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from traube.core.config import PathName, Strict
+from traube.core.config import PathName, Strict, parse, read_yaml
 
+CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 Precision = Literal["fp32", "bf16", "auto"]
 # The kinds of models whose vectors a similarity can compare.
 COMPARED = {
@@ -53,3 +56,13 @@ class ModelCard(Strict):
         if self.kind not in kinds:
             raise ValueError(f"{self.similarity} compares vectors of {' or '.join(kinds)}, not of {self.kind}")
         return self
+
+
+@lru_cache(maxsize=1)
+def catalogue() -> dict[str, ModelCard]:
+    """The cards of the models that come with Traube, by name."""
+    entries, lines = read_yaml(CATALOGUE)
+    return {
+        name: parse(ModelCard, {"name": name, **entry}, CATALOGUE, {k[1:]: v for k, v in lines.items() if k[0] == name})
+        for name, entry in entries.items()
+    }

@@ -1,9 +1,6 @@
-"""Checkpoints of nodes that share a storage: each is stored whole, and fetched whole.
-
-A row of the catalog's table `model` is the manifest of a checkpoint: its name, the hash of its
-contents, and the blobs of its files. A node notes what it last exchanged of each name. A checkpoint
-that is removed on one node stays on the others, and is not fetched again while it is the same. Only
-what is stored is ever replaced: where two nodes have others under one name, each keeps its own.
+"""Checkpoints of nodes that share a storage. A row of the table `model` is the manifest of one: name, hash of contents,
+blobs of files. Only what is stored is replaced: one that is removed on a node stays on the others, and is not fetched
+again while it is the same; where two nodes have others under one name, each keeps its own.
 """
 
 import json
@@ -37,8 +34,6 @@ def exchange_checkpoints(storage: Storage, root: Path) -> None:
 
     Parameters
     ----------
-    storage : Storage
-        What the nodes share.
     root : Path
         Folder of the checkpoints. What others are writing to is left for the next time.
     """
@@ -68,20 +63,17 @@ def _exchange(storage: Storage, folder: Path, note: Note) -> Note:
     state = checkpoints.state(folder)
     if state == note.get("state") and row is not None:
         return note if row["content"] == note["content"] else _fetch(storage, folder, row, note)
-    if note.get("kept") == [state, row and row["content"]] or not _is_settled(folder):
+    if note.get("kept") == [state, row and row["content"]]:
         return note
-    return _store(storage, folder, state, note)
+    files = dict(_list_files(folder))
+    if not files or checkpoints.unfinished(folder) is not None:
+        return note
+    is_settled = time.time() - max(path.stat().st_mtime for path in files.values()) > SETTLED
+    return _store(storage, folder, state, note) if is_settled else note
 
 
 def _find_newest(storage: Storage, name: str) -> Mapping[str, Any] | None:
     return max(storage.read_rows("model", name=name), key=lambda row: row["revision"], default=None)
-
-
-def _is_settled(folder: Path) -> bool:
-    files = dict(_list_files(folder))
-    if not files or checkpoints.unfinished(folder) is not None:
-        return False
-    return time.time() - max(path.stat().st_mtime for path in files.values()) > SETTLED
 
 
 def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -126,19 +118,17 @@ def write_folder(storage: Storage, files: Mapping[str, str], folder: Path) -> No
 
     Parameters
     ----------
-    storage : Storage
-        What holds the blobs.
     files : dict of str
         Blobs, by the path in the folder.
-    folder : Path
-        The folder.
 
     Raises
     ------
     TraubeError
         If a blob is corrupt, or a path is none below the folder.
     """
-    if not _is_manifest(files):
+    # names are from whoever writes to the storage: each must lead to a file of its own in the folder
+    is_nested = any(str(parent) in files for name in files for parent in PurePosixPath(name).parents)
+    if not files or not all(map(_is_plain, files)) or is_nested:
         raise TraubeError(f"{storage.catalog.name}: '{folder.name}' is no list of a checkpoint's files")
     new, old = (folder.with_name(f".{folder.name}.{kind}") for kind in ("fetched", "replaced"))
     shutil.rmtree(new, ignore_errors=True)
@@ -153,12 +143,6 @@ def write_folder(storage: Storage, files: Mapping[str, str], folder: Path) -> No
     finally:
         shutil.rmtree(new, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _is_manifest(files: Mapping[str, str]) -> bool:
-    """Return whether each name leads to a file of its own in the folder: names are from whoever writes to the storage."""
-    is_nested = any(str(folder) in files for name in files for folder in PurePosixPath(name).parents)
-    return bool(files) and all(map(_is_plain, files)) and not is_nested
 
 
 def _is_plain(name: str) -> bool:

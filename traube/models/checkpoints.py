@@ -1,9 +1,6 @@
-"""Checkpoints: folders below `checkpoints/`, written by a trainer or put there by a person.
+"""Checkpoints: folders below `checkpoints/`, written by a trainer or put there by a person; each is a model.
 
-Each is a model of its own name.
-
-A folder is taken as it is found: nothing in it is unpickled or executed, and nothing outside of
-`checkpoints/` is read.
+Nothing in a folder is unpickled or executed, and nothing outside of `checkpoints/` is read.
 """
 
 import os
@@ -19,9 +16,8 @@ from traube.core.disk import below, read_json
 from traube.core.errors import TraubeError, unknown
 from traube.core.files import locked, write_json
 from traube.core.hashing import digest
-from traube.core.inputs import is_folder, parse_json, read_bytes, regular
-from traube.models.card import ModelCard, Precision
-from traube.models.catalogue import catalogue
+from traube.core.inputs import is_folder, regular
+from traube.models.card import ModelCard, Precision, catalogue
 from traube.models.similarity import FOLDER, WEIGHTS, TrainedSimilarity, load_network
 from traube.models.tensors import check_tensors
 from traube.models.vetting import library_errors
@@ -36,9 +32,8 @@ PARTIAL = (".tmp", ".part", ".partial", ".incomplete")
 def folders() -> list[Path]:
     """The checkpoints, good or bad, by name."""
     root = paths.checkpoints()
-    if not root.is_dir():
-        return []
-    return sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
+    found = root.iterdir() if root.is_dir() else ()
+    return sorted(p for p in found if p.is_dir() and not p.name.startswith("."))
 
 
 def card_of(folder: Path) -> ModelCard:
@@ -47,8 +42,7 @@ def card_of(folder: Path) -> ModelCard:
     Raises
     ------
     TraubeError
-        If the folder's name cannot be a model's or is taken, or the folder or a file of it leads
-        out of `checkpoints/`.
+        If the folder's name cannot be a model's or is taken, or the folder or a file of it leads out of `checkpoints/`.
     """
     if not NAME.fullmatch(folder.name) or ".." in folder.name:
         raise TraubeError(f"{folder}: rename it: a checkpoint's name is of a-z, 0-9, _ . and -, without '..'")
@@ -61,8 +55,7 @@ def card_of(folder: Path) -> ModelCard:
             raise TraubeError(
                 f"{os.fspath(entry)}: a link that leads out of {root.name}/; put the files themselves there"
             )
-    # a training's base was perhaps evaluated in another precision than fp32, and so is what came of
-    # it
+    # a training's base was perhaps evaluated in another precision than fp32, and so is what came of it
     precision = read_json(folder / "checkpoint.json").get("precision", "fp32")
     if precision not in get_args(Precision):
         raise TraubeError(
@@ -106,30 +99,25 @@ def check(folder: Path) -> ModelCard:
     Raises
     ------
     TraubeError
-        As `card_of`, `check_folder` and `check_tensors`; or if a JSON file is broken, a weights
-        file is cut off, or a weight is NaN or infinite.
+        As `card_of`, `check_folder` and `check_tensors`; or if a JSON file is broken, a weights file is cut off, or a
+        weight is NaN or infinite.
     """
     with library_errors(f"{folder}: cannot be read"):
-        return _checked(folder)
-
-
-def _checked(folder: Path) -> ModelCard:
-    card = card_of(folder)
-    check_folder(folder, card)
-    weights = [path for path in opened_files(folder) if path.suffix == ".safetensors"]
-    if card.kind == "pairwise":
-        if (folder / FOLDER).is_symlink():
-            raise TraubeError(f"{folder}: {FOLDER} is a link to a folder; put the folder itself there")
-        weights.append(folder / FOLDER / WEIGHTS)
-    for path in weights:
-        regular(path)
-        fault = _faulty_weights(path, path.stat().st_mtime_ns)
-        if fault:
-            raise TraubeError(f"{path}: {fault}")
-    check_tensors(folder)
-    if card.kind == "pairwise":
-        load_network(folder / FOLDER / WEIGHTS, TrainedSimilarity.at(folder).config)
-    return card
+        card = card_of(folder)
+        check_folder(folder, card)
+        weights = [path for path in opened_files(folder) if path.suffix == ".safetensors"]
+        if card.kind == "pairwise":
+            if (folder / FOLDER).is_symlink():
+                raise TraubeError(f"{folder}: {FOLDER} is a link to a folder; put the folder itself there")
+            weights.append(folder / FOLDER / WEIGHTS)
+        for path in weights:
+            regular(path)
+            if fault := _faulty_weights(path, path.stat().st_mtime_ns):
+                raise TraubeError(f"{path}: {fault}")
+        check_tensors(folder)
+        if card.kind == "pairwise":
+            load_network(folder / FOLDER / WEIGHTS, TrainedSimilarity.at(folder).config)
+        return card
 
 
 @lru_cache(maxsize=256)
@@ -149,10 +137,7 @@ def _faulty_weights(path: Path, _changed: int) -> str:
 
 
 def cards() -> dict[str, ModelCard]:
-    """The checkpoints that may be asked for, by name.
-
-    What is wrong inside is usable when they are loaded.
-    """
+    """The checkpoints that may be asked for, by name; what is wrong inside is said when they are loaded."""
     usable = {}
     for folder in folders():
         try:
@@ -185,9 +170,8 @@ def errors() -> dict[Path, TraubeError]:
 def attempts() -> dict[str, int]:
     """How often the evaluation of a checkpoint was asked for again, by name."""
     try:
-        counted = parse_json(read_bytes(paths.home() / ATTEMPTS))
-        return {str(name): int(n) for name, n in counted.items()}
-    except (TraubeError, ValueError, TypeError, AttributeError):
+        return {name: int(n) for name, n in read_json(paths.home() / ATTEMPTS).items()}
+    except (ValueError, TypeError):
         return {}
 
 

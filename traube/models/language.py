@@ -10,7 +10,6 @@ from traube.models.transformer import own_weights
 from traube.models.vetting import LOCAL, SAFE, library_errors, vetted_copy
 from traube.models.weights import stamps
 
-Head = Literal["causal", "masked", "new"]
 KINDS = {"causal": "causal language model", "masked": "masked language model", "new": "encoder with a head for words"}
 # Heads for other things than words, which a language model's weights may hold besides.
 OTHER_HEADS = re.compile(
@@ -18,13 +17,11 @@ OTHER_HEADS = re.compile(
 )
 
 
-def load_language_model(folder: Path, head: Head) -> tuple[Any, Any]:
-    """Load a tokenizer and a network that predicts words, on the CPU.
+def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) -> tuple[Any, Any]:
+    """Load a tokenizer and a network that predicts words, as transformers saves them, on the CPU.
 
     Parameters
     ----------
-    folder : Path
-        A folder as transformers saves it.
     head : {"causal", "masked", "new"}
         What the network predicts: the next word, masked words, or masked words by a head that may
         be new and random, since it will be trained.

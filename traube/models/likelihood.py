@@ -1,9 +1,6 @@
-"""How likely a causal language model finds continuations of a prompt, and which one it finds likeliest.
-
-The tokens of a continuation are those that it adds to the prompt's; where the tokenizer joins the
-end of the prompt and the beginning of the continuation, what they have in common ends before. All
-continuations of a prompt are scored as one batch, and what they have in common is computed once
-(but for models that keep no keys and values, such as Mamba).
+"""How likely a causal language model finds continuations of a prompt, by the tokens that they add to it, and which one
+it finds likeliest. All are scored as one batch, and what they have in common is computed once (but for models that keep
+no keys and values, such as Mamba).
 """
 
 import hashlib
@@ -35,27 +32,18 @@ LONGEST_TEMPLATE = 2**20  # bytes
 
 @dataclass(frozen=True)
 class Likelihood:
-    """The likelihood of a continuation.
+    """The likelihood of a continuation."""
 
-    Attributes
-    ----------
-    log : sum of the natural logarithms of its tokens' probabilities
-    tokens : how many there are
-    bytes : length in UTF-8, with the blank before it
-    """
-
-    log: float
-    tokens: int
-    bytes: int
+    log: float  # sum of the natural logarithms of its tokens' probabilities
+    tokens: int  # how many there are
+    bytes: int  # length in UTF-8, with the blank before it
 
 
 class CausalModel:
-    """A causal language model from transformers, in evaluation mode.
+    """A causal language model of transformers (`AutoModelForCausalLM`), in evaluation mode.
 
     Parameters
     ----------
-    model : `AutoModelForCausalLM`
-    tokenizer : its tokenizer
     name : for errors
     content : hashes of the files that it was loaded from
     talk : the form in which the model is asked, with `{}` for the question
@@ -86,16 +74,29 @@ class CausalModel:
         """
         folder = Path(name).expanduser()
         if not folder.is_dir():
-            folder = _downloaded(name, local)
+            if name.startswith((".", "/", "~")) or name.count("/") > 1:
+                raise TraubeError(f"{name}: there is no such folder")
+            from huggingface_hub import snapshot_download
+
+            try:
+                folder = Path(snapshot_download(name, local_files_only=local, **FILTER))
+            except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
+                reason = " ".join(str(error).split())[:300]
+                raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
         tokenizer, model = load_language_model(folder, "causal")
         content = [f"{path.relative_to(folder)} {file_sha256(path)}" for path in files(folder, plain=True)]
-        loaded = cls(model.to(device or best_device()), tokenizer, name, _talk(folder), content)
+
+        template = str(read_json(folder / "tokenizer_config.json").get("chat_template") or "")
+        if is_file(folder / "chat_template.jinja"):
+            template += read_bytes(folder / "chat_template.jinja", LONGEST_TEMPLATE).decode("utf-8", "replace")
+        talk = next((form for mark, form in TALKS.items() if mark in template), "{}")
+
+        loaded = cls(model.to(device or best_device()), tokenizer, name, talk, content)
         loaded.refuse_what_looks_ahead()
         return loaded
 
     def refuse_what_looks_ahead(self) -> None:
-        """Refuse a model whose logits change with tokens that come later, as a masked language
-        model's do: it would see the answer that it is asked for.
+        """Refuse a model whose logits change with later tokens, as a masked one's do: it would see the answer.
 
         Raises
         ------
@@ -138,20 +139,34 @@ class CausalModel:
         Raises
         ------
         TraubeError
-            If one is empty, adds no token, or is too long with the prompt; or if a likelihood is
-            NaN.
+            If one is empty, adds no token, or is too long with the prompt; or if a likelihood is NaN.
         """
-        sequences, begins = self._tokenized(prompt, continuations)
-        shared = _in_common(sequences, min(begins))
-        logs = self._after_shared(sequences, begins, shared)
+        prompt = prompt.rstrip()  # a blank at its end is the continuation's
+        begin = max(len(self._ids(prompt)), 1)  # the first token has nothing before it
+        sequences = []
+        for text in continuations:
+            whole = self._ids(f"{prompt} {text}" if prompt else text)
+            if not text.strip() or len(whole) <= begin:
+                raise TraubeError(f"model '{self.name}': '{text[:40]}' adds no token to the prompt")
+            if self.longest is not None and len(whole) > self.longest:
+                raise TraubeError(
+                    f"model '{self.name}': prompt and answer are {len(whole)} tokens, and it takes {self.longest} at most"
+                )
+            sequences.append(whole)
+
+        # first tokens that all have in common, at least one; fewer where the tokenizer joins prompt and continuation
+        shared = 1
+        while shared < begin and len({sequence[shared] for sequence in sequences}) == 1:
+            shared += 1
+        logs = self._after_shared(sequences, begin, shared)
         return [
             Likelihood(log, len(sequence) - begin, len(f" {text}".encode()))
-            for log, sequence, begin, text in zip(logs, sequences, begins, continuations, strict=True)
+            for log, sequence, text in zip(logs, sequences, continuations, strict=True)
         ]
 
     def continued(self, prompt: str, most: int) -> str:
-        """What the model finds likeliest after a prompt, token by token, at most so many; of a prompt
-        that is too long, its end. A model with a form for talks is asked in it.
+        """What the model finds likeliest after a prompt, or the end of a longer one, token by token, at most so many; a
+        model with a form for talks is asked in it.
         """
         import torch
 
@@ -169,24 +184,6 @@ class CausalModel:
             )
         return str(self.tokenizer.decode(made[0, len(ids) :], skip_special_tokens=True))
 
-    def _tokenized(self, prompt: str, continuations: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """Prompt and continuation in tokens, and where in them the continuation begins."""
-        prompt = prompt.rstrip()  # a blank at its end is the continuation's
-        alone = self._ids(prompt)
-        sequences, begins = [], []
-        for text in continuations:
-            whole = self._ids(f"{prompt} {text}" if prompt else text)
-            begin = max(len(alone), 1)  # the first token has nothing before it
-            if not text.strip() or len(whole) <= begin:
-                raise TraubeError(f"model '{self.name}': '{text[:40]}' adds no token to the prompt")
-            if self.longest is not None and len(whole) > self.longest:
-                raise TraubeError(
-                    f"model '{self.name}': prompt and answer are {len(whole)} tokens, and it takes {self.longest} at most"
-                )
-            sequences.append(whole)
-            begins.append(begin)
-        return sequences, begins
-
     def _ids(self, text: str) -> list[int]:
         """Tokens, without an end that the tokenizer adds, and with the first one that the model knows, if any."""
         ids = list(self.tokenizer(text)["input_ids"]) if text else []
@@ -195,46 +192,34 @@ class CausalModel:
             ids = ids[:-1]
         return ids if first is None or ids[:1] == [first] else [first, *ids]
 
-    def _after_shared(self, sequences: list[list[int]], begins: list[int], shared: int) -> list[float]:
+    def _after_shared(self, sequences: list[list[int]], begin: int, shared: int) -> list[float]:
         """Sums of log probabilities; the first `shared` tokens go through the model once, if it keeps their states."""
         import torch
 
         with torch.inference_mode():
             prefix = self.model(self._tensor([sequences[0][:shared]]), use_cache=True)
-            cache = getattr(prefix, "past_key_values", None)
+            cache: Any = getattr(prefix, "past_key_values", None)
             if not hasattr(cache, "batch_repeat_interleave"):  # it has a state of another kind
                 shared, logits = 1, self.model(self._tensor(_padded(sequences)), use_cache=False).logits[:, :-1]
             else:
-                logits = torch.cat(
-                    [prefix.logits[:, -1:].expand(len(sequences), -1, -1), self._rest(sequences, shared, cache)], 1
+                rests = [sequence[shared:] for sequence in sequences]
+                width = max(map(len, rests))
+                cache.batch_repeat_interleave(len(rests))
+                output = self.model(
+                    self._tensor(_padded(rests)),
+                    attention_mask=self._tensor([[1] * (shared + len(r)) + [0] * (width - len(r)) for r in rests]),
+                    position_ids=torch.arange(shared, shared + width, device=self.model.device).expand(len(rests), -1),
+                    past_key_values=cache,
+                    use_cache=True,
                 )
+                first = prefix.logits[:, -1:].expand(len(sequences), -1, -1)
+                logits = torch.cat([first, output.logits[:, :-1]], 1)
             tokens = self._tensor(_padded([sequence[shared:] for sequence in sequences]))
             logs = torch.log_softmax(logits.double(), dim=-1).gather(2, tokens[:, :, None])[:, :, 0]
-        sums = [
-            float(logs[i, begin - shared : len(sequence) - shared].sum())
-            for i, (begin, sequence) in enumerate(zip(begins, sequences, strict=True))
-        ]
+        sums = [float(logs[i, begin - shared : len(sequence) - shared].sum()) for i, sequence in enumerate(sequences)]
         if any(value != value for value in sums):
             raise TraubeError(f"model '{self.name}': a likelihood is NaN: the weights are broken")
         return sums
-
-    def _rest(self, sequences: list[list[int]], shared: int, cache: Any) -> Any:
-        """What follows the first `shared` tokens, whose states are in the cache, [options, n, tokens]."""
-        import torch
-
-        rests = [sequence[shared:] for sequence in sequences]
-        width = max(map(len, rests))
-        cache.batch_repeat_interleave(len(rests))
-        there = self._tensor([[1] * (shared + len(rest)) + [0] * (width - len(rest)) for rest in rests])
-        positions = torch.arange(shared, shared + width, device=self.model.device).expand(len(rests), -1)
-        output = self.model(
-            self._tensor(_padded(rests)),
-            attention_mask=there,
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=True,
-        )
-        return output.logits[:, :-1]
 
     def _tensor(self, rows: Sequence[Sequence[int]]) -> Any:
         import torch
@@ -246,33 +231,3 @@ def _padded(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
     """Sequences of one length: what is added at their ends changes nothing before it."""
     width = max(map(len, sequences))
     return [[*sequence, *[0] * (width - len(sequence))] for sequence in sequences]
-
-
-def _in_common(sequences: Sequence[Sequence[int]], most: int) -> int:
-    """How many first tokens all have in common, at least one and at most so many."""
-    shared = 0
-    while shared < most and len({sequence[shared] for sequence in sequences}) == 1:
-        shared += 1
-    return shared
-
-
-def _downloaded(name: str, local: bool) -> Path:
-    """The folder of a model of the hub."""
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise TraubeError(f"{name}: there is no such folder")
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(name, local_files_only=local, **FILTER))
-    except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
-        reason = " ".join(str(error).split())[:300]
-        raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
-
-
-def _talk(folder: Path) -> str:
-    """The form in which a model is asked, from its template's marks."""
-    template = str(read_json(folder / "tokenizer_config.json").get("chat_template") or "")
-    path = folder / "chat_template.jinja"
-    if is_file(path):
-        template += read_bytes(path, LONGEST_TEMPLATE).decode("utf-8", "replace")
-    return next((form for mark, form in TALKS.items() if mark in template), "{}")

@@ -1,8 +1,6 @@
-"""Similarities as models: an encoder, and what compares its vectors.
-
-A card of the catalogue names a similarity that needs no training (`Compared`). A checkpoint holds
-both, so that it can be moved as it is. The encoder's files are its base model's:
-what that model has encoded is not encoded again.
+"""Similarities as models: an encoder, and what compares its vectors. A card of the catalogue names a similarity without
+training (`Compared`); a checkpoint holds both, and its encoder's files are those of its base model, so that nothing is
+encoded again.
 """
 
 import re
@@ -56,15 +54,12 @@ class _OfEncoder(_DelegateMixin):
 
     @property
     def numerics(self) -> dict[str, str]:
-        """What computes vectors and distances, with versions."""
         return {**self.encoder.numerics, "similarity": SIMILARITY_VERSION}
 
     def encode(self, texts: Sequence[str]) -> Any:
-        """The encoder's vectors, float32 [n, d]."""
         return self.encoder.encode(texts)
 
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Any:
-        """The encoder's vectors of texts that are not of the corpus, float32 [n, d]."""
         return self.encoder.encode_new(corpus, texts)
 
 
@@ -86,13 +81,7 @@ class Pairwise(_OfEncoder):
 
     @cached_property
     def similarity(self) -> TrainedSimilarity:
-        """What compares the vectors.
-
-        Raises
-        ------
-        TraubeError
-            If the checkpoint has none, or its description is not one.
-        """
+        """What compares the vectors; see `TrainedSimilarity.at`."""
         return TrainedSimilarity.at(Path(self.card.model or ""))
 
     @cached_property
@@ -114,15 +103,12 @@ class Pairwise(_OfEncoder):
 
 
 class Compared(_OfEncoder):
-    """A model whose vectors a similarity without weights compares.
-
-    Its vectors are its encoder's, and are kept with those.
+    """A model whose vectors, its encoder's and kept with those, a similarity without weights compares.
 
     Parameters
     ----------
     card : ModelCard that names a similarity
     encoder : the model of the card without it
-    similarity : what compares the vectors
     """
 
     def __init__(self, card: ModelCard, encoder: Model, similarity: Untrained) -> None:
@@ -137,18 +123,12 @@ class Compared(_OfEncoder):
         return digest(["compared", self.encoder.fingerprint, self.similarity.fingerprint])
 
     def fetch(self) -> None:
-        """Make the encoder's weights available."""
         self.encoder.fetch()
 
 
 class Sentences(_DelegateMixin, BatchEncoder):
-    """An encoder whose vector of a text is the whole text's and those of its first sentences, one
-    after the other: float32 [n, (1 + SENTENCES) d], with zeros where a text has fewer (QS3M,
-    section 3.5).
-
-    Parameters
-    ----------
-    base : what encodes
+    """An encoder whose vector of a text is the whole text's and those of its first sentences, one after the other:
+    float32 [n, (1 + SENTENCES) d], with zeros where a text has fewer (QS3M, section 3.5).
     """
 
     def __init__(self, base: Transformer) -> None:
@@ -165,27 +145,21 @@ class Sentences(_DelegateMixin, BatchEncoder):
         return digest(["sentences", SENTENCES, _END_OF_SENTENCE.pattern, self.base.fingerprint])
 
     def fetch(self) -> None:
-        """Make the weights available."""
         self.base.fetch()
 
     def load(self) -> int:
-        """Bring the weights into memory; the bytes that they take."""
         return self.base.load()
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
         """Vectors in the order of the texts, some at once: positions and float32 [b, (1 + SENTENCES) d]."""
         for start in range(0, len(texts), TEXTS_AT_ONCE):
-            some = texts[start : start + TEXTS_AT_ONCE]
-            yield np.arange(start, start + len(some)), self._block(some)
-
-    def _block(self, texts: Sequence[str]) -> Dense:
-        pieces = [[text, *sentences(text)[:SENTENCES]] for text in texts]
-        different = list(dict.fromkeys(piece for of_text in pieces for piece in of_text))
-        vectors, row = self.base.encode(different), {piece: i for i, piece in enumerate(different)}
-        block = np.zeros((len(texts), 1 + SENTENCES, vectors.shape[1]), dtype=np.float32)
-        for i, of_text in enumerate(pieces):
-            block[i, : len(of_text)] = vectors[[row[piece] for piece in of_text]]
-        return block.reshape(len(texts), -1)
+            pieces = [[text, *sentences(text)[:SENTENCES]] for text in texts[start : start + TEXTS_AT_ONCE]]
+            different = list(dict.fromkeys(piece for of_text in pieces for piece in of_text))
+            vectors, row = self.base.encode(different), {piece: i for i, piece in enumerate(different)}
+            block = np.zeros((len(pieces), 1 + SENTENCES, vectors.shape[1]), dtype=np.float32)
+            for i, of_text in enumerate(pieces):
+                block[i, : len(of_text)] = vectors[[row[piece] for piece in of_text]]
+            yield np.arange(start, start + len(pieces)), block.reshape(len(pieces), -1)
 
 
 def sentences(text: str) -> list[str]:

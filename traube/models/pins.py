@@ -1,7 +1,5 @@
-"""Pins: the weights and the cells of what the registry serves, which `traube clean` never deletes.
-
-A pin is a document of the catalog. Its weights are blobs, so each node that shares the storage can
-serve what another one has registered; `weights/` in the data directory holds a copy of them.
+"""Pins: documents of the catalog for what the registry serves, which `traube clean` never deletes. Their weights are
+blobs, so that every node of a storage can serve them; `weights/` in the data directory holds a copy.
 """
 
 from collections.abc import Sequence
@@ -25,8 +23,6 @@ def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> Mo
     ----------
     key : str
         Identifies what is served.
-    card : ModelCard
-        The model.
     fingerprint : str
         The model's, by itself.
     cells : sequence of str

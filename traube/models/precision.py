@@ -1,7 +1,4 @@
-"""`precision: auto`: the faster of fp32 and bf16 on this machine, as far as their vectors agree.
-
-Measured once, then known.
-"""
+"""`precision: auto`: the faster of fp32 and bf16 on this machine, as far as their vectors agree."""
 
 import json
 import logging
@@ -26,11 +23,9 @@ Encode = Callable[[Sequence[str]], Dense]
 
 
 def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Callable[[str], Encode]) -> str:
-    """What `precision: auto` means on this machine: bf16 if it is faster here and agrees with fp32,
-    else fp32.
+    """What `precision: auto` means on this machine: bf16 if it is faster here and agrees with fp32, else fp32.
 
-    The probe runs once a machine and model; its result is kept in TRAUBE_HOME/precision.json, since
-    the precision is part of the fingerprint.
+    Probed once a machine and model, and kept in TRAUBE_HOME/precision.json: the precision is part of the fingerprint.
 
     Parameters
     ----------
@@ -52,21 +47,16 @@ def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Calla
 
 def _hardware(device: str) -> str:
     """What computes, by name: torch is asked of a GPU alone, since importing it takes a second."""
-    if device != "cuda":
-        return _processor()
-    import torch
+    if device == "cuda":
+        import torch
 
-    return str(torch.cuda.get_device_name())
-
-
-def _processor() -> str:
+        return str(torch.cuda.get_device_name())
     try:
         told = Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor() or platform.machine()
     # what it can do, the same for each core; some processors have no name
-    said = sorted({line for line in told.splitlines() if line.startswith(("model name", "flags", "Features"))})
-    return digest(said)
+    return digest(sorted({line for line in told.splitlines() if line.startswith(("model name", "flags", "Features"))}))
 
 
 def _probe(name: str, load: Callable[[str], Encode]) -> str:

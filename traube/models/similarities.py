@@ -1,7 +1,6 @@
 """Similarities that need no training. A model's card names the one that compares its vectors."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,10 +28,7 @@ class Untrained(Similarity):
 
 @dataclass(frozen=True)
 class Jaccard(Untrained):
-    """The share of the words of two texts that are in both; 0 for texts without words.
-
-    It compares rows of 0 and 1, sparse or dense.
-    """
+    """The share of the words of two texts, rows of 0 and 1, that are in both; 0 for texts without words."""
 
     def compare(self, X: Any, query: Dense | None) -> Dense:
         common = _dense(X @ X.T)
@@ -43,10 +39,7 @@ class Jaccard(Untrained):
 
 @dataclass(frozen=True)
 class JensenShannon(Untrained):
-    """One less the Jensen-Shannon divergence of two distributions, in [0, 1]: 1 for equal ones.
-
-    It compares rows that are at least 0 and sum to 1.
-    """
+    """One less the Jensen-Shannon divergence of two distributions (rows of at least 0, sum 1): 1 for equal ones."""
 
     def compare(self, X: Any, query: Dense | None) -> Dense:
         return 1 - _divergence(X)
@@ -78,24 +71,14 @@ def _divergence(X: Any) -> Dense:
 class QuerySpace(Untrained):
     """How near passages are in the part of the space that the query's nearest passages span.
 
-    What they have in common with the query leads them there; what else they are about is left out.
-    The nearest are a share of the passages: twenty are most of a page of TREC CAR, but few of 250
-    abstracts.
-
-    Attributes
-    ----------
-    share : of the passages that count as the nearest, by the cosine to the query, in (0, 1]; they
-        are no fewer than the directions
-    directions : at most so many dimensions of their span are kept: those of the largest singular
-        values
-    metric : how they are compared there: the negative Euclidean distance, or the cosine
-    query : the text of the split's query, or the mean of the passages (`passages`)
+    What they have in common with the query leads them there; what else they are about is left out. The nearest are a
+    share of the passages: twenty are most of a page of TREC CAR, but few of 250 abstracts.
     """
 
-    share: float = 0.75
-    directions: int = 5
-    metric: Literal["euclidean", "cosine"] = "cosine"
-    query: Query = "text"
+    share: float = 0.75  # of the passages, in (0, 1]: the nearest by the cosine; no fewer than the directions
+    directions: int = 5  # dimensions of their span that are kept at most: those of the largest singular values
+    metric: Literal["euclidean", "cosine"] = "cosine"  # euclidean: the negative distance
+    query: Query = "text"  # or the mean of the passages (`passages`)
     by_pairs = False
 
     def compare(self, X: Any, query: Dense | None) -> Dense:
@@ -103,34 +86,25 @@ class QuerySpace(Untrained):
 
         assert query is not None
         vectors = _dense(X).astype(np.float64)
-        places = vectors @ self._space(vectors, query).T
-        alike = cosine_similarity(places) if self.metric == "cosine" else -euclidean_distances(places)
-        return np.asarray(alike, dtype=np.float32)
-
-    def _space(self, vectors: NDArray[np.float64], query: Dense) -> NDArray[np.float64]:
-        """Orthogonal directions, float64 [directions or fewer, d]."""
-        from sklearn.metrics.pairwise import cosine_similarity
-
         near = cosine_similarity(vectors, query[None])[:, 0]
         count = max(self.directions, math.ceil(self.share * len(vectors)))
         nearest = np.argsort(-near, kind="stable")[:count]
         _, strengths, directions = np.linalg.svd(vectors[nearest], full_matrices=False)
-        return np.asarray(directions[: self.directions][strengths[: self.directions] > ROUNDING * strengths[0]])
+        space = directions[: self.directions][strengths[: self.directions] > ROUNDING * strengths[0]]
+
+        places = vectors @ space.T
+        alike = cosine_similarity(places) if self.metric == "cosine" else -euclidean_distances(places)
+        return np.asarray(alike, dtype=np.float32)
 
 
 def _dense(X: Any) -> NDArray[Any]:
     return np.asarray(X.toarray() if issparse(X) else X)
 
 
-_OF_CARD: dict[str, Callable[[ModelCard], Untrained]] = {
-    "jaccard": lambda card: Jaccard(),
-    "jensen_shannon": lambda card: JensenShannon(),
-    "divergence": lambda card: Divergence(),
-    "query_space": lambda card: QuerySpace(card.share, card.directions),
-}
-
-
 def named(card: ModelCard) -> Untrained:
     """The similarity that a card names."""
+    if card.similarity == "query_space":
+        return QuerySpace(card.share, card.directions)
     assert card.similarity is not None
-    return _OF_CARD[card.similarity](card)
+    own: dict[str, Untrained] = {"jaccard": Jaccard(), "jensen_shannon": JensenShannon(), "divergence": Divergence()}
+    return own[card.similarity]

@@ -1,7 +1,5 @@
-"""Similarities: what compares the items of a split, where it is not just a distance of vectors.
-
-A trained similarity lies in the folder `similarity/` of a checkpoint: `config.json` says what it
-is, `model.safetensors` holds its weights. What trains it is in `traube.training`.
+"""Similarities: what compares the items of a split, where it is not just a distance of vectors. A trained one lies in
+`similarity/` of a checkpoint: `config.json` says what it is, `model.safetensors` holds its weights.
 """
 
 from abc import ABC, abstractmethod
@@ -18,8 +16,7 @@ from scipy import sparse
 
 from traube.core.config import Strict, parse
 from traube.core.errors import DoesNotFit, TraubeError
-from traube.core.hashes import remembered_sha256
-from traube.core.hashing import digest
+from traube.core.hashing import digest, remembered_sha256
 from traube.core.inputs import parse_json, read_bytes, regular
 from traube.models.card import ModelCard, Precision
 from traube.models.vectors import Dense
@@ -41,17 +38,11 @@ Query: TypeAlias = Literal["none", "text", "passages"]
 
 
 class Similarity(ABC):
-    """Compares the items of a split, perhaps given a query.
+    """Compares the items of a split, perhaps given a query."""
 
-    Attributes
-    ----------
-    query : what it has to know besides the items: nothing (`none`), the text of the split's query
-        (`text`), or the mean of the items' own vectors (`passages`)
-    by_pairs : whether how alike two items are depends on them and the query alone, not on the
-        others of the split
-    """
-
+    # what it has to know besides the items: nothing, the text of the split's query, or the mean of the items' vectors
     query: Query = "none"
+    # whether how alike two items are depends on them and the query alone, not on the others of the split
     by_pairs: ClassVar[bool] = True
 
     @abstractmethod
@@ -65,10 +56,9 @@ class Similarity(ABC):
         """
 
     def distances(self, X: Any, text: Dense | None = None, memory_bytes: int | None = None) -> Dense:
-        """Distances between the items of a split, float32 [n, n] in [0, 1]: symmetric, 0 on the
-        diagonal (QS3M, section 5.1: similarities are scaled to [0, 1] on each page).
+        """Distances between the items of a split, float32 [n, n] in [0, 1] (QS3M, section 5.1), 0 on the diagonal.
 
-        Items that are all equally alike are all 1 apart.
+        Similarities are scaled to [0, 1] on each page; items that are all equally alike are all 1 apart.
 
         Parameters
         ----------
@@ -90,8 +80,9 @@ class Similarity(ABC):
         return distances
 
     def distances_to(self, page: Any, new: Any, text: Dense | None = None) -> Dense:
-        """Distances of new items to those of a page, float32 [k, n], in the scale of the page's
-        pairs: below 0 where two are more alike than any of the page's, above 1 where less.
+        """Distances of new items to those of a page, float32 [k, n], in the scale of the page's.
+
+        They are below 0 where two are more alike than any of the page's, and above 1 where less.
 
         Parameters
         ----------
@@ -154,12 +145,7 @@ def _scaled(alike: NDArray[np.float64], page: NDArray[np.float64]) -> Dense:
 
 
 class SimilarityConfig(Strict):
-    """What a trained similarity is.
-
-    Attributes
-    ----------
-    encoder : settings with which its encoder gives vectors, as in a model's card
-    """
+    """What a trained similarity is."""
 
     network: Literal["qss", "qs3m", "attention"]
     query: Query
@@ -168,6 +154,7 @@ class SimilarityConfig(Strict):
     output: Literal["relu", "sigmoid"] = "relu"
     masked: bool = True
     symmetric: bool = Field(True, description="False: of both orders of a pair that of the items counts")
+    # with which its encoder gives vectors, as in a model's card
     prompt: str | None = None
     max_length: int | None = None
     pooling: Literal["mean", "cls", "max", "lasttoken", "weightedmean"] | None = None
@@ -187,18 +174,10 @@ class SimilarityConfig(Strict):
 
 @dataclass(frozen=True)
 class TrainedSimilarity(Similarity):
-    """A trained similarity. Its weights are loaded where they are first needed: it is sent to worker
-    processes.
+    """A trained similarity. Its weights are loaded where they are first needed: it is sent to worker processes."""
 
-    Attributes
-    ----------
-    folder : `similarity/` of a checkpoint
-    stamps : of its two files
-    config : what it is
-    """
-
-    folder: Path
-    stamps: tuple[Stamp, Stamp]
+    folder: Path  # `similarity/` of a checkpoint
+    stamps: tuple[Stamp, Stamp]  # of its two files
     config: SimilarityConfig
 
     @classmethod
@@ -208,10 +187,17 @@ class TrainedSimilarity(Similarity):
         Raises
         ------
         TraubeError
-            If there is none, or its description is not one.
+            If there is none, or a value of its description cannot be; names it.
         """
         folder = checkpoint / FOLDER
-        config = read_config(folder / CONFIG)
+        path = folder / CONFIG
+        try:
+            entry = parse_json(read_bytes(path, LARGEST_CONFIG))
+        except ValueError as error:
+            raise TraubeError(f"{path}: broken json ({error})") from None
+        if not isinstance(entry, dict):
+            raise TraubeError(f"{path}: expected an object of settings")
+        config = parse(SimilarityConfig, entry, path, {})
         regular(folder / WEIGHTS)
         return cls(folder, _stamps(folder), config)
 
@@ -221,7 +207,6 @@ class TrainedSimilarity(Similarity):
 
     @property
     def fingerprint(self) -> str:
-        """Content hash of what it is and its weights."""
         names = zip((CONFIG, WEIGHTS), self.stamps, strict=True)
         return digest([remembered_sha256(self.folder / name, state) for name, state in names])
 
@@ -303,20 +288,3 @@ def make_network(config: SimilarityConfig) -> Any:
         return Qss(config.dimensions)
     qs3m = Qs3m(config.dimensions, config.query != "none", config.projection, config.output)
     return qs3m if config.network == "qs3m" else Attention(config.dimensions, qs3m, config.masked)
-
-
-def read_config(path: Path) -> SimilarityConfig:
-    """Read the description of a similarity.
-
-    Raises
-    ------
-    TraubeError
-        If there is none, or a value cannot be; names it.
-    """
-    try:
-        entry = parse_json(read_bytes(path, LARGEST_CONFIG))
-    except ValueError as error:
-        raise TraubeError(f"{path}: broken json ({error})") from None
-    if not isinstance(entry, dict):
-        raise TraubeError(f"{path}: expected an object of settings")
-    return parse(SimilarityConfig, entry, path, {})

@@ -1,14 +1,8 @@
-"""The networks of trained similarities (QS3M, section 3): pairs of passages in, how alike they are
-out.
-
-Each has two ways in: `forward` takes the pairs of a batch, to learn from, [b] from two passages
-each, [b, m], and the query's vector, [b, d]; `page` all pairs of a page at once, to score it, [n, n]
-from [n, m] and [d]. Both give the same. `logits` is `forward` before the last activation, for a
-loss that brings its own. `begin_as_distance` sets weights with which a network is a distance of the
-vectors as they are: what it learns from little data is then how to better it. A passage is a row of vectors, float32 [d], or, for
-attention, its whole vector and those of its sentences one after the other, float32 [(1 + m) d].
-
-This module brings torch: import it where a network is needed, not before.
+"""The networks of trained similarities (QS3M, section 3), by torch: import this module where one is needed. `forward`
+takes the pairs of a batch, [b] from two passages each, [b, m], and the query's vector, [b, d]; `page` all pairs of a
+page, [n, n] from [n, m] and [d]; both give the same. `logits` is `forward` before the last activation.
+`begin_as_distance` sets weights with which a network is a distance of the vectors, to be bettered from little data. A
+passage is a vector, float32 [d], or, for attention, its own and those of its sentences, float32 [(1 + m) d].
 """
 
 from typing import Literal
@@ -28,9 +22,7 @@ Output = Literal["relu", "sigmoid"]
 
 
 class Qss(nn.Module):
-    """Query-specific scaling (section 3.3): the query says how much each dimension counts, and the
-    similarity is the cosine of what is scaled.
-    """
+    """Query-specific scaling (section 3.3): the query scales each dimension; the similarity is the cosine after it."""
 
     def __init__(self, dimensions: int) -> None:
         super().__init__()
@@ -62,14 +54,12 @@ class Qss(nn.Module):
 
 
 class Qs3m(nn.Module):
-    """QS3M (section 3.4): passages and query are projected, and one layer looks at both projections,
-    how they differ, and how each differs from that of the query.
+    """QS3M (section 3.4): one layer looks at two projected passages, how they differ, and how each does from the query.
 
     Parameters
     ----------
     with_query : False for the ablation that knows no query
-    projection : `coded`: two layers with one ReLU after them, as in the paper's code; `printed`: a
-        ReLU after each, as in the paper
+    projection : `coded`: two layers with one ReLU after them, as in the paper's code; `printed`: one after each
     output : `relu`, as in the code, or `sigmoid`
     """
 
@@ -113,9 +103,7 @@ class Qs3m(nn.Module):
         return self.activated(self.logits(first, second, query))
 
     def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
-        """The last layer is linear, so that all but |one - other| is summed for each passage by
-        itself; the rest is a weighted Manhattan distance.
-        """
+        """All but |one - other| is summed for each passage by itself; the rest is a weighted Manhattan distance."""
         projected = self.project(passages)
         weights = self.compare.weight[0].split(projected.shape[1])
         first, second = projected @ weights[0], projected @ weights[1]
@@ -123,19 +111,14 @@ class Qs3m(nn.Module):
             assert query is not None
             apart = (projected - self.project(query)).abs()
             first, second = first + apart @ weights[3], second + apart @ weights[4]
-        logits = first[:, None] + second[None, :] + _manhattan(projected, weights[2]) + self.compare.bias
-        return self.activated(logits)
-
-
-def _manhattan(vectors: Tensor, weights: Tensor) -> Tensor:
-    """Sum of weights * |a - b| over dimensions for all pairs, [n, n]; weights of any sign."""
-    up, down = vectors * weights.clamp(min=0), vectors * weights.clamp(max=0)
-    return torch.cdist(up, up, p=1) - torch.cdist(down, down, p=1)
+        # weights of any sign: the distance by those above 0 less that by those below
+        up, down = projected * weights[2].clamp(min=0), projected * weights[2].clamp(max=0)
+        manhattan = torch.cdist(up, up, p=1) - torch.cdist(down, down, p=1)
+        return self.activated(first[:, None] + second[None, :] + manhattan + self.compare.bias)
 
 
 class Attention(nn.Module):
-    """Attention over sentences (section 3.5): a passage is the mean of its sentences, weighted by
-    how much each has to do with the query; QS3M compares the means.
+    """Attention (section 3.5): QS3M compares mean sentences, weighted by how much each has to do with the query.
 
     Parameters
     ----------
@@ -157,9 +140,7 @@ class Attention(nn.Module):
             self.weigh.weight.zero_()
 
     def pooled(self, passages: Tensor, query: Tensor) -> Tensor:
-        """A vector for each passage, [b, d], from [b, (1 + m) d] and the query's, [b, d] or [d]; zeros
-        for a passage without sentences.
-        """
+        """A vector for each passage, [b, d], from [b, (1 + m) d] and [b, d] or [d]; zeros for one without sentences."""
         sentences = passages.unflatten(-1, (-1, self.dimensions))[:, 1:]
         asked = query.expand(len(passages), -1)[:, None].expand_as(sentences)
         there = (sentences != 0).any(dim=-1)

@@ -1,7 +1,5 @@
-"""Whether a model's weights are its network's: the same tensors by name and shape, none made up.
-
-Where a file lacks a tensor, transformers makes a random one up and goes on. Names and shapes are in
-the headers of safetensors, so that all is compared on the `meta` device, without reading weights.
+"""Whether a model's weights are its network's: the same tensors by name and shape. transformers makes a random one up
+where a file lacks it. All is compared on the `meta` device, by the headers of safetensors.
 """
 
 import re
@@ -52,21 +50,45 @@ def _fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
     """What is wrong with the tensors of a folder; empty if nothing."""
     try:
         with library_errors("cannot be loaded"), vetted_copy(folder) as copy:
-            return next(filter(None, (_of(copy, place, name) for place, name in modules(copy))), "")
+            for place, name in modules(copy):
+                if name == "Transformer":
+                    fault = _too_many_layers(copy / place) or fault_of(*_compare_with_network(copy / place))
+                    if fault:
+                        return fault
+                else:  # the other modules are small, and refuse what is not theirs
+                    import_whole("sentence_transformers")
+                    kind = getattr(import_module(f"sentence_transformers.{allowed.MODULES[name]}"), name)
+                    try:
+                        kind.load(str(copy), subfolder=place, **LOCAL)
+                    except KeyError as error:
+                        return f"its weights in {place or '.'} lack {error}"
+            return ""
     except TraubeError as error:
         return str(error).removeprefix(f"{folder}: ").removeprefix(f"{folder}/")
 
 
-def _of(folder: Path, place: str, name: str) -> str:
-    return _of_network(folder / place) if name == "Transformer" else _of_module(folder, place, name)
+def _too_many_layers(folder: Path) -> str:
+    """Why a network is not even built: that of a million layers takes a minute."""
+    from safetensors import safe_open
 
+    def numbers(config: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
+        for key, value in config.items():
+            if isinstance(value, dict):
+                yield from numbers(value)
+            elif isinstance(value, int):
+                yield key, value
+            elif isinstance(value, list):
+                yield key, sum(inside for inside in value if isinstance(inside, int))
 
-def _of_network(folder: Path) -> str:
-    declared = _layers(folder)
-    if declared:
-        return declared
-    found, pooled = _compared(folder)
-    return fault_of(found, pooled)
+    counts = {key: n for key, n in numbers(read_json(folder / "config.json")) if COUNT.search(key) and n > LAYERS}
+    if not counts:
+        return ""
+    there = 0
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as weights:
+            there += len(weights.keys())
+    key, most = max(counts.items(), key=lambda item: item[1])
+    return f"config.json: {key} {most:,} is more than its weights have tensors ({there})" if most > there else ""
 
 
 def fault_of(found: Mapping[str, Any], pooled: bool = False, beside: "re.Pattern[str]" = BESIDE) -> str:
@@ -93,43 +115,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(name[:120] for name in names[:SHOWN]) + more
 
 
-def _of_module(folder: Path, place: str, name: str) -> str:
-    """Of sentence-transformers' other modules: they are small, and refuse what is not theirs."""
-    import_whole("sentence_transformers")
-    kind = getattr(import_module(f"sentence_transformers.{allowed.MODULES[name]}"), name)
-    try:
-        kind.load(str(folder), subfolder=place, **LOCAL)
-    except KeyError as error:
-        return f"its weights in {place or '.'} lack {error}"
-    return ""
-
-
-def _layers(folder: Path) -> str:
-    """Why a network is not even built: that of a million layers takes a minute."""
-    from safetensors import safe_open
-
-    counts = {key: n for key, n in _numbers(read_json(folder / "config.json")) if COUNT.search(key) and n > LAYERS}
-    if not counts:
-        return ""
-    there = 0
-    for path in folder.glob("*.safetensors"):
-        with safe_open(path, framework="pt") as weights:
-            there += len(weights.keys())
-    key, most = max(counts.items(), key=lambda item: item[1])
-    return f"config.json: {key} {most:,} is more than its weights have tensors ({there})" if most > there else ""
-
-
-def _numbers(config: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
-    for key, value in config.items():
-        if isinstance(value, dict):
-            yield from _numbers(value)
-        elif isinstance(value, int):
-            yield key, value
-        elif isinstance(value, list):
-            yield key, sum(inside for inside in value if isinstance(inside, int))
-
-
-def _compared(folder: Path) -> tuple[dict[str, Any], bool]:
+def _compare_with_network(folder: Path) -> tuple[dict[str, Any], bool]:
     """What transformers says of the weights in the folder's network; and whether its pooler is used."""
     import_whole("sentence_transformers")
     import torch
@@ -148,9 +134,7 @@ def _compared(folder: Path) -> tuple[dict[str, Any], bool]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' progress bar and its table of what is missing: `check_tensors` says in
-    a line what matters of it.
-    """
+    """Without transformers' progress bar and table of what is missing: `check_tensors` says what matters of it."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()

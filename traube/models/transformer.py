@@ -1,14 +1,12 @@
-"""Sentence-transformers models: from the Hugging Face hub, a local folder, or a Python package that
-carries one.
+"""Sentence-transformers models: from the Hugging Face hub, a local folder, or a Python package that carries one.
 
-Here is what encodes. Where a model's folder lies and whether it is safe to load is told by
-`traube.models.weights`.
+Here is what encodes. Where a model's folder lies and whether it is safe to load is told by `traube.models.weights`.
 """
 
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,8 +18,7 @@ from numpy.typing import NDArray
 
 from traube.core.early_imports import import_whole
 from traube.core.errors import TraubeError, Unavailable
-from traube.core.hashes import remembered_sha256
-from traube.core.hashing import digest
+from traube.core.hashing import digest, remembered_sha256
 from traube.core.versions import versions
 from traube.models.attention import use_products, use_torchs
 from traube.models.base import BatchEncoder
@@ -83,10 +80,7 @@ class Transformer(BatchEncoder):
         return folder
 
     def fetch(self) -> None:
-        """Make the weights available, from the Hugging Face hub if need be.
-
-        Shows huggingface_hub's progress bars.
-        """
+        """Make the weights available, from the Hugging Face hub if need be, with huggingface_hub's progress bars."""
         try:
             locate(self.card)
         except Unavailable:
@@ -102,14 +96,14 @@ class Transformer(BatchEncoder):
     def precision(self) -> str:
         if self.card.precision != "auto":
             return self.card.precision
-        return resolve_precision(self.name, list(self._hashes.values()), self.device, self._in_precision)
 
-    def _in_precision(self, precision: str) -> Callable[[Sequence[str]], Dense]:
-        return Transformer(self.card.model_copy(update={"precision": precision}), self.device).encode
+        def encode_in(precision: str) -> Callable[[Sequence[str]], Dense]:
+            return Transformer(self.card.model_copy(update={"precision": precision}), self.device).encode
+
+        return resolve_precision(self.name, list(self._hashes.values()), self.device, encode_in)
 
     @property
     def numerics(self) -> dict[str, str]:
-        """What computes the vectors, with versions."""
         return {"encoder": ENCODER_VERSION, **versions(LIBRARIES)}
 
     @cached_property
@@ -131,16 +125,13 @@ class Transformer(BatchEncoder):
         return {path: remembered_sha256(path, stamp) for path, stamp in self._stamps.items()}
 
     def load(self) -> int:
-        """Bring the weights into memory; the bytes that they take."""
         return sum(weights.nbytes for weights in self.network.parameters())
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
-        """Vectors as they are computed, the longest texts first: positions [b] in `texts` and
-        float32 [b, d].
+        """Vectors as they are computed, the longest texts first: positions [b] in `texts` and float32 [b, d].
 
-        Texts of like token length share a batch, so that little is spent on padding. On a CPU each
-        core has a batch of its own. A batch that does not fit the GPU's memory is halved, and so are
-        the batches after it.
+        Texts of like token length share a batch, so that little is spent on padding. On a CPU each core has a batch of
+        its own. A batch that does not fit the GPU's memory is halved, and so are the batches after it.
 
         Raises
         ------
@@ -197,8 +188,7 @@ class Transformer(BatchEncoder):
     def shares(self, texts: Sequence[str], number: int, device: str) -> list[NDArray[np.int64]]:
         """Positions of texts in about so many shares of like work, the longest texts first.
 
-        A share ends where a batch does: each encoded by itself gives the vectors of all at once, to
-        the last digit.
+        A share ends where a batch does: each encoded by itself gives the vectors of all at once, to the last digit.
 
         Parameters
         ----------
@@ -217,11 +207,17 @@ class Transformer(BatchEncoder):
 
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Tokens of each text as the model sees it, int64 [n]; at least 1."""
-        prompt = prompt_of(self.network)
+        tokenizer, prompt = self.network.tokenizer, prompt_of(self.network)
         lengths: list[int] = []
         for start in range(0, len(texts), 4096):
+            some = [prompt + text for text in texts[start : start + 4096]]
             with library_errors(f"model '{self.name}': its tokenizer fails"):
-                lengths.extend(_token_counts(self.network.tokenizer, [prompt + t for t in texts[start : start + 4096]]))
+                if hasattr(tokenizer, "encode_batch"):
+                    lengths.extend(len(encoding.ids) for encoding in tokenizer.encode_batch(some))
+                elif callable(tokenizer):
+                    lengths.extend(map(len, tokenizer(some, truncation=True)["input_ids"]))
+                else:  # not transformers' own: a number that grows with the tokens
+                    lengths.extend(len(text.split()) for text in some)
         return np.maximum(np.array(lengths, dtype=np.int64), 1)
 
     def _forward(self, texts: list[str]) -> Dense:
@@ -244,13 +240,7 @@ class Transformer(BatchEncoder):
 
     @cached_property
     def network(self) -> Any:
-        """The sentence-transformers network, loaded when it is first needed.
-
-        Raises
-        ------
-        TraubeError
-            If it cannot be loaded.
-        """
+        """The sentence-transformers network, loaded when it is first needed."""
         with library_errors(f"model '{self.name}': {self.folder}: cannot be loaded"):
             _ = self.fingerprint  # of the files as they are before they are read
             check_tensors(self.folder)
@@ -268,9 +258,8 @@ class Transformer(BatchEncoder):
 def _batches_side_by_side(device: str) -> Iterator[tuple[Executor, int]]:
     """Threads of which each computes a batch, and their number: one on a GPU, and on a CPU one for each core.
 
-    Cores that share a batch wait for each other at every layer: half of their time, and nearly all
-    of it beside other busy processes. And the last digits of a small batch would depend on their
-    number.
+    Cores that share a batch wait for each other at every layer: half of their time, and nearly all of it beside other
+    busy processes. And the last digits of a small batch would depend on their number.
     """
     import torch
 
@@ -348,12 +337,3 @@ def own_weights(network: Any) -> None:
 def prompt_of(network: Any) -> str:
     """What is put in front of every text."""
     return network.prompts.get(network.default_prompt_name) or "" if network.default_prompt_name else ""
-
-
-def _token_counts(tokenizer: Any, texts: list[str]) -> Iterable[int]:
-    """Tokens of each text; of tokenizers that are not transformers', a number that grows with them."""
-    if hasattr(tokenizer, "encode_batch"):
-        return (len(encoding.ids) for encoding in tokenizer.encode_batch(texts))
-    if not callable(tokenizer):
-        return (len(text.split()) for text in texts)
-    return map(len, tokenizer(texts, truncation=True)["input_ids"])

@@ -25,19 +25,11 @@ _ZIP = b"PK"  # how a sparse matrix begins
 
 @dataclass(frozen=True)
 class Vectors:
-    """A view of n rows of a stored matrix: cheap to send to another process.
+    """A view of n rows of a stored matrix: cheap to send to another process."""
 
-    Attributes
-    ----------
-    path : the matrix: `.f32` (rows of the embedding cache), or what `pack_matrix` makes
-    rows : int64 [n], which of its rows; ABSENT where there is none
-    dimensions : length of a vector
-    is_sparse : whether the matrix is
-    """
-
-    path: Path
-    rows: NDArray[np.int64]
-    dimensions: int
+    path: Path  # the matrix: `.f32` (rows of the embedding cache), or what `pack_matrix` makes
+    rows: NDArray[np.int64]  # [n], which of its rows; ABSENT where there is none
+    dimensions: int  # length of a vector
     is_sparse: bool = field(default=False, kw_only=True)
 
     def __len__(self) -> int:
@@ -111,8 +103,6 @@ def store_matrix(storage: Storage, kind: str, key: str, values: Dense | sparse.c
     ----------
     kind, key : str
         What it is found by.
-    values : ndarray or csr_matrix of shape (n_texts, n_dimensions)
-        The matrix.
     cost : float
         Seconds and megabytes of memory (`seconds`, `memory`) that it took.
     """

@@ -1,8 +1,5 @@
-"""A model's folder that somebody else made: what of it is opened, and a copy that holds nothing else.
-
-No library reads a foreign folder. Its JSON files are read here, held against the lists of
-`traube.models.allowed`, and written anew. Libraries load the copy: a pickle, a module or a setting
-that is on no list is not there.
+"""A model's folder that somebody else made: no library reads it. Its JSON files are held against the lists of
+`traube.models.allowed` and written anew; libraries load a copy that holds nothing else: no pickle, no module.
 """
 
 import json
@@ -70,7 +67,13 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
 
 
 def _with_routes(folder: Path, place: str, class_path: str, deepest: int) -> Iterator[tuple[str, str]]:
-    _check_place(folder, place)
+    inside = folder
+    for part in filter(None, place.split("/")):
+        inside /= part
+        if inside.is_symlink():
+            raise TraubeError(
+                f"{folder}: {inside.relative_to(folder)} is a link to a folder; put the folder itself there"
+            )
     name = allowed.CLASS_PATHS[class_path]
     yield place, name
     if name != "Router":
@@ -89,8 +92,6 @@ def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
 
     Parameters
     ----------
-    folder : Path
-        The folder, which anybody may have made.
     plain : bool, default=False
         Whether only the network in the folder itself counts, as for a language model.
 
@@ -155,21 +156,38 @@ def vetted_copy(folder: Path, *, plain: bool = False) -> Iterator[Path]:
         yield Path(made)
 
 
-# where modules and files lie
-
-
 def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
-    """The files of one module."""
     if name == "Router":
         return {_below(place, "router_config.json"): lambda path: _dumped(_route_settings(path))}
-    if name == "Transformer":
-        return _of_network(folder, place)
     if name == "StaticEmbedding":
         return {_below(place, "tokenizer.json"): _tokenizer, **_weights(folder, place)}
-    settings, has_weights = MODULES[name]
-    path = _below(place, "config.json")
-    own = {} if name == "Normalize" and not _is_there(folder, path) else {path: _settings(settings)}
-    return {**own, **(_weights(folder, place) if has_weights else {})}
+    if name != "Transformer":
+        settings, has_weights = MODULES[name]
+        path = _below(place, "config.json")
+        own = {} if name == "Normalize" and not _is_there(folder, path) else {path: _settings(settings)}
+        return {**own, **(_weights(folder, place) if has_weights else {})}
+
+    if _is_there(folder, _below(place, "adapter_config.json")):
+        raise TraubeError(f"{folder}: adapter_config.json: an adapter is no whole model; merge it into its base model")
+    weights = _weights(folder, place)
+    if not _is_there(folder, _below(place, "config.json")):
+        raise TraubeError(f"{folder}: no {_below(place, 'config.json')}")
+    if not any(_is_there(folder, _below(place, vocabulary)) for vocabulary in allowed.VOCABULARIES):
+        raise TraubeError(f"{folder}: no vocabulary; expected {_below(place, 'tokenizer.json')}")
+    known: dict[str, Reader] = {
+        "config.json": _network,
+        "tokenizer_config.json": _settings(allowed.TokenizerSettings),
+        "special_tokens_map.json": _settings(allowed.SpecialTokens),
+        "generation_config.json": _settings(allowed.GenerationSettings),
+        **dict.fromkeys(allowed.TRANSFORMER_SETTINGS, _settings(allowed.TransformerSettings)),
+        **dict.fromkeys(
+            (*allowed.VOCABULARIES, *allowed.VOCABULARY_PARTS), lambda path: read_bytes(path, LARGEST_FILE)
+        ),
+        **dict.fromkeys(("vocab.json", "added_tokens.json"), _words),
+        "tokenizer.json": _tokenizer,
+    }
+    here = {_below(place, file): read for file, read in known.items()}
+    return {**{file: read for file, read in here.items() if _is_there(folder, file)}, **weights}
 
 
 def _below(place: str, name: str) -> str:
@@ -180,39 +198,6 @@ def _is_there(folder: Path, name: str) -> bool:
     """Whether there is anything of that name but a folder; a link that leads nowhere counts."""
     path = folder / name
     return os.path.lexists(path) and not path.is_dir()
-
-
-def _check_place(folder: Path, place: str) -> None:
-    inside = folder
-    for part in filter(None, place.split("/")):
-        inside /= part
-        if inside.is_symlink():
-            raise TraubeError(
-                f"{folder}: {inside.relative_to(folder)} is a link to a folder; put the folder itself there"
-            )
-
-
-def _of_network(folder: Path, place: str) -> dict[str, Reader]:
-    """The files of a network with its tokenizer, in a folder of the model."""
-    if _is_there(folder, _below(place, "adapter_config.json")):
-        raise TraubeError(f"{folder}: adapter_config.json: an adapter is no whole model; merge it into its base model")
-    weights = _weights(folder, place)
-    if not _is_there(folder, _below(place, "config.json")):
-        raise TraubeError(f"{folder}: no {_below(place, 'config.json')}")
-    if not any(_is_there(folder, _below(place, name)) for name in allowed.VOCABULARIES):
-        raise TraubeError(f"{folder}: no vocabulary; expected {_below(place, 'tokenizer.json')}")
-    known: dict[str, Reader] = {
-        "config.json": _network,
-        "tokenizer_config.json": _settings(allowed.TokenizerSettings),
-        "special_tokens_map.json": _settings(allowed.SpecialTokens),
-        "generation_config.json": _settings(allowed.GenerationSettings),
-        **dict.fromkeys(allowed.TRANSFORMER_SETTINGS, _settings(allowed.TransformerSettings)),
-        **dict.fromkeys((*allowed.VOCABULARIES, *allowed.VOCABULARY_PARTS), _bytes),
-        **dict.fromkeys(("vocab.json", "added_tokens.json"), _words),
-        "tokenizer.json": _tokenizer,
-    }
-    here = {_below(place, name): read for name, read in known.items()}
-    return {**{name: read for name, read in here.items() if _is_there(folder, name)}, **weights}
 
 
 def _weights(folder: Path, place: str) -> dict[str, Reader]:
@@ -227,7 +212,8 @@ def _weights(folder: Path, place: str) -> dict[str, Reader]:
     if _is_there(folder, whole):
         return {whole: Path.resolve}  # libraries take it before the files of an index
     if shards:
-        return {index: _index, **dict.fromkeys(shards, Path.resolve)}
+        read_index: dict[str, Reader] = {index: lambda path: _dumped({"metadata": {}, "weight_map": _weight_map(path)})}
+        return {**read_index, **dict.fromkeys(shards, Path.resolve)}
     pickles = sorted(path.name for path in (folder / place).glob("*") if path.suffix in PICKLES)
     if pickles:
         raise TraubeError(
@@ -235,9 +221,6 @@ def _weights(folder: Path, place: str) -> dict[str, Reader]:
             "which can run code when loaded; convert them to safetensors"
         )
     raise TraubeError(f"{folder}: no weights; expected {whole}")
-
-
-# what files hold
 
 
 def _json(path: Path) -> Any:
@@ -315,7 +298,6 @@ def _class_today(class_path: str) -> str:
 
 
 def _network(path: Path) -> bytes:
-    """The configuration of a network."""
     config = _object(path)
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in allowed.ARCHITECTURES:
@@ -326,19 +308,14 @@ def _network(path: Path) -> bytes:
         try:
             _NETWORK_VALUES.get(key, _ANY_VALUE).validate_python(value)
         except ValidationError:
-            raise TraubeError(f"{path}: {key}: {_shown(value)} is not allowed") from None
+            shown = json.dumps(value)
+            shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
+            raise TraubeError(f"{path}: {key}: {shown} is not allowed") from None
     return _dumped(config)
 
 
 _ANY_VALUE: TypeAdapter[Any] = TypeAdapter(allowed.Values)
-_NETWORK_VALUES: dict[str, TypeAdapter[Any]] = {
-    key: TypeAdapter(values) for key, values in allowed.NETWORK_VALUES.items()
-}
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+_NETWORK_VALUES: dict[str, TypeAdapter[Any]] = {k: TypeAdapter(values) for k, values in allowed.NETWORK_VALUES.items()}
 
 
 def _tokenizer(path: Path) -> bytes:
@@ -398,14 +375,6 @@ def _words(path: Path) -> bytes:
     return _dumped(held)
 
 
-def _bytes(path: Path) -> bytes:
-    return read_bytes(path, LARGEST_FILE)
-
-
-def _index(path: Path) -> bytes:
-    return _dumped({"metadata": {}, "weight_map": _weight_map(path)})
-
-
 def _weight_map(path: Path) -> dict[str, str]:
     """Which file holds each tensor: safetensors beside the index. Libraries open whatever it names."""
     mapped = _object(path).get("weight_map")
@@ -431,16 +400,8 @@ def library_errors(where: str, let: type[BaseException] = TraubeError) -> Iterat
     except (let, TraubeError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        raise TraubeError(f"{where} ({one_line(error)})") from error
-
-
-def one_line(error: BaseException) -> str:
-    """What an error of a library says, as far as it fits a line."""
-    said = COPY.sub("the folder", " ".join(str(error).split())) or type(error).__name__
-    return said if len(said) <= 300 else f"{said[:300]}..."
-
-
-# defense in depth
+        said = COPY.sub("the folder", " ".join(str(error).split())) or type(error).__name__
+        raise TraubeError(f"{where} ({said if len(said) <= 300 else f'{said[:300]}...'})") from error
 
 
 _LOCK = threading.Lock()

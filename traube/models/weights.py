@@ -1,5 +1,4 @@
-"""A model's folder: where it lies, whether it can be loaded safely, what its content is, and how it is
-downloaded.
+"""A model's folder: where it lies, whether it can be loaded safely, what its content is, and how it is downloaded.
 
 Which files of it may be opened, and what they may say, is told by `traube.models.vetting`.
 """
@@ -75,15 +74,11 @@ def download(card: ModelCard) -> None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise Unavailable(f"model '{card.name}': {card.model} cannot be downloaded ({reason})") from error
     if card.revision is None:
-        write_json(_revisions_file(), {**_revisions(), card.model: revision})
-
-
-def _revisions_file() -> Path:
-    return paths.home() / "revisions.json"
+        write_json(paths.home() / "revisions.json", {**_revisions(), card.model: revision})
 
 
 def _revisions() -> dict[str, str]:
-    path = _revisions_file()
+    path = paths.home() / "revisions.json"
     try:
         known = parse_json(inputs.read_bytes(path)) if path.exists() else {}
     except (TraubeError, ValueError):
@@ -130,7 +125,7 @@ def stamp(path: Path) -> Stamp:
 
 
 def stamps(folder: Path, *, plain: bool = False) -> dict[Path, Stamp]:
-    """The files that may be opened, by name, and what tells that one of them has been written since."""
+    """The files that may be opened, with what tells that one of them has been written since."""
     return {path: stamp(path) for path in files(folder, plain=plain)}
 
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from traube.core.errors import MissingExtra, TraubeError
-from traube.core.extras import install_hint
+from traube.core.errors import MissingExtra, TraubeError, install_hint
 from traube.core.system_errors import in_words
 
 T = TypeVar("T")

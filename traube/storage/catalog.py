@@ -21,8 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from traube.core import settings
-from traube.core.errors import MissingExtra, TraubeError
-from traube.core.extras import install_hint
+from traube.core.errors import MissingExtra, TraubeError, install_hint
 from traube.storage.blobs import Corrupt, retry
 from traube.storage.entries import Entry
 

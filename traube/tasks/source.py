@@ -8,8 +8,7 @@ import pandas as pd
 
 from traube.core.config import Strict, parse
 from traube.core.errors import TraubeError, Unavailable
-from traube.core.hashes import stated_sha256
-from traube.core.hashing import digest, file_sha256
+from traube.core.hashing import digest, file_sha256, stated_sha256
 from traube.core.inputs import is_file, named
 from traube.tasks.task import Task, TaskCard, index_texts
 

@@ -1,9 +1,8 @@
 """Training: a task and a base model in, a checkpoint folder out.
 
-`trainers/` holds the trainers, found by themselves; `trainer` says what a trainer is, `examples` what
-it learns from, `loop` trains, `measure` scores on the way, `clusterings` is what
-trainers on gold clusterings share, and `study` searches for a recipe's best values. What is left is
-a model like any other: evaluating it is the pipeline's.
+`trainers/` holds the trainers, found by themselves; `trainer` says what a trainer is and scores on the way, `loop`
+makes the stream of examples and trains, `clusterings` is what trainers on gold clusterings share, and `study` searches
+for a recipe's best values. What is left is a model like any other: evaluating it is the pipeline's.
 """
 
 from typing import Any

@@ -1,12 +1,12 @@
 """What trainers on gold clusterings share: recipe, encoder, the splits of a task, and validation by clustering."""
 
 import hashlib
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -17,15 +17,14 @@ from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
 from traube.pipeline.executors import Executor
 from traube.pipeline.params import Protocol
 from traube.tasks.task import Task
-from traube.training.examples import Examples
 from traube.training.loop import TrainingRecipe
-from traube.training.measure import Blocks, Snapshot, mean_score
-from traube.training.trainer import LEARNT, Trainer
+from traube.training.trainer import LEARNT, Blocks, NetworkAtStep, Trainer, mean_score
 
 # As COB validates: average linkage on Euclidean distances, the true number of clusters (D.3, D.6).
 VALIDATED = Protocol(reducers=("none",), clusterers=("agglomerative_average",), seeds=(42,))
 ARI = "ari/noise_as_cluster"
 HEAD = 256
+MATRICES = 10  # square ones of a step: distances, both adjacencies, their gradients and what the linkage copies
 
 
 class ClusteringRecipe(TrainingRecipe):
@@ -63,19 +62,36 @@ class ClusteringTrainer(Trainer[C]):
         return list(LEARNT)
 
     def network(self, base: Transformer) -> Any:
-        network = super().network(base)
-        if self.recipe.head == "tanh":
-            network = _with_head(network, self.recipe.seed)
-        return network
+        """The base model; with a head, tokens, pooling and a new layer in the place of what came after the pooling."""
+        import torch
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer.modules import Dense, Pooling
 
-    @abstractmethod
-    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "SplitExamples": ...
+        network = super().network(base)
+        if self.recipe.head == "none":
+            return network
+        body = network[0]
+        pooling = next((m for m in network if isinstance(m, Pooling)), None)
+        pooling = pooling or Pooling(body.get_embedding_dimension(), pooling_mode="mean")
+        torch.manual_seed(self.recipe.seed)
+        dense = Dense(pooling.get_embedding_dimension(), HEAD, activation_function=torch.nn.Tanh())
+        return SentenceTransformer(
+            modules=[body, pooling, dense],
+            device=str(network.device),
+            prompts=network.prompts,
+            default_prompt_name=network.default_prompt_name,
+        )
 
     def measure(
         self, task: Task, base: Transformer, network: Any, learner: Any, step: int, executor: Executor
     ) -> float:
         """Mean ARI over the validation splits."""
-        snapshot = _EncoderAtStep(base, learner.encoder, step)
+        row_of = {text: row for row, text in enumerate(learner.encoder.texts)}
+
+        def encode_batches(texts: Sequence[str]) -> Blocks:
+            yield np.arange(len(texts)), learner.encoder.vectors([row_of[text] for text in texts])
+
+        snapshot = NetworkAtStep(base, step, encode_batches)
         return mean_score(part_as_test(task, "validation"), snapshot, VALIDATED, ARI, executor)
 
     def split_problems(self, task: Task, texts: Sequence[str]) -> list["Problem"]:
@@ -84,8 +100,7 @@ class ClusteringTrainer(Trainer[C]):
         Raises
         ------
         TraubeError
-            If there is none of the size asked for, or one is too large for the memory: its matrices
-            are quadratic.
+            If there is none of the size asked for, or one is too large for the memory: its matrices are quadratic.
         """
         rows = {text: row for row, text in enumerate(texts)}
         trained = part_as_test(task, "train")
@@ -98,55 +113,28 @@ class ClusteringTrainer(Trainer[C]):
         if not problems:
             raise TraubeError(f"{task.name}: there is no train split of exactly {self.recipe.passages} texts")
         largest = max(problems, key=lambda p: len(p.rows))
-        _refuse_too_large(f"{task.name}: train split '{largest.name}'", len(largest.rows))
+        n = len(largest.rows)
+        needed, free = MATRICES * 8 * n * n, psutil.virtual_memory().available
+        if needed > free:
+            raise TraubeError(
+                f"{task.name}: train split '{largest.name}': {n:,} texts at once need {needed / 2**30:,.1f} GiB "
+                f"for their pairs, and {free / 2**30:,.1f} are free"
+            )
         return problems
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A split to learn from.
-
-    Attributes
-    ----------
-    rows : int64 [n], its texts
-    classes : int64 [n], 0 to k - 1
-    """
+    """A split to learn from."""
 
     name: str
-    rows: NDArray[np.int64]
-    classes: NDArray[np.int64]
-
-
-class _EncoderAtStep(Snapshot):
-    """The learner's encoder, for the texts that the learner knows."""
-
-    def __init__(self, base: Transformer, encoder: Any, step: int) -> None:
-        super().__init__(base, step)
-        self._encoder = encoder
-        self._rows = {text: row for row, text in enumerate(encoder.texts)}
-
-    def encode_batches(self, texts: Sequence[str]) -> Blocks:
-        """Positions and vectors, all at once."""
-        yield np.arange(len(texts)), self._encoder.vectors([self._rows[t] for t in texts])
-
-
-class SplitExamples(Examples):
-    """Examples that name texts by their rows.
-
-    Attributes
-    ----------
-    texts : all texts that are trained on or validated
-    """
-
-    def __init__(self, n: int, seed: int, texts: Sequence[str]) -> None:
-        super().__init__(n, seed)
-        self.texts = texts
+    rows: NDArray[np.int64]  # [n], its texts
+    classes: NDArray[np.int64]  # [n], 0 to k - 1
 
 
 def part_as_test(task: Task, part: str) -> Task:
-    """The task with a part in place of its test part, and the texts of that part only; of the
-    split set `default`, whose test part the others may train on. Queries, which these trainers do
-    not look at, are left out.
+    """The task with a part in place of its test part, and the texts of that part only; of the split set `default`,
+    whose test part the others may train on. Queries, which these trainers do not look at, are left out.
     """
     splits = task.splits[(task.splits["part"] == part) & (task.splits["split_set"] == "default")]
     splits = splits.assign(query_id=None)
@@ -154,64 +142,12 @@ def part_as_test(task: Task, part: str) -> Task:
     return replace(task, corpus=corpus, rows=splits.assign(part="test").reset_index(drop=True))
 
 
-# Square matrices of a training step: distances, both adjacencies, their gradients and what the
-# linkage copies.
-MATRICES = 10
-
-
-def _refuse_too_large(where: str, n: int) -> None:
-    import psutil
-
-    needed, free = MATRICES * 8 * n * n, psutil.virtual_memory().available
-    if needed > free:
-        raise TraubeError(
-            f"{where}: {n:,} texts at once need {needed / 2**30:,.1f} GiB for their pairs, and {free / 2**30:,.1f} are free"
-        )
-
-
-def _with_head(network: Any, seed: int) -> Any:
-    """Tokens, pooling and a new dense layer with tanh; what came after the pooling is left out."""
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Dense, Pooling
-
-    body = network[0]
-    pooling = next((m for m in network if isinstance(m, Pooling)), None)
-    pooling = pooling or Pooling(body.get_embedding_dimension(), pooling_mode="mean")
-    torch.manual_seed(seed)
-    dense = Dense(pooling.get_embedding_dimension(), HEAD, activation_function=torch.nn.Tanh())
-    return SentenceTransformer(
-        modules=[body, pooling, dense],
-        device=str(network.device),
-        prompts=network.prompts,
-        default_prompt_name=network.default_prompt_name,
-    )
-
-
 # What lies below a head that alone learns, for the weights, settings and texts of its key.
 _KEPT: dict[tuple[str, int, str, str], Any] = {}
 
 
-def _state(modules: Any) -> str:
-    """A hash of modules: their kinds, settings and weights."""
-    import torch
-
-    state = hashlib.blake2b(digest_size=16)
-    for module in modules:
-        settings = module.get_config_dict() if hasattr(module, "get_config_dict") else {}
-        state.update(digest([type(module).__name__, settings]).encode())
-        for name, tensor in module.state_dict().items():
-            state.update(name.encode())
-            state.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return state.hexdigest()
-
-
 def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -> Any:
-    """A torch module that encodes texts by their rows, each text of a batch once, gradients and
-    all.
-
-    Where the head alone learns, what is below it is computed once for all.
-    """
+    """A torch module that encodes texts by their rows, each text of a batch once, with gradients."""
     import torch
     from torch import nn
 
@@ -223,7 +159,12 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             self.network = network
             self.texts = texts
             self.encoded = Encoded(network, texts, tokens=TOKENS_A_BATCH)
-            self.below = self._below() if recipe.layers == 0 else None
+            self.below = None  # what the head is given, for all texts
+            if recipe.layers == 0:
+                if recipe.head == "none":
+                    raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
+                below = nn.Sequential(*list(network)[:-1])
+                self.below = _kept_below(network, texts, lambda: self.encoded.through(below, np.arange(len(texts))))
 
         def forward(self, rows: NDArray[np.int64]) -> torch.Tensor:
             """Vectors, float32 [n, d]."""
@@ -237,13 +178,6 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             with torch.inference_mode():
                 return self(np.array(rows, dtype=np.int64)).float().cpu().numpy()
 
-        def _below(self) -> torch.Tensor:
-            """What the head is given, for all texts."""
-            if recipe.head == "none":
-                raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
-            below = nn.Sequential(*list(network)[:-1])
-            return _kept_below(network, texts, lambda: self.encoded.through(below, np.arange(len(texts))))
-
     return TextEncoder()
 
 
@@ -251,7 +185,14 @@ def _kept_below(network: Any, texts: Sequence[str], compute: Callable[[], Any]) 
     """What is below the head, without gradients, kept for the next training of this process, as in a study."""
     import torch
 
-    key = (_state(list(network)[:-1]), network.max_seq_length, prompt_of(network), digest(list(texts)))
+    state = hashlib.blake2b(digest_size=16)  # of the modules' kinds, settings and weights
+    for module in list(network)[:-1]:
+        settings = module.get_config_dict() if hasattr(module, "get_config_dict") else {}
+        state.update(digest([type(module).__name__, settings]).encode())
+        for name, tensor in module.state_dict().items():
+            state.update(name.encode())
+            state.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    key = (state.hexdigest(), network.max_seq_length, prompt_of(network), digest(list(texts)))
     if key not in _KEPT:
         network.eval()
         with torch.no_grad():

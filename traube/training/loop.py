@@ -1,19 +1,19 @@
 """The training loop: transformers' Trainer, with evaluation on the way, the best network kept, and
 what it lacks to resume.
-
-What is trained is given as a `Learning`; which trainer made it is not known here.
 """
 
 import json
 import math
 import shutil
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from traube.core.disk import read_json
@@ -21,7 +21,6 @@ from traube.core.errors import TraubeError
 from traube.core.files import write_json
 from traube.core.progress import Progress
 from traube.core.recipes import Recipe
-from traube.training.examples import Examples
 
 WEIGHTS = "model.safetensors"
 STATE = "trainer_state.json"
@@ -48,50 +47,64 @@ class TrainingRecipe(Recipe):
     seed: int = Field(42, ge=0, lt=2**32)
 
 
-@dataclass(frozen=True)
-class Learning:
-    """What is trained, and how it is watched.
+class Examples(ABC):
+    """Training examples in order: number i is example `order(i // n)[i % n]` of epoch i // n.
 
-    Attributes
-    ----------
-    network : the sentence-transformers network that is saved
-    learner : a torch module that shares the network's encoder: batch of examples in, loss out
-    device : where it is trained
-    watched : name of the score in the learning curve
-    measure : gives that score of the network as it is after a step
-    report : gives what else goes into the curve, of the steps since the last time
-    prepare : what is done before the first step, and not again when a training goes on
-    patience : evaluations without a better score after which the training ends; 0: it never does
+    Everything random of an example depends on (seed, epoch, example) alone, and the order on (seed, epoch): a training
+    that was killed goes on from its last saved step with the very examples that it would have seen.
     """
+
+    def __init__(self, n: int, seed: int) -> None:
+        self.n = n
+        self.seed = seed
+        self._order: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
+
+    @abstractmethod
+    def make(self, example: int, rng: np.random.Generator) -> Any:
+        """An example with its noise."""
+
+    @abstractmethod
+    def collate(self, made: list[Any]) -> Any:
+        """A batch for the learner."""
+
+    def __len__(self) -> int:
+        return 2**31 - 1  # as many as are asked for
+
+    def __getitem__(self, i: int) -> Any:
+        epoch, position = divmod(i, self.n)
+        if self._order[0] != epoch:
+            rng = np.random.default_rng([self.seed, epoch])
+            self._order = (epoch, np.argsort(rng.random(self.n), kind="stable"))
+        example = int(self._order[1][position])
+        return self.make(example, np.random.default_rng([self.seed, epoch, example]))
+
+
+@dataclass
+class Loop:
+    """One training."""
 
     recipe: TrainingRecipe
-    network: Any
-    learner: Any
+    network: Any  # the sentence-transformers network that is saved
+    learner: Any  # a torch module that shares the network's encoder: batch of examples in, loss out
     examples: Examples
     device: str
-    watched: str
-    measure: Callable[[int], float]
-    report: Callable[[], dict[str, float]]
-    prepare: Callable[[], None]
-    patience: int = 0
+    watched: str  # name of the score in the learning curve
+    measure: Callable[[int], float]  # gives that score of the network as it is after a step
+    report: Callable[[], dict[str, float]]  # gives what else goes into the curve, of the steps since the last time
+    prepare: Callable[[], None]  # what is done before the first step, and not again when a training goes on
+    patience: int  # evaluations without a better score after which the training ends; 0: it never does
+    work: Path  # folder of what a training that is stopped goes on from; in the end `last` and `best` lie there
+    progress: Progress
+    watch: Callable[[Entry], None]  # told of each entry of the curve
 
-
-class Loop:
-    """One training.
-
-    Parameters
-    ----------
-    work : folder of what a training that is stopped goes on from; in the end `last` and `best` lie
-        there
-    watch : told of each entry of the curve
-    """
-
-    def __init__(self, learning: Learning, work: Path, progress: Progress, watch: Callable[[Entry], None]) -> None:
-        self.learning, self.recipe, self.work = learning, learning.recipe, work
-        self.watch, self.progress = watch, progress
+    def __post_init__(self) -> None:
         if not self.recipe.dropout:
-            _without_dropout(learning.learner)
-        self.steps_an_epoch = learning.examples.n / (self.recipe.batch * self.recipe.accumulate)
+            from torch import nn
+
+            for module in self.learner.modules():
+                if isinstance(module, nn.Dropout):
+                    module.p = 0.0
+        self.steps_an_epoch = self.examples.n / (self.recipe.batch * self.recipe.accumulate)
         self.steps = max(1, round(self.recipe.epochs * self.steps_an_epoch)) if self.recipe.epochs else 0
         self.every = self.recipe.evaluate_every or max(1, round(self.steps_an_epoch))
         self.curve: list[Entry] = []
@@ -103,29 +116,32 @@ class Loop:
         """Train to the end; the curve."""
         self.work.mkdir(parents=True, exist_ok=True)
         saved = last_whole(self.work)
-        self.curve = self._kept(saved)
+        path = self.work / "curve.json"
+        if saved is not None and path.exists():
+            step = int(Path(saved).name.rpartition("-")[2])
+            self.curve = [entry for entry in json.loads(path.read_text()) if (entry["step"] or 0) <= step]
         self.seconds = float(self.curve[-1]["seconds"] or 0) if self.curve else 0.0
         self.progress.total("steps", self.steps)
         self.began = time.monotonic()
         if not self.curve:
             self.evaluate(0)
         if saved is None:
-            self.learning.prepare()
+            self.prepare()
         if self.steps:
             _transformers_trainer(self).train(resume_from_checkpoint=saved)
-        self.learning.network.save(str(self.work / "last"))
+        self.network.save(str(self.work / "last"))
         return self.curve
 
     def evaluate(self, step: int) -> None:
         """Score the network, keep the curve, and the network itself if it is the best so far."""
         if step:
             self.seconds += time.monotonic() - self.began
-        learner, watched = self.learning.learner, self.learning.watched
+        learner, watched = self.learner, self.watched
         training = learner.training
         learner.eval()
-        self.learning.network.eval()
+        self.network.eval()
         try:
-            value = self.learning.measure(step)
+            value = self.measure(step)
         except TraubeError as error:
             raise self.diverged(step, str(error)) from None
         learner.train(training)
@@ -135,11 +151,15 @@ class Loop:
             "seconds": self.seconds,
             "loss": float(np.mean(self.losses)) if self.losses else None,
             watched: value,
-            **self.learning.report(),
+            **self.report(),
         }
         self.losses.clear()
         if all(value > (earlier[watched] or 0) for earlier in self.curve):
-            self._keep_best()
+            new, best = self.work / "best.new", self.work / "best"
+            shutil.rmtree(new, ignore_errors=True)
+            self.network.save(str(new))
+            shutil.rmtree(best, ignore_errors=True)
+            new.rename(best)
         self.curve.append(entry)
         write_json(self.work / "curve.json", self.curve)
         self.watch(entry)
@@ -148,8 +168,8 @@ class Loop:
     @property
     def is_in_vain(self) -> bool:
         """Whether the score has not risen for as many evaluations as patience lasts."""
-        scores = [entry[self.learning.watched] or 0 for entry in self.curve]
-        return 0 < self.learning.patience < len(scores) - int(np.argmax(scores))
+        scores = [entry[self.watched] or 0 for entry in self.curve]
+        return 0 < self.patience < len(scores) - int(np.argmax(scores))
 
     def diverged(self, step: int, what: str) -> TraubeError:
         """The error for numbers that are not finite."""
@@ -157,34 +177,9 @@ class Loop:
             f"after step {step}: {what}; the learning rate {self.recipe.learning_rate:g} is too high, or the base model is broken"
         )
 
-    def _keep_best(self) -> None:
-        new, best = self.work / "best.new", self.work / "best"
-        shutil.rmtree(new, ignore_errors=True)
-        self.learning.network.save(str(new))
-        shutil.rmtree(best, ignore_errors=True)
-        new.rename(best)
-
-    def _kept(self, saved: str | None) -> list[Entry]:
-        """The curve up to the step that was saved."""
-        path = self.work / "curve.json"
-        if saved is None or not path.exists():
-            return []
-        step = int(Path(saved).name.rpartition("-")[2])
-        return [entry for entry in json.loads(path.read_text()) if (entry["step"] or 0) <= step]
-
-
-def _without_dropout(learner: Any) -> None:
-    from torch import nn
-
-    for module in learner.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-
 
 def last_whole(folder: Path) -> str | None:
-    """The newest saved step in a folder. What a kill left half-written is deleted; the Trainer
-    writes its state last.
-    """
+    """The newest saved step in a folder. Half-written ones are deleted; the Trainer writes its state last."""
     from transformers.trainer_utils import get_last_checkpoint
 
     while step := get_last_checkpoint(str(folder)):
@@ -195,11 +190,7 @@ def last_whole(folder: Path) -> str | None:
 
 
 def _transformers_trainer(loop: Loop) -> Any:
-    """transformers' Trainer for a loop.
-
-    It takes the examples in their order, saves weights that are shared between modules once, stops
-    at a loss that is not finite, and evaluates and saves at the same steps.
-    """
+    """transformers' Trainer, which saves weights that modules share once, and stops at a loss that is not finite."""
     from safetensors.torch import load_model, save_model
     from torch.nn import Module
     from transformers import PrinterCallback, Trainer, TrainerCallback
@@ -232,10 +223,10 @@ def _transformers_trainer(loop: Loop) -> Any:
             load_model(model or self.model, str(Path(resume_from_checkpoint) / WEIGHTS))
 
     trainer = Steps(
-        model=loop.learning.learner,
+        model=loop.learner,
         args=_arguments(loop),
-        train_dataset=loop.learning.examples,
-        data_collator=loop.learning.examples.collate,
+        train_dataset=loop.examples,
+        data_collator=loop.examples.collate,
         callbacks=[Evaluations()],
     )
     trainer.remove_callback(PrinterCallback)
@@ -265,7 +256,7 @@ def _arguments(loop: Loop) -> Any:
         disable_tqdm=True,
         seed=recipe.seed,
         bf16=recipe.precision == "bf16",
-        use_cpu=loop.learning.device == "cpu",
+        use_cpu=loop.device == "cpu",
         train_sampling_strategy="sequential",
         remove_unused_columns=False,
         dataloader_pin_memory=False,

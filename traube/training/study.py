@@ -1,7 +1,5 @@
-"""Search for a recipe's best values by Optuna: trainings that are judged by what they watch, the
-hopeless ones stopped early.
-
-A study is one file and goes on where it stopped.
+"""Search for a recipe's best values by Optuna: trainings judged by what they watch, the hopeless ones stopped early. A
+study is one file and goes on where it stopped.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,8 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from traube.core.errors import TraubeError
-from traube.core.extras import install_hint
+from traube.core.errors import TraubeError, install_hint
 from traube.core.files import locked
 from traube.core.hashing import digest
 from traube.core.progress import SILENT, Progress
@@ -27,16 +24,10 @@ SEED = 42
 
 @dataclass(frozen=True)
 class StudyState:
-    """What a study knows.
+    """What a study knows."""
 
-    Attributes
-    ----------
-    best : values of the best trial, and `value`, its score
-    trials : number of finished trials, pruned ones among them
-    """
-
-    best: dict[str, float]
-    trials: int
+    best: dict[str, float]  # values of the best trial, and `value`, its score
+    trials: int  # that are finished, pruned ones among them
     study: "optuna.Study"
 
 
@@ -114,7 +105,12 @@ def search(
         raise TraubeError(f"{', '.join(both)}: searched by the study, so no value can be set")
 
     def objective(trial: optuna.Trial) -> float:
-        asked = {name: _suggest(trial, name, values) for name, values in ranges.items()}
+        asked: dict[str, float] = {}
+        for name, values in ranges.items():
+            if isinstance(values, list):
+                asked[name] = int(trial.suggest_categorical(name, values))
+            else:
+                asked[name] = trial.suggest_float(name, *values)
         scores: list[float] = []
 
         def told(entry: Entry) -> None:
@@ -130,8 +126,7 @@ def search(
 
     with locked(path.with_suffix(".search")):
         study = open_study(path, trainer.name)
-        _close_what_was_killed(study)
-        _of_the_same(study, {"data_version": task.data_version, "base": base.fingerprint}, path)
+        _take_up(study, path, {"data_version": task.data_version, "base": base.fingerprint})
         progress.total("trials", max(0, trials - finished(study)))
         while finished(study) < trials:
             study.optimize(objective, n_trials=1)
@@ -139,15 +134,12 @@ def search(
         return known(study)
 
 
-def _close_what_was_killed(study: "optuna.Study") -> None:
-    """Nobody else searches: the caller holds the lock."""
+def _take_up(study: "optuna.Study", path: Path, identity: dict[str, str]) -> None:
+    """Close trials that were killed, and refuse others' ones. Nobody else searches: the lock is held."""
     from optuna.trial import TrialState
 
     for trial in study.get_trials(states=[TrialState.RUNNING]):
         study.tell(trial.number, state=TrialState.FAIL)
-
-
-def _of_the_same(study: "optuna.Study", identity: dict[str, str], path: Path) -> None:
     for key, value in identity.items():
         if study.user_attrs.get(key, value) != value:
             raise TraubeError(f"{path}: its trials are of another {key.replace('_', ' ')}; move it away to begin anew")
@@ -171,9 +163,7 @@ def finished(study: "optuna.Study") -> int:
 
 
 def best_by_task(folder: Path, trainer: str) -> dict[str, dict[str, float]]:
-    """The best values of each task's studies in a folder, those with the highest score. A damaged
-    file is passed over.
-    """
+    """The best values of each task's studies in a folder, with the highest score. A damaged file is passed over."""
     by_task: dict[str, dict[str, float]] = {}
     for path in sorted(folder.glob(f"{trainer}__*.log")):
         task = path.stem.split("__")[1]
@@ -184,9 +174,3 @@ def best_by_task(folder: Path, trainer: str) -> dict[str, dict[str, float]]:
         if best and best["value"] > by_task.get(task, {}).get("value", float("-inf")):
             by_task[task] = best
     return by_task
-
-
-def _suggest(trial: "optuna.Trial", name: str, values: tuple[float, float] | list[int]) -> float:
-    if isinstance(values, list):
-        return int(trial.suggest_categorical(name, values))
-    return trial.suggest_float(name, *values)

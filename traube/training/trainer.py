@@ -1,20 +1,20 @@
-"""What a trainer is: a task and a base model in, a checkpoint folder out.
-
-What all trainers share is here: recipes with some values changed, the names of what they leave, and
-folders that are whole or not there. A trainer says what it learns from, and makes the examples and
-the learner.
+"""What a trainer is: a task and a base model in, a checkpoint folder out, whole or not there. A trainer says what it
+learns from, and makes the examples and the learner; what all share is here.
 """
 
 import json
 import shutil
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal, TypeVar
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from traube.core.disk import read_json
 from traube.core.errors import TraubeError
@@ -23,44 +23,74 @@ from traube.core.hashing import digest
 from traube.core.progress import SILENT, Progress
 from traube.core.recipes import RecipeMixin
 from traube.core.versions import versions
+from traube.models.base import BatchEncoder
 from traube.models.transformer import Transformer
+from traube.pipeline.evaluate import evaluate_cells
 from traube.pipeline.executors import Executor, make_executor
 from traube.pipeline.params import Protocol
+from traube.pipeline.plan import cells
 from traube.tasks.source import Source
 from traube.tasks.task import Task
-from traube.training.examples import Examples
-from traube.training.loop import Entry, Learning, Loop, TrainingRecipe
-from traube.training.measure import NetworkAtStep, mean_score
+from traube.training.loop import Entry, Examples, Loop, TrainingRecipe
 
 METRIC = "v_measure/noise_as_cluster"
-# As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing
-# reduced.
+# As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing reduced.
 WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(42,))
 
 R = TypeVar("R", bound=TrainingRecipe)
 LearnsFrom = Literal["texts", "splits", "pairs"]
 LEARNT = ("train", "validation")  # parts of splits whose labels are learnt from
 Ranges = Mapping[str, tuple[float, float] | list[int]]
+Blocks = Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]
+
+
+class NetworkAtStep(BatchEncoder):
+    """A network as it is at a step, as the engine wants a model.
+
+    Parameters
+    ----------
+    base : the model from which the training started
+    encode_batches : gives the network's vectors, as `BatchEncoder.encode_batches`
+    """
+
+    weight_bytes = 0  # the network is in memory
+
+    def __init__(self, base: Transformer, step: int, encode_batches: Callable[[Sequence[str]], Blocks]) -> None:
+        self.name, self.card, self.device, self.precision = base.name, base.card, base.device, base.precision
+        self.fingerprint = f"step-{step}"
+        self.numerics: Mapping[str, str] = base.numerics
+        self._encode_batches = encode_batches
+
+    def load(self) -> int:
+        """The bytes that had to be brought into memory: none, the network is there."""
+        return 0
+
+    def encode_batches(self, texts: Sequence[str]) -> Blocks:
+        return self._encode_batches(texts)
+
+
+def mean_score(
+    task: Task, model: NetworkAtStep, protocol: Protocol, metric: str, executor: Executor | None = None
+) -> float:
+    """The unweighted mean of a metric over the task's test splits."""
+    with TemporaryDirectory(prefix="traube-") as folder:
+        scores, _ = evaluate_cells(task, model, cells(task, model, protocol), Path(folder), executor)
+    return float(scores.loc[scores["metric"] == metric, "value"].mean())
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a training left.
+    """What a training left: `last` and `best` are folders in sentence-transformers' layout.
 
-    Attributes
-    ----------
-    last, best : folders in sentence-transformers' layout; `best` has the highest watched score.
-        Where that is of the task's test splits (trainers without labels), it flatters
-    curve : one entry for each evaluation, the first before any step: step, epoch, seconds (of
-        training so far, without the evaluations), loss (mean since the entry before; None at first)
-        and the watched score
-    watched : the name of that score in the curve
+    `best` has the highest watched score, which flatters where it is of the task's test splits (trainers without labels).
     """
 
     last: Path
     best: Path
+    # one entry for each evaluation, the first before any step: step, epoch, seconds (of training so far, without the
+    # evaluations), loss (mean since the entry before; None at first) and the watched score
     curve: list[Entry]
-    watched: str
+    watched: str  # name of that score in the curve
 
     @property
     def scores(self) -> list[float]:
@@ -71,23 +101,14 @@ class Checkpoint:
 class Trainer(RecipeMixin[R]):
     """Trains an encoder on a task.
 
-    What is defined here serves trainers on texts; those that learn from something else say so, and
-    override it.
-
-    Attributes
-    ----------
-    learns_from : `texts`, without labels; `splits`, the labels of train and validation splits; or
-        `pairs` of texts
-    searched : what a study searches: by value of the recipe, the least and the greatest, or all
-        there are; empty for a trainer without studies
-    watched : name of the score in the learning curve
-    in_name : values of the recipe that stand in a checkpoint's name by themselves
+    What is defined here serves trainers on texts; those that learn from something else say so, and override it.
     """
 
-    learns_from: ClassVar[LearnsFrom]
+    learns_from: ClassVar[LearnsFrom]  # texts without labels; labels of train and validation splits; or pairs of texts
+    # what a study searches: by value of the recipe, the least and the greatest, or all there are
     searched: ClassVar[Ranges] = {}
-    watched: ClassVar[str] = "v_measure"
-    in_name: ClassVar[tuple[str, ...]] = ("seed",)
+    watched: ClassVar[str] = "v_measure"  # name of the score in the learning curve
+    in_name: ClassVar[tuple[str, ...]] = ("seed",)  # values of the recipe that stand in a checkpoint's name themselves
 
     @classmethod
     def unsuited(cls, source: Source) -> str | None:
@@ -110,8 +131,7 @@ class Trainer(RecipeMixin[R]):
     def names(self, task: str, base: str, extra: bool = False) -> str:
         """What its checkpoints are called, before `-last` and `-best`.
 
-        A recipe that is not the paper's has a digest in the name, so that no training takes the
-        place of another.
+        A recipe that is not the paper's has a digest in the name, so that no training takes the place of another.
 
         Parameters
         ----------
@@ -167,9 +187,7 @@ class Trainer(RecipeMixin[R]):
         return sorted(task.splits["part"].unique())
 
     def network(self, base: Transformer) -> Any:
-        """The base model in fp32, to be changed. It carries its prompt, and saves it where
-        sentence-transformers looks.
-        """
+        """The base model in fp32, to be changed. It saves its prompt where sentence-transformers looks."""
         network = Transformer(base.card.model_copy(update={"precision": "fp32"}), base.device).network
         if self.recipe.max_length:
             network.max_seq_length = self.recipe.max_length
@@ -194,7 +212,8 @@ class Trainer(RecipeMixin[R]):
         self, task: Task, base: Transformer, network: Any, learner: Any, step: int, executor: Executor
     ) -> float:
         """The watched score of the network as it is: V-measure, the unweighted mean over the task's test splits."""
-        return mean_score(task, NetworkAtStep(base, network, step), WATCHED, METRIC, executor)
+        snapshot = NetworkAtStep(base, step, base.with_network(network).encode_batches)
+        return mean_score(task, snapshot, WATCHED, METRIC, executor)
 
     def fit(
         self,
@@ -211,7 +230,6 @@ class Trainer(RecipeMixin[R]):
         ----------
         task : what is trained on, and scored on the way: without labels, the texts of all parts and
             its test splits; with labels, its train and its validation splits
-        base : the model to start from
         out : folder of checkpoints; `<name>-last` and `<name>-best` are written there, whole or not
             at all
         extra : more texts to train on
@@ -227,12 +245,11 @@ class Trainer(RecipeMixin[R]):
         folders = {kind: out / f"{name}-{kind}" for kind in ("last", "best")}
         identity = self._identity(task, base, texts)
         with locked(out / f".{name}"):
-            finished = [_finished(folder, identity) for folder in folders.values()]
-            if all(finished) and finished[0]:
-                return Checkpoint(folders["last"], folders["best"], finished[0]["curve"], self.watched)
+            left = [read_json(folder / "checkpoint.json") for folder in folders.values()]
+            if all(about.get(key) == value for about in left for key, value in identity.items()):
+                return Checkpoint(folders["last"], folders["best"], left[0]["curve"], self.watched)
             work = out / f".{name}.{digest(identity)}"
-            with make_executor() as executor:
-                curve = Loop(self.learning(task, base, texts, executor, progress), work, progress, watch).train()
+            curve = self._train(task, base, texts, work, progress, watch)
             about = {
                 **identity,
                 "trainer": self.name,
@@ -245,38 +262,47 @@ class Trainer(RecipeMixin[R]):
                 "curve": curve,
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
             }
-            for kind, folder in folders.items():
-                _publish(work / kind, folder, {**about, "kind": kind})
+            for kind, folder in folders.items():  # each is put in its place in one step
+                write_json(work / kind / "checkpoint.json", {**about, "kind": kind})
+                old = folder.with_name(f".{folder.name}.old")
+                shutil.rmtree(old, ignore_errors=True)
+                if folder.exists():
+                    folder.rename(old)
+                (work / kind).rename(folder)
+                shutil.rmtree(old, ignore_errors=True)
             shutil.rmtree(work, ignore_errors=True)
         return Checkpoint(folders["last"], folders["best"], curve, self.watched)
 
-    def learning(
-        self, task: Task, base: Transformer, texts: Sequence[str], executor: Executor, progress: Progress
-    ) -> Learning:
-        """What is trained and how it is watched, put together.
-
-        Raises
-        ------
-        TraubeError
-            If there are no texts.
-        """
-        if not texts:
-            raise TraubeError(f"{task.name}: there are no texts to train on")
-        network = self.network(base)
-        examples = self.examples(network, task, texts)
-        learner = self.learner(network, examples)
-        return Learning(
-            recipe=self.recipe,
-            network=network,
-            learner=learner,
-            examples=examples,
-            device=base.device,
-            watched=self.watched,
-            measure=lambda step: self.measure(task, base, network, learner, step, executor),
-            report=lambda: self.report(learner),
-            prepare=lambda: self.prepare(learner, examples, progress),
-            patience=self.patience,
-        )
+    def _train(
+        self,
+        task: Task,
+        base: Transformer,
+        texts: Sequence[str],
+        work: Path,
+        progress: Progress,
+        watch: Callable[[Entry], None],
+    ) -> list[Entry]:
+        with make_executor() as executor:
+            if not texts:
+                raise TraubeError(f"{task.name}: there are no texts to train on")
+            network = self.network(base)
+            examples = self.examples(network, task, texts)
+            learner = self.learner(network, examples)
+            return Loop(
+                recipe=self.recipe,
+                network=network,
+                learner=learner,
+                examples=examples,
+                device=base.device,
+                watched=self.watched,
+                measure=lambda step: self.measure(task, base, network, learner, step, executor),
+                report=lambda: self.report(learner),
+                prepare=lambda: self.prepare(learner, examples, progress),
+                patience=self.patience,
+                work=work,
+                progress=progress,
+                watch=watch,
+            ).train()
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
         """What the result follows from."""
@@ -289,19 +315,3 @@ class Trainer(RecipeMixin[R]):
             "texts": digest(list(texts)),
             "library_versions": versions(("torch", "transformers", "sentence-transformers")),
         }
-
-
-def _finished(folder: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
-    about = read_json(folder / "checkpoint.json")
-    return about if all(about.get(key) == value for key, value in identity.items()) else None
-
-
-def _publish(made: Path, folder: Path, about: dict[str, Any]) -> None:
-    """Put a folder in its place in one step."""
-    write_json(made / "checkpoint.json", about)
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    made.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from traube.core.files import atomic
+from traube.core.disk import replacing
 
 FILE = "training.pt"
 
@@ -49,6 +49,6 @@ class Work:
         if not last and time.monotonic() - self.written < self.seconds:
             return
         state = {"modules": fit.modules.state_dict(), "optimizer": fit.optimizer.state_dict(), "memory": fit.memory}
-        with atomic(self.path) as temporary:
+        with replacing(self.path) as temporary:
             torch.save({**state, "identity": self.identity, "history": history}, temporary)
         self.written = time.monotonic()

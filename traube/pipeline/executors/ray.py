@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from traube.core.errors import TraubeError
-from traube.core.extras import install_hint
+from traube.core.errors import TraubeError, install_hint
 from traube.core.progress import Progress
 from traube.models import Encoder, Model, Transformer, Vectors
 from traube.models.vectors import Dense

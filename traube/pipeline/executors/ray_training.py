@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from traube.components.deep.encoding import InMemory
 from traube.components.deep.work import FILE
+from traube.core.disk import replacing
 from traube.core.errors import TraubeError
-from traube.core.files import atomic
 from traube.core.progress import Progress
 from traube.models import Transformer
 from traube.pipeline.executors.ray_errors import RETRIES, check, has_died, in_words
@@ -173,7 +173,7 @@ class Trainings:
                 return None
             return in_words(error)
         if news.state is not None:
-            with atomic(begun.work / FILE) as temporary:
+            with replacing(begun.work / FILE) as temporary:
                 news.state.tofile(temporary)
         begun.latest = news._replace(state=None, trained=None)  # they are large
         everything = [*self._ended, *(other.latest for other in self._begun)]

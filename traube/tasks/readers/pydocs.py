@@ -15,7 +15,7 @@ import pandas as pd
 from pydantic import Field
 
 from traube.core.collector import collect_nothing
-from traube.core.extras import install_hint
+from traube.core.errors import install_hint
 from traube.core.hashing import digest
 from traube.tasks.source import CardSource, Source
 from traube.tasks.splitting import everything, generator, random_fractions, shuffled

@@ -1,15 +1,6 @@
-"""COB: training on the clustering metric itself (Kashyapi & Dietz, "Learn The Big Picture",
-RepL4NLP 2021).
-
-A split's vectors are clustered as they would be in use, and the metric of that clustering is the
-loss. Clustering has no gradient; blackbox backpropagation (Vlastelica et al. 2020) takes the
-difference between this clustering and that of distances moved a step along the loss's gradient:
-with A = cluster(D), g = dL/dA and A' = cluster(max(D + lambda g, 0)), it says dL/dD = (A' - A) /
-lambda.
-
-Where the step brings all distances within classes to zero and leaves those between them above it,
-A' is the gold clustering T, and the second clustering need not be run: `Blackbox.shortcuts` counts
-how often.
+"""COB: training on the clustering metric itself (Kashyapi & Dietz, "Learn The Big Picture", RepL4NLP 2021). The loss is
+the metric of a clustering of a split's vectors, which has no gradient; blackbox backpropagation (Vlastelica et al.
+2020) says dL/dD = (A' - A) / lambda, with A = cluster(D), g = dL/dA and A' = cluster(max(D + lambda g, 0)).
 """
 
 from collections.abc import Callable, Sequence
@@ -23,13 +14,8 @@ from pydantic import Field
 from traube.core.errors import TraubeError
 from traube.pipeline.executors import cores
 from traube.tasks.task import Task
-from traube.training.clusterings import (
-    ClusteringRecipe,
-    ClusteringTrainer,
-    Problem,
-    SplitExamples,
-    text_encoder,
-)
+from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, text_encoder
+from traube.training.loop import Examples
 from traube.training.trainer import Ranges
 
 if TYPE_CHECKING:
@@ -59,11 +45,6 @@ class Blackbox:
     ----------
     lam : the paper's lambda, how far distances are moved; above 0
     cluster : any clusterer of a distance matrix
-
-    Attributes
-    ----------
-    steps, shortcuts : how many gradients were computed, and how many of them needed no second
-        clustering
     """
 
     def __init__(self, lam: float, cluster: Clusterer) -> None:
@@ -73,13 +54,12 @@ class Blackbox:
             )
         self.lam = lam
         self.cluster = cluster
-        self.steps = self.shortcuts = 0
+        self.steps = self.shortcuts = 0  # gradients, and those of them that needed no second clustering
 
     def adjacency(
         self, distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]
     ) -> tuple["torch.Tensor", ...]:
-        """Who shares a cluster with whom, for each split, with as many clusters as there are
-        classes.
+        """Who shares a cluster with whom, for each split, with as many clusters as there are classes.
 
         Parameters
         ----------
@@ -95,17 +75,30 @@ class Blackbox:
         TraubeError
             If a distance is not finite.
         """
-        return _function().apply(self, [t.detach() for t in gold], *distances)
+        import torch
 
-    def share_of_shortcuts(self) -> dict[str, float]:
-        """`shortcut`, of the gradients since the last call; empty without any."""
-        share = {"shortcut": self.shortcuts / self.steps} if self.steps else {}
-        self.steps = self.shortcuts = 0
-        return share
+        class Clustered(torch.autograd.Function):
+            @staticmethod
+            def forward(
+                ctx: Any, box: Blackbox, gold: list[torch.Tensor], *distances: torch.Tensor
+            ) -> tuple[torch.Tensor, ...]:
+                given = [d.detach().double().cpu().numpy() for d in distances]
+                golden = [t.double().cpu().numpy() for t in gold]
+                clustered = _in_threads(box.solve, given, [classes_of(t) for t in golden])
+                ctx.box, ctx.given, ctx.golden, ctx.clustered = box, given, golden, clustered
+                return tuple(torch.from_numpy(a).to(d) for a, d in zip(clustered, distances, strict=True))
+
+            @staticmethod
+            def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+                slopes = [g.double().cpu().numpy() for g in gradients]
+                moved = _in_threads(ctx.box.moved, ctx.given, slopes, ctx.golden)
+                differences = [(m - a) / ctx.box.lam for m, a in zip(moved, ctx.clustered, strict=True)]
+                return (None, None, *(torch.from_numpy(d).to(g) for d, g in zip(differences, gradients, strict=True)))
+
+        return Clustered.apply(self, [t.detach() for t in gold], *distances)
 
     def solve(self, distances: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-        """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no
-        clusterer.
+        """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer.
 
         Raises
         ------
@@ -129,6 +122,7 @@ class Blackbox:
         self.steps += 1
         after = np.maximum(distances + self.lam * (gradient + gradient.T) / 2, 0.0)
         np.fill_diagonal(after, 0.0)
+        # where all distances within classes are 0 and those between them are not, A' is the gold clustering
         within = gold > 0
         if not after[within].any() and after[~within].all():
             self.shortcuts += 1
@@ -141,30 +135,6 @@ def classes_of(gold: NDArray[np.float64]) -> int:
     return round(float((1 / gold.sum(axis=1)).sum()))
 
 
-def _function() -> Any:
-    import torch
-
-    class Clustered(torch.autograd.Function):
-        @staticmethod
-        def forward(
-            ctx: Any, box: Blackbox, gold: list[torch.Tensor], *distances: torch.Tensor
-        ) -> tuple[torch.Tensor, ...]:
-            given = [d.detach().double().cpu().numpy() for d in distances]
-            golden = [t.double().cpu().numpy() for t in gold]
-            clustered = _in_threads(box.solve, given, [classes_of(t) for t in golden])
-            ctx.box, ctx.given, ctx.golden, ctx.clustered = box, given, golden, clustered
-            return tuple(torch.from_numpy(a).to(d) for a, d in zip(clustered, distances, strict=True))
-
-        @staticmethod
-        def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-            slopes = [g.double().cpu().numpy() for g in gradients]
-            moved = _in_threads(ctx.box.moved, ctx.given, slopes, ctx.golden)
-            differences = [(m - a) / ctx.box.lam for m, a in zip(moved, ctx.clustered, strict=True)]
-            return (None, None, *(torch.from_numpy(d).to(g) for d, g in zip(differences, gradients, strict=True)))
-
-    return Clustered
-
-
 def _in_threads(function: Callable[..., Any], *arguments: list[Any]) -> list[Any]:
     if len(arguments[0]) == 1:
         return [function(*(a[0] for a in arguments))]
@@ -172,21 +142,16 @@ def _in_threads(function: Callable[..., Any], *arguments: list[Any]) -> list[Any
         return list(threads.map(function, *arguments))
 
 
-# Losses of an adjacency matrix A, float [n, n] with diagonal 1, against the gold one, T. They
-# differ in scale, so lambda must, too.
+# Losses of an adjacency matrix A, float [n, n] with diagonal 1, against the gold one, T; lambda goes with their scale.
 
 
 def rand_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
-    """sum |A - T| = n (n - 1) (1 - RI), written A (1 - T) + (1 - A) T so that it has a slope at its
-    minimum (section 3.2).
-    """
+    """sum |A - T| = n (n - 1) (1 - RI), as A (1 - T) + (1 - A) T: it has a slope at its minimum (section 3.2)."""
     return (clustered * (1 - gold) + (1 - clustered) * gold).sum()
 
 
 def ari_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
-    """1 - ARI (Hubert & Arabie 1985) from pair counts, of both orders of each pair; 0 where both
-    agree that nothing or all is one.
-    """
+    """1 - ARI (Hubert & Arabie 1985) from counts of ordered pairs; 0 where both agree that nothing or all is one."""
     n = len(gold)
     together, in_class, in_cluster = (clustered * gold).sum() - n, gold.sum() - n, clustered.sum() - n
     chance = in_class * in_cluster / max(n * (n - 1), 1)
@@ -195,10 +160,8 @@ def ari_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
 
 
 def purity_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
-    """1 - purity: of each item's cluster the share of its commonest class, mean over items.
-
-    (A T) counts, for items i and j, how many of i's cluster are of j's class.
-    """
+    """1 - purity, the mean over items of the share of their cluster's commonest class."""
+    # (A T) counts, for items i and j, how many of i's cluster are of j's class
     commonest = (clustered * (clustered @ gold)).amax(dim=1)
     return 1 - (commonest / clustered.sum(dim=1)).mean()
 
@@ -207,11 +170,7 @@ LOSSES: dict[str, Loss] = {"ri": rand_loss, "ari": ari_loss, "purity": purity_lo
 
 
 def margin(distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]) -> "torch.Tensor":
-    """Mean distance within classes less mean distance between them, over all pairs of the batch,
-    diagonal included (section 3.4).
-
-    Without a pair between classes, the former alone.
-    """
+    """Mean distance within classes less that between them, if any, over all pairs with the diagonal (section 3.4)."""
     within = sum((d * t).sum() for d, t in zip(distances, gold, strict=True)) / sum(t.sum() for t in gold)
     between = sum((1 - t).sum() for t in gold)
     if between == 0:
@@ -229,8 +188,7 @@ def pairwise_distances(vectors: "torch.Tensor") -> "torch.Tensor":
 class CobRecipe(ClusteringRecipe):
     """How to train with COB.
 
-    The paper tuned lambda and r by task: 90 and 1 on 20 Newsgroups, 47 and 3.8 on CAR coarse, 103
-    and 0.3 on fine.
+    The paper tuned lambda and r by task: 90 and 1 on 20 Newsgroups, 47 and 3.8 on CAR coarse, 103 and 0.3 on fine.
     """
 
     lam: float = Field(90.0, gt=0, description="the paper's lambda: how far distances are moved for the gradient")
@@ -253,47 +211,47 @@ class Cob(ClusteringTrainer[CobRecipe]):
         return Problems(self.split_problems(task, texts), texts, self.recipe.seed)
 
     def learner(self, network: Any, examples: "Problems") -> Any:
-        return _learner(text_encoder(network, examples.texts, self.recipe), self.recipe)
+        import torch
+        from torch import nn
+
+        recipe = self.recipe
+
+        class Clustering(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.encoder = text_encoder(network, examples.texts, recipe)
+                self.box = Blackbox(recipe.lam, linkage(recipe.clusterer))
+
+            def forward(self, batch: list[Problem]) -> torch.Tensor:
+                sizes = [len(p.rows) for p in batch]
+                vectors = self.encoder(np.concatenate([p.rows for p in batch])).float()
+                distances = [pairwise_distances(v) for v in vectors.split(sizes)]
+                classes = [torch.from_numpy(p.classes).to(vectors.device) for p in batch]
+                gold = [(c[:, None] == c[None, :]).to(vectors) for c in classes]
+                return cob_loss(self.box, LOSSES[recipe.metric], recipe.r, distances, gold)
+
+        return Clustering()
 
     def report(self, learner: Any) -> dict[str, float]:
-        """`shortcut`: the share of gradients that needed no second clustering."""
-        return learner.box.share_of_shortcuts()
+        """`shortcut`: of the gradients since the last time the share that needed no second clustering."""
+        box: Blackbox = learner.box
+        share = {"shortcut": box.shortcuts / box.steps} if box.steps else {}
+        box.steps = box.shortcuts = 0
+        return share
 
 
-class Problems(SplitExamples):
+class Problems(Examples):
     """One example a split."""
 
     def __init__(self, problems: list[Problem], texts: Sequence[str], seed: int) -> None:
-        super().__init__(len(problems), seed, texts)
-        self.problems = problems
+        super().__init__(len(problems), seed)
+        self.problems, self.texts = problems, texts
 
     def make(self, example: int, rng: np.random.Generator) -> Problem:
         return self.problems[example]
 
     def collate(self, made: list[Problem]) -> list[Problem]:
         return made
-
-
-def _learner(encoder: Any, recipe: CobRecipe) -> Any:
-    import torch
-    from torch import nn
-
-    class Clustering(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.encoder = encoder
-            self.box = Blackbox(recipe.lam, linkage(recipe.clusterer))
-            self.loss = LOSSES[recipe.metric]
-
-        def forward(self, batch: list[Problem]) -> torch.Tensor:
-            sizes = [len(p.rows) for p in batch]
-            vectors = encoder(np.concatenate([p.rows for p in batch])).float()
-            distances = [pairwise_distances(v) for v in vectors.split(sizes)]
-            classes = [torch.from_numpy(p.classes).to(vectors.device) for p in batch]
-            gold = [(c[:, None] == c[None, :]).to(vectors) for c in classes]
-            return cob_loss(self.box, self.loss, recipe.r, distances, gold)
-
-    return Clustering()
 
 
 def cob_loss(

@@ -1,8 +1,6 @@
-"""QS3M: similarities for a query (Kashyapi & Dietz, JCDL 2022, section 3).
-
-A frozen encoder gives vectors of passages and queries; what is trained is the network that compares
-two passages for a query. What is left is a checkpoint with a folder `similarity/` besides the
-encoder (`traube.models.similarity`).
+"""QS3M: similarities for a query (Kashyapi & Dietz, JCDL 2022, section 3). A frozen encoder gives vectors of passages
+and queries; the network that compares two passages for a query is trained, and saved beside the encoder in
+`similarity/`.
 """
 
 import shutil
@@ -10,11 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, TypedDict
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from traube.core import paths
@@ -41,23 +38,8 @@ from traube.pipeline.workbench import Workbench
 from traube.tasks.pairs import Pairs, all_pairs, balanced_pairs
 from traube.tasks.sections import SEPARATOR
 from traube.tasks.task import Split, Task
-from traube.training.examples import Examples
-from traube.training.loop import TrainingRecipe
+from traube.training.loop import Examples, TrainingRecipe
 from traube.training.trainer import LEARNT, Trainer
-
-Rows: TypeAlias = NDArray[np.int64]
-
-
-class Batch(TypedDict):
-    """Pairs: rows of the first and of the second passages, int64 [b]; what is asked, float32 [b, d];
-    and which pairs are the same, bool [b].
-    """
-
-    first: Rows
-    second: Rows
-    asked: Dense | None
-    same: NDArray[np.bool_]
-
 
 # As in the paper's code. From random weights 21,000 pairs teach next to nothing: AUC .51 on
 # articles of test200 where the encoder's own distance has .65.
@@ -126,11 +108,8 @@ class Qs3m(Trainer[Qs3mRecipe]):
         if self.recipe.split_set == "default":
             return list(LEARNT)
         usual = task.splits[task.splits["split_set"] == "default"]
-        return sorted(
-            usual.loc[
-                usual["text_id"].isin(self.labelled_rows(task, (), self.recipe.split_set)["text_id"]), "part"
-            ].unique()
-        )
+        learnt = self.labelled_rows(task, (), self.recipe.split_set)["text_id"]
+        return sorted(usual.loc[usual["text_id"].isin(learnt), "part"].unique())
 
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
         """The texts of the train and validation splits, and their queries where these are asked for.
@@ -161,7 +140,27 @@ class Qs3m(Trainer[Qs3mRecipe]):
         return PagePairs(pages, pages.of(task, "train", self.recipe.split_set), self.recipe)
 
     def learner(self, network: "Comparer", examples: "PagePairs") -> Any:
-        return _learner(network.module, examples.pages, self.recipe, network.encoder.device)
+        import torch
+        from torch import nn
+        from torch.nn import functional
+
+        pages, device, squared = examples.pages, network.encoder.device, self.recipe.loss == "mse"
+        loss: Callable[..., Any] = functional.mse_loss if squared else functional.binary_cross_entropy_with_logits
+
+        class Comparing(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.module = network.module
+                self.pages = pages
+                self.vectors = torch.from_numpy(pages.vectors).to(device)
+
+            def forward(self, batch: dict[str, Any]) -> torch.Tensor:
+                query = None if batch["asked"] is None else torch.from_numpy(batch["asked"]).to(device)
+                gold = torch.from_numpy(batch["same"].astype(np.float32)).to(device)
+                said = self.module.forward if squared else self.module.logits
+                return loss(said(self.vectors[batch["first"]], self.vectors[batch["second"]], query), gold)
+
+        return Comparing()
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
         begun = TrainedSimilarity.at(paths.checkpoints() / self.recipe.start).fingerprint if self.recipe.start else None
@@ -186,18 +185,11 @@ class Qs3m(Trainer[Qs3mRecipe]):
 
 @dataclass
 class Pages:
-    """Vectors of texts, and what is asked of each page.
+    """Vectors of texts, and what is asked of each page."""
 
-    Attributes
-    ----------
-    vectors : float32 [n, m], a row for each of `texts`
-    dimensions : of a query's vector, which stands first in a row
-    query : what is asked
-    """
-
-    vectors: Dense
+    vectors: Dense  # float32 [n, m], a row for each of `texts`
     texts: Sequence[str]
-    dimensions: int
+    dimensions: int  # of a query's vector, which stands first in a row
     asked: Query
 
     @cached_property
@@ -222,12 +214,7 @@ class Pages:
 
 
 class Comparer:
-    """An encoder, which stays as it is, and the network that compares, which is trained.
-
-    Parameters
-    ----------
-    base : the encoder
-    """
+    """An encoder, which stays as it is, and the network that compares, which is trained."""
 
     def __init__(self, base: Transformer, recipe: Qs3mRecipe) -> None:
         import torch
@@ -241,32 +228,21 @@ class Comparer:
         if recipe.begin == "identity":
             self.module.begin_as_distance()
         if recipe.start:
-            self._begin_with(recipe.start)
+            other = TrainedSimilarity.at(paths.checkpoints() / recipe.start)
+            wanted = self.config.model_copy(update={"network": "qs3m"})
+            same = ("network", "query", "dimensions", "projection", "output")
+            if any(getattr(other.config, name) != getattr(wanted, name) for name in same):
+                raise TraubeError(f"recipe: start: {recipe.start} is no qs3m with the same query, projection and loss")
+            self.module.head = load_network(other.folder / WEIGHTS, other.config)
 
     @property
     def config(self) -> SimilarityConfig:
-        recipe, card = self.recipe, self.base.card
         return SimilarityConfig(
-            network=recipe.network,
-            query=recipe.query,
             dimensions=self.dimensions,
-            projection=recipe.projection,
-            output="relu" if recipe.loss == "mse" else "sigmoid",
-            masked=recipe.masked,
-            symmetric=recipe.symmetric,
-            prompt=card.prompt,
-            max_length=card.max_length,
-            pooling=card.pooling,
-            precision=card.precision,
+            output="relu" if self.recipe.loss == "mse" else "sigmoid",
+            **self.recipe.model_dump(include={"network", "query", "projection", "masked", "symmetric"}),
+            **self.base.card.model_dump(include={"prompt", "max_length", "pooling", "precision"}),
         )
-
-    def _begin_with(self, checkpoint: str) -> None:
-        other = TrainedSimilarity.at(paths.checkpoints() / checkpoint)
-        wanted = self.config.model_copy(update={"network": "qs3m"})
-        same = ("network", "query", "dimensions", "projection", "output")
-        if any(getattr(other.config, name) != getattr(wanted, name) for name in same):
-            raise TraubeError(f"recipe: start: {checkpoint} is no qs3m with the same query, projection and loss")
-        self.module.head = load_network(other.folder / WEIGHTS, other.config)
 
     def vectors(self, texts: Sequence[str]) -> Dense:
         """The encoder's vectors, float32 [n, m], from the cache where they are in it."""
@@ -295,15 +271,17 @@ class PagePairs(Examples):
     """Pairs of passages of a page, whether they are of one group, and what is asked.
 
     Where labels are paths of sections, pairs of a section and one above it are left out.
-
-    Parameters
-    ----------
-    splits : to learn from
     """
 
     def __init__(self, pages: Pages, splits: Sequence[Split], recipe: Qs3mRecipe) -> None:
         self.pages = pages
-        drawn = [_pairs(split, recipe) for split in splits]
+        drawn: list[Pairs] = []
+        for split in splits:
+            separator = SEPARATOR if split.level == "hier" else None
+            if recipe.pairs == "balanced":
+                drawn.append(balanced_pairs(split, seed=recipe.seed, separator=separator))
+            else:
+                drawn.append(all_pairs(split, separator=separator))
         self.first = np.concatenate([split.rows[p.first] for split, p in zip(splits, drawn, strict=True)])
         self.second = np.concatenate([split.rows[p.second] for split, p in zip(splits, drawn, strict=True)])
         self.same = np.concatenate([p.same for p in drawn])
@@ -318,45 +296,15 @@ class PagePairs(Examples):
         """A pair's number, and whether its passages change places: their order means nothing."""
         return example, bool(rng.random() < 0.5)
 
-    def collate(self, made: list[tuple[int, bool]]) -> Batch:
-        """The pairs of these numbers."""
+    def collate(self, made: list[tuple[int, bool]]) -> dict[str, Any]:
+        """Pairs: rows of the first and of the second passages, int64 [b]; what is asked, float32 [b, d] or None; and
+        which pairs are the same, bool [b].
+        """
         numbers, swapped = (np.array(values) for values in zip(*made, strict=True))
         first, second = self.first[numbers], self.second[numbers]
         one, other = np.where(swapped, second, first), np.where(swapped, first, second)
         asked = None if self.queries is None else self.queries[self.page[numbers]]
         return {"first": one, "second": other, "asked": asked, "same": self.same[numbers]}
-
-
-def _pairs(split: Split, recipe: Qs3mRecipe) -> Pairs:
-    separator = SEPARATOR if split.level == "hier" else None
-    if recipe.pairs == "balanced":
-        return balanced_pairs(split, seed=recipe.seed, separator=separator)
-    return all_pairs(split, separator=separator)
-
-
-def _learner(module: Any, pages: Pages, recipe: Qs3mRecipe, device: str) -> Any:
-    import torch
-    from torch import nn
-    from torch.nn import functional
-
-    loss: Callable[..., Any] = (
-        functional.mse_loss if recipe.loss == "mse" else functional.binary_cross_entropy_with_logits
-    )
-
-    class Comparing(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.module = module
-            self.pages = pages
-            self.vectors = torch.from_numpy(pages.vectors).to(device)
-
-        def forward(self, batch: Batch) -> torch.Tensor:
-            query = None if batch["asked"] is None else torch.from_numpy(batch["asked"]).to(device)
-            gold = torch.from_numpy(batch["same"].astype(np.float32)).to(device)
-            said = module.forward if recipe.loss == "mse" else module.logits
-            return loss(said(self.vectors[batch["first"]], self.vectors[batch["second"]], query), gold)
-
-    return Comparing()
 
 
 TRAINER = Qs3m

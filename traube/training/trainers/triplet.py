@@ -1,9 +1,6 @@
-"""Triplet loss on gold clusterings, COB's baseline: max(0, |a - p| - |a - n| + margin) (Kashyapi
-& Dietz 2021, section 4.2).
-
-Triples are all (anchor, positive, negative) of a split in which the first two share a class and the
-third does not, with the two in one order. (The reference's enumeration begins its third index too
-early: some triples twice, some with anchor and positive the same.)
+"""Triplet loss on gold clusterings, COB's baseline: max(0, |a - p| - |a - n| + margin) (Kashyapi & Dietz 2021, section
+4.2), of all triples of a split in which the first two share a class and the third does not. (The reference's
+enumeration has some triples twice, and some with anchor and positive the same: its third index begins too early.)
 """
 
 from collections.abc import Sequence
@@ -15,13 +12,12 @@ from pydantic import Field
 
 from traube.core.errors import TraubeError
 from traube.tasks.task import Task
-from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, SplitExamples, text_encoder
+from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, text_encoder
+from traube.training.loop import Examples
 
 
 class TripletRecipe(ClusteringRecipe):
-    """How to train with triplets. The reference takes a random 25th of them, drawn once:
-    share=0.04.
-    """
+    """How to train with triplets. The reference takes a random 25th of them, drawn once: share=0.04."""
 
     margin: float = Field(5.0, ge=0, description="how much farther the negative is to be")
     share: float = Field(1.0, gt=0, le=1, description="share of all triples that makes an epoch, drawn once")
@@ -40,20 +36,35 @@ class Triplet(ClusteringTrainer[TripletRecipe]):
         return Triples(self.split_problems(task, texts), texts, self.recipe.share, self.recipe.seed)
 
     def learner(self, network: Any, examples: "Triples") -> Any:
-        return _learner(text_encoder(network, examples.texts, self.recipe), self.recipe)
+        import torch
+        from torch import nn
+
+        recipe = self.recipe
+
+        class Anchored(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.encoder = text_encoder(network, examples.texts, recipe)
+                self.loss = nn.TripletMarginLoss(margin=recipe.margin, p=2)
+
+            def forward(self, batch: NDArray[np.int64]) -> torch.Tensor:
+                vectors = self.encoder(batch.reshape(-1)).float()
+                anchors, positives, negatives = vectors.reshape(len(batch), 3, -1).unbind(dim=1)
+                return self.loss(anchors, positives, negatives)
+
+        return Anchored()
 
 
-class Triples(SplitExamples):
-    """Rows of anchor, positive and negative.
-
-    Parameters
-    ----------
-    share : of all triples, in (0, 1]
-    """
+class Triples(Examples):
+    """Rows of anchor, positive and negative, of a share of all triples in (0, 1]."""
 
     def __init__(self, problems: Sequence[Problem], texts: Sequence[str], share: float, seed: int) -> None:
-        self.problems = problems
-        self.pairs = [_pairs(p.classes) for p in problems]
+        self.problems, self.texts = problems, texts
+        self.pairs = []  # int64 [m, 2] for each split: all pairs i < j of one class
+        for problem in problems:
+            i, j = np.triu_indices(len(problem.classes), k=1)
+            same = problem.classes[i] == problem.classes[j]
+            self.pairs.append(np.stack([i[same], j[same]], axis=1))
         # each pair of a split goes with every text of another class
         counts = [
             len(p.classes) - np.bincount(p.classes)[p.classes[pairs[:, 0]]]
@@ -67,7 +78,7 @@ class Triples(SplitExamples):
             raise TraubeError("there are no triples: no train split has two texts of one class and one of another")
         n = max(1, round(share * self.total))
         self.drawn = None if n == self.total else np.random.default_rng(seed).choice(self.total, n, replace=False)
-        super().__init__(n, seed, texts)
+        super().__init__(n, seed)
 
     def make(self, example: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """int64 [3]: rows of anchor, positive and negative, of which the first two come in random order."""
@@ -83,31 +94,6 @@ class Triples(SplitExamples):
     def collate(self, made: list[NDArray[np.int64]]) -> NDArray[np.int64]:
         """int64 [b, 3]."""
         return np.stack(made)
-
-
-def _pairs(classes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """int64 [m, 2]: all pairs i < j of one class."""
-    i, j = np.triu_indices(len(classes), k=1)
-    same = classes[i] == classes[j]
-    return np.stack([i[same], j[same]], axis=1)
-
-
-def _learner(encoder: Any, recipe: TripletRecipe) -> Any:
-    import torch
-    from torch import nn
-
-    class Anchored(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.encoder = encoder
-            self.loss = nn.TripletMarginLoss(margin=recipe.margin, p=2)
-
-        def forward(self, batch: NDArray[np.int64]) -> torch.Tensor:
-            vectors = encoder(batch.reshape(-1)).float()
-            anchors, positives, negatives = vectors.reshape(len(batch), 3, -1).unbind(dim=1)
-            return self.loss(anchors, positives, negatives)
-
-    return Anchored()
 
 
 TRAINER = Triplet

@@ -1,8 +1,5 @@
-"""TSDAE: an encoder learns to put into one vector what a decoder needs to restore a damaged text
-(Wang et al. 2021).
-
-The loss is sentence-transformers'. The damage is done here: the library's newer example keeps words
-with the probability with which they should be deleted, and splits them as English does.
+"""TSDAE: an encoder learns to put into one vector what a decoder needs to restore a damaged text (Wang et al. 2021).
+The damage is done here: sentence-transformers' keeps words with the probability of deletion, split as in English.
 """
 
 import logging
@@ -14,19 +11,14 @@ from pydantic import Field
 
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task
-from traube.training.examples import Examples
-from traube.training.loop import TrainingRecipe
+from traube.training.loop import Examples, TrainingRecipe
 from traube.training.trainer import Trainer
 
 DELETED = 0.6
 
 
 class TsdaeRecipe(TrainingRecipe):
-    """How to train with TSDAE.
-
-    The authors of TSDAE pool by the first token; the German benchmark takes the mean, as it does to
-    evaluate.
-    """
+    """How to train with TSDAE. Its authors pool by the first token; the German benchmark by the mean."""
 
     pooling: Literal["mean", "cls"] = Field("mean", description="how tokens become the one vector, in training")
 
@@ -43,7 +35,29 @@ class Tsdae(Trainer[TsdaeRecipe]):
         return DamagedTexts(network, texts, self.recipe.seed)
 
     def learner(self, network: Any, examples: "DamagedTexts") -> Any:
-        return _learner(network, self.recipe.pooling, self.recipe.seed)
+        import torch
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss
+        from sentence_transformers.sentence_transformer.modules import Pooling
+        from torch import nn
+
+        recipe = self.recipe
+
+        class Denoising(nn.Module):
+            """The encoder, and itself as a decoder that sees nothing of the text but its vector."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                torch.manual_seed(recipe.seed)  # of the cross attention's first weights
+                logging.getLogger("transformers").setLevel(logging.ERROR)  # it reports at length that these are new
+                pooled = Pooling(network[0].get_embedding_dimension(), pooling_mode=recipe.pooling)
+                encoder = SentenceTransformer(modules=[network[0], pooled], device=str(network.device))
+                self.loss = DenoisingAutoEncoderLoss(encoder, tie_encoder_decoder=True).to(network.device)
+
+            def forward(self, batch: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+                return self.loss(batch, None)
+
+        return Denoising()
 
 
 class DamagedTexts(Examples):
@@ -64,39 +78,12 @@ class DamagedTexts(Examples):
 
 
 def damage(text: str, rng: np.random.Generator) -> str:
-    """The text without six words of ten, chosen at random; one stays at least. Words are what
-    stands between white space.
-    """
+    """The text without six words of ten, split at white space and chosen at random; one stays at least."""
     words = text.split()
     kept = rng.random(len(words)) >= DELETED
     if not kept.any() and words:
         kept[int(rng.random() * len(words))] = True
     return " ".join(word for word, stays in zip(words, kept, strict=True) if stays)
-
-
-def _learner(network: Any, pooling: str, seed: int) -> Any:
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss
-    from sentence_transformers.sentence_transformer.modules import Pooling
-    from torch import nn
-
-    class Denoising(nn.Module):
-        """The encoder, and itself as a decoder that sees nothing of the text but its vector."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(seed)  # of the cross attention's first weights
-            logging.getLogger("transformers").setLevel(logging.ERROR)  # it reports at length that these are new
-            pooled = Pooling(network[0].get_embedding_dimension(), pooling_mode=pooling)
-            encoder = SentenceTransformer(modules=[network[0], pooled], device=str(network.device))
-            self.loss = DenoisingAutoEncoderLoss(encoder, tie_encoder_decoder=True)
-            self.loss.to(network.device)
-
-        def forward(self, batch: list[dict[str, torch.Tensor]]) -> torch.Tensor:
-            return self.loss(batch, None)
-
-    return Denoising()
 
 
 TRAINER = Tsdae

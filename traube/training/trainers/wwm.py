@@ -1,13 +1,10 @@
-"""Whole-word masking: masked-language-model training in which a word is masked whole or not at all
-(Wehrli et al. 2023, section 3.3).
-
-transformers 5 masks a word with the probability of its first token, perhaps none of a short text,
-and always by [MASK]. Here, as in the paper: words in random order until 15 % of the tokens are
-chosen; of these tokens 80 % become [MASK], 10 % another token, 10 % stay.
+"""Whole-word masking (Wehrli et al. 2023, section 3.3): words in random order until 15 % of the tokens are chosen; of
+these 80 % become [MASK], 10 % another token, 10 % stay. (transformers 5 masks a word with the probability of its first
+token, perhaps none of a short text, and always by [MASK].)
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +17,21 @@ from traube.core.progress import Progress
 from traube.models.language import load_language_model
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task
-from traube.training.examples import Examples
-from traube.training.loop import TrainingRecipe
+from traube.training.loop import Examples, TrainingRecipe
 from traube.training.trainer import Trainer
 
 SHARE = 0.15
 MOST = 512  # tokens chosen of a text
 MASKED, REPLACED = 0.8, 0.1
+ASIDE = 2**20  # epochs of examples that the training proper never comes to
 IGNORED = -100  # what torch's cross entropy leaves out
 
 
 class WwmRecipe(TrainingRecipe):
     """How to train by whole-word masking.
 
-    The paper's models bring a head that predicts words. Where a base model brings none, a new one
-    begins at random, and what it asks of the encoder in the first steps spoils it: let it learn
-    alone first.
+    The paper's models bring a head that predicts words. Where a base model brings none, a new one begins at random, and
+    what it asks of the encoder in the first steps spoils it: let it learn alone first.
     """
 
     head_epochs: float = Field(0.0, ge=0, description="epochs in which the head learns alone, before the first step")
@@ -45,9 +41,7 @@ class WwmRecipe(TrainingRecipe):
 
 
 class Wwm(Trainer[WwmRecipe]):
-    """Whole-word masking. Where the base model brings no head for masked words, a new one is
-    trained along with it.
-    """
+    """Whole-word masking. Where the base model brings no head for masked words, a new one is trained along with it."""
 
     name = "wwm"
     learns_from = "texts"
@@ -67,28 +61,70 @@ class Wwm(Trainer[WwmRecipe]):
         return MaskedTexts(network.tokenizer, texts, network.max_seq_length, self.recipe.seed, prompt_of(network))
 
     def learner(self, network: Any, examples: "MaskedTexts") -> Any:
-        return _learner(network, self.recipe.seed)
+        import torch
+        from torch import nn
+
+        body, seed = network[0].auto_model, self.recipe.seed
+
+        class Masked(nn.Module):
+            """The network's encoder with a head that predicts words."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                torch.manual_seed(seed)  # of a new head's first weights
+                _, model = load_language_model(Path(body.config.name_or_path), "new")
+                self.model = model.to(body.device)
+                setattr(self.model, self.model.base_model_prefix, body)
+                self.model.tie_weights()
+
+            @property
+            def encoder(self) -> nn.Module:
+                return body
+
+            def forward(self, batch: dict[str, torch.Tensor], frozen: bool = False) -> torch.Tensor:
+                head = getattr(self.model, "cls", None) or getattr(self.model, "lm_head", None)
+                if head is None:
+                    return self.model(**batch).loss
+                # the same loss at a fraction of the work: the vocabulary is large, and only masked tokens are asked for
+                asked = batch["labels"] != IGNORED
+                with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+                    hidden = body(
+                        input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
+                    ).last_hidden_state
+                return nn.functional.cross_entropy(head(hidden[asked]), batch["labels"][asked])
+
+        return Masked()
 
     def prepare(self, learner: Any, examples: "MaskedTexts", progress: Progress) -> None:
-        """Let the head learn alone."""
+        """Let the head learn alone: not the encoder, nor what the head shares with it."""
+        import torch
+
         batch = self.recipe.batch
         steps = round(self.recipe.head_epochs * examples.n / batch)
         if not steps:
             return
         progress.total("head steps", steps)
-        for step, loss in enumerate(_head_losses(learner, examples, batch, steps, self.recipe.head_learning_rate)):
-            if not math.isfinite(loss):
-                raise TraubeError(f"the head's loss is {loss} after step {step}; head_learning_rate is too high")
+        shared = {id(p) for p in learner.encoder.parameters()}
+        own = [p for p in learner.parameters() if id(p) not in shared]
+        optimiser = torch.optim.AdamW(own, lr=self.recipe.head_learning_rate)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, 2 * (1 - step / steps)))
+        for step in range(steps):
+            first = ASIDE * examples.n + step * batch
+            inputs = examples.collate([examples[i] for i in range(first, first + batch)])
+            loss = learner({name: tensor.to(own[0].device) for name, tensor in inputs.items()}, frozen=True)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                raise TraubeError(f"the head's loss is {value} after step {step}; head_learning_rate is too high")
             progress.done("head steps", 1)
 
 
 class MaskedTexts(Examples):
-    """Texts with words masked.
-
-    Parameters
-    ----------
-    tokenizer : a fast one, which knows the word of each token
-    prompt : put in front of every text; there is nothing to learn from it, so it is never masked
+    """Texts with words masked, by a fast tokenizer, which knows the word of each token. Of the prompt in front of them
+    there is nothing to learn, so it is never masked.
     """
 
     def __init__(self, tokenizer: Any, texts: Sequence[str], max_length: int, seed: int, prompt: str = "") -> None:
@@ -141,8 +177,7 @@ class MaskedTexts(Examples):
 
 
 def choose(words: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Positions of the tokens to predict: whole words in random order, as long as they fit 15 % of
-    the tokens.
+    """Positions of the tokens to predict: whole words in random order, as long as they fit 15 % of the tokens.
 
     Parameters
     ----------
@@ -167,64 +202,6 @@ def choose(words: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int
     if not taken:  # every word is longer than the target
         taken = [int(order[0])]
     return np.flatnonzero(np.isin(words, taken))
-
-
-def _learner(network: Any, seed: int) -> Any:
-    import torch
-    from torch import nn
-
-    body = network[0].auto_model
-
-    class Masked(nn.Module):
-        """The network's encoder with a head that predicts words."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(seed)  # of a new head's first weights
-            _, model = load_language_model(Path(body.config.name_or_path), "new")
-            self.model = model.to(body.device)
-            setattr(self.model, self.model.base_model_prefix, body)
-            self.model.tie_weights()
-
-        @property
-        def encoder(self) -> nn.Module:
-            return body
-
-        def forward(self, batch: dict[str, torch.Tensor], frozen: bool = False) -> torch.Tensor:
-            head = getattr(self.model, "cls", None) or getattr(self.model, "lm_head", None)
-            if head is None:
-                return self.model(**batch).loss
-            # the same loss at a fraction of the work: the vocabulary is large, and only masked
-            # tokens are asked for
-            asked = batch["labels"] != IGNORED
-            with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-                hidden = body(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
-            return nn.functional.cross_entropy(head(hidden[asked]), batch["labels"][asked])
-
-    return Masked()
-
-
-# Epochs of examples that the training proper never comes to.
-ASIDE = 2**20
-
-
-def _head_losses(learner: Any, examples: MaskedTexts, batch: int, steps: int, rate: float) -> Iterator[float]:
-    """Train the head, not the encoder and what the head shares with it; the loss of each step."""
-    import torch
-
-    shared = {id(p) for p in learner.encoder.parameters()}
-    own = [p for p in learner.parameters() if id(p) not in shared]
-    optimiser = torch.optim.AdamW(own, lr=rate)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, 2 * (1 - step / steps)))
-    for step in range(steps):
-        first = ASIDE * examples.n + step * batch
-        inputs = examples.collate([examples[i] for i in range(first, first + batch)])
-        loss = learner({name: tensor.to(own[0].device) for name, tensor in inputs.items()}, frozen=True)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-        yield float(loss.detach())
 
 
 TRAINER = Wwm
