@@ -1,6 +1,4 @@
-"""What there is: what each folder offers, put together. A new paper, task, sensor or job is no
-reason to edit this file.
-"""
+"""What each folder offers, put together. A new paper, task, sensor or job is no reason to edit this file."""
 
 import warnings
 from typing import Any
@@ -43,8 +41,6 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """What Dagster loads. It is built when Dagster asks, not when this module is imported: a command
-    builds its own.
-    """
+    """What Dagster loads, built when Dagster asks, not when this module is imported: a command builds its own."""
     make_private(paths.home())  # `dagster dev` may be all that was ever started
     return build_defs()

@@ -1,7 +1,5 @@
-"""Dagster assets, thin: a file per stage of the graph. The work is done by the library, `traube`.
-
-`all_assets` is the list of the stages; `assets.jobs` says which of them a job makes. Modules are
-imported when the list is asked for, so that one stage does not load the others.
+"""Dagster assets, thin: the work is done by the library, `traube`. `assets.jobs` says which of them a job makes.
+Modules are imported when the list of assets is asked for, so that one stage does not load the others.
 """
 
 from collections.abc import Iterable
@@ -13,20 +11,15 @@ from traube.tasks.task import Stage
 
 
 def all_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
-    """Every asset: the stages of each task, what is made of all of them, the papers, what can be
-    trained, and the sweeps.
-    """
-    from assets.checkpoints import checkpoint_assets, study_assets
+    """Every asset: each task's stages, what is made of all of them, the papers, what can be trained, and the sweeps."""
+    from assets.checkpoints import checkpoint_assets
     from assets.clusterings import clusterings_asset, deep_clusterings_asset
-    from assets.corpora import corpus_asset
+    from assets.datasets import corpus_asset, rows_asset
     from assets.embeddings import embeddings_asset
-    from assets.leaderboard import leaderboard_asset
     from assets.papers import paper_assets
     from assets.registry import registry
-    from assets.regressions import regressions
-    from assets.report import report, task_reports_asset
+    from assets.report import leaderboard_asset, regressions, report, task_reports_asset
     from assets.scores import pair_scores_asset, scores_asset
-    from assets.splits import rows_asset
     from assets.sweeps import sweep_assets
 
     of_stage = {
@@ -36,14 +29,18 @@ def all_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
         Stage.SCORES: scores_asset,
         Stage.PAIR_SCORES: pair_scores_asset,
     }
-    every = list(sources)
-    tasks = [task for task in every if task.card.type is CLUSTERING]
-    reports = (report, task_reports_asset(tasks))
-    of_all_tasks = [leaderboard_asset([task.name for task in tasks]), registry, regressions, *reports, *paper_assets()]
-    trained = [asset for task in tasks for asset in (*checkpoint_assets(task), *study_assets(task))]
-    made = (
-        make(task)
-        for task in every
-        for make in (corpus_asset, rows_asset, *(of_stage[stage] for stage in task.card.type.stages))
-    )
-    return [*made, *of_all_tasks, *trained, *sweep_assets()]
+    assets, tasks = list[dg.AssetsDefinition](), list[Source]()
+    for task in sources:
+        stages = [of_stage[stage] for stage in task.card.type.stages]
+        assets += [make(task) for make in (corpus_asset, rows_asset, *stages)]
+        if task.card.type is CLUSTERING:
+            tasks.append(task)
+    assets += [
+        leaderboard_asset([task.name for task in tasks]),
+        registry,
+        regressions,
+        report,
+        task_reports_asset(tasks),
+    ]
+    trained = [asset for task in tasks for asset in checkpoint_assets(task)]
+    return [*assets, *paper_assets(), *trained, *sweep_assets()]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 import dagster as dg
 from pydantic import Field
 
-from assets.common import asset_key
-from resources.encoder import EncoderResource
-from resources.storage import StorageResource
+from assets.common import asset_key, final_failures
+from resources.benchmark import EncoderResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.core import paths
 from traube.core.errors import TraubeError
@@ -31,14 +30,10 @@ class Training(dg.Config):
 
 
 def checkpoint_assets(source: Source) -> list[dg.AssetsDefinition]:
-    """An asset for each trainer that can learn from the source's task."""
-    return [_trained(trainer, source) for trainer in TRAINERS.values() if not trainer.unsuited(source)]
-
-
-def study_assets(source: Source) -> list[dg.AssetsDefinition]:
-    """An asset for each of these trainers whose recipe can be searched."""
-    able = [trainer for trainer in TRAINERS.values() if trainer.searched and not trainer.unsuited(source)]
-    return [_searched(trainer, source) for trainer in able]
+    """An asset for each trainer that can learn from the source's task, and one more where its recipe can be searched."""
+    able = [trainer for trainer in TRAINERS.values() if not trainer.unsuited(source)]
+    studies = [_searched(trainer, source) for trainer in able if trainer.searched]
+    return [*(_trained(trainer, source) for trainer in able), *studies]
 
 
 def _trained(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinition:
@@ -57,20 +52,16 @@ def _trained(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinition
         tracking: TrackingResource,
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        try:
-            base = _base(encoder, config.model)
+        with final_failures():
+            base, watched = _base(encoder, config.model), trainer.watched
             left = trainer.with_values(**config.recipe).fit(
-                storage.workbench.task(source.name),
+                storage.workbench().task(source.name),
                 base,
                 paths.checkpoints(),
                 source.unlabelled() if config.unlabelled else (),
                 progress,
-                lambda entry: context.log.info(
-                    f"step {entry['step']:.0f}: {trainer.watched} {entry[trainer.watched]:.4f}"
-                ),
+                lambda entry: context.log.info(f"step {entry['step']:.0f}: {watched} {entry[watched]:.4f}"),
             )
-        except TraubeError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
         metadata: dict[str, dg.MetadataValue | float] = {
             "last": dg.MetadataValue.path(left.last),
             "best": dg.MetadataValue.path(left.best),
@@ -118,10 +109,10 @@ def _searched(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinitio
         from traube.training.study import search, study_file
 
         path = study_file(storage.root / "studies", trainer.name, source.name, config.model, config.recipe)
-        try:
+        with final_failures():
             result = search(
                 trainer,
-                storage.workbench.task(source.name),
+                storage.workbench().task(source.name),
                 _base(encoder, config.model),
                 path,
                 config.trials,
@@ -129,8 +120,6 @@ def _searched(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinitio
                 progress,
                 lambda trial, entry: context.log.info(f"trial {trial}: {entry}"),
             )
-        except TraubeError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
         table = trials_table(result.study)
         pages = {"history.html": history(result.study), "importances.html": importances(result.study)}
         metadata: dict[str, dg.MetadataValue | float] = {

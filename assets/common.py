@@ -1,24 +1,23 @@
 """What all stages share: keys, partitions, and the guard against checks that failed before."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
-from typing import Any, TypeAlias, TypeGuard, TypeVar
+from typing import Any, TypeAlias
 
 import dagster as dg
 
-from resources.encoder import EncoderResource
-from resources.storage import StorageResource
+from resources.benchmark import EncoderResource, StorageResource
 from traube.components import Method
 from traube.core.errors import TraubeError, Unsupported
 from traube.pipeline.plan import Plan, Request
 from traube.pipeline.survey import survey_stored
-from traube.tasks import get_source
+from traube.tasks import Source, get_source
 from traube.tasks.task import Stage
 
-T = TypeVar("T")
 Job: TypeAlias = Any  # a JobDefinition, or what `define_asset_job` makes: its class has no public name
 PAGE, PAGES = "report", ("traube/page", "task")  # a task's page, and the tag of all of them
 
@@ -81,23 +80,40 @@ def plan_of(task: str, model: str, request: Request, encoder: EncoderResource, s
     return plan
 
 
-def claimed(task: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Have a stage of a task and a model be at work once, among all processes and machines that share
-    the storage: whoever waited finds what the other has stored.
+@contextmanager
+def final_failures() -> Iterator[None]:
+    """Turn an error into a failure of the step that is not tried again: it would fail in the same way."""
+    try:
+        yield
+    except TraubeError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+
+
+def model_asset(
+    source: Source, stage: str, upstream: Iterable[str], **about: Any
+) -> Callable[[Callable[..., dg.MaterializeResult]], dg.AssetsDefinition]:
+    """Decorate what computes a stage of a task for a model, the partition.
+
+    It is at work once for a task and a model, among all processes and machines that share the storage: whoever waited
+    finds what the other has stored. Its errors are final failures.
     """
 
-    def wrap(compute: Callable[..., T]) -> Callable[..., T]:
+    def decorate(compute: Callable[..., dg.MaterializeResult]) -> dg.AssetsDefinition:
         @wraps(compute)
-        def alone(context: dg.AssetExecutionContext, storage: StorageResource, **more: Any) -> T:
-            try:
-                with storage.open().hold(task, context.partition_key, "cells"):
-                    return compute(context, storage=storage, **more)
-            except TraubeError as error:  # what is shared cannot be reached
-                raise dg.Failure(str(error), allow_retries=False) from error
+        def alone(context: dg.AssetExecutionContext, storage: StorageResource, **more: Any) -> dg.MaterializeResult:
+            with final_failures(), storage.open().hold(source.name, context.partition_key, "cells"):
+                return compute(context, storage=storage, **more)
 
-        return alone
+        return dg.asset(
+            key=asset_key(source.name, stage),
+            deps=[asset_key(source.name, name) for name in upstream],
+            partitions_def=MODELS,
+            automation_condition=FILL,
+            group_name=source.card.family,
+            **about,
+        )(alone)
 
-    return wrap
+    return decorate
 
 
 def refuse_failed_checks(
@@ -105,18 +121,29 @@ def refuse_failed_checks(
     specs: Iterable[dg.AssetCheckSpec],
     check: Callable[[], Iterable[dg.AssetCheckResult]],
 ) -> None:
-    """Stop where a blocking check upstream failed in an earlier run: Dagster sees one run only. Where
-    one was begun and not finished (the process was killed, the disk was full), all are made now.
-
-    Parameters
-    ----------
-    check : makes these checks
+    """Stop where a blocking check upstream failed in an earlier run: Dagster sees one run only. Where one was begun
+    and not finished (the process was killed, the disk was full), `check` makes all of them now.
     """
-    events = {spec.key: _latest_evaluation(context, spec.key) for spec in specs if spec.blocking}
-    passed = {key: event.asset_check_evaluation_data.passed for key, event in events.items() if _is_finished(event)}
-    if any(event is not None and not _is_finished(event) for event in events.values()):
-        passed |= _make_again(context.instance, check())
-    for key in events:
+    passed, is_unfinished = dict[dg.AssetCheckKey, bool](), False
+    blocking = [spec.key for spec in specs if spec.blocking]
+    for key in blocking:
+        event = _latest_evaluation(context, key)
+        if event is not None and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            passed[key] = event.asset_check_evaluation_data.passed
+        elif event is not None:
+            is_unfinished = True
+
+    for result in check() if is_unfinished else ():
+        assert result.asset_key is not None
+        assert result.check_name is not None
+        key = dg.AssetCheckKey(result.asset_key, result.check_name)
+        passed[key] = result.passed
+        evaluation = dg.AssetCheckEvaluation(
+            key.asset_key, key.name, result.passed, result.metadata, None, result.severity, result.description
+        )
+        context.instance.report_runless_asset_event(evaluation)  # found outside of the check's own step
+
+    for key in blocking:
         if not passed.get(key, True):
             raise dg.Failure(
                 f"{key.asset_key.to_user_string()}: the blocking check '{key.name}' failed; mend the data, and "
@@ -125,36 +152,15 @@ def refuse_failed_checks(
             )
 
 
-def _is_finished(event: dg.DagsterEvent | None) -> TypeGuard[dg.DagsterEvent]:
-    return event is not None and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION
-
-
 def told(
     context: dg.AssetExecutionContext, tell: Callable[[], dict[str, dg.MetadataValue]]
 ) -> dict[str, dg.MetadataValue]:
-    """What telling MLflow gives, or why it could not be told: a result is never lost, nor a run
-    failed, because the tracking server is.
-    """
+    """What telling MLflow gives, or why it could not be told: no result is lost because the tracking server is."""
     try:
         return tell()
     except Exception as error:
         context.log.warning(f"scores are stored, but MLflow could not be told: {error}")
         return {"mlflow": dg.MetadataValue.text(f"not logged: {error}")}
-
-
-def _make_again(instance: dg.DagsterInstance, results: Iterable[dg.AssetCheckResult]) -> dict[dg.AssetCheckKey, bool]:
-    """Note what checks found outside of their own step; whether each passed."""
-    passed = {}
-    for result in results:
-        assert result.asset_key is not None
-        assert result.check_name is not None
-        key = dg.AssetCheckKey(result.asset_key, result.check_name)
-        passed[key] = result.passed
-        evaluation = dg.AssetCheckEvaluation(
-            key.asset_key, key.name, result.passed, result.metadata, None, result.severity, result.description
-        )
-        instance.report_runless_asset_event(evaluation)
-    return passed
 
 
 def _latest_evaluation(context: dg.AssetExecutionContext, key: dg.AssetCheckKey) -> dg.DagsterEvent | None:

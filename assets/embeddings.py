@@ -1,27 +1,20 @@
-"""`T/embeddings`: a model's vectors of a task's texts.
-
-The value lies in the cache; what was encoded before is not encoded again.
-"""
+"""`T/embeddings`: a model's vectors of a task's texts. They lie in the cache, and none is encoded again."""
 
 import time
 
 import dagster as dg
 
-from assets.common import FILL, MODELS, asset_key, claimed, plan_of, refuse_failed_checks
-from resources.benchmark import BenchmarkResource
-from resources.encoder import EncoderResource
+from assets.common import MODELS, asset_key, model_asset, plan_of, refuse_failed_checks
+from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.quality import QualityResource, check_specs
-from resources.storage import StorageResource
-from traube.core.errors import TraubeError
 from traube.core.progress import Progress
 from traube.pipeline.executors import Executor
 from traube.pipeline.run import Encoded, run
-from traube.pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, VectorCheck
+from traube.pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS
 from traube.pipeline.validation import Table, refuse_kept
-from traube.storage import Storage
 from traube.tasks import CLUSTERING, Source
 from traube.tasks.stored import read_task
-from traube.tasks.task import Stage, TaskCard
+from traube.tasks.task import Stage
 
 DESCRIPTIONS = {
     "splits": "A model's vectors of the unique texts of the test splits.",
@@ -30,20 +23,21 @@ DESCRIPTIONS = {
 
 
 def embeddings_asset(source: Source) -> dg.AssetsDefinition:
-    key = asset_key(source.name, "embeddings")
-    upstream = _data_checks(source.card)
+    card, key = source.card, asset_key(source.name, "embeddings")
+    tables: tuple[Table, Table] = ("corpus", card.type.table)
+    vector_checks = [
+        dg.AssetCheckSpec(name, asset=key, description=text, blocking=name not in WARNING_CHECKS, partitions_def=MODELS)
+        for name, text in VECTOR_CHECKS.items()
+    ]
 
-    @dg.asset(
-        key=key,
-        deps=[asset_key(source.name, stage) for stage in ("corpus", source.card.type.table)],
-        partitions_def=MODELS,
-        automation_condition=FILL,
-        group_name=source.card.family,
+    @model_asset(
+        source,
+        Stage.EMBEDDINGS,
+        tables,
         kinds={"numpy"},
-        description=DESCRIPTIONS[source.card.type.table],
-        check_specs=_check_specs(key) if source.card.type is CLUSTERING else None,
+        description=DESCRIPTIONS[card.type.table],
+        check_specs=vector_checks if card.type is CLUSTERING else None,
     )
-    @claimed(source.name)
     def embeddings(
         context: dg.AssetExecutionContext,
         storage: StorageResource,
@@ -53,17 +47,18 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         workers: dg.ResourceParam[Executor],
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        refuse_failed_checks(context, upstream, lambda: _check_data(source.card, storage.open(), quality, workers))
+        def check_tables() -> list[dg.AssetCheckResult]:
+            task = read_task(storage.open(), card.name)
+            on_corpus = quality.check(card, "corpus", task.corpus, task.corpus, workers)
+            return [*on_corpus, *quality.check(card, card.type.table, task.rows, task.corpus, workers)]
+
+        refuse_failed_checks(context, [spec for table in tables for spec in check_specs(card, table)], check_tables)
         began = time.perf_counter()
-        try:
-            workbench = storage.workbench_with(workers)
-            plan = plan_of(source.name, context.partition_key, benchmark.request(), encoder, storage)
-            version = plan.at_hand.tasks[source.name].data_version
-            refuse_kept(storage.open(), source.card, version, ("corpus", source.card.type.table))
-            (made,) = run(plan.only(Stage.EMBEDDINGS), workbench, progress)
-            assert isinstance(made, Encoded)
-        except TraubeError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
+        workbench = storage.workbench(workers)
+        plan = plan_of(source.name, context.partition_key, benchmark.request(), encoder, storage)
+        refuse_kept(storage.open(), card, plan.at_hand.tasks[source.name].data_version, tables)
+        (made,) = run(plan.only(Stage.EMBEDDINGS), workbench, progress)
+        assert isinstance(made, Encoded)
         seconds, encoded = time.perf_counter() - began, made.encoded or 0
         return dg.MaterializeResult(
             data_version=dg.DataVersion(made.fingerprint),
@@ -77,40 +72,16 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
                 "fingerprint": made.fingerprint,
                 "seconds": seconds,
             },
-            check_results=[_check_result(key, check) for check in made.checks],
+            check_results=[
+                dg.AssetCheckResult(
+                    asset_key=key,
+                    check_name=check.name,
+                    passed=check.passed,
+                    severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+                    metadata=check.facts,
+                )
+                for check in made.checks
+            ],
         )
 
     return embeddings
-
-
-def _data_checks(card: TaskCard) -> list[dg.AssetCheckSpec]:
-    """The checks of the tables that the texts come from."""
-    tables: tuple[Table, ...] = ("corpus", card.type.table)
-    return [spec for table in tables for spec in check_specs(card, table)]
-
-
-def _check_data(
-    card: TaskCard, storage: Storage, quality: QualityResource, workers: Executor
-) -> list[dg.AssetCheckResult]:
-    """Make those checks."""
-    task = read_task(storage, card.name)
-    on_corpus = quality.check(card, "corpus", task.corpus, task.corpus, workers)
-    return [*on_corpus, *quality.check(card, card.type.table, task.rows, task.corpus, workers)]
-
-
-def _check_specs(key: dg.AssetKey) -> list[dg.AssetCheckSpec]:
-    """The checks of the vectors."""
-    return [
-        dg.AssetCheckSpec(name, asset=key, description=text, blocking=name not in WARNING_CHECKS, partitions_def=MODELS)
-        for name, text in VECTOR_CHECKS.items()
-    ]
-
-
-def _check_result(key: dg.AssetKey, check: VectorCheck) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        asset_key=key,
-        check_name=check.name,
-        passed=check.passed,
-        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
-        metadata=check.facts,
-    )

@@ -1,6 +1,4 @@
-"""The jobs: which assets are made together. A job that a sensor brings along is defined beside that
-sensor.
-"""
+"""Which assets are made together. A job that a sensor brings along is defined beside that sensor."""
 
 from collections.abc import Iterable
 
@@ -42,12 +40,7 @@ def all_jobs(tasks: Iterable[str]) -> list[Job]:
             description="Search for a trainer's best recipe on a task. Narrow it to the study that you want.",
         ),
     ]
-    return [*jobs, _sweep()] if sweeps() else jobs
-
-
-def _sweep() -> Job:
-    return dg.define_asset_job(
-        "sweep",
-        selection=dg.AssetSelection.key_prefixes("sweeps"),
-        description="Compute the points of a sweep. Narrow it to the one that you want.",
-    )
+    if sweeps():
+        description = "Compute the points of a sweep. Narrow it to the one that you want."
+        jobs.append(dg.define_asset_job("sweep", dg.AssetSelection.key_prefixes("sweeps"), description=description))
+    return jobs

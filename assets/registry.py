@@ -1,22 +1,20 @@
 """`registry`: which clustering of each task is served, and why the challenger is not."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import dagster as dg
 import pandas as pd
 
-from resources.benchmark import BenchmarkResource
-from resources.encoder import EncoderResource
+from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.registry import CHAMPION, RegistryResource, is_candidate
-from resources.storage import StorageResource
 from traube.core.errors import TraubeError
 from traube.core.files import locked
 from traube.models import Model, fingerprint_on
 from traube.models.card import Precision
-from traube.pipeline.params import load_params
+from traube.pipeline.params import Protocol, load_params
 from traube.pipeline.workbench import Workbench
-from traube.storage import Storage
 from traube.tasks import sources
 from traube.tasks.stored import get_manifest, read_task
 from traube.tasks.task import Task
@@ -43,45 +41,46 @@ def registry(
     from traube.comparison.candidates import candidates, main_metric
     from traube.comparison.promotion import judge
 
-    opened, request = storage.open(), benchmark.request()
+    opened, request, known = storage.open(), benchmark.request(), sources()
+    protocol = request.protocol
     with locked(opened.get_table_path("registry")):
-        tasks = _tasks(opened, list(request.tasks))
+        stored = {
+            name: read_task(opened, name) for name in request.tasks if name in known and get_manifest(opened, name)
+        }
+        tasks = {name: task for name, task in stored.items() if task.labelled}  # without labels nothing can be better
         options = {
-            name: candidates(
-                opened, name, request.protocol_name, request.protocol, main_metric(task.card, request.protocol)
-            )
+            name: candidates(opened, name, request.protocol_name, protocol, main_metric(task.card, protocol))
             for name, task in tasks.items()
         }
-        precision, split_set = request.protocol.precision, request.protocol.split_set
-        challengers, champions, newcomers = _sides(models, encoder, precision, storage.workbench, options)
+        challengers, champions, newcomers = _sides(models, encoder, protocol.precision, storage.workbench(), options)
         families = {name: task.card.family for name, task in tasks.items()}
         decisions = judge(opened, families, options, challengers, champions, load_params().promotion, newcomers)
         notes = []
         for name, task in tasks.items():
             try:  # a model that is gone keeps only its own task from being served
-                if champion := champions.get(name):
-                    _renew(champion, task, encoder.model(champion.model, precision), storage, models, split_set)
-                for decision in (d for d in decisions if d.task == name):
-                    model = encoder.model(decision.challenger.model, precision)
-                    _apply(decision, task, model, storage, models, split_set)
+                _serve(task, champions.get(name), decisions, encoder, storage, models, protocol)
             except TraubeError as error:
                 context.log.warning(f"{name}: {error}")
                 notes.append(f"{name}: {error}")
-    table = decision_table(decisions)
+
+    rows = [
+        {
+            "task": d.task,
+            "decision": d.outcome,
+            "challenger": f"{d.challenger.name}: {100 * d.challenger.mean:.2f}",
+            "champion": f"{d.champion.name}: {100 * d.champion.mean:.2f}" if d.champion else "",
+            "reason": d.reason,
+        }
+        for d in decisions
+    ]
+    verdicts = pd.DataFrame(rows, columns=["task", "decision", "challenger", "champion", "reason"])
     return dg.MaterializeResult(
         metadata={
-            "verdicts": dg.MetadataValue.md(table.to_markdown(index=False)),
+            "verdicts": dg.MetadataValue.md(verdicts.to_markdown(index=False)),
             "promoted": sum(d.outcome in ("first", "promote") for d in decisions),
             **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
         }
     )
-
-
-def _tasks(storage: Storage, names: list[str]) -> dict[str, Task]:
-    """The stored tasks with labels: without them nothing can be better."""
-    known = sources()
-    stored = {name: read_task(storage, name) for name in names if name in known and get_manifest(storage, name)}
-    return {name: task for name, task in stored.items() if task.labelled}
 
 
 def _sides(
@@ -97,12 +96,16 @@ def _sides(
     newcomers: dict[str, int] = {}
     challengers: dict[str, Candidate] = {}
     champions: dict[str, Candidate | None] = {}
-    names = {c.model for options in candidates.values() for c in options}
-    usable = {name: model for name in names if (model := _usable(encoder, name, precision))}
+    usable: dict[str, tuple[Model, str]] = {}  # with the model's fingerprint by itself
+    for name in {c.model for options in candidates.values() for c in options}:
+        with suppress(TraubeError):  # one that is gone cannot be served
+            model = encoder.model(name, precision)
+            usable[name] = model, model.fingerprint
+
     for task, options in candidates.items():
         held, version = models.held(task, CHAMPION), workbench.manifest(task).corpus_version
-        present = {name: _present(usable.get(name), version) for name in {c.model for c in options}}
-        weights = {c.key: w for c in options for w, fingerprint in [present[c.model]] if c.fingerprint == fingerprint}
+        present = {n: fingerprint_on(usable[n][0], version) for n in {c.model for c in options} if n in usable}
+        weights = {c.key: usable[c.model][1] for c in options if present.get(c.model) == c.fingerprint}
         if held:
             champions[task] = next((c for c in options if is_candidate(held, c, weights.get(c.key))), None)
         out = [held, *models.rejected(task)] if held else []
@@ -115,67 +118,35 @@ def _sides(
     return challengers, champions, newcomers
 
 
-def _usable(encoder: EncoderResource, name: str, precision: Precision | None) -> Model | None:
-    """A model that can be served; None if it is gone."""
-    try:
-        model = encoder.model(name, precision)
-        _ = model.fingerprint
-    except TraubeError:
-        return None
-    return model
-
-
-def _present(model: Model | None, corpus_version: str) -> tuple[str | None, str | None]:
-    """The fingerprints of a model as it is now, by itself and on the task's corpus; None if it is
-    gone.
-    """
-    return (None, None) if model is None else (model.fingerprint, fingerprint_on(model, corpus_version))
-
-
-def _renew(
-    champion: "Candidate", task: Task, model: Model, storage: StorageResource, models: RegistryResource, split_set: str
+def _serve(
+    task: Task,
+    champion: "Candidate | None",
+    decisions: Iterable["Decision"],
+    encoder: EncoderResource,
+    storage: StorageResource,
+    models: RegistryResource,
+    protocol: Protocol,
 ) -> None:
-    """Serve the champion from the task's present data, once it is scored on it."""
-    held = models.held(task.name, CHAMPION)
-    if held and held["data_version"] != champion.data_version:
-        version = _register(champion, task, model, storage, models, split_set)
-        models.renew(task.name, version)
-        models.tag(task.name, version, {"decision": "renewed", "reason": "the same champion, on new data"})
-
-
-def _apply(
-    decision: "Decision", task: Task, model: Model, storage: StorageResource, models: RegistryResource, split_set: str
-) -> None:
-    """Register the challenger, and move the aliases as was decided."""
-    version = _register(decision.challenger, task, model, storage, models, split_set)
-    models.explain(task.name, version, decision)
-    if decision.outcome in ("first", "promote"):
-        models.promote(task.name, version)
-    else:
-        models.challenge(task.name, version)
-
-
-def _register(
-    candidate: "Candidate", task: Task, model: Model, storage: StorageResource, models: RegistryResource, split_set: str
-) -> str:
+    """Serve the champion from the task's present data, register the challenger, and move the aliases as was decided."""
     from traube.grouping import served as serving
 
-    opened, vectors = storage.open(), storage.workbench.vectors(task, model)
-    return models.register(candidate, lambda: serving.freeze(opened, task, candidate, model, vectors, split_set))
+    def register(candidate: "Candidate", model: Model) -> str:
+        opened, vectors = storage.open(), storage.workbench().vectors(task, model)
+        return models.register(
+            candidate, lambda: serving.freeze(opened, task, candidate, model, vectors, protocol.split_set)
+        )
 
+    if champion:
+        model, held = encoder.model(champion.model, protocol.precision), models.held(task.name, CHAMPION)
+        if held and held["data_version"] != champion.data_version:
+            version = register(champion, model)
+            models.renew(task.name, version)
+            models.tag(task.name, version, {"decision": "renewed", "reason": "the same champion, on new data"})
 
-def decision_table(decisions: list["Decision"]) -> pd.DataFrame:
-    """One row a task, for people."""
-    return pd.DataFrame(
-        [
-            {
-                "task": d.task,
-                "decision": d.outcome,
-                "challenger": f"{d.challenger.name}: {100 * d.challenger.mean:.2f}",
-                "champion": f"{d.champion.name}: {100 * d.champion.mean:.2f}" if d.champion else "",
-                "reason": d.reason,
-            }
-            for d in decisions
-        ],
-        columns=["task", "decision", "challenger", "champion", "reason"],
-    )
+    for decision in (d for d in decisions if d.task == task.name):
+        version = register(decision.challenger, encoder.model(decision.challenger.model, protocol.precision))
+        models.explain(task.name, version, decision)
+        if decision.outcome in ("first", "promote"):
+            models.promote(task.name, version)
+        else:
+            models.challenge(task.name, version)

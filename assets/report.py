@@ -1,19 +1,81 @@
-"""`report`, the leaderboard of all tasks as a page, and `T/report`, a page of each task's own; they
-need no server.
+"""What is made of all tasks: `leaderboard`, every score that stands; `regressions`, what changed since the previous
+night; `report`, the leaderboard as a page; and `T/report`, a page of each task's own. Pages need no server.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
 
-from assets.common import NIGHTLY, PAGE, PAGES, asset_key
-from resources.benchmark import BenchmarkResource
-from resources.storage import StorageResource
+from assets.common import NIGHT, NIGHTLY, PAGE, PAGES, REBUILD, asset_key, told
+from resources.benchmark import BenchmarkResource, StorageResource
+from resources.tracking import TrackingResource
 from traube.core.errors import reason
+from traube.core.hashing import frame_digest
+from traube.pipeline.params import load_params
+from traube.reports.markdown import markdown
 from traube.reports.pages import SERVED, make_page
-from traube.reports.publish import publish_index
+from traube.reports.publish import publish_index, publish_leaderboard, publish_regressions
+from traube.reports.tables import CSV
 from traube.tasks.source import Source
+
+
+def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
+    @dg.asset(
+        key="leaderboard",
+        deps=[dg.AssetDep(asset_key(t, "scores"), partition_mapping=dg.AllPartitionMapping()) for t in tasks],
+        group_name="leaderboard",
+        kinds={"parquet"},
+        freshness_policy=NIGHTLY,
+        automation_condition=REBUILD,
+        description="Each model's score by task, level and method, with its interval; and what could not be scored, and why.",
+    )
+    def board(
+        context: dg.AssetExecutionContext,
+        storage: StorageResource,
+        benchmark: BenchmarkResource,
+        tracking: TrackingResource,
+    ) -> dg.MaterializeResult:
+        opened = storage.open()
+        table = publish_leaderboard(opened, benchmark.request(), benchmark.protocols())
+        shown = ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]
+        best = table[table["best"].astype(bool)][[*shown, "rank_low", "rank_high", "p", "comparisons", "verdict"]]
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(frame_digest(table.drop(columns="created"))),
+            metadata={
+                "dagster/row_count": len(table),
+                "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
+                "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
+                **{status: int(n) for status, n in table["status"].value_counts().items()},
+                **told(context, partial(tracking.log_ranks, table)),
+            },
+        )
+
+    return board
+
+
+@dg.asset(
+    key="regressions",
+    deps=["leaderboard"],
+    group_name="report",
+    kinds={"parquet"},
+    description="Scores that are made of other cells than the night before: how much, whether significant, and the likely cause.",
+)
+def regressions(
+    context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
+) -> dg.MaterializeResult:
+    night, timezone = context.run.tags.get(NIGHT), load_params().nightly.timezone
+    since, changes = publish_regressions(storage.open(), benchmark.protocols(), timezone, night)
+    shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
+    return dg.MaterializeResult(
+        metadata={
+            "since": since or "no earlier night",
+            "changes": len(changes),
+            "significantly_worse": int((changes["verdict"] == "worse").sum()),
+            "table": dg.MetadataValue.md(markdown(shown) if len(changes) else "nothing changed"),
+        }
+    )
 
 
 @dg.asset(
@@ -25,8 +87,7 @@ from traube.tasks.source import Source
     description="The leaderboard as a page.",
 )
 def report(storage: StorageResource) -> dg.MaterializeResult:
-    path = publish_index(storage.open(), storage.root)
-    return dg.MaterializeResult(metadata=_links(path))
+    return dg.MaterializeResult(metadata=_links(publish_index(storage.open(), storage.root)))
 
 
 def _links(path: Path) -> dict[str, dg.MetadataValue]:
@@ -35,9 +96,7 @@ def _links(path: Path) -> dict[str, dg.MetadataValue]:
 
 
 def task_reports_asset(sources: Iterable[Source]) -> dg.AssetsDefinition:
-    """The pages of all tasks, made in one step: most have nothing to show, or nothing new. A page is
-    made anew where what it shows has changed.
-    """
+    """The pages of all tasks, made in one step: most have nothing to show, or nothing new, and stay as they are."""
     tasks = {asset_key(source.name, PAGE): source for source in sources}
     specs = [
         dg.AssetSpec(
@@ -62,7 +121,7 @@ def task_reports_asset(sources: Iterable[Source]) -> dg.AssetsDefinition:
             if name not in scored:
                 continue
             try:
-                path = make_page(storage.workbench, protocols, name, storage.root)
+                path = make_page(storage.workbench(), protocols, name, storage.root)
             except Exception as error:  # one page does not take the others along
                 context.log.exception(f"{name}: no page can be made")
                 errors.append(f"{name}: {reason(error)}")

@@ -6,12 +6,10 @@ from functools import partial
 import dagster as dg
 import pandas as pd
 
-from assets.common import FILL, MODELS, asset_key, claimed, plan_of, told
-from resources.benchmark import BenchmarkResource
-from resources.encoder import EncoderResource
-from resources.storage import StorageResource
+from assets.common import model_asset, plan_of, told
+from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.tracking import TrackingResource
-from traube.core.errors import TraubeError
+from resources.unlogged import add_debt
 from traube.core.hashing import digest
 from traube.core.progress import Progress
 from traube.metrics import SCORING_VERSION
@@ -28,19 +26,14 @@ from traube.tasks.task import Stage
 
 
 def scores_asset(source: Source) -> dg.AssetsDefinition:
-    key = asset_key(source.name, "scores")
-
-    @dg.asset(
-        key=key,
-        deps=[asset_key(source.name, stage) for stage in (Stage.CLUSTERINGS, Stage.DEEP_CLUSTERINGS, "splits")],
-        partitions_def=MODELS,
-        automation_condition=FILL,
-        group_name=source.card.family,
+    @model_asset(
+        source,
+        Stage.SCORES,
+        (Stage.CLUSTERINGS, Stage.DEEP_CLUSTERINGS, "splits"),
         kinds={"parquet", "mlflow"},
         code_version=SCORING_VERSION,
         description="How well the clusters agree with the gold labels, under every metric.",
     )
-    @claimed(source.name)
     def scores(
         context: dg.AssetExecutionContext,
         storage: StorageResource,
@@ -51,16 +44,13 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         opened, request = storage.open(), benchmark.request()
-        try:
-            plan = plan_of(source.name, context.partition_key, request, encoder, storage)
-            # what counts for the protocol stands by itself: a method or seed that somebody asked for besides is a run of its own
-            official = Plan.of(replace(request, tasks=[source.name], methods=None, seeds=None), plan.at_hand).cell_ids
-            owed = (context.partition_key, source.name, request.protocol_name)  # of a task that is read
-            own = tracking.add_debt(*owed, sorted({*plan.cell_ids} - {*official}))
-            for _ in run(plan.only(Stage.SCORES), storage.workbench_with(workers), progress, context.run.run_id):
-                pass
-        except TraubeError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
+        plan = plan_of(source.name, context.partition_key, request, encoder, storage)
+        # what counts for the protocol stands by itself: a method or seed that somebody asked for besides is a run of its own
+        official = Plan.of(replace(request, tasks=[source.name], methods=None, seeds=None), plan.at_hand).cell_ids
+        owed = (context.partition_key, source.name, request.protocol_name)  # of a task that is read
+        own = add_debt(*owed, sorted({*plan.cell_ids} - {*official}))
+        for _ in run(plan.only(Stage.SCORES), storage.workbench(workers), progress, context.run.run_id):
+            pass
 
         metadata, logs = dict[str, dg.MetadataValue](), []
         for ids, own_choice in (*((ids, True) for ids in own), (official, False)):
@@ -70,8 +60,9 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             values = opened.read_scores(cells, replicates=True)
             protocols = {request.protocol_name: request.protocol}
             table = summary(cells, values, {source.name: source.card}, protocols=protocols)
-            of_run = (context.run.run_id, key.to_user_string(), context.partition_key)
-            logs.append(partial(tracking.log, source.card, cells, values, table, *of_run, own_choice=own_choice))
+            logs.append(
+                partial(tracking.log, source.card, cells, values, table, _origin(context), own_choice=own_choice)
+            )
             metadata |= _metadata(table, own_choice)
         metadata |= told(context, partial(tracking.log_all, *owed, logs))
         if failed := failed_cells(opened, plan.cell_ids):  # what was scored of the others is shown
@@ -83,17 +74,21 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
     return scores
 
 
+def _origin(context: dg.AssetExecutionContext) -> dict[str, str]:
+    """Tags by which a run of MLflow's links back to Dagster's."""
+    run_id, asset = context.run.run_id, context.asset_key.to_user_string()
+    return {"dagster.run_id": run_id, "dagster.asset_key": asset, "dagster.partition": context.partition_key}
+
+
 def _metadata(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataValue]:
-    """Per level the best method's score, which Dagster plots across models; and the whole table. Of methods and
-    seeds that somebody asked for besides the protocol's, the table alone.
-    """
+    """The table; and per level the best method's score, which Dagster plots across models, if the methods are official."""
     shown = table[["level", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds"]]
     if own_choice:
         return {"own_choice": dg.MetadataValue.md(markdown(shown.round(4)))}
     metadata: dict[str, dg.MetadataValue] = {"scores": dg.MetadataValue.md(markdown(shown.round(4)))}
     for level, rows in table.groupby("level"):
-        best = rows.loc[rows["mean"].idxmax()] if rows["mean"].notna().any() else None
-        if best is not None:
+        if rows["mean"].notna().any():
+            best = rows.loc[rows["mean"].idxmax()]
             metadata[f"best_{level}"] = dg.MetadataValue.float(float(best["mean"]))
             metadata[f"best_{level}_method"] = dg.MetadataValue.text(str(best["method"]))
     return metadata
@@ -101,19 +96,15 @@ def _metadata(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataVal
 
 def pair_scores_asset(source: Source) -> dg.AssetsDefinition:
     """Return the asset of a pair task's scores."""
-    key = asset_key(source.name, Stage.PAIR_SCORES)
 
-    @dg.asset(
-        key=key,
-        deps=[asset_key(source.name, "embeddings"), asset_key(source.name, "pairs")],
-        partitions_def=MODELS,
-        automation_condition=FILL,
-        group_name=source.card.family,
+    @model_asset(
+        source,
+        Stage.PAIR_SCORES,
+        ("embeddings", "pairs"),
         kinds={"parquet", "mlflow"},
         code_version=PAIRS_VERSION,
         description="How well each comparison of the model's vectors follows the gold scores.",
     )
-    @claimed(source.name)
     def pair_scores(
         context: dg.AssetExecutionContext,
         storage: StorageResource,
@@ -123,19 +114,16 @@ def pair_scores_asset(source: Source) -> dg.AssetsDefinition:
         workers: dg.ResourceParam[Executor],
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        try:
-            plan = plan_of(source.name, context.partition_key, benchmark.request(), encoder, storage)
-            owed = (context.partition_key, source.name, benchmark.request().protocol_name)
-            tracking.add_debt(*owed)
-            events = run(plan.only(Stage.PAIR_SCORES), storage.workbench_with(workers), progress, context.run.run_id)
-            computed = sum(1 for _ in events)
-        except TraubeError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
+        request = benchmark.request()
+        plan = plan_of(source.name, context.partition_key, request, encoder, storage)
+        owed = (context.partition_key, source.name, request.protocol_name)
+        add_debt(*owed)
+        events = run(plan.only(Stage.PAIR_SCORES), storage.workbench(workers), progress, context.run.run_id)
+        computed = sum(1 for _ in events)
         cells = [cell for cell in plan.cells if isinstance(cell, PairCell)]
         table = read_pair_scores(storage.open(), cells)
         whole = table[table["group"] == ALL]
-        of_run = (context.run.run_id, key.to_user_string(), context.partition_key)
-        log = partial(tracking.log_pairs, source.card, cells[0], table, *of_run)
+        log = partial(tracking.log_pairs, source.card, cells[0], table, _origin(context))
         metadata = {
             "scored_now": dg.MetadataValue.int(computed),
             "pearson": dg.MetadataValue.float(float(whole["pearson"].iloc[0])),

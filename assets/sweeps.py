@@ -5,9 +5,8 @@ are stored like any others: a sweep that was stopped goes on with the next cell.
 import dagster as dg
 from pydantic import Field
 
-from resources.benchmark import BenchmarkResource
-from resources.encoder import EncoderResource
-from resources.storage import StorageResource
+from assets.common import final_failures
+from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from traube.core.errors import TraubeError
 from traube.core.progress import Progress
 from traube.pipeline.executors import Executor
@@ -15,7 +14,6 @@ from traube.pipeline.params import Point, Sweep, load_params
 from traube.pipeline.plan import Plan, Request
 from traube.pipeline.run import Scored, run
 from traube.pipeline.survey import survey_stored
-from traube.storage import Storage
 
 
 class Swept(dg.Config):
@@ -32,9 +30,7 @@ def sweep_assets() -> list[dg.AssetsDefinition]:
 
 
 def sweeps() -> dict[str, Sweep]:
-    """The sweeps of params.yaml; none of a broken one: commands say what is wrong with it, and the
-    graph is loaded all the same.
-    """
+    """The sweeps of params.yaml; none of a broken one, with which the graph is loaded all the same."""
     try:
         return load_params().sweeps
     except TraubeError:
@@ -58,8 +54,8 @@ def _sweep(name: str, description: str) -> dg.AssetsDefinition:
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         points = {key: p for key, p in benchmark.protocols().items() if isinstance(p, Point) and p.sweep == name}
-        computed, workbench = 0, storage.workbench_with(workers)
-        try:
+        computed, workbench = 0, storage.workbench(workers)
+        with final_failures():
             for key, point in points.items():
                 model = encoder.model(config.model, point.precision)
                 request = Request(config.tasks, [config.model], key, point, seeds=config.seeds or None)
@@ -67,20 +63,13 @@ def _sweep(name: str, description: str) -> dg.AssetsDefinition:
                 events = run(plan, workbench, progress, context.run.run_id)
                 computed += sum(isinstance(event, Scored) for event in events)
                 context.log.info(f"{key}: done")
-        except TraubeError as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
-        _refuse_failed_cells(storage.open(), config.tasks, context.run.run_id)
+        cells = storage.open().read_cells(*config.tasks)
+        failed = cells[(cells["run_id"] == context.run.run_id) & (cells["status"] == "failed")]
+        if len(failed):
+            first = failed.iloc[0]
+            raise dg.Failure(
+                f"{len(failed)} of the cells failed; first: {first['protocol']}: {first['reason']}", allow_retries=False
+            )
         return dg.MaterializeResult(metadata={"points": len(points), "computed_now": computed})
 
     return swept
-
-
-def _refuse_failed_cells(storage: Storage, tasks: list[str], run_id: str) -> None:
-    """Fail where a cell of this run failed."""
-    cells = storage.read_cells(*tasks)
-    failed = cells[(cells["run_id"] == run_id) & (cells["status"] == "failed")]
-    if len(failed):
-        first = failed.iloc[0]
-        raise dg.Failure(
-            f"{len(failed)} of the cells failed; first: {first['protocol']}: {first['reason']}", allow_retries=False
-        )

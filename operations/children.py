@@ -1,6 +1,4 @@
-"""The processes of `traube dev`, which end with it or, where it was killed (`kill -9`), at its next
-start.
-"""
+"""The processes of `traube dev`, which end with it or, where it was killed (`kill -9`), at its next start."""
 
 import os
 import signal
@@ -22,17 +20,13 @@ SECONDS_TO_STOP = 1.0
 
 
 class Children:
-    """Processes by name, each in a session of its own, so that Ctrl-C reaches their parent alone and
-    each one's children are stopped with it.
-    """
+    """Processes by name, each in a session of its own: Ctrl-C reaches their parent alone, and their children end too."""
 
     def __init__(self) -> None:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *command: str) -> None:
-        """Start one in the home, since dagster lets a .env of the folder it starts in overrule the
-        environment: that of the project may name another home.
-        """
+        """Start one in the home: dagster lets a .env where it starts overrule the environment, as the project's might."""
         with stopping.deferred():  # a signal amid Popen would leave a process that nobody knows of
             self._processes[name] = subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
             write_json(_record(), {str(p.pid): _began(p.pid) for p in self._processes.values()})
@@ -79,9 +73,7 @@ class Children:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """One `traube dev` in a home: the daemons of two would start each night twice. What one that was
-    killed has left is ended.
-    """
+    """Keep to one `traube dev` in a home (two daemons would start each night twice), and end what a killed one left."""
     lock = FileLock(f"{_record()}.lock")
     try:
         lock.acquire(timeout=0)
@@ -90,7 +82,10 @@ def alone() -> Iterator[None]:
             f"`traube dev` runs already for {paths.home()}; stop it, or set TRAUBE_HOME to another folder"
         ) from None
     try:
-        _end_leftovers()
+        for pid, began in read_json(_record()).items():
+            if began and _began(int(pid)) == began:
+                _kill(int(pid))
+        _record().unlink(missing_ok=True)
         yield
     finally:
         lock.release()
@@ -108,13 +103,6 @@ def is_served() -> bool:
 def _record() -> Path:
     """The file that says which processes there are."""
     return paths.home() / "dev.json"
-
-
-def _end_leftovers() -> None:
-    for pid, began in read_json(_record()).items():
-        if began and _began(int(pid)) == began:
-            _kill(int(pid))
-    _record().unlink(missing_ok=True)
 
 
 def _began(pid: int) -> float | None:

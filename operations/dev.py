@@ -1,6 +1,4 @@
-"""`traube init` prepares the home; `traube dev` runs the Dagster UI with its daemon, and the MLflow
-UI.
-"""
+"""`traube init` prepares the home; `traube dev` runs the Dagster UI with its daemon, and the MLflow UI."""
 
 import json
 import os
@@ -34,21 +32,17 @@ def init() -> None:
     from traube.pipeline.executors import ProcessExecutor
 
     with ProcessExecutor() as executor:
-        compiled = executor.call_apart(compile_umap)  # takes longer than all the rest
-        _make_home()
+        compiled = executor.call_apart(compile_umap)  # takes longer than all the rest, the imports below as well
+        import dagster as dg
+
+        from operations.launch import align, prepare
+        from resources.tracking import connect, default_uri
+
+        prepare()
+        connect(default_uri())
+        with dg.DagsterInstance.get() as instance:
+            align(instance)
         compiled.result()
-
-
-def _make_home() -> None:
-    import dagster as dg
-
-    from operations.launch import align, prepare
-    from resources.tracking import connect, default_uri
-
-    prepare()
-    connect(default_uri())
-    with dg.DagsterInstance.get() as instance:
-        align(instance)
 
 
 @app.command()
@@ -60,7 +54,11 @@ def dev(
 
     Dagster runs with its daemon, so that sensors and schedules work.
     """
-    serve(port, mlflow_port)
+    from operations.launch import prepare
+
+    prepare()
+    with alone():
+        _serve(port, mlflow_port)
 
 
 def free_port(wanted: int, name: str, taken: int = 0) -> int:
@@ -82,21 +80,13 @@ def free_port(wanted: int, name: str, taken: int = 0) -> int:
     )
 
 
-def serve(port: int, mlflow_port: int) -> None:
-    """Run the servers until Ctrl-C, or until one of them ends."""
-    from operations.launch import prepare
-
-    prepare()
-    with alone():
-        _serve(port, mlflow_port)
-
-
 def _serve(port: int, mlflow_port: int) -> None:
+    """Run the servers until Ctrl-C, or until one of them ends."""
     import dagster as dg
 
     from operations.launch import align
     from resources.tracking import connect, default_uri
-    from sensors.lost_runs import end_unstarted_runs
+    from sensors.lost_runs import cancel_cut_off_runs, end_unstarted_runs
 
     connect(default_uri())
     with dg.DagsterInstance.get() as instance:
@@ -117,34 +107,27 @@ def _serve(port: int, mlflow_port: int) -> None:
     }
     stopping.heed()  # a shell that starts this in the background has it ignore Ctrl-C
     children = Children()
-    stopping.at_the_end(lambda: _end(children))
+
+    def end() -> None:
+        """End the servers and what they run; what that cuts off is cancelled if somebody asked for it."""
+        children.kill()
+        if stopping.received():
+            with dg.DagsterInstance.get() as instance:
+                cancel_cut_off_runs(instance)
+
+    stopping.at_the_end(end)
     with TemporaryDirectory(prefix="traube-") as folder:  # its owner's alone, and so is the socket in it
         try:
             _start_all(children, Path(folder), port, mlflow_port)
             out.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
             children.watch()
         finally:
-            _end(children)
-
-
-def _end(children: Children) -> None:
-    """End the servers and what they run; what that cuts off is cancelled if somebody asked for it."""
-    import dagster as dg
-
-    from sensors.lost_runs import cancel_cut_off_runs
-
-    children.kill()
-    if stopping.received():
-        with dg.DagsterInstance.get() as instance:
-            cancel_cut_off_runs(instance)
+            end()
 
 
 def _start_all(children: Children, folder: Path, port: int, mlflow_port: int) -> None:
-    """Start what `dagster dev` starts (a code server for both, the web server and the daemon) and
-    MLflow, with the guard in front of both UIs.
-    """
-    bin_ = Path(sys.executable).parent
-    code, workspace = folder / "code", folder / "workspace.yaml"
+    """Start MLflow and what `dagster dev` starts: a code server for both, the web server and the daemon."""
+    bin_, code, workspace = Path(sys.executable).parent, folder / "code", folder / "workspace.yaml"
     served = {"location_name": LOCATION, "socket": str(code)}
     write_text(workspace, json.dumps({"load_from": [{"grpc_server": served}]}))
     ours = [sys.executable, "-P", "-m", "operations.servers"]

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -14,9 +15,9 @@ import typer
 
 from traube.cli.options import Json
 from traube.cli.printing import print_json, print_table
-from traube.core import paths
+from traube.core import paths, settings
 from traube.core.disk import OTHERS
-from traube.core.errors import TraubeError
+from traube.core.errors import TraubeError, Unavailable
 from traube.core.system_errors import explain_system_error
 
 app = typer.Typer()
@@ -46,23 +47,11 @@ class Finding:
 def examine() -> list[Finding]:
     """All checks, each by itself: one that fails unexpectedly is a finding too."""
     findings: list[Finding] = []
-    for check in (
-        _antlr,
-        _home,
-        _blobs,
-        _database,
-        _disk,
-        _params,
-        _engine,
-        _tasks,
-        _weights,
-        _checkpoints,
-        _device,
-        _store,
-        _databases,
-        _runs,
-        _mlflow,
-    ):
+    checks = (
+        _antlr, _home, _blobs, _database, _disk, _params, _engine, _tasks, _weights, _checkpoints, _device, _store,
+        _databases, _runs, _mlflow,
+    )  # fmt: skip
+    for check in checks:
         try:
             findings.extend(check())
         except Exception as error:
@@ -92,8 +81,7 @@ def _home() -> Iterator[Finding]:
         yield Finding("home", "note", f"{home} can be read by others on this machine; chmod 700 it")
     else:
         yield Finding("home", "ok", str(home))
-    wanted = str(home / "dagster")
-    given = os.environ.get("DAGSTER_HOME")
+    wanted, given = str(home / "dagster"), os.environ.get("DAGSTER_HOME")
     if given and given != wanted:
         yield Finding("DAGSTER_HOME", "note", f"is set to {given}; Traube uses {wanted} instead")
 
@@ -108,10 +96,7 @@ def _blobs() -> Iterator[Finding]:
 
 
 def _database() -> Iterator[Finding]:
-    from contextlib import closing
-
     from resources.databases import connect
-    from traube.core import settings
 
     url = settings.database()
     if not url:
@@ -136,18 +121,18 @@ def _database() -> Iterator[Finding]:
 def _disk() -> Iterator[Finding]:
     home = paths.home()
     free = shutil.disk_usage(home if home.exists() else paths.PROJECT).free / 2**30
-    yield Finding(
-        "disk", "ok" if free > 2 else "wrong", f"{free:.1f} GiB free" + ("" if free > 2 else "; delete something")
-    )
+    if free > 2:
+        yield Finding("disk", "ok", f"{free:.1f} GiB free")
+    else:
+        yield Finding("disk", "wrong", f"{free:.1f} GiB free; delete something")
 
 
 def _params() -> Iterator[Finding]:
     from traube.pipeline.params import load_params
 
     params = load_params()
-    yield Finding(
-        "params.yaml", "ok", f"{len(params.tasks)} tasks, {len(params.models)} models, protocol {params.protocol}"
-    )
+    found = f"{len(params.tasks)} tasks, {len(params.models)} models, protocol {params.protocol}"
+    yield Finding("params.yaml", "ok", found)
 
 
 def _engine() -> Iterator[Finding]:
@@ -167,11 +152,10 @@ def _engine() -> Iterator[Finding]:
 
 def _tasks() -> Iterator[Finding]:
     from traube import models, tasks
-    from traube.tasks import sources
 
     for path, error in {**tasks.card_errors(), **models.card_errors()}.items():
         yield Finding(f"card {path.name}", "wrong", str(error))
-    absent = [name for name, source in sources().items() if source.missing()]
+    absent = [name for name, source in tasks.sources().items() if source.missing()]
     if absent:
         yield Finding("tasks", "note", f"without raw data: {', '.join(absent)}; `traube tasks` says where to get it")
     else:
@@ -179,7 +163,6 @@ def _tasks() -> Iterator[Finding]:
 
 
 def _weights() -> Iterator[Finding]:
-    from traube.core.errors import Unavailable
     from traube.models import model_cards
     from traube.models.tensors import check_tensors
     from traube.models.weights import check_folder, is_folder, locate
@@ -248,24 +231,20 @@ def _runs() -> Iterator[Finding]:
 
 def _databases() -> Iterator[Finding]:
     from resources.databases import dagster_databases, mlflow_database
-    from traube.core import settings
 
-    home = paths.home()
     if settings.database():
         return  # examined above
-    there = [d for d in (*dagster_databases(home / "dagster"), mlflow_database(home / "mlflow.db")) if d.path.exists()]
-    for database in there:
+    databases = (*dagster_databases(paths.home() / "dagster"), mlflow_database(paths.home() / "mlflow.db"))
+    for database in (database for database in databases if database.path.exists()):
         try:
             database.check()
+            yield Finding(f"database {database.path.name}", "ok", "sound")
         except TraubeError as error:
             yield Finding(f"database {database.path.name}", "wrong", str(error))
-            continue
-        yield Finding(f"database {database.path.name}", "ok", "sound")
 
 
 def _mlflow() -> Iterator[Finding]:
     from resources.tracking import connect, default_uri
-    from traube.core.settings import without_password
 
     connect(default_uri())
-    yield Finding("mlflow", "ok", without_password(default_uri()))
+    yield Finding("mlflow", "ok", settings.without_password(default_uri()))

@@ -1,7 +1,5 @@
-"""What stands in front of both UIs, so that nobody but their user drives them.
-
-A browser sends whatever any page asks it to, to any address, this machine's too. What it says of
-the page in the headers is true, though, and by them the guard refuses every other page.
+"""What stands in front of both UIs, so that nobody but their user drives them. A browser sends whatever any page asks it
+to, to this machine too. What it says of the page in the headers is true, though: the guard refuses every other page.
 """
 
 from starlette.datastructures import Headers
@@ -12,14 +10,7 @@ from operations.dev import HOST
 
 
 class Guard:
-    """An ASGI app that passes on to another one what comes from pages of this address, or from no
-    page at all.
-
-    Parameters
-    ----------
-    app : what is guarded
-    port : where it is served
-    """
+    """An ASGI app that passes on to `app` at `port` what comes from pages of this address, or from no page at all."""
 
     def __init__(self, app: ASGIApp, port: int) -> None:
         self.app = app
@@ -27,9 +18,7 @@ class Guard:
         self.origins = {f"http://{host}" for host in self.hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            return await self.app(scope, receive, send)
-        reason = self.refusal(scope)
+        reason = "" if scope["type"] == "lifespan" else self.refusal(scope)
         if not reason:
             return await self.app(scope, receive, send)
         if scope["type"] == "websocket":
@@ -47,7 +36,13 @@ class Guard:
             )
         if _foreign(headers, "origin", self.origins):
             return "another page asked for this"
-        if _foreign(headers, "sec-fetch-site", {"same-origin", "none"}) and not _is_link(scope, headers):
+        is_link = (  # that somebody follows in another page, which shows this one in a tab of its own
+            scope["type"] == "http"
+            and scope["method"] == "GET"
+            and headers.get("sec-fetch-mode") == "navigate"
+            and headers.get("sec-fetch-dest") == "document"
+        )
+        if _foreign(headers, "sec-fetch-site", {"same-origin", "none"}) and not is_link:
             return "another page asked for this"
         if scope["type"] == "websocket":
             return ""
@@ -62,13 +57,3 @@ def _foreign(headers: Headers, name: str, ours: set[str]) -> bool:
     """Whether a header is there with a value that is not ours, or more than once."""
     values = headers.getlist(name)
     return len(values) > 1 or not ours.issuperset(values)
-
-
-def _is_link(scope: Scope, headers: Headers) -> bool:
-    """Whether somebody follows a link in another page, which shows this one in a tab of its own."""
-    return (
-        scope["type"] == "http"
-        and scope["method"] == "GET"
-        and headers.get("sec-fetch-mode") == "navigate"
-        and headers.get("sec-fetch-dest") == "document"
-    )

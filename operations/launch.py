@@ -1,12 +1,10 @@
-"""Runs of the Dagster graph, started from the command line: in this process, on the instance that
-the UI shows.
-"""
+"""Runs of the Dagster graph, started from the command line: in this process, on the instance that the UI shows."""
 
 import os
 import re
 import sys
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack, nullcontext, redirect_stderr
+from contextlib import AbstractContextManager, ExitStack, nullcontext, redirect_stderr
 from pathlib import Path
 from typing import Any, TextIO
 from uuid import uuid4
@@ -30,15 +28,12 @@ from traube.pipeline.executors import Executor, ensure_executor
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request, wanted_models
 
+FAILED = "the run failed; see the Dagster UI (`make dev`)"
 OURS = re.compile(r"^traube\.[\w.]+: ")
-# by the name that Dagster's documentation gives for dagster.yaml
-NO_COPIES = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 
 
 def prepare() -> None:
-    """Make the home and checkpoints/, so that the command line, `dagster dev` and MLflow all meet
-    the same history.
-    """
+    """Make the home and checkpoints/, so that the command line, `dagster dev` and MLflow all meet the same history."""
     home, project = paths.home(), paths.PROJECT
     instance = home / "dagster"
     prepare_home()
@@ -50,9 +45,7 @@ def prepare() -> None:
 
 
 def _write_environment(file: Path, names: Sequence[str]) -> None:
-    """Have Dagster's own commands meet this home, whose password no file of ours holds; what else
-    people have written there stays.
-    """
+    """Have Dagster's own commands meet this home, whose password no file of ours holds; what else stands there stays."""
     said = {name: os.environ.get(name) for name in names}
     if any("***" in settings.without_password(value or "") for value in said.values()):
         return
@@ -61,28 +54,14 @@ def _write_environment(file: Path, names: Sequence[str]) -> None:
 
 
 def align(instance: dg.DagsterInstance) -> list[str]:
-    """Bring an instance in line: a partition for each model, and no run whose process is gone.
-
-    Returns the ids of the runs that were ended.
-    """
+    """Bring an instance in line: a partition for each model, and no run whose process is gone. Return their ids."""
     assert MODELS.name is not None
     instance.add_dynamic_partitions(MODELS.name, list(wanted_models(load_params())))
     return [*end_lost_runs(instance), *([] if is_served() else end_unstarted_runs(instance))]
 
 
-def _instance() -> dg.DagsterInstance:
-    """The instance, for runs in this process: what their steps print is seen on the terminal, and
-    not copied to files by two more processes for each step, which Ctrl-C would meet as well.
-    """
-    folder = os.environ["DAGSTER_HOME"]
-    # with a folder of its own it is not temporary
-    return dg.DagsterInstance.local_temp(folder, overrides={"compute_logs": NO_COPIES})
-
-
 class WithoutUnwritten:
-    """A stream that leaves out the events that Dagster prints because it cannot store them, with
-    their tracebacks: it raises the reason (a full disk, mostly) as well, and that is said in a line.
-    """
+    """A stream without the events that Dagster prints as it cannot store them: it raises the reason, a full disk, too."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -96,32 +75,25 @@ class WithoutUnwritten:
         return getattr(self._stream, name)
 
 
-class Launcher:
-    """Starts jobs in this process. `notes` holds what checks found that stops nothing, a line each;
-    `refused` the tasks that they stopped.
-
-    Parameters
-    ----------
-    progress : who is told of the work done inside the steps
-    verbose : show Dagster's log
-    executor : does the work of all runs; by default one that is made and ended here
-    """
+class Launcher(AbstractContextManager["Launcher"]):
+    """Starts jobs in this process; parameters and attributes are those of `traube.cli.launcher.Launcher`."""
 
     def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:
         prepare()
         self._open = ExitStack()
         workers = self._open.enter_context(ensure_executor(executor))
-        self.instance = _instance()
+        # What steps print is seen on the terminal, and not copied to files by two more processes for each step, which
+        # Ctrl-C would meet as well. The class goes by the name that Dagster's documentation gives for dagster.yaml.
+        no_copies = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
+        # with a folder of its own it is not temporary
+        self.instance = dg.DagsterInstance.local_temp(os.environ["DAGSTER_HOME"], overrides={"compute_logs": no_copies})
         self.lost = align(self.instance)
         self.definitions = build_defs(progress=progress, workers=workers)
         self.run_id: str | None = None  # of the run at work
         self.notes: list[str] = []
         self.refused: set[str] = set()
         stopping.at_the_end(self._cancel)
-        self.level = "DEBUG" if verbose else "CRITICAL"  # Dagster's own events are of level DEBUG
-
-    def __enter__(self) -> "Launcher":
-        return self
+        self.level = "DEBUG" if verbose else "CRITICAL"  # of Dagster's log; its own events are of level DEBUG
 
     def __exit__(self, *raised: Any) -> None:
         self._open.__exit__(*raised)
@@ -162,31 +134,29 @@ class Launcher:
         return self._execute_one("sweep", ["sweeps", name], asked)
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
-        """Rebuild leaderboard and report, and the registry and the papers' tables. Returns the
-        errors, one line each.
+        """Rebuild leaderboard and report, and the registry and the papers' tables. Returns the errors, one line each.
 
         Parameters
         ----------
-        tasks : all that has changed: what is made of other tasks alone stays as it is. By default
-            everything is rebuilt, but for the tasks' pages: `traube open` makes one when it is asked
-            for
+        tasks : all that has changed: what is made of other tasks alone stays as it is. By default everything is
+            rebuilt, but for the tasks' pages: `traube open` makes one when it is asked for
         """
         import_whole("mlflow")
         graph = self.definitions.resolve_asset_graph()
         selected = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
         keys = [key for key in selected if len(key.path) == 1 or key.path[-1] != PAGE]
-        if tasks is None:
-            return self._execute("publish", keys)
-        made_of = {key: graph.get(key).metadata.get(OF_TASKS) for key in keys}
-        made_of[registry.key] = load_params().tasks
-        return self._execute("publish", [key for key, of in made_of.items() if of is None or set(of) & set(tasks)])
+        if tasks is not None:
+            made_of = {key: graph.get(key).metadata.get(OF_TASKS) for key in keys}
+            made_of[registry.key] = load_params().tasks
+            keys = [key for key, of in made_of.items() if of is None or set(of) & set(tasks)]
+        return self._execute("publish", keys)
 
     def _execute_one(self, job: str, path: list[str], config: dict[str, Any]) -> list[str]:
         key = dg.AssetKey(path)
         return self._execute(job, [key], {"ops": {key.to_python_identifier(): {"config": config}}})
 
     def _execute(
-        self, name: str, selection: list[dg.AssetKey] | None, config: dict[str, Any] | None = None, **options: Any
+        self, name: str, selection: list[dg.AssetKey], config: dict[str, Any] | None = None, **options: Any
     ) -> list[str]:
         stopping.check()
         self.run_id = str(uuid4())
@@ -207,52 +177,43 @@ class Launcher:
         except KeyboardInterrupt:  # before its first step, or after its last one
             self._cancel()
             raise
-        if _interrupted(result) or (stopping.received() and not result.success):
+        raised = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+        interrupted = any(error and error.cls_name == "DagsterExecutionInterruptedError" for error in raised)
+        if interrupted or (stopping.received() and not result.success):
             self._cancel()
             raise KeyboardInterrupt
         stopping.check()
-        self.notes += _failed_checks(result, blocking=False)
-        checks = result.get_asset_check_evaluations()
-        self.refused |= {check.asset_key.path[0] for check in checks if check.blocking and not check.passed}
-        return [] if result.success else _errors(result)
+        errors: list[str] = []
+        for check in result.get_asset_check_evaluations():
+            if check.passed or check.blocking is None:
+                continue
+            if check.blocking:
+                self.refused.add(check.asset_key.path[0])
+            rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
+            asset, broken = check.asset_key.to_user_string(), check.description or ""
+            number = int(str(rows.value)) if rows else None
+            line = failed_check(asset, check.check_name, check.blocking, broken, number, page and page.value)
+            (errors if check.blocking else self.notes).append(line)
+        return [] if result.success else [*errors, *_step_errors(result)] or [FAILED]
 
     def _cancel(self) -> None:
-        """Say of the run at work that it was cancelled: Dagster calls an interrupted run in this
-        process a failure, which would raise an alarm.
-        """
+        """Cancel the run at work: Dagster calls an interrupted run in this process a failure, which would raise an alarm."""
         run = self.instance.get_run_by_id(self.run_id) if self.run_id else None
         if run and run.status not in (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.CANCELED):
             self.instance.report_run_canceled(run, "stopped with Ctrl-C")
 
 
-def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
-    failures = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
-    return any(error and error.cls_name == "DagsterExecutionInterruptedError" for error in failures)
-
-
-def _failed_checks(result: dg.ExecuteInProcessResult, blocking: bool) -> list[str]:
-    lines = []
-    for check in result.get_asset_check_evaluations():
-        if check.passed or check.blocking != blocking:
-            continue
-        rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
-        asset, broken = check.asset_key.to_user_string(), check.description or ""
-        number = int(str(rows.value)) if rows else None
-        lines.append(failed_check(asset, check.check_name, blocking, broken, number, page and page.value))
-    return lines
-
-
-def _errors(result: dg.ExecuteInProcessResult) -> list[str]:
-    """What went wrong, one line each: failed blocking checks, and steps that failed by themselves."""
-    errors = _failed_checks(result, blocking=True)
+def _step_errors(result: dg.ExecuteInProcessResult) -> list[str]:
+    """What went wrong in steps that failed by themselves, one line each."""
+    errors = []
     for event in result.all_events:
         if not event.is_step_failure:
             continue
         raised, deliberate = event.step_failure_data.error, event.step_failure_data.user_failure_data
         if raised and raised.cls_name == "DagsterAssetCheckFailedError":
-            continue  # said above
+            continue  # said of the check
         cause = (raised.cause or raised).message.strip() if raised else "failed"
         cause = OURS.sub("", cause)  # a line for people, whatever class of error it is
         text = deliberate.description if deliberate else cause
         errors.append(f"{str(event.step_key).replace('__', '/')}: {text}")
-    return errors or ["the run failed; see the Dagster UI (`make dev`)"]
+    return errors

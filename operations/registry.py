@@ -1,6 +1,4 @@
-"""Which clustering is served (`promote`, `rollback`), and a checkpoint that is to be evaluated
-again (`retry`).
-"""
+"""Which clustering is served (`promote`, `rollback`), and a checkpoint that is to be evaluated again (`retry`)."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,9 +19,7 @@ def champion_of(task: str) -> "Served":
 
 
 def registry_of(task: str) -> "RegistryResource":
-    """The registry. A name that no task has is refused first: making MLflow's database takes a
-    while.
-    """
+    """The registry. A name that no task has is refused first: making MLflow's database takes a while."""
     from operations.launch import prepare
     from resources.registry import RegistryResource
     from traube.tasks import get_source

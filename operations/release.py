@@ -6,6 +6,9 @@ from typing import Annotated
 import typer
 
 from traube.cli.printing import fail_on, out, print_unavailable
+from traube.core import paths
+from traube.core.files import write_json
+from traube.core.progress import SILENT
 
 app = typer.Typer()
 
@@ -27,62 +30,41 @@ def release(
 
     `dvc repro` calls it.
     """
-    stages = {Stage.datasets: _datasets, Stage.validate: _validate, Stage.benchmark: _benchmark, Stage.report: _report}
-    stages[stage]()
-
-
-def _datasets() -> None:
-    from operations.launch import Launcher
-    from traube.core import paths
-    from traube.core.progress import SILENT
     from traube.pipeline.params import load_params
-    from traube.pipeline.survey import unread
-    from traube.reports.release import write_datasets
-    from traube.storage import open_storage
-
-    tasks, storage = load_params().tasks, open_storage(paths.home())
-    new, unavailable = unread(tasks, storage)
-    if new:
-        out.print(f"Reading {', '.join(new)}")
-        with Launcher(SILENT) as launcher:
-            fail_on(launcher.datasets(new))
-    print_unavailable(unavailable)
-    write_datasets(storage, tasks, paths.release())
-
-
-def _validate() -> None:
-    from traube.core import paths
-    from traube.core.files import write_json
-    from traube.pipeline.params import load_params
-    from traube.pipeline.validation import data_docs, validate_tasks
-    from traube.storage import open_storage
-
-    results = validate_tasks(open_storage(paths.home()), load_params().tasks, data_docs())
-    write_json(paths.release() / "validation.json", results)
-    fail_on([f"{key} failed" for key, r in results.items() if r["blocking"] and not r["passed"]])
-
-
-def _benchmark() -> None:
-    from traube.cli.run import compute
-    from traube.core import paths
-    from traube.pipeline.params import load_params
-    from traube.pipeline.plan import Request
-    from traube.pipeline.survey import plan
-    from traube.reports.release import write_scores
     from traube.storage import open_storage
 
     params, storage = load_params(), open_storage(paths.home())
-    # the release's own models: what lies in checkpoints/ on this machine is no part of it
-    request = Request(params.tasks, params.models, params.protocol, params.chosen())
-    if not compute(request, storage, plan(request, storage)).finished:
-        raise typer.Exit(1)
-    write_scores(storage, params, paths.release())
+    match stage:
+        case Stage.datasets:
+            from operations.launch import Launcher
+            from traube.pipeline.survey import unread
+            from traube.reports.release import write_datasets
 
+            new, unavailable = unread(params.tasks, storage)
+            if new:
+                out.print(f"Reading {', '.join(new)}")
+                with Launcher(SILENT) as launcher:
+                    fail_on(launcher.datasets(new))
+            print_unavailable(unavailable)
+            write_datasets(storage, params.tasks, paths.release())
+        case Stage.validate:
+            from traube.pipeline.validation import data_docs, validate_tasks
 
-def _report() -> None:
-    from traube.core import paths
-    from traube.pipeline.params import load_params
-    from traube.reports.release import write_metrics
-    from traube.storage import open_storage
+            results = validate_tasks(storage, params.tasks, data_docs())
+            write_json(paths.release() / "validation.json", results)
+            fail_on([f"{key} failed" for key, r in results.items() if r["blocking"] and not r["passed"]])
+        case Stage.benchmark:
+            from traube.cli.run import compute
+            from traube.pipeline.plan import Request
+            from traube.pipeline.survey import plan
+            from traube.reports.release import write_scores
 
-    write_metrics(open_storage(paths.home()), load_params(), paths.release())
+            # the release's own models: what lies in checkpoints/ on this machine is no part of it
+            request = Request(params.tasks, params.models, params.protocol, params.chosen())
+            if not compute(request, storage, plan(request, storage)).finished:
+                raise typer.Exit(1)
+            write_scores(storage, params, paths.release())
+        case Stage.report:
+            from traube.reports.release import write_metrics
+
+            write_metrics(storage, params, paths.release())

@@ -1,8 +1,5 @@
-"""The web servers of `traube dev`, each in a process of its own, with the guard in front:
+"""The web servers of `traube dev`, with the guard in front, which `dagster dev` and `mlflow server` do not allow for:
 `python -m operations.servers dagster PORT WORKSPACE` and `python -m operations.servers mlflow PORT`.
-
-`dagster dev` and `mlflow server` let nothing be put in front of what they serve; this serves the
-same apps.
 """
 
 import os
@@ -45,9 +42,7 @@ def dagster(port: int, workspace: str) -> None:
 
 
 def with_pages(app: ASGIApp, folder: Path) -> ASGIApp:
-    """An app that also serves the reports of a folder, where a link in a UI can reach them: from a web
-    page, browsers follow no link to a file.
-    """
+    """Return an app that also serves a folder's reports: from a web page, browsers follow no link to a file."""
     pages = StaticFiles(directory=folder, html=True, check_dir=False)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,6 +7,8 @@ import typer
 from operations.train import on_tasks
 from traube.cli.options import Seeds, Verbose
 from traube.cli.printing import counted, out
+from traube.core import paths
+from traube.core.errors import unknown
 
 app = typer.Typer()
 
@@ -27,8 +29,6 @@ def sweep(
     stopped. Points are no part of the leaderboard; figures of papers show
     them.
     """
-    from traube.core import paths
-    from traube.core.errors import unknown
     from traube.pipeline.params import Point, load_params
 
     params = load_params()

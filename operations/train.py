@@ -1,6 +1,6 @@
 """`traube train`, `traube trainers` and `traube tune`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +9,7 @@ from typer.core import TyperCommand
 from traube.cli.options import Json, Verbose
 from traube.cli.printing import bars, escape, fail_on, out, print_json, print_table
 from traube.cli.run import fetch
+from traube.core import paths
 from traube.core.errors import TraubeError, unknown
 
 if TYPE_CHECKING:
@@ -23,13 +24,19 @@ BaseName = Annotated[str, typer.Option("--model", "-m", help="The model to start
 
 
 class TrainerCommand(TyperCommand):
-    """A command whose help names the trainers. They take a second to import, so that is done for
-    this help alone.
-    """
+    """A command whose help names the trainers. They take a second to import, so that is done for this help alone."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
+        from traube.training import TRAINERS, searched_trainers
+
         argument: Any = next(parameter for parameter in self.params if parameter.name == "trainer")
-        argument.help = _searched_in_words() if self.name == "tune" else _trainers_in_words()
+        if self.name == "tune":
+            argument.help = f"A trainer with values to search: {', '.join(searched_trainers())}."
+        else:
+            words = {"texts": "Without labels", "splits": "On gold clusterings", "pairs": "On pairs of texts"}
+            names = {kind: [name for name, t in TRAINERS.items() if t.learns_from == kind] for kind in words}
+            lists = [f"{words[kind]}: {', '.join(of_kind)}." for kind, of_kind in names.items() if of_kind]
+            argument.help = " ".join(lists)
         super().format_help(ctx, formatter)
 
 
@@ -56,10 +63,9 @@ def train(
     train splits and are validated on its validation splits. A stopped
     training continues from its last saved step, with the same result.
     """
-    from traube.core import paths
     from traube.tasks import get_source
 
-    chosen, values = _trainer_for(trainer, task), _values(recipe)
+    chosen, values = _trainer(trainer, task), _values(recipe)
     trained = chosen.with_values(**values)
     on_tasks([task], model, verbose, lambda launcher: launcher.train(trainer, task, model, values, unlabelled))
     left = trained.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).unlabelled()))
@@ -89,7 +95,7 @@ def trainers(
             for name, t in TRAINERS.items()
         ]
     else:
-        defaults = _known(trainer, list(TRAINERS), "trainer").defaults
+        defaults = _trainer(trainer).defaults
         rows = [
             {
                 "value": name,
@@ -125,10 +131,9 @@ def tune(
     is kept and can be continued. Pass what it finds to `traube train` with
     --set.
     """
-    from traube.core import paths
     from traube.training.study import known, open_study, study_file
 
-    chosen, values = _trainer_for(trainer, task, searched=True), _values(recipe)
+    chosen, values = _trainer(trainer, task, searched=True), _values(recipe)
     chosen.with_values(**values)  # a misspelt value is an error at once
     on_tasks([task], model, verbose, lambda launcher: launcher.tune(trainer, task, model, trials, values))
     state = known(open_study(study_file(paths.home() / "studies", trainer, task, model, values), trainer))
@@ -137,48 +142,17 @@ def tune(
     out.print(f"{state.trials} trials; {chosen.watched} {state.best.get('value', float('nan')):.4f} with {options}")
 
 
-def _trainers_in_words() -> str:
-    from traube.training import TRAINERS
-
-    words = {"texts": "Without labels", "splits": "On gold clusterings", "pairs": "On pairs of texts"}
-    names = {kind: [name for name, t in TRAINERS.items() if t.learns_from == kind] for kind in words}
-    return " ".join(f"{words[kind]}: {', '.join(of_kind)}." for kind, of_kind in names.items() if of_kind)
-
-
-def _searched_in_words() -> str:
-    from traube.training import searched_trainers
-
-    return f"A trainer with values to search: {', '.join(searched_trainers())}."
-
-
-def _known(name: str, known: Sequence[str], kind: str) -> "type[Trainer[Any]]":
-    from traube.training import TRAINERS
-
-    if name not in known:
-        raise unknown(kind, name, known)
-    return TRAINERS[name]
-
-
-def _trainer_for(name: str, task: str, searched: bool = False) -> "type[Trainer[Any]]":
-    """Return the trainer of that name.
-
-    Raises
-    ------
-    TraubeError
-        If there is none, if it has no study and one is asked for, or if it cannot learn from the
-        task.
-    """
+def _trainer(name: str, task: str | None = None, searched: bool = False) -> "type[Trainer[Any]]":
+    """Return a trainer that can learn from the task, if there is one, and has a study, if `searched`."""
     from traube.tasks import get_source
     from traube.training import TRAINERS, searched_trainers
 
-    chosen = (
-        _known(name, searched_trainers(), "trainer with a study")
-        if searched
-        else _known(name, list(TRAINERS), "trainer")
-    )
-    if reason := chosen.unsuited(get_source(task)):
+    known, kind = (searched_trainers(), "trainer with a study") if searched else (list(TRAINERS), "trainer")
+    if name not in known:
+        raise unknown(kind, name, known)
+    if task is not None and (reason := TRAINERS[name].unsuited(get_source(task))):
         raise TraubeError(reason)
-    return chosen
+    return TRAINERS[name]
 
 
 def _values(recipe: list[str] | None) -> dict[str, str]:
@@ -192,7 +166,6 @@ def _values(recipe: list[str] | None) -> dict[str, str]:
 def on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launcher"], list[str]]) -> None:
     """Do some work on a model and tasks, which are read first if they were not."""
     from operations.launch import Launcher
-    from traube.core import paths
     from traube.pipeline.survey import unread
     from traube.storage import open_storage
 

@@ -1,10 +1,20 @@
-"""What is asked for: params.yaml, and what a run says instead."""
+"""What steps take from the library: the benchmark asked for, storage, models and workers."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
 
 import dagster as dg
 from pydantic import Field
 
+from traube.core import paths
+from traube.models import Model, load_model
+from traube.models.card import Precision
+from traube.pipeline.executors import Executor, make_executor
 from traube.pipeline.params import Protocol, load_params
 from traube.pipeline.plan import Request, request_of
+from traube.pipeline.workbench import Workbench
+from traube.storage import Storage, open_storage
 
 
 class BenchmarkResource(dg.ConfigurableResource):
@@ -26,3 +36,51 @@ class BenchmarkResource(dg.ConfigurableResource):
 
     def request(self) -> Request:
         return request_of(load_params(), self.protocol, self.methods, self.seeds)
+
+
+class StorageResource(dg.ConfigurableResource):
+    """What is computed.
+
+    Attributes
+    ----------
+    home : folder of everything written at run time; by default `TRAUBE_HOME`
+    """
+
+    home: str = ""
+
+    @property
+    def root(self) -> Path:
+        return Path(self.home) if self.home else paths.home()
+
+    def open(self) -> Storage:
+        """Return the storage of the data directory."""
+        return open_storage(self.root)
+
+    def workbench(self, executor: Executor | None = None) -> Workbench:
+        """Return the stored tasks and their vectors under any model; an executor does the work."""
+        return Workbench(self.open(), executor) if executor else Workbench(self.open())
+
+
+class EncoderResource(dg.ConfigurableResource):
+    """Turns the name of a model (a partition key) into the model.
+
+    Attributes
+    ----------
+    device : cuda, mps or cpu; by default the best one there is
+    """
+
+    device: str = ""
+
+    def model(self, name: str, precision: Precision | None) -> Model:
+        """Return a model, loaded once a process however many tasks a run evaluates."""
+        return _load_model(name, self.device or None, precision)
+
+
+_load_model = lru_cache(maxsize=1)(load_model)  # the next model's weights replace this one's
+
+
+@dg.resource(description="Worker processes, or a Ray cluster: started when they are needed, ended with the run.")
+def workers(context: dg.InitResourceContext) -> Iterator[Executor]:
+    """The executor that is set by `TRAUBE_ENGINE` or params.yaml, which does the work of a run."""
+    with make_executor() as executor:
+        yield executor

@@ -1,17 +1,16 @@
-"""The databases of the home: Dagster's, and MLflow's where it is a file of the home; or both, as
-schemas of the shared Postgres.
-
-Neither makes its tables in one step, so a first start that is interrupted would leave tables that no
-later start can finish. Here they are made under a temporary name, which becomes theirs when they are
-whole. What is half made, and holds nothing, is made anew; what is damaged is named.
+"""The databases of the home: Dagster's, and MLflow's where it is a file of the home; or both, as schemas of the
+shared Postgres.
 """
+# Neither makes its tables in one step, so a first start that is interrupted would leave tables that no later start can
+# finish. Here they are made under a temporary name, which becomes theirs when they are whole. What is half made, and
+# holds nothing, is made anew; what is damaged is named.
 
 import logging
 import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -29,8 +28,6 @@ from traube.storage import open_storage
 EXPERIMENT = "traube"
 SETTINGS = "dagster.yaml"
 OF_DAGSTER = "TRAUBE_DAGSTER_DATABASE"  # set by us for Dagster's processes, which have the file's `env`
-_STORAGE = f"storage:\n  postgres:\n    postgres_url: {{env: {OF_DAGSTER}}}\n"
-NO_URL = re.compile(r"\?|%[0-9A-Fa-f]{2}")  # both put paths into URLs as they are
 STAMP = "alembic_version"  # Dagster and MLflow note in it which tables they have made
 
 
@@ -135,7 +132,7 @@ def make_dagster(folder: Path) -> None:
             if not _is_made(folder):  # another process may have been faster
                 with _building(folder) as new:
                     _link_settings(new)
-                    _make_tables(new)
+                    _make_dagster(new)
     if not (folder / SETTINGS).exists():  # the checkout was moved
         _link_settings(folder)
     return None
@@ -146,37 +143,26 @@ def _make_shared_dagster(folder: Path) -> None:
     if find_spec("dagster_postgres") is None:
         raise TraubeError(f"{settings.DATABASE}: dagster-postgres is not installed; run `make setup-scale`")
     os.environ[OF_DAGSTER] = settings.schema_of(settings.database(), "dagster")
-    text = f"{(paths.PROJECT / SETTINGS).read_text(encoding='utf-8')}{_STORAGE}"
-    if (folder / SETTINGS).is_symlink() or _text(folder / SETTINGS) != text:
-        (folder / SETTINGS).unlink(missing_ok=True)
-        write_text(folder / SETTINGS, text)
-    with _alone():  # not made by two machines at once
-        if _make_schema("dagster"):
-            _make_tables(folder)
+    text = (paths.PROJECT / SETTINGS).read_text(encoding="utf-8")
+    text += f"storage:\n  postgres:\n    postgres_url: {{env: {OF_DAGSTER}}}\n"
+    file = folder / SETTINGS
+    if file.is_symlink() or not file.is_file() or file.read_text(encoding="utf-8") != text:
+        file.unlink(missing_ok=True)
+        write_text(file, text)
+    _make_schema("dagster", lambda: _make_dagster(folder))
 
 
-def _make_schema(name: str) -> bool:
-    """Make a schema of the shared database, unless it has tables; return whether it has none.
-
-    Raises
-    ------
-    TraubeError
-        If the catalog in the database is that of another blob store.
-    """
-    open_storage(paths.home())
-    with closing(connect()) as connection, connection, connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM information_schema.tables WHERE table_schema = %s LIMIT 1", (name,))
-        absent = cursor.fetchone() is None
-        cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
-    return absent
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Keep other nodes from making tables in the shared database at the same time."""
-    with closing(connect()) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(7237122)")  # the connection's end frees it
-        yield
+def _make_schema(name: str, make_tables: Callable[[], None]) -> None:
+    """Make a schema of the shared database, unless it has tables; no two nodes make tables at the same time."""
+    with closing(connect()) as locking, locking.cursor() as lock:
+        lock.execute("SELECT pg_advisory_lock(7237122)")  # the connection's end frees it
+        open_storage(paths.home())  # refuses a catalog of another blob store
+        with closing(connect()) as connection, connection, connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM information_schema.tables WHERE table_schema = %s LIMIT 1", (name,))
+            absent = cursor.fetchone() is None
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
+        if absent:
+            make_tables()
 
 
 def connect() -> Any:
@@ -201,9 +187,7 @@ def connect() -> Any:
 
 def make_shared_mlflow(artifacts: str) -> None:
     """Make MLflow's tables in the shared database, with our experiment in it, unless they are there."""
-    with _alone():
-        if _make_schema("mlflow"):
-            _make_mlflow(mlflow_url(), artifacts)
+    _make_schema("mlflow", lambda: _make_mlflow(mlflow_url(), artifacts))
 
 
 def mlflow_url() -> str:
@@ -220,7 +204,7 @@ def _link_settings(folder: Path) -> None:
 
 def _check_name(path: Path) -> None:
     """Refuse a path that Dagster and MLflow cannot put into a URL, and for which they would write elsewhere."""
-    if NO_URL.search(str(path.absolute())):
+    if re.search(r"\?|%[0-9A-Fa-f]{2}", str(path.absolute())):
         raise TraubeError(
             f"{path}: Dagster and MLflow cannot keep databases below a folder with '?', or '%' and two digits, in its "
             "name: set TRAUBE_HOME to another"
@@ -242,8 +226,7 @@ def make_mlflow(path: Path, artifacts: Path | str) -> None:
         if mlflow_database(path).rows() is not None:
             return
         with _building(path) as new:
-            place = artifacts.as_uri() if isinstance(artifacts, Path) else artifacts
-            _make_mlflow(f"sqlite:///{new}", place)
+            _make_mlflow(f"sqlite:///{new}", artifacts.as_uri() if isinstance(artifacts, Path) else artifacts)
 
 
 def _make_mlflow(url: str, artifacts: str) -> None:
@@ -256,10 +239,6 @@ def _make_mlflow(url: str, artifacts: str) -> None:
     store.engine.dispose()
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-
 def _is_made(folder: Path) -> bool:
     held = [database.rows() for database in dagster_databases(folder)]
     if None in held and any(held):
@@ -269,7 +248,7 @@ def _is_made(folder: Path) -> bool:
 
 @contextmanager
 def _building(path: Path) -> Iterator[Path]:
-    """A name to build at; what is built becomes `path` at once, and on failure nothing is left."""
+    """Yield a path to build at, which becomes `path` at once; on failure nothing is left."""
     new = path.with_name(f".{path.name}.new")
     with explained(path):
         _remove(new)
@@ -289,7 +268,7 @@ def _remove(path: Path) -> None:
     return None
 
 
-def _make_tables(folder: Path) -> None:
+def _make_dagster(folder: Path) -> None:
     before = os.environ.get("DAGSTER_HOME")
     os.environ["DAGSTER_HOME"] = str(folder)
     try:

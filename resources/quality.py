@@ -7,15 +7,7 @@ import dagster as dg
 import pandas as pd
 
 from traube.pipeline.executors import Executor
-from traube.pipeline.validation import (
-    CHECKS,
-    Finding,
-    Table,
-    blocks,
-    data_docs,
-    in_own_process,
-    validate_table,
-)
+from traube.pipeline.validation import CHECKS, Table, blocks, data_docs, in_own_process, validate_table
 from traube.reports.markdown import markdown_rows
 from traube.tasks.task import TaskCard
 
@@ -30,13 +22,11 @@ def check_specs(card: TaskCard, table: Table) -> list[dg.AssetCheckSpec]:
 
 
 class QualityResource(dg.ConfigurableResource):
-    """Checks the tables of a task, in a process of the run's executor, and keeps a page of Data Docs for
-    each.
+    """Checks the tables of a task, in a process of the run's executor, and keeps a page of Data Docs for each.
 
     Attributes
     ----------
-    folder : where Data Docs are written, a page for each task and table; by default `quality` in
-        `TRAUBE_HOME`
+    folder : where Data Docs are written, a page for each task and table; by default `quality` in `TRAUBE_HOME`
     """
 
     folder: str = ""
@@ -51,25 +41,25 @@ class QualityResource(dg.ConfigurableResource):
     ) -> list[dg.AssetCheckResult]:
         """Check a table of a task (of a corpus, rows are the corpus); one result for each of its `check_specs`."""
         validation = in_own_process(executor, validate_table, card, table, rows, corpus, self.root)
-        key = dg.AssetKey([card.name, table])
-        return [_result(key, finding, validation.page) for finding in validation.findings]
-
-
-def _result(key: dg.AssetKey, finding: Finding, page: Path | None) -> dg.AssetCheckResult:
-    metadata: dict[str, Any] = {
-        "offending_rows": finding.offending,
-        "percent": finding.percent,
-        "total_rows": finding.total,
-        "rules": dg.MetadataValue.json(finding.rules),
-        **({"data_docs": dg.MetadataValue.path(page)} if page else {}),
-    }
-    if finding.shown:
-        metadata["examples"] = dg.MetadataValue.md(markdown_rows(finding.header, finding.shown))
-    return dg.AssetCheckResult(
-        passed=finding.passed,
-        asset_key=key,
-        check_name=finding.check.name,
-        severity=dg.AssetCheckSeverity.ERROR if finding.blocking else dg.AssetCheckSeverity.WARN,
-        description=finding.broken or None,
-        metadata=metadata,
-    )
+        results = []
+        for finding in validation.findings:
+            metadata: dict[str, Any] = {
+                "offending_rows": finding.offending,
+                "percent": finding.percent,
+                "total_rows": finding.total,
+                "rules": dg.MetadataValue.json(finding.rules),
+            }
+            if validation.page:
+                metadata["data_docs"] = dg.MetadataValue.path(validation.page)
+            if finding.shown:
+                metadata["examples"] = dg.MetadataValue.md(markdown_rows(finding.header, finding.shown))
+            result = dg.AssetCheckResult(
+                passed=finding.passed,
+                asset_key=dg.AssetKey([card.name, table]),
+                check_name=finding.check.name,
+                severity=dg.AssetCheckSeverity.ERROR if finding.blocking else dg.AssetCheckSeverity.WARN,
+                description=finding.broken or None,
+                metadata=metadata,
+            )
+            results.append(result)
+        return results

@@ -1,9 +1,6 @@
-"""The MLflow model registry: a servable clustering per task, with the aliases
-`champion` and `challenger`.
-
-A task's registered model is `traube-<task>`. A version is one (model, fingerprint, method) on one
-version of the task's data; its tags say which, with what score, and why it was promoted or not.
-"""
+"""The MLflow model registry: a servable clustering per task, `traube-<task>`, with the aliases `champion` and
+`challenger`. A version is one (model, fingerprint, method) on one version of the task's data; its tags say which, with
+what score, and why it was promoted or not."""
 
 import json
 import math
@@ -62,9 +59,7 @@ class RegistryResource(dg.ConfigurableResource):
         return _tags(version)
 
     def register(self, candidate: "Candidate", freeze: "Callable[[], Served]") -> str:
-        """Make a candidate servable. Returns its version: a new one, or the one that it has
-        already.
-        """
+        """Make a candidate servable. Returns its version: a new one, or the one that it has already."""
         import mlflow
         from mlflow.exceptions import MlflowException
 
@@ -80,9 +75,8 @@ class RegistryResource(dg.ConfigurableResource):
         served.card = pin(key, served.card, served.fingerprint, candidate.cells)
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         mlflow.set_tracking_uri(self.uri or default_uri())
-        run = client.create_run(
-            experiment, run_name=f"serve {candidate.task}: {candidate.name}", tags={"traube.serves": key}
-        )
+        run_name = f"serve {candidate.task}: {candidate.name}"
+        run = client.create_run(experiment, run_name=run_name, tags={"traube.serves": key})
         with TemporaryDirectory(prefix="traube-") as folder:
             serving.save(served, Path(folder) / "served")
             with mlflow.start_run(run_id=run.info.run_id):
@@ -134,9 +128,8 @@ class RegistryResource(dg.ConfigurableResource):
     def explain(self, task: str, version: str, decision: "Decision") -> None:
         """Write down on a version what was decided of it, and why."""
         tags = {"decision": decision.outcome, "reason": decision.reason}
-        tags |= dict.fromkeys(
-            ("against", "difference", "interval", "p", "comparisons", "effect", "test", "verdict"), ""
-        )
+        of_verdict = ("against", "difference", "interval", "p", "comparisons", "effect", "test", "verdict")
+        tags |= dict.fromkeys(of_verdict, "")
         if (verdict := decision.verdict) and math.isfinite(verdict.error):
             tags |= {
                 "against": verdict.b,
@@ -211,10 +204,8 @@ class RegistryResource(dg.ConfigurableResource):
 
     def rejected(self, task: str) -> list[dict[str, str]]:
         """The versions that people rolled back: they challenge no more."""
-        versions = self.client().search_model_versions(
-            f"name = '{registered_name(task)}' and tag.`{REJECTED}` = 'rolled back'"
-        )
-        return [_tags(version) for version in versions]
+        condition = f"name = '{registered_name(task)}' and tag.`{REJECTED}` = 'rolled back'"
+        return [_tags(version) for version in self.client().search_model_versions(condition)]
 
     def _known(self, task: str) -> None:
         """Refuse a task without a registered model; the error names near ones, and what makes one."""
@@ -252,9 +243,8 @@ def is_candidate(held: Mapping[str, str], candidate: "Candidate", weights: str |
 
     Parameters
     ----------
-    weights : the fingerprint of the candidate's model by itself, if the candidate is the
-        model as it is now; the candidate's own fingerprint also hashes the corpus where the
-        model was fitted to it
+    weights : the fingerprint of the candidate's model by itself, if the candidate is the model as it is now; the
+        candidate's own fingerprint also hashes the corpus where the model was fitted to it
     """
     same = held["fingerprint"] == candidate.fingerprint or (weights is not None and held.get("weights") == weights)
     return same and (held["model"], held["method"]) == (candidate.model, candidate.method)

@@ -1,7 +1,4 @@
-"""The code that MLflow stores with a served clustering, and runs to load it.
-
-What it reads are plain files, no pickles.
-"""
+"""The code that MLflow stores with a served clustering, and runs to load it from plain files, no pickles."""
 
 from pathlib import Path
 

@@ -1,8 +1,6 @@
-"""MLflow: a run per task, model and version of everything, a nested run per method.
-
-Scores are in the storage before MLflow is told of them, so tracking can fail, or be repeated, without
-losing or doubling anything: runs are found again by a tag that hashes what they are about.
-"""
+"""MLflow: a run per task, model and version of everything, a nested run per method."""
+# Scores are in the storage before MLflow is told of them, so tracking can fail, or be repeated, without losing or
+# doubling anything: runs are found again by a tag that hashes what they are about.
 
 import json
 import logging
@@ -19,7 +17,7 @@ import dagster as dg
 import pandas as pd
 
 from resources.databases import EXPERIMENT, make_mlflow, make_shared_mlflow, mlflow_url
-from resources.unlogged import add_debt, settle_debt
+from resources.unlogged import settle_debt
 from traube.core import paths, settings
 from traube.core.early_imports import import_whole
 from traube.core.errors import TraubeError
@@ -35,11 +33,10 @@ KEY = "traube.key"
 # What identifies a run; the same six are its tag.
 IDENTITY = ("task", "model", "protocol", "data_version", "fingerprint", "code_version")
 MOST_RUNS = 50_000  # that MLflow gives at once
-PAIR_IDENTITY = ("task", "model", "data_version", "fingerprint", "code_version")
 
 
 class TrackingResource(dg.ConfigurableResource):
-    """Logs scores to MLflow.
+    """Logs scores to MLflow. What is logged is returned as metadata for Dagster: the link to the MLflow run.
 
     Attributes
     ----------
@@ -49,17 +46,8 @@ class TrackingResource(dg.ConfigurableResource):
     uri: str = ""
 
     def client(self) -> Any:
-        """An MlflowClient whose store is initialised, and the experiment's id:
-        (client, experiment id).
-        """
+        """Return an MlflowClient whose store is initialised, and the experiment's id."""
         return connect(self.uri or default_uri())
-
-    def add_debt(self, model: str, task: str, protocol: str, own_choice: Sequence[str] = ()) -> list[list[str]]:
-        """Note that MLflow lacks scores (see `resources.unlogged.add_debt`).
-
-        To be called before they are stored, so that no killed process loses the note.
-        """
-        return add_debt(model, task, protocol, own_choice)
 
     def log_all(
         self, model: str, task: str, protocol: str, logs: Iterable[Callable[[], dict[str, dg.MetadataValue]]]
@@ -75,9 +63,7 @@ class TrackingResource(dg.ConfigurableResource):
         cells: pd.DataFrame,
         scores: pd.DataFrame,
         table: pd.DataFrame,
-        run_id: str,
-        asset: str,
-        partition: str,
+        origin: Mapping[str, str],
         *,
         own_choice: bool = False,
     ) -> dict[str, dg.MetadataValue]:
@@ -87,12 +73,8 @@ class TrackingResource(dg.ConfigurableResource):
         ----------
         cells, scores : as the storage gives them
         table : from `summary`
-        run_id, asset, partition : of the Dagster run, for the link back
+        origin : tags that link back to the Dagster run
         own_choice : of methods or seeds that are not the protocol's: they have runs of their own
-
-        Returns
-        -------
-        Metadata for Dagster: the link to the MLflow run.
         """
         done = cells[cells["status"] == "done"]
         if done.empty:
@@ -101,15 +83,14 @@ class TrackingResource(dg.ConfigurableResource):
         first = done.iloc[0]
         identity = {name: str(first[name]) for name in IDENTITY}
         key: Any = [identity, "own choice", sorted(done["cell_id"])] if own_choice else identity
+        served = f"http://127.0.0.1:{os.environ.get('TRAUBE_DAGSTER_PORT', '3000')}{SERVED}/{card.name}.html"
         tags = {
             "traube.kind": "task",
             **({"traube.own_choice": "true"} if own_choice else {}),
             **{f"traube.{name}": value for name, value in identity.items()},
-            "dagster.run_id": run_id,
-            "dagster.asset_key": asset,
-            "dagster.partition": partition,
-            "traube.page": _page(card.name),
-            "mlflow.note.content": f"[All of {card.name}]({_page(card.name)}), while `traube dev` runs.",
+            **origin,
+            "traube.page": served,
+            "mlflow.note.content": f"[All of {card.name}]({served}), while `traube dev` runs.",
         }
         best = table[table["best"].astype(bool)]
         name = f"{card.name} x {first['model']}{', own choice' if own_choice else ''}"
@@ -133,24 +114,14 @@ class TrackingResource(dg.ConfigurableResource):
                 metrics = {
                     f"{level}/{metric}": float(value) for (level, metric), value in means.items() if pd.notna(value)
                 }
-                seeds = sorted({str(int(s)) for s in rows["seed"].dropna()})
-                params = {
-                    "reducer": reducer,
-                    "clusterer": clusterer,
-                    "seeds": " ".join(seeds),
-                    **_flat(rows.iloc[0]["params"]),
-                }
-                _log(client, child, params, metrics)
+                seeds = " ".join(sorted({str(int(s)) for s in rows["seed"].dropna()}))
+                params = {"reducer": reducer, "clusterer": clusterer, "seeds": seeds}
+                _log(client, child, params | _flat(rows.iloc[0]["params"]), metrics)
         return {"mlflow": dg.MetadataValue.url(_url(experiment, parent.info.run_id))}
 
     def log_ranks(self, leaderboard: pd.DataFrame) -> dict[str, dg.MetadataValue]:
-        """Tag each model's run of a task with its rank at each level, and with the verdict on the first
-        model against it: the leaderboard's.
-
-        Parameters
-        ----------
-        leaderboard : DataFrame
-            From `traube.reports.tables.leaderboard`.
+        """Tag each model's run of a task with its rank at each level, and with the verdict on the first model against
+        it: those of a `traube.reports.tables.leaderboard`.
         """
         from mlflow.entities import RunTag
 
@@ -164,56 +135,47 @@ class TrackingResource(dg.ConfigurableResource):
             if "traube.own_choice" in known:  # no rank of the leaderboard is theirs
                 continue
             own = rows.get(tuple(known.get(f"traube.{name}", "") for name in names))
-            tags = _verdict_tags(own) if own is not None else {}
+            tags = {}
+            for row in own.itertuples(index=False) if own is not None else ():
+                tags[f"traube.rank/{row.level}"] = places(row)
+                if row.verdict:
+                    tags[f"traube.p/{row.level}"] = f"{row.p:.3g} ({row.comparisons:.0f} comparisons)"
+                    tags[f"traube.verdict/{row.level}"] = row.verdict
             if any(known.get(name) != value for name, value in tags.items()):
                 tags["traube.verdict_date"] = date
                 client.log_batch(run.info.run_id, tags=[RunTag(*tag) for tag in tags.items()])
         return {}
 
     def log_pairs(
-        self, card: TaskCard, cell: Cell, table: pd.DataFrame, run_id: str, asset: str, partition: str
+        self, card: TaskCard, cell: Cell, table: pd.DataFrame, origin: Mapping[str, str]
     ) -> dict[str, dg.MetadataValue]:
-        """Log how well a model follows the gold scores of a pair task, as one run; update it if it
-        is there already.
+        """Log how well a model follows the gold scores of a pair task, as one run; update it if it is there already.
 
         Parameters
         ----------
         cell : one of its cells
         table : of all, from `read_pair_scores`
-        run_id, asset, partition : of the Dagster run, for the link back
-
-        Returns
-        -------
-        Metadata for Dagster: the link to the MLflow run.
+        origin : tags that link back to the Dagster run
         """
+        metrics: dict[str, float] = {}  # such as spearman/cosine, and spearman/cosine/history/domain=find_hotel
+        for row in table.to_dict("records"):
+            compared = f"{row['comparison']}/history" if row["history"] else row["comparison"]
+            of = f"/{row['group']}={row['value']}" if row["value"] else ""
+            metrics |= {f"{kind}/{compared}{of}": row[kind] for kind in KINDS if pd.notna(row[kind])}
+
         client, experiment = self.client()
-        identity = {name: str(getattr(cell, name)) for name in PAIR_IDENTITY}
-        tags = {
-            **{f"traube.{name}": value for name, value in identity.items()},
-            "dagster.run_id": run_id,
-            "dagster.asset_key": asset,
-            "dagster.partition": partition,
-        }
-        name = f"{card.name} x {cell.model}"
-        with _run(client, experiment, digest(["pairs", identity]), name, tags) as run:
+        identity = {name: str(getattr(cell, name)) for name in IDENTITY if name != "protocol"}
+        tags = {**{f"traube.{name}": value for name, value in identity.items()}, **origin}
+        with _run(client, experiment, digest(["pairs", identity]), f"{card.name} x {cell.model}", tags) as run:
             about = {"family": card.family, "language": card.language, "licence": card.licence}
-            _log(client, run, {**identity, **about}, dict(_pair_metrics(table)))
+            _log(client, run, {**identity, **about}, metrics)
             _log_dataset(client, run, card, identity["data_version"])
         return {"mlflow": dg.MetadataValue.url(_url(experiment, run.info.run_id))}
 
     def log_curve(
         self, name: str, curve: Sequence[Mapping[str, float | None]], run_id: str
     ) -> dict[str, dg.MetadataValue]:
-        """Log a training's learning curve, once under its name.
-
-        Parameters
-        ----------
-        curve : entries with `step` and numbers by name
-
-        Returns
-        -------
-        Metadata for Dagster: the link to the MLflow run.
-        """
+        """Log a training's learning curve, entries with `step` and numbers by name, once under its name."""
         from mlflow.entities import Metric
 
         client, experiment = self.client()
@@ -233,21 +195,12 @@ class TrackingResource(dg.ConfigurableResource):
     def log_study(
         self, name: str, best: Mapping[str, float], trials: pd.DataFrame, pages: Mapping[str, str], run_id: str
     ) -> dict[str, dg.MetadataValue]:
-        """Log a study as it stands: its best values, its trials and its plots (html by file name).
-
-        Returns
-        -------
-        Metadata for Dagster: the link to the MLflow run.
-        """
+        """Log a study as it stands: its best values, its trials and its plots (html by file name)."""
         client, experiment = self.client()
         key = digest(["study", name, len(trials)])
         with _run(client, experiment, key, name, {"dagster.run_id": run_id}) as run:
-            _log(
-                client,
-                run,
-                {k: str(v) for k, v in best.items() if k != "value"},
-                {"best": best["value"]} if best else {},
-            )
+            found = {name: str(value) for name, value in best.items() if name != "value"}
+            _log(client, run, found, {"best": best["value"]} if best else {})
             client.log_text(run.info.run_id, csv_text(trials), "trials.csv")
             for file, page in pages.items():
                 client.log_text(run.info.run_id, page, file)
@@ -258,17 +211,9 @@ def _url(experiment: str, run: str) -> str:
     return f"http://127.0.0.1:{os.environ.get('TRAUBE_MLFLOW_PORT', '5000')}/#/experiments/{experiment}/runs/{run}"
 
 
-def _page(task: str) -> str:
-    """Where `traube dev` serves a task's page."""
-    return f"http://127.0.0.1:{os.environ.get('TRAUBE_DAGSTER_PORT', '3000')}{SERVED}/{task}.html"
-
-
 def default_uri() -> str:
-    """MLflow's tracking store: what `MLFLOW_TRACKING_URI` says, the shared database, or a file of the
-    home.
-    """
-    given = os.environ.get("MLFLOW_TRACKING_URI")
-    if given:
+    """MLflow's tracking store: what `MLFLOW_TRACKING_URI` says, the shared database, or a file of the home."""
+    if given := os.environ.get("MLFLOW_TRACKING_URI"):
         return given
     return mlflow_url() if settings.database() else f"sqlite:///{paths.home() / 'mlflow.db'}"
 
@@ -276,11 +221,10 @@ def default_uri() -> str:
 def artifacts() -> str:
     """Return where MLflow keeps files: beside the blobs where these are shared, or in the data directory."""
     shared = settings.blobs()
-    return f"{shared.rstrip('/')}/mlartifacts" if "://" in shared else _folder_of_artifacts(shared).as_uri()
-
-
-def _folder_of_artifacts(shared: str) -> Path:
-    return Path(shared).expanduser().resolve() / "mlartifacts" if shared else paths.home() / "mlartifacts"
+    if "://" in shared:
+        return f"{shared.rstrip('/')}/mlartifacts"
+    folder = Path(shared).expanduser().resolve() if shared else paths.home()
+    return (folder / "mlartifacts").as_uri()
 
 
 def connect(uri: str) -> tuple[Any, str]:
@@ -298,19 +242,9 @@ def connect(uri: str) -> tuple[Any, str]:
         make_mlflow(own, artifacts())
     elif settings.database() and uri == mlflow_url():
         make_shared_mlflow(artifacts())
-    with of_this_version(uri):
+    try:
         client = MlflowClient(tracking_uri=uri)
         experiment = client.get_experiment_by_name(EXPERIMENT)
-    if experiment is None:
-        return client, str(client.create_experiment(EXPERIMENT, artifact_location=artifacts()))
-    return client, str(experiment.experiment_id)
-
-
-@contextmanager
-def of_this_version(uri: str) -> Iterator[None]:
-    """Say in a line that tables are those of another MLflow."""
-    try:
-        yield
     except Exception as error:
         if "out-of-date database schema" not in str(error):
             raise
@@ -318,6 +252,9 @@ def of_this_version(uri: str) -> Iterator[None]:
         raise TraubeError(
             f"{shown}: made by another MLflow; back it up, then `mlflow db upgrade` with this URL brings it up to date"
         ) from None
+    if experiment is None:
+        return client, str(client.create_experiment(EXPERIMENT, artifact_location=artifacts()))
+    return client, str(experiment.experiment_id)
 
 
 def _runs(client: Any, experiment: str, condition: str) -> dict[str, Any]:
@@ -328,20 +265,9 @@ def _runs(client: Any, experiment: str, condition: str) -> dict[str, Any]:
 
 @contextmanager
 def _run(
-    client: Any,
-    experiment: str,
-    key: str,
-    name: str,
-    tags: Mapping[str, str],
-    known: Mapping[str, Any] | None = None,
+    client: Any, experiment: str, key: str, name: str, tags: Mapping[str, str], known: Mapping[str, Any] | None = None
 ) -> Iterator[Any]:
-    """Open the run with a key, new or found again; it is finished, or failed, when the block ends.
-
-    Parameters
-    ----------
-    known : Mapping[str, mlflow.entities.Run], optional
-        Runs by key, if they were looked up before.
-    """
+    """Open the run with a key, new or found again (in `known` by key); it is finished, or failed, at the block's end."""
     found = _runs(client, experiment, f"tags.`{KEY}` = '{key}'") if known is None else known
     run = found.get(key)
     if run is None:
@@ -363,37 +289,12 @@ def _log(client: Any, run: Any, params: dict[str, Any], metrics: dict[str, float
     from mlflow.entities import Metric, Param
 
     now = int(time.time() * 1000)
+    names = {name: re.sub(r"[^\w\-. :/]", "_", name) for name in metrics}  # MLflow takes no other characters
     client.log_batch(
         run.info.run_id,
-        metrics=[Metric(_metric_name(name), float(value), now, 0) for name, value in metrics.items()],
+        metrics=[Metric(names[name], float(value), now, 0) for name, value in metrics.items()],
         params=[Param(name, str(value)[:500]) for name, value in params.items() if name not in run.data.params],
     )
-
-
-def _metric_name(name: str) -> str:
-    """The name as MLflow takes it: other characters than its own become underscores."""
-    return re.sub(r"[^\w\-. :/]", "_", name)
-
-
-def _verdict_tags(rows: pd.DataFrame) -> dict[str, str]:
-    """A model's rank on a task, and the verdict on the first model against it, by level."""
-    tags = {}
-    for row in rows.itertuples(index=False):
-        tags[f"traube.rank/{row.level}"] = places(row)
-        if row.verdict:
-            tags[f"traube.p/{row.level}"] = f"{row.p:.3g} ({row.comparisons:.0f} comparisons)"
-            tags[f"traube.verdict/{row.level}"] = row.verdict
-    return tags
-
-
-def _pair_metrics(table: pd.DataFrame) -> Iterator[tuple[str, float]]:
-    """Such as spearman/cosine, and spearman/cosine/history/domain=find_hotel."""
-    for row in table.to_dict("records"):
-        compared = f"{row['comparison']}/history" if row["history"] else row["comparison"]
-        of = f"/{row['group']}={row['value']}" if row["value"] else ""
-        for kind in KINDS:
-            if pd.notna(row[kind]):
-                yield f"{kind}/{compared}{of}", row[kind]
 
 
 def _log_dataset(client: Any, run: Any, card: TaskCard, version: str) -> None:

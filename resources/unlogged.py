@@ -1,7 +1,5 @@
-"""Which scores MLflow does not have yet: of which models, on which tasks, under which protocol.
-
-Each is a document of the catalog, entered before the scores are stored and removed once MLflow has
-them. As with every document, its blob is the truth: `traube rebuild` makes the row again.
+"""Which scores MLflow does not have yet: of which models, on which tasks, under which protocol. Each is a document of
+the catalog, entered before the scores are stored and removed once MLflow has them; `traube rebuild` makes it again.
 """
 
 from collections.abc import Sequence

@@ -52,15 +52,8 @@ def _allowed(url: str) -> SplitResult | None:
     try:
         address = urlsplit(url)
         _ = address.port  # checked when it is asked for
-    except ValueError:
+        host = address.hostname or ""
+        is_local = address.scheme == "http" and (host == "localhost" or ip_address(host).is_loopback)
+    except ValueError:  # also of a host that is a name
         return None
-    if not address.hostname or address.scheme not in ("https", "http"):
-        return None
-    return address if address.scheme == "https" or _is_this_machine(address.hostname) else None
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return address if host and (address.scheme == "https" or is_local) else None

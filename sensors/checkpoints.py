@@ -82,13 +82,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
 
 
 def _look_at(folder: Path, entry: Seen, params: Params, tasks: list[str], pairs: list[str]) -> dg.RunRequest | str:
-    """The run that a folder calls for, or why there is none; updates the entry.
-
-    Raises
-    ------
-    TraubeError
-        If the folder is bad.
-    """
+    """The run that a folder calls for, or why there is none; updates the entry, and refuses a folder that is bad."""
     state, attempt = checkpoints.state(folder), checkpoints.attempts().get(folder.name, 0)
     if entry.state != state:
         entry.state = state

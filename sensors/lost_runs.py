@@ -1,6 +1,4 @@
-"""Runs whose process is gone (kill -9, a power cut) are ended, so that they block no queue; the
-daemon tries them again.
-"""
+"""Runs whose process is gone (kill -9, a power cut) end, so that they block no queue; the daemon tries them again."""
 
 import os
 import platform
@@ -28,11 +26,9 @@ def own_process() -> dict[str, str]:
 
 
 def _is_here(run: dg.DagsterRun) -> bool:
-    """Whether a run's process is, or was, one of this machine. Where machines share a database, a run
-    that a daemon launched is of the machine of the daemon.
-    """
+    """Whether a run's process is, or was, one of this machine."""
     host = run.tags.get(HOST)
-    if host is None:
+    if host is None:  # a daemon launched it: where machines share a database, it is of the daemon's
         return not settings.database() or "TRAUBE_DAGSTER_PORT" in os.environ
     return host == platform.node()
 
@@ -40,11 +36,8 @@ def _is_here(run: dg.DagsterRun) -> bool:
 def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     """Fail the runs whose process is gone. Returns their ids."""
     lost = []
-    for record in instance.get_run_records(dg.RunsFilter(statuses=list(ALIVE))):
-        run = record.dagster_run
-        if not _is_here(run):
-            continue
-        process = process_of(instance, run)
+    for run in instance.get_runs(dg.RunsFilter(statuses=ALIVE)):
+        process = process_of(instance, run) if _is_here(run) else None
         if process and not _alive(*process):
             cancelled = run.status == dg.DagsterRunStatus.CANCELING
             (instance.report_run_canceled if cancelled else instance.report_run_failed)(run, GONE)
@@ -53,18 +46,14 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def end_unstarted_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Fail the runs that a daemon was about to start in a process, where there is no daemon any more.
-    Returns their ids.
-    """
+    """Fail the runs that a daemon, which is no more, was about to start in a process. Returns their ids."""
     starting = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
-    runs = [
-        run
-        for run in instance.get_runs(dg.RunsFilter(statuses=starting))
-        if _is_here(run) and process_of(instance, run) is None
-    ]
-    for run in runs:
-        instance.report_run_failed(run, GONE)
-    return [run.run_id for run in runs]
+    unstarted = []
+    for run in instance.get_runs(dg.RunsFilter(statuses=starting)):
+        if _is_here(run) and process_of(instance, run) is None:
+            instance.report_run_failed(run, GONE)
+            unstarted.append(run.run_id)
+    return unstarted
 
 
 def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
@@ -72,7 +61,7 @@ def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
     all its processes: that is no failure, and nothing to try again. Returns their ids.
     """
     cut_off = []
-    for run in instance.get_runs(dg.RunsFilter(statuses=list(ALIVE))):
+    for run in instance.get_runs(dg.RunsFilter(statuses=ALIVE)):
         process = process_of(instance, run)
         if _is_here(run) and (process is None or not _alive(*process)):
             instance.report_run_canceled(run, "`traube dev` was stopped")

@@ -1,6 +1,4 @@
-"""The night: one run for each model that lacks cells, then leaderboard, report and what changed
-since the last night.
-"""
+"""The night: one run for each model that lacks cells, then leaderboard, report and what changed since the last one."""
 
 from zoneinfo import ZoneInfo
 
@@ -10,7 +8,7 @@ from assets.common import MODELS, NIGHT, model_keys
 from resources.benchmark import BenchmarkResource
 from resources.unlogged import unlogged
 from sensors import Jobs
-from sensors.publish import is_waiting
+from sensors.publish import WAITING, is_waiting
 from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.pipeline.params import Nightly, load_params
@@ -19,10 +17,11 @@ from traube.storage import open_storage
 
 
 def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
-    """`nightly_benchmark` evaluates, and nothing if nothing is missing; `nightly_publish` always
-    ends the night with tables.
-    """
-    nightly = _nightly()
+    """`nightly_benchmark` evaluates what is missing, if anything; `nightly_publish` always ends the night with tables."""
+    try:
+        nightly = load_params().nightly
+    except TraubeError:  # a broken params.yaml fails each command and tick, but not the loading of the graph
+        nightly = Nightly()
     status = dg.DefaultScheduleStatus.RUNNING if nightly.enabled else dg.DefaultScheduleStatus.STOPPED
 
     @dg.schedule(
@@ -46,7 +45,9 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
             context.log.warning(f"{name} is unavailable: {reason}")
         if not work:
             return dg.SkipReason(f"nothing is missing: {todo.total} cells are up to date")
-        busy = _at_work(context.instance)
+        unfinished = [*WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+        runs = context.instance.get_runs(dg.RunsFilter(job_name="evaluate", statuses=unfinished))
+        busy = {run.tags.get("dagster/partition") for run in runs}
         open_ = {model: tasks for model, tasks in work.items() if model not in busy}
         if not open_:
             return dg.SkipReason(f"runs for the {todo.count} missing cells are at work or waiting already")
@@ -81,24 +82,3 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
 def _night(context: dg.ScheduleEvaluationContext) -> dict[str, str]:
     zone = ZoneInfo(load_params().nightly.timezone)
     return {NIGHT: context.scheduled_execution_time.astimezone(zone).date().isoformat()}
-
-
-def _at_work(instance: dg.DagsterInstance) -> set[str | None]:
-    """The models that an unfinished `evaluate` run is about."""
-    unfinished = [
-        dg.DagsterRunStatus.QUEUED,
-        dg.DagsterRunStatus.NOT_STARTED,
-        dg.DagsterRunStatus.STARTING,
-        dg.DagsterRunStatus.STARTED,
-    ]
-    runs = instance.get_runs(dg.RunsFilter(job_name="evaluate", statuses=unfinished))
-    return {run.tags.get("dagster/partition") for run in runs}
-
-
-def _nightly() -> Nightly:
-    try:
-        return load_params().nightly
-    except TraubeError:
-        return (
-            Nightly()
-        )  # a broken params.yaml fails each command and tick with its message, but not the loading of the graph

@@ -1,14 +1,10 @@
-"""New revisions of watched Hugging Face models, and new versions of watched MLflow models, become
-folders of `checkpoints/`.
-
-From there on they are checkpoints like any other. Nothing is watched by default, and the hub is
-left alone when offline.
+"""New revisions of watched Hugging Face models, and new versions of watched MLflow models, become checkpoints like any
+other. Nothing is watched by default, and the hub is left alone when offline.
 """
 
 import os
 import re
 import shutil
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
@@ -35,7 +31,15 @@ class Wanted(dg.Config):
 def download(context: dg.OpExecutionContext, config: Wanted) -> None:
     target = folder_of(config.source, config.name, config.version)
     if not target.exists():
-        SOURCES[config.source][1](config.name, config.version, target)
+        source = _fetch(config.source, config.name, config.version)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # copied under a hidden name first: the checkpoint sensor never sees half of it
+        hidden = Path(mkdtemp(prefix=".fetched-", dir=target.parent))
+        try:
+            shutil.copytree(source, hidden / target.name)
+            (hidden / target.name).rename(target)
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)
     context.log.info(f"{config.name} {config.version} is in {target}")
 
 
@@ -64,25 +68,19 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         requests, failed = [], []
         for source, name in watched:
             try:
-                version = SOURCES[source][0](name)
+                version = _newest(source, name)
             except Exception as error:  # a source that cannot be reached now is asked again at the next tick
                 failed.append(f"{name}: {error}")
                 context.log.warning(f"{name} cannot be looked at: {error}")
                 continue
             if version and not folder_of(source, name, version).exists():
-                requests.append(_request(Wanted(source=source, name=name, version=version)))
+                wanted = Wanted(source=source, name=name, version=version)
+                key = f"{source}:{name}@{version} {datetime.now(UTC).date().isoformat()}"
+                requests.append(dg.RunRequest(key, run_config=dg.RunConfig(ops={"download": wanted})))
         nothing = "nothing new" if watched else "nothing is watched"
         return dg.SensorResult(requests) if requests else dg.SkipReason("; ".join(failed) or nothing)
 
     return [watched_models]
-
-
-def _request(wanted: Wanted) -> dg.RunRequest:
-    today = datetime.now(UTC).date().isoformat()
-    return dg.RunRequest(
-        run_key=f"{wanted.source}:{wanted.name}@{wanted.version} {today}",
-        run_config=dg.RunConfig(ops={"download": wanted}),
-    )
 
 
 def folder_of(source: str, name: str, version: str) -> Path:
@@ -91,36 +89,24 @@ def folder_of(source: str, name: str, version: str) -> Path:
     return paths.checkpoints() / re.sub(r"[^a-z0-9_-]+", "-", f"{name}-{short}".lower()).strip("-_")
 
 
-def newest_on_hub(name: str) -> str | None:
-    """The commit of a Hugging Face model's newest revision."""
+def _newest(source: str, name: str) -> str | None:
+    """The newest version of a model registered in MLflow, if there is one, or the commit of one on the hub."""
+    if source == "mlflow":
+        versions = connect(default_uri())[0].search_model_versions(f"name = '{name}'")
+        return str(max(int(v.version) for v in versions)) if versions else None
     from huggingface_hub import HfApi
 
     return HfApi().model_info(name).sha
 
 
-def fetch_hub(name: str, revision: str, target: Path) -> None:
-    """Download a revision of a Hugging Face model."""
-    from huggingface_hub import snapshot_download
+def _fetch(source: str, name: str, version: str) -> Path:
+    """Download a version of a model; return the folder that holds its configuration."""
+    if source == "hub":
+        from huggingface_hub import snapshot_download
 
-    from traube.models.weights import FILTER
+        from traube.models.weights import FILTER
 
-    _whole(target, Path(snapshot_download(name, revision=revision, **FILTER)))
-
-
-def newest_in_mlflow(name: str) -> str | None:
-    """The newest version of a registered model; None if there is none."""
-    versions = connect(default_uri())[0].search_model_versions(f"name = '{name}'")
-    return str(max(int(v.version) for v in versions)) if versions else None
-
-
-def fetch_mlflow(name: str, version: str, target: Path) -> None:
-    """Fetch a version of a registered model that holds an encoder.
-
-    Raises
-    ------
-    FileNotFoundError
-        If no folder of it holds a model's configuration.
-    """
+        return Path(snapshot_download(name, revision=version, **FILTER))
     import mlflow
 
     mlflow.set_tracking_uri(default_uri())
@@ -131,22 +117,4 @@ def fetch_mlflow(name: str, version: str, target: Path) -> None:
     )
     if not roots:
         raise FileNotFoundError(f"version {version} of {name} holds no config.json or modules.json")
-    _whole(target, roots[0])
-
-
-def _whole(target: Path, source: Path) -> None:
-    """Copy a folder under a hidden name first: the checkpoint sensor never sees half of it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    hidden = Path(mkdtemp(prefix=".fetched-", dir=target.parent))
-    try:
-        shutil.copytree(source, hidden / target.name)
-        (hidden / target.name).rename(target)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
-
-
-# How the newest version of a watched model is found, and how a version is fetched.
-SOURCES: dict[str, tuple[Callable[[str], str | None], Callable[[str, str, Path], None]]] = {
-    "hub": (newest_on_hub, fetch_hub),
-    "mlflow": (newest_in_mlflow, fetch_mlflow),
-}
+    return roots[0]

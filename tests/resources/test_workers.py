@@ -5,7 +5,7 @@ import os
 import dagster as dg
 import pytest
 
-from resources.workers import workers
+from resources.benchmark import workers
 from traube.pipeline.executors import Executor, ProcessExecutor
 
 closed: list[Executor] = []
@@ -33,7 +33,7 @@ def run(resource: object) -> int:
 
 
 def test_a_run_ends_its_own_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resources.workers.make_executor", Counted)
+    monkeypatch.setattr("resources.benchmark.make_executor", Counted)
     assert run(workers) != os.getpid()
     assert len(closed) == 1
 

@@ -1,5 +1,6 @@
 """`traube annotate`: best-worst scaling by volunteers, from items to scores."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +9,8 @@ import typer
 from traube.cli.options import MOST_SEED, Json
 from traube.cli.printing import counted, err, escape, out, print_json, print_table, shown_number
 from traube.core.errors import TraubeError, unknown
+from traube.core.files import write_text
+from traube.core.inert import csv_text
 
 if TYPE_CHECKING:
     from traube.metrics.agreement import Judgements
@@ -61,12 +64,8 @@ def design_(
     Every item is in as many tuples as any other. With a column `group`,
     only items of the same group meet.
     """
-    from dataclasses import replace
-
     import pandas as pd
 
-    from traube.core.files import write_text
-    from traube.core.inert import csv_text
     from traube.reports.annotation_form import sheet_form
     from traube.tasks.annotation_sheets import WORDINGS, design_of, read_items, sheet_table, sheets
 
@@ -112,8 +111,7 @@ def score(
         typer.Option(help="A table item, above: whether an expert says that a score is above 0.5 (yes, no)."),
     ] = None,
     columns: Annotated[
-        str | None,
-        typer.Option(help="Other names of the columns: best=...,worst=...,annotator=...,items=a+b+c+d"),
+        str | None, typer.Option(help="Other names of the columns: best=...,worst=...,annotator=...,items=a+b+c+d")
     ] = None,
     repetitions: Annotated[int, typer.Option(min=1, help="Of the split halves.")] = 100,
     curve: Annotated[
@@ -140,14 +138,17 @@ def score(
     about which four of five annotators agree; split half: Spearman's rho
     between the scores of two random halves of the judgements.
     """
-    from traube.core.files import write_text
-    from traube.core.inert import csv_text
-    from traube.metrics.agreement import counting_scores
+    from traube.metrics.agreement import against_expert, counting_scores
     from traube.tasks.best_worst import read_design, read_expert, read_judgements, scores_table
 
     answers = read_judgements(files, _columns(columns), None if design is None else read_design(design))
     judged = answers.judgements
-    _print_faults(answers.faults, output)
+    for fault in answers.faults[:SHOWN]:
+        err.print(f"[yellow]left out:[/] {escape(fault)}")
+    if len(answers.faults) > SHOWN:
+        path = output.with_name(f"{output.stem}.faults.txt")
+        write_text(path, "\n".join(answers.faults) + "\n")
+        err.print(f"[yellow]left out:[/] {len(answers.faults) - SHOWN} more rows, all in {escape(str(path))}")
     scores = counting_scores(judged)
     write_text(output, csv_text(scores_table(judged, scores)))
     rows = [_reliability("all", judged, repetitions, seed, brown)]
@@ -155,7 +156,13 @@ def score(
         rows += _within(judged, items, column, repetitions, seed, brown)
     halves = _curve(judged, repetitions, seed, brown) if curve else []
     above = {} if expert is None else read_expert(expert)
-    contradicted = _contradicted(judged.items, scores, above)
+    known = [i for i, item in enumerate(judged.items) if item in above]
+    is_above = [above[judged.items[i]] for i in known]
+    contradicted: list[dict[str, Any]] = [
+        {"item": judged.items[i], "score": float(scores[i]), "expert": "above 0.5" if up else "below 0.5"}
+        for i, up, is_wrong in zip(known, is_above, against_expert(scores[known], is_above), strict=True)
+        if is_wrong
+    ]
     if as_json:
         print_json({"reliability": rows, "curve": halves, "expert": contradicted, "faults": list(answers.faults)})
         return
@@ -166,8 +173,8 @@ def score(
         shown = [{"annotators": row["annotators"], "split half": _halves(row)} for row in halves]
         print_table(shown, title="Split half, by annotators of each half")
     if above:
-        known = len(above.keys() & {*judged.items})
-        out.print(f"the expert judged {counted(known, 'item')} that have scores, and contradicts {len(contradicted)}")
+        judged_too = counted(len(known), "item")
+        out.print(f"the expert judged {judged_too} that have scores, and contradicts {len(contradicted)}")
     for row in contradicted:
         out.print(f"the expert contradicts {escape(row['item'])}: {row['score']:.3f}, not {row['expert']}")
     out.print(f"{counted(len(judged), 'judgement')}; scores written to {escape(str(output))}")
@@ -186,17 +193,6 @@ def _columns(text: str | None) -> Any:
             )
         given[key] = tuple(value.split("+")) if key == "items" else (value or None)
     return Columns(**given)
-
-
-def _print_faults(faults: tuple[str, ...], output: Path) -> None:
-    from traube.core.files import write_text
-
-    for fault in faults[:SHOWN]:
-        err.print(f"[yellow]left out:[/] {escape(fault)}")
-    if len(faults) > SHOWN:
-        path = output.with_name(f"{output.stem}.faults.txt")
-        write_text(path, "\n".join(faults) + "\n")
-        err.print(f"[yellow]left out:[/] {len(faults) - SHOWN} more rows, all in {escape(str(path))}")
 
 
 def _reliability(name: str, judged: "Judgements", repetitions: int, seed: int, brown: bool) -> dict[str, Any]:
@@ -253,22 +249,7 @@ def _curve(judged: "Judgements", repetitions: int, seed: int, brown: bool) -> li
     return rows
 
 
-def _contradicted(items: tuple[str, ...], scores: Any, above: dict[str, bool]) -> list[dict[str, Any]]:
-    """The items whose score an expert contradicts, who says of some which are above 0.5."""
-    from traube.metrics.agreement import against_expert
-
-    known = [i for i, item in enumerate(items) if item in above]
-    said = [above[items[i]] for i in known]
-    wrong = against_expert(scores[known], said)
-    return [
-        {"item": items[i], "score": float(scores[i]), "expert": "above 0.5" if up else "below 0.5"}
-        for i, up, is_wrong in zip(known, said, wrong, strict=True)
-        if is_wrong
-    ]
-
-
 def _in_words(row: dict[str, Any]) -> dict[str, str]:
-    strong = f"{shown_number(row['strong_best'])} / {shown_number(row['strong_worst'])}"
     return {
         "of": row["group"],
         "items": str(row["items"]),
@@ -276,7 +257,7 @@ def _in_words(row: dict[str, Any]) -> dict[str, str]:
         "people": str(row["annotators"]),
         "judged": str(row["judgements"]),
         "alpha": shown_number(row["alpha"]),
-        "strong (best/worst)": strong,
+        "strong (best/worst)": f"{shown_number(row['strong_best'])} / {shown_number(row['strong_worst'])}",
         "split half": _halves(row),
     }
 

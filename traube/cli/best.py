@@ -1,11 +1,14 @@
-"""`traube best`: which model groups a task's texts best?"""
+"""Which model is best: `traube best`, the page that `traube open` shows, and `traube compare`."""
 
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from traube.cli.options import Json, ProtocolName
-from traube.cli.printing import escape, out, print_json
+from traube.cli.options import Json, Metric, ProtocolName, Tasks
+from traube.cli.printing import err, escape, out, print_json
+from traube.core import paths
+from traube.core.errors import TraubeError
 
 if TYPE_CHECKING:
     from traube.reports.best import Best
@@ -25,7 +28,6 @@ def best(
     is significant (the leaderboard's tests). Then what would make it surer, and
     the command that groups new texts in the same way.
     """
-    from traube.core import paths
     from traube.pipeline.params import load_params
     from traube.reports.best import best_on
     from traube.storage import open_storage
@@ -33,33 +35,136 @@ def best(
     params = load_params()
     name = protocol or params.protocol_for([task])
     found = best_on(open_storage(paths.home()), task, name, params.chosen(name))
-    if as_json:
-        print_json(
-            {
-                "task": task,
-                "protocol": name,
-                "metric": found.winner.metric,
-                "model": found.winner.model,
-                "method": found.winner.method,
-                "score": found.winner.mean,
-                "low": found.low,
-                "high": found.high,
-                "ties": [rival.candidate.model for rival in found.ties],
-                "verdicts": [rival.verdict.record() for rival in found.rivals],
-                "answer": found.answer,
-                "advice": found.advice,
-                "bargain": found.bargain,
-                "command": with_column(found.command, task),
-            }
-        )
+    if not as_json:
+        print_answer(found)
         return
-    print_answer(found)
+    print_json(
+        {
+            "task": task,
+            "protocol": name,
+            "metric": found.winner.metric,
+            "model": found.winner.model,
+            "method": found.winner.method,
+            "score": found.winner.mean,
+            "low": found.low,
+            "high": found.high,
+            "ties": [rival.candidate.model for rival in found.ties],
+            "verdicts": [rival.verdict.record() for rival in found.rivals],
+            "answer": found.answer,
+            "advice": found.advice,
+            "bargain": found.bargain,
+            "command": with_column(found.command, task),
+        }
+    )
+
+
+@app.command("open")
+def open_page(
+    task: Annotated[
+        str | None, typer.Argument(help="A task that was evaluated. Default: the page of all tasks.")
+    ] = None,
+    imported: Annotated[
+        bool, typer.Option("--imported", help="The page of imported results (`traube import`).")
+    ] = False,
+    only_print: Annotated[bool, typer.Option("--print", help="Only make the page, and say where it is.")] = False,
+) -> None:
+    """Open a task's page in a browser.
+
+    Its leaderboard, scores against cost, who is tied, the texts as two models
+    place them, which classes are confused with which, and what changed. One
+    file, which needs no server and no network.
+    """
+    import webbrowser
+
+    from traube.pipeline.params import load_params
+    from traube.pipeline.workbench import Workbench
+    from traube.reports.imported import PAGE
+    from traube.reports.pages import FOLDER, INDEX, make_page
+    from traube.tasks import CLUSTERING, get_source
+    from traube.tasks.stored import get_card
+
+    home = paths.home()
+    if task:
+        bench = Workbench.at(home)
+        card = get_card(bench.storage, task)
+        if card is None or card.type is not CLUSTERING:
+            get_source(task)  # which names near ones, if there is no such task, and refuses one of pairs
+        path = make_page(bench, load_params().protocols, task, home)
+    else:
+        path = home / FOLDER / (PAGE if imported else INDEX)
+    if not path.exists():
+        raise TraubeError(
+            "nothing is imported yet: `traube import`" if imported else "nothing is published yet: `traube run`"
+        )
+    out.print(escape(str(path)), soft_wrap=True, highlight=False)
+    if not only_print and not webbrowser.open(path.as_uri()):
+        out.print("[dim]No browser was found here; open the file in one.[/]")
+
+
+@app.command()
+def compare(
+    a: Annotated[
+        str, typer.Argument(help="A model, or a model and a method: minilm:umap/hdbscan.", show_default=False)
+    ],
+    b: Annotated[str, typer.Argument(help="The model to compare it with, in the same form.", show_default=False)],
+    task: Tasks = None,
+    protocol: ProtocolName = None,
+    metric: Metric = None,
+    own_choice: Annotated[
+        bool, typer.Option("--own-choice", help="Also use methods and seeds that are not part of the protocol.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Test whether model A is better than model B.
+
+    Without a method, each model's best one on the task is used: the verdict is
+    that of the task's leaderboard, whose pairs of models are compared together.
+    With methods, the tasks are compared together. The test takes into account
+    that splits share texts. On a task with a single split, the test needs two
+    seeds or more: in the protocol (`seeds` in params.yaml), or from
+    `traube run --seed` for both models, and --own-choice here.
+    """
+    from traube.comparison.promotion import more_seeds
+    from traube.comparison.standings import compare_on
+    from traube.comparison.verdict import Undecided
+    from traube.metrics import full_name
+    from traube.pipeline.params import load_params
+    from traube.storage import open_storage
+
+    params = load_params()
+    name = protocol or params.protocol_for(task)
+    storage = open_storage(paths.home())
+    comparisons, left_out = compare_on(
+        storage, task or params.tasks, name, params.chosen(name), a, b, metric and full_name(metric), own_choice
+    )
+    for task_name, reason in left_out.items():
+        err.print(f"[yellow]left out:[/] {escape(task_name)}: {escape(reason)}")
+    if as_json:
+        rows = []
+        for found in comparisons:
+            sides = {
+                side: {name: getattr(c, name) for name in ("model", "method", "fingerprint", "mean", "cells")}
+                for side, c in (("a", found.a), ("b", found.b))
+            }
+            rows.append({"task": found.a.task, "metric": found.a.metric, "verdict": found.verdict.record(), **sides})
+        print_json(rows)
+        return
+    for comparison in comparisons:
+        left, right, verdict = comparison.a, comparison.b, comparison.verdict
+        out.print(f"[bold]{left.task}[/], {left.metric}: [bold]{escape(verdict.answer)}[/]")
+        width = max(len(left.name), len(right.name))
+        for side, candidate in (("A", left), ("B", right)):
+            out.print(f"  {side}      {candidate.name:<{width}}  {100 * candidate.mean:6.2f}", highlight=False)
+        if verdict.evidence:
+            out.print(f"  A - B  {verdict.evidence}", highlight=False)
+            out.print(f"         [dim]{verdict.test}, {verdict.splits} splits[/]")
+        if verdict.undecided is Undecided.ONE_SEED:
+            out.print(f"  [dim]{more_seeds(left.protocol)}[/]")
+    out.print(f"[dim]scores x100; p two-sided, corrected for the number of comparisons; protocol {name}[/]")
 
 
 def print_answer(found: "Best") -> None:
-    """Which model is best, and the command that groups new texts in the same way. Neither is wrapped,
-    so that commands can be copied.
-    """
+    """Print which model is best, and the command that groups new texts likewise, unwrapped so that it can be copied."""
     command = with_column(found.command, found.winner.task)
     out.print(escape(found.said), highlight=False, soft_wrap=True)
     out.print(f"To group new texts in this way: [bold]{escape(command)}[/]", highlight=False, soft_wrap=True)
@@ -67,8 +172,6 @@ def print_answer(found: "Best") -> None:
 
 def with_column(command: str, task: str) -> str:
     """A command that groups texts, for tables like the task's: it names the column that the task's card names."""
-    from shlex import quote
-
     from traube.tasks import sources
     from traube.tasks.readers.table import Table
 

@@ -1,23 +1,25 @@
 """`traube cluster`: group one's own texts."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from traube.cli import platform
 from traube.cli.options import MOST_SEED, Json
 from traube.cli.printing import bars, counted, escape, out, print_json, print_notes
+from traube.core.disk import check_outputs
 from traube.core.errors import TraubeError
-from traube.core.progress import Progress
+from traube.core.files import write_text
+from traube.core.inert import csv_text
 
 if TYPE_CHECKING:
     from traube.grouping.cluster_texts import Clusters
-    from traube.models.likelihood import CausalModel
 
 app = typer.Typer()
 LISTED = 20  # groups
 NUMBERS, SHORTEST = 34, 12  # characters that a line has for numbers and frames, and those for words at least
-OF_WHAT = {"correlation": " of the distances with being in different groups"}
 SHOWN = 200  # characters of a typical text, where the line is wide enough
 
 
@@ -112,32 +114,32 @@ def cluster(
 
     traube cluster new.csv --champion TASK
     """
-    from traube.core.disk import check_outputs
-    from traube.core.files import write_text
-    from traube.core.inert import csv_text
+    from traube.grouping.naming import named_by
     from traube.grouping.result_table import result_table
+    from traube.models.likelihood import CausalModel
     from traube.tasks.readers.table import read_any_rows, texts_of
 
     target = output or file.with_name(file.name + ".clusters.csv")
     check_outputs([target, map_file] if map_file else [target], [file, like] if like else [file])
     rows = read_any_rows(file)
     texts = texts_of(rows, column)
-    namer = None if name_with is None else _namer(name_with)  # first: a name that is wrong costs no work
+    # first: a name that is wrong costs no work
+    namer = None if name_with is None else CausalModel.load(name_with, local=True)
     given = {"--model": model, "--method": method, "-k": k, "--seed": seed, "--query": query, "--like": like}
     with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
+        settings = {"model": model or "minilm", "query": query, "precision": precision, "progress": progress}
         if champion is not None:
             _refuse("--champion", given | {"--noise": noise or None, "--map": map_file}, allowed=())
             result, by = _by_champion(texts, champion)
         elif like is not None:
             _refuse("--like", given, allowed=("--model", "--query", "--like"))
-            result, by = _by_examples(texts, like, column, group_column, model or "minilm", query, precision, progress)
+            result, by = _by_examples(texts, like, column, group_column, **settings)
         else:
-            settings = {"k": k, "seed": 42 if seed is None else seed, "query": query, "precision": precision}
-            result, by = _found(texts, model or "minilm", method, settings, progress)
+            result, by = _found(texts, method, k=k, seed=42 if seed is None else seed, **settings)
         if noise:
             result = result.without_strays()
         if namer is not None:
-            result = _named(result, texts, namer, progress)
+            result = named_by(result, texts, namer, progress)
         if map_file is not None:
             write_text(map_file, _map(texts, result, by, model or "minilm", precision))
     table = result_table(rows, result)
@@ -160,32 +162,23 @@ def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> Non
         raise TraubeError(f"{option} puts texts into groups that are there: leave out {', '.join(other)}")
 
 
-def _found(
-    texts: list[str], model: str, method: str | None, settings: dict[str, Any], progress: Progress
-) -> tuple["Clusters", str]:
+def _found(texts: list[str], method: str | None, **settings: Any) -> tuple["Clusters", str]:
     from traube.components import CLUSTERERS
     from traube.grouping.cluster_texts import STABLE, cluster_texts, usual_method
     from traube.models import load_model
     from traube.pipeline.params import load_params
 
+    model, query = settings["model"], settings["query"]
     usual = usual_method(load_model(model))
     chosen = load_params().chosen().method(usual if method is None else method)
     if settings["k"] is not None and not (CLUSTERERS[chosen.clusterer].takes_k or chosen.name == STABLE):
         raise TraubeError(f"{chosen.name} finds the number of clusters by itself: leave out -k, or use {usual}")
-    query = settings["query"]
     by = f"by {model}, {chosen.name}{f', for: {query}' if query else ''}"
-    return cluster_texts(texts, model=model, method=chosen, progress=progress, **settings), by
+    return cluster_texts(texts, method=chosen, **settings), by
 
 
 def _by_examples(
-    texts: list[str],
-    like: Path,
-    column: str,
-    group_column: str,
-    model: str,
-    query: str | None,
-    precision: Literal["auto", "fp32", "bf16"],
-    progress: Progress,
+    texts: list[str], like: Path, column: str, group_column: str, **settings: Any
 ) -> tuple["Clusters", str]:
     from traube.grouping.known_groups import check_groups, labelled, put_like
     from traube.tasks.readers.table import read_any_rows, texts_of
@@ -195,33 +188,19 @@ def _by_examples(
     if left_out := len(rows) - len(examples):
         print_notes([f"{like.name}: {left_out} of {counted(len(rows), 'row')} left out: without a text or a group"])
     check_groups(groups, f"{like}: column '{group_column}'")
-    result = put_like(texts, examples, groups, model=model, query=query, precision=precision, progress=progress)
-    return result, f"of {like.name}, by {model}"
+    return put_like(texts, examples, groups, **settings), f"of {like.name}, by {settings['model']}"
 
 
 def _by_champion(texts: list[str], task: str) -> tuple["Clusters", str]:
-    from traube.cli import platform
     from traube.grouping.known_groups import put_by
 
-    champion = platform.part("champion")
-    if champion is None:
+    champion_of = platform.part("champion")
+    if champion_of is None:
         raise TraubeError(
             "--champion: the registry of clusterings is part of the platform, which runs from a checkout of Traube"
         )
-    served = champion(task)
+    served = champion_of(task)
     return put_by(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
-
-
-def _namer(model: str) -> "CausalModel":
-    from traube.models.likelihood import CausalModel
-
-    return CausalModel.load(model, local=True)
-
-
-def _named(result: "Clusters", texts: list[str], namer: "CausalModel", progress: Progress) -> "Clusters":
-    from traube.grouping.naming import named_by
-
-    return named_by(result, texts, namer, progress)
 
 
 def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: Literal["auto", "fp32", "bf16"]) -> str:
@@ -238,22 +217,19 @@ def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: L
 
 def _described(texts: list[str], result: "Clusters", by: str) -> dict[str, Any]:
     """The groups for programs, the largest first."""
-    import math
-
-    groups = [
-        {
-            "group": c,
-            "name": result.name(c),
-            "texts": size,
-            "stability": result.stability.get(c),
-            "words": result.words[c],
-            "typical": [texts[i] for i in result.typical.get(c, [])],
-        }
-        for c, size in result.sizes().items()
-    ]
     return {
         "by": by,
-        "groups": groups,
+        "groups": [
+            {
+                "group": c,
+                "name": result.name(c),
+                "texts": size,
+                "stability": result.stability.get(c),
+                "words": result.words[c],
+                "typical": [texts[i] for i in result.typical.get(c, [])],
+            }
+            for c, size in result.sizes().items()
+        ],
         "noise": result.noise,
         "empty": result.blank,
         "strays": result.unsettled,
@@ -301,10 +277,8 @@ def _print_notes(result: "Clusters", by: str, k: int | None) -> None:
     elif apart:
         out.print(f"{counted(apart, 'text')} in no group (noise, group -1)")
     if strays:
-        fit = "fits" if strays == 1 else "fit"
-        out.print(
-            f"{counted(strays, 'text')} {fit} no group well: --noise sets {'it' if strays == 1 else 'them'} apart"
-        )
+        fit, them = ("fits", "it") if strays == 1 else ("fit", "them")
+        out.print(f"{counted(strays, 'text')} {fit} no group well: --noise sets {them} apart")
     if k is not None and len(result.sizes()) < k:
         out.print(f"{counted(k, 'group')} asked for, {len(result.sizes())} found: the texts are too alike for more")
     if k is not None and result.stability:
@@ -312,23 +286,21 @@ def _print_notes(result: "Clusters", by: str, k: int | None) -> None:
     if result.clearness:
         out.print(_told(result), highlight=False)
     elif result.k_table is not None:
-        out.print(
-            f"k was chosen by {result.k_table.columns[1]}{OF_WHAT.get(result.k_table.columns[1], '')}: "
-            + ", ".join(f"{k}: {fit:.3f}" for k, fit in result.k_table.itertuples(index=False))
-        )
+        measure = result.k_table.columns[1]
+        of_what = " of the distances with being in different groups" if measure == "correlation" else ""
+        fits = ", ".join(f"{k}: {fit:.3f}" for k, fit in result.k_table.itertuples(index=False))
+        out.print(f"k was chosen by {measure}{of_what}: {fits}")
 
 
 def _told(result: "Clusters") -> str:
     """How clear the groups are, and which other numbers of them are about as good."""
     assert result.k_table is not None
-    said = (
-        f"[bold]{result.clearness}[/] (score {result.score:.2f}: 0 in texts without groups, from 0.3 on they are clear)"
-    )
+    scale = "0 in texts without groups, from 0.3 on they are clear"
+    said = f"[bold]{result.clearness}[/] (score {result.score:.2f}: {scale})"
     if len(result.k_table) == 1:
         return "[bold]no clear groups[/]: there are too few texts to tell; -k NUMBER makes as many as you want"
     if result.clearness == "no clear groups":
         return f"{said}: what is shown may be chance; -k NUMBER makes as many as you want"
-    near = result.about_as_good
-    if len(near) > 1:
+    if len(near := result.about_as_good) > 1:
         return f"{said}; {min(near)} to {max(near)} groups are about as steady: -k NUMBER chooses"
     return said

@@ -1,12 +1,10 @@
-"""The library's own launcher: it computes what is missing in this process, with nothing running.
-
-A platform brings another one with the same methods (`traube.cli.platform`), whose runs its UI
-shows. Both do the same work, by `traube.pipeline.run`, and say what failed in the same words.
+"""The library's own launcher: it computes what is missing in this process, with nothing running. A platform brings
+another one with the same methods (`traube.cli.platform`), whose runs its UI shows.
 """
 
 import traceback
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +15,7 @@ from traube.core import paths, stopping
 from traube.core.errors import TraubeError, reason
 from traube.core.progress import Progress
 from traube.core.system_errors import explain_system_error, explained
-from traube.models import Model, Precision, load_model
+from traube.models import Model, load_model
 from traube.models.checkpoint_exchange import exchange_with_nodes
 from traube.papers import Context, papers
 from traube.papers.files import write_figure, write_table
@@ -40,8 +38,8 @@ from traube.pipeline.validation import (
 )
 from traube.pipeline.workbench import Workbench
 from traube.reports.publish import publish_index, publish_leaderboard, publish_regressions
-from traube.storage import Storage, open_storage
-from traube.tasks import Source, get_source
+from traube.storage import open_storage
+from traube.tasks import get_source
 from traube.tasks.stored import complete_task, read_task
 from traube.tasks.task import Stage, TaskCard
 
@@ -57,7 +55,7 @@ def prepare_home() -> None:
     exchange_with_nodes()
 
 
-class Launcher:
+class Launcher(AbstractContextManager["Launcher"]):
     """Computes in this process.
 
     Parameters
@@ -79,27 +77,33 @@ class Launcher:
         self._open = ExitStack()
         self.executor = self._open.enter_context(ensure_executor(executor))
         self.workbench = Workbench.at(paths.home(), self.executor)
+        self.storage = self.workbench.storage
         self.notes: list[str] = []
         self.refused: set[str] = set()
         self.lost: list[str] = []
 
-    def __enter__(self) -> "Launcher":
-        return self
-
     def __exit__(self, *raised: Any) -> None:
         self._open.__exit__(*raised)
-
-    @property
-    def storage(self) -> Storage:
-        """Where results are kept."""
-        return self.workbench.storage
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
         """Read tasks and check their tables. Returns the errors, one line each."""
         errors: list[str] = []
-        for name in tasks:
+        for task in tasks:
             stopping.check()
-            self._read(get_source(name, None), errors)
+            source = get_source(task, None)
+            name, table = source.name, source.card.type.table
+            with self._step(f"{name}/corpus", errors):
+                corpus = read_corpus(source, self.storage).texts
+                on_corpus = self._validate(source.card, "corpus", corpus, corpus)
+                if self._stops(name, "corpus", on_corpus, errors):
+                    continue
+                with self._step(f"{name}/{table}", errors):
+                    rows, manifest = draw(source, self.storage)
+                    validation = self._validate(source.card, table, rows, corpus)
+                    complete_task(self.storage, source.card)  # only now: if checks were cut short, it is read again
+                    found: dict[Table, list[Finding]] = {"corpus": on_corpus.findings, table: validation.findings}
+                    keep_findings(self.storage, name, manifest.data_version, found)
+                    self._stops(name, table, validation, errors)
         return errors
 
     def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
@@ -118,8 +122,7 @@ class Launcher:
 
         Parameters
         ----------
-        tasks : all that has changed: what is made of other tasks alone stays as it is. By default
-            everything is rebuilt
+        tasks : all that has changed: what is made of other tasks alone stays as it is. By default everything is rebuilt
         """
         stopping.check()
         errors: list[str] = []
@@ -130,45 +133,26 @@ class Launcher:
                 publish_regressions(self.storage, params.protocols, params.nightly.timezone)
                 with self._step("report", errors):
                     publish_index(self.storage, paths.home())
-            self._publish_papers(tasks, errors)
+            context = Context(
+                workbench=self.workbench,
+                protocols=params.protocols,
+                protocol=params.protocol,
+                checkpoints=paths.checkpoints(),
+                studies=paths.home() / "studies",
+                model=lambda name, precision: load_model(name, precision=precision),
+                warn=self._warn,
+                progress=self.progress,
+            )
+            for name, paper in papers().items():
+                if tasks is not None and paper.tasks and not set(paper.tasks) & set(tasks):
+                    continue
+                for table in paper.tables:
+                    with self._step(f"papers/{name}/{table.name}", errors):
+                        write_table(paths.home(), name, table, context)
+                for figure in paper.figures:
+                    with self._step(f"papers/{name}/{figure.name}", errors):
+                        write_figure(paths.home(), name, figure, context)
         return errors
-
-    def _publish_papers(self, tasks: Collection[str] | None, errors: list[str]) -> None:
-        params = load_params()
-        context = Context(
-            workbench=self.workbench,
-            protocols=params.protocols,
-            protocol=params.protocol,
-            checkpoints=paths.checkpoints(),
-            studies=paths.home() / "studies",
-            model=_model,
-            warn=self._warn,
-            progress=self.progress,
-        )
-        for name, paper in papers().items():
-            if tasks is not None and paper.tasks and not set(paper.tasks) & set(tasks):
-                continue
-            for table in paper.tables:
-                with self._step(f"papers/{name}/{table.name}", errors):
-                    write_table(paths.home(), name, table, context)
-            for figure in paper.figures:
-                with self._step(f"papers/{name}/{figure.name}", errors):
-                    write_figure(paths.home(), name, figure, context)
-
-    def _read(self, source: Source, errors: list[str]) -> None:
-        name, table = source.name, source.card.type.table
-        with self._step(f"{name}/corpus", errors):
-            corpus = read_corpus(source, self.storage).texts
-            on_corpus = self._validate(source.card, "corpus", corpus, corpus)
-            if self._stops(name, "corpus", on_corpus, errors):
-                return
-            with self._step(f"{name}/{table}", errors):
-                rows, manifest = draw(source, self.storage)
-                validation = self._validate(source.card, table, rows, corpus)
-                complete_task(self.storage, source.card)  # only now: if checks were cut short, it is read again
-                found: dict[Table, list[Finding]] = {"corpus": on_corpus.findings, table: validation.findings}
-                keep_findings(self.storage, name, manifest.data_version, found)
-                self._stops(name, table, validation, errors)
 
     def _validate(self, card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame) -> Validation:
         return in_own_process(self.executor, validate_table, card, table, rows, corpus, data_docs())
@@ -193,26 +177,17 @@ class Launcher:
         """Say what is amiss with vectors or a cell."""
         match event:
             case Encoded():
-                lines = [
-                    (check.blocking, failed_check(f"{event.task}/embeddings", check.name, check.blocking))
-                    for check in event.checks
-                    if not check.passed
-                ]
-                errors += [line for blocking, line in lines if blocking]
-                self.notes += [line for blocking, line in lines if not blocking]
+                for check in event.checks:
+                    if not check.passed:
+                        line = failed_check(f"{event.task}/embeddings", check.name, check.blocking)
+                        (errors if check.blocking else self.notes).append(line)
             case Failed():
                 self._warn(f"{event.cell.title}: {event.status}: {event.reason}")
             case Clustered() if event.reason:
                 self._warn(f"{event.cell.title}: {event.reason}")
 
     def _refuse_failed_checks(self, card: TaskCard, version: str) -> None:
-        """Stop where a blocking check failed when a task was read, or one failed that blocks since.
-
-        Raises
-        ------
-        TraubeError
-            If a check stops the task.
-        """
+        """Stop where a blocking check failed when a task was read, or one failed that blocks since."""
         tables: tuple[Table, Table] = ("corpus", card.type.table)
         if kept_verdicts(self.storage, card.name, version, tables) is None:
             task = read_task(self.storage, card.name)
@@ -224,19 +199,13 @@ class Launcher:
     def _stops(self, name: str, table: str, validation: Validation, errors: list[str]) -> bool:
         """Say which checks failed; whether one of them stops the task."""
         failed = [finding for finding in validation.findings if not finding.passed]
-        lines = [
-            (
-                f.blocking,
-                failed_check(f"{name}/{table}", f.check.name, f.blocking, f.broken, f.offending, validation.page),
-            )
-            for f in failed
-        ]
-        errors += [line for blocking, line in lines if blocking]
-        self.notes += [line for blocking, line in lines if not blocking]
-        if any(blocking for blocking, _ in lines):
+        for f in failed:
+            line = failed_check(f"{name}/{table}", f.check.name, f.blocking, f.broken, f.offending, validation.page)
+            (errors if f.blocking else self.notes).append(line)
+        is_refused = any(finding.blocking for finding in failed)
+        if is_refused:
             self.refused.add(name)
-            return True
-        return False
+        return is_refused
 
     @contextmanager
     def _step(self, name: str, errors: list[str]) -> Iterator[None]:
@@ -253,7 +222,3 @@ class Launcher:
     def _warn(self, message: str) -> None:
         if self.verbose:
             err.print(f"[yellow]warning:[/] {escape(message)}")
-
-
-def _model(name: str, precision: Precision | None) -> Model:
-    return load_model(name, precision=precision)

@@ -1,9 +1,5 @@
-"""The command `traube`: run the benchmark and read its results without a UI.
-
-One file per family of commands. A command reads its arguments, asks the library, and prints the
-answer; what it asks is answered in the other folders of `traube/`. A platform adds commands, and a
-launcher of runs (`traube.cli.platform`). Heavy imports (pandas, torch) are inside the commands, so
-that `--help` is quick.
+"""The command `traube`: one file per family of commands, which read arguments, ask the library, and print the answer.
+Heavy imports (pandas, torch) are inside the commands, so that `--help` is quick. `traube.cli.platform` adds commands.
 """
 
 import os
@@ -15,21 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from traube import __version__
-from traube.cli import (
-    annotate,
-    backup,
-    best,
-    clean,
-    cluster,
-    compare,
-    copy,
-    exchange,
-    pages,
-    pairs,
-    platform,
-    run,
-    show,
-)
+from traube.cli import annotate, best, cluster, data, pairs, platform, run, show
 from traube.cli.printing import err, escape, out
 from traube.core import paths, stopping
 from traube.core.collector import collect_less
@@ -55,7 +37,11 @@ class _Group(TyperGroup):
             sys.exit(128 + signal.SIGPIPE)
         except Exception as error:
             gone = was_there and not paths.home().is_dir()
-            line = f"{paths.home()}: was deleted while the command ran: run it again" if gone else self._line(error)
+            line = str(error) if isinstance(error, TraubeError) else explain_system_error(error)
+            if gone:
+                line = f"{paths.home()}: was deleted while the command ran: run it again"
+            elif not line and isinstance(error, OSError):
+                line = in_words(error)
             if line is None:
                 raise
             try:
@@ -66,12 +52,6 @@ class _Group(TyperGroup):
         except KeyboardInterrupt:
             stopping.say()
             sys.exit(stopping.exit_code())
-
-    def _line(self, error: Exception) -> str | None:
-        """What to say of an error that the user can mend; None for any other."""
-        if isinstance(error, TraubeError):
-            return str(error)
-        return explain_system_error(error) or (in_words(error) if isinstance(error, OSError) else None)
 
 
 app = typer.Typer(
@@ -101,7 +81,7 @@ def _options(
 
 
 # as `--help` lists them
-for _family in (run, show, best, pages, compare, cluster, annotate, pairs, exchange, clean, backup, copy):
+for _family in (run, show, best, cluster, annotate, pairs, data):
     app.add_typer(_family.app)
 for _app in platform.commands():
     app.add_typer(_app)

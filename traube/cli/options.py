@@ -7,12 +7,10 @@ import typer
 MOST_SEED = 2**32 - 1  # what numpy takes
 
 Tasks = Annotated[
-    list[str] | None,
-    typer.Option("--task", "-t", help="A task; repeat for more. Default: those of params.yaml."),
+    list[str] | None, typer.Option("--task", "-t", help="A task; repeat for more. Default: those of params.yaml.")
 ]
 Models = Annotated[
-    list[str] | None,
-    typer.Option("--model", "-m", help="A model; repeat for more. Default: those of params.yaml."),
+    list[str] | None, typer.Option("--model", "-m", help="A model; repeat for more. Default: those of params.yaml.")
 ]
 Methods = Annotated[
     list[str] | None,
@@ -29,6 +27,9 @@ ProtocolName = Annotated[
         "-p",
         help="A protocol of params.yaml. Default: the one chosen there; for tasks of your own, `own`.",
     ),
+]
+Metric = Annotated[
+    str | None, typer.Option(help="A metric, like ari or acc/noise_dropped. Default: each task's main one.")
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Dagster's log instead of progress bars.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

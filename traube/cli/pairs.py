@@ -1,6 +1,4 @@
-"""`traube pairs`: how well models tell how alike two texts are. `traube choose`: which of several
-answers a language model finds likeliest.
-"""
+"""`traube pairs`: how well models tell how alike texts are; `traube choose`: which answer a language model prefers."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,6 +8,7 @@ import typer
 
 from traube.cli.options import Json, Models
 from traube.cli.printing import bars, escape, out, print_json, print_table, print_unavailable, shown_number
+from traube.core import paths
 from traube.core.errors import Unavailable
 
 app = typer.Typer()
@@ -41,10 +40,13 @@ def pairs(
     A table of your own needs a card with the key `pairs`; see cards/README.md.
     """
     from traube.pipeline.params import load_params
-    from traube.tasks import PAIRS, get_source
+    from traube.tasks import PAIRS, get_source, sources
 
     if not task:
-        _list()
+        for name, source in sources(PAIRS).items():
+            reason = source.missing()
+            missing = f" [yellow]missing:[/] {escape(reason)}" if reason else ""
+            out.print(f"[bold]{name}[/]: {escape(source.card.description)}{missing}")
         return
     named = list(model or load_params().models)
     rows: list[dict[str, Any]] = []
@@ -60,7 +62,6 @@ def pairs(
 
 
 def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
-    from traube.core import paths
     from traube.models import load_model
     from traube.pipeline.executors import make_executor
     from traube.pipeline.pairs import PAIRS_VERSION, make_pair_cells, read_pair_scores, usual_comparison
@@ -111,7 +112,6 @@ def choose(
     per token; per byte; or less what it has without any dialogue (pmi).
     Chance is what guessing gives: a model below it has learned nothing here.
     """
-    from traube.core import paths
     from traube.models.likelihood import CausalModel
     from traube.pipeline.multiple_choice import choose as chosen
     from traube.pipeline.multiple_choice import questions, save_choices
@@ -130,30 +130,18 @@ def choose(
     if as_json:
         print_json(rows)
         return
-    print_table(
-        [
-            {
-                "turns": str(row["n_turns"]),
-                "dialogue": "whole" if row["context"] else "last turn",
-                "score": row["score"],
-                "accuracy": f"{shown_number(row['accuracy'])} ± {shown_number(row['error'])}",
-                "chance": f"{row['chance']:.3f}",
-                "questions": str(row["questions"]),
-            }
-            for row in rows
-        ]
-    )
-
-
-def _list() -> None:
-    from traube.tasks import PAIRS, sources
-
-    for name, source in sources(PAIRS).items():
-        reason = source.missing()
-        out.print(
-            f"[bold]{name}[/]: {escape(source.card.description)}"
-            + (f" [yellow]missing:[/] {escape(reason)}" if reason else "")
-        )
+    lines = [
+        {
+            "turns": str(row["n_turns"]),
+            "dialogue": "whole" if row["context"] else "last turn",
+            "score": row["score"],
+            "accuracy": f"{shown_number(row['accuracy'])} ± {shown_number(row['error'])}",
+            "chance": f"{row['chance']:.3f}",
+            "questions": str(row["questions"]),
+        }
+        for row in rows
+    ]
+    print_table(lines)
 
 
 def _in_words(row: dict[str, Any], groups: bool, histories: bool) -> dict[str, str]:

@@ -1,10 +1,4 @@
-"""What a platform around the library adds to the command.
-
-It says so by entry points, so that the library names no part of it: its commands in the group
-`traube.commands`, and in `traube.platform` a `launcher`, which computes what is missing as runs that
-its UI shows; `unlogged`, what its tracking server lacks; and `champion`, the clustering that a
-registry serves of a task.
-"""
+"""What a platform around the library adds to the command, by entry points, so that the library names no part of it."""
 
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
@@ -13,7 +7,10 @@ from typing import Any
 
 from traube.core import paths
 
-COMMANDS, PARTS = "traube.commands", "traube.platform"
+COMMANDS = "traube.commands"
+# `launcher` computes what is missing as runs that a UI shows; `unlogged` is what the tracking server lacks; `champion` the
+# clustering that a registry serves of a task
+PARTS = "traube.platform"
 
 
 def commands() -> list[Any]:

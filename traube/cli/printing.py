@@ -1,6 +1,4 @@
-"""What the commands print with: the two consoles, tables of rows, progress bars, and lines that
-several commands say.
-"""
+"""What the commands print with: the two consoles, tables of rows, progress bars, and lines that several commands say."""
 
 import json
 import math
@@ -19,22 +17,19 @@ from rich.table import Table
 from rich.text import Text
 
 from traube.core.inert import visible
+from traube.core.progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OF_FILES = 200  # columns
-
 
 class _Inert(Console):
-    """A console on which texts from others command nothing, wherever they are shown. What goes to a file or another
-    program is not cut to the width of a terminal.
-    """
+    """A console on which texts from others command nothing; a file or a program gets lines of up to 200 columns."""
 
     @property  # type: ignore[misc]  # nobody sets it
     def size(self) -> ConsoleDimensions:
         found = super().size
-        return found if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(OF_FILES, found.height)
+        return found if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(200, found.height)
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **options)
@@ -68,8 +63,8 @@ def failed_check(
     broken : the rules that do not hold, in words
     rows, page : how many rows break them, and a page that shows them
     """
-    shown = "" if page is None else f"; see {page}"
-    where = "" if rows is None else f" ({counted(rows, 'row')}{shown})"
+    see = "" if page is None else f"; see {page}"
+    where = "" if rows is None else f" ({counted(rows, 'row')}{see})"
     kind = "blocking check" if blocking else "check"
     return f"{asset}: the {kind} '{name}' failed{where}{f': {broken}' if broken else ''}"
 
@@ -81,9 +76,7 @@ def print_unavailable(reasons: Mapping[str, str]) -> None:
 
 
 def print_outdated(cells: "pd.DataFrame") -> int:
-    """Print how many stored cells no longer count because the code or a library has changed since;
-    return the number.
-    """
+    """Print and return how many stored cells no longer count because the code or a library has changed since."""
     from traube.pipeline.current import outdated
 
     number = outdated(cells)
@@ -97,50 +90,39 @@ def print_outdated(cells: "pd.DataFrame") -> int:
 
 @contextmanager
 def bars(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any, Any]]:
-    """Live progress: all cells, or what is done instead, and the stage at work. Yields what the engine
-    reports to, and how to set the number of cells.
-    """
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.text import Text
+    """Show progress of all cells, and of the stage at work. Yields what is reported to, and how to set the cells' number."""
+    from rich import progress as shown
 
-    from traube.core import progress
-
-    class Rate(ProgressColumn):
+    class Rate(shown.ProgressColumn):
         def render(self, task: Any) -> Text:
             speed = task.finished_speed or task.speed
             return Text(f"{speed:.1f}/s" if speed else "", style="dim")
 
     columns = (
-        TextColumn("{task.description:>11}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeElapsedColumn(), TextColumn("left"),
-        TimeRemainingColumn(), TextColumn("{task.fields[said]}", style="dim"),
+        shown.TextColumn("{task.description:>11}"), shown.BarColumn(), shown.MofNCompleteColumn(), Rate(),
+        shown.TimeElapsedColumn(), shown.TextColumn("left"), shown.TimeRemainingColumn(),
+        shown.TextColumn("{task.fields[said]}", style="dim"),
     )  # fmt: skip
-    with Progress(*columns, console=err, transient=True, disable=hidden or not err.is_terminal) as bars:
+    with shown.Progress(*columns, console=err, transient=True, disable=hidden or not err.is_terminal) as bars:
         cells = bars.add_task(of, total=None, visible=False, said="")
         stage = bars.add_task("", total=None, visible=False, said="")
-        current = {"stage": ""}
+        current = ""
 
         def total(name: str, amount: int) -> None:
-            current["stage"] = name
+            nonlocal current
+            current = name
             bars.reset(stage, description=name, total=amount, visible=True, said="")
 
         def done(name: str, amount: int) -> None:
             if name == "cells":
                 bars.advance(cells, amount)
-            elif name == current["stage"]:
+            elif name == current:
                 bars.advance(stage, amount)
 
         def said(words: str) -> None:
             bars.update(stage, said=words)
 
-        yield progress.Progress(total, done, said), lambda n: bars.update(cells, total=n, visible=True)
+        yield Progress(total, done, said), lambda n: bars.update(cells, total=n, visible=True)
 
 
 def print_json(value: Any) -> None:
@@ -173,8 +155,7 @@ def print_table(
     ----------
     rows : cells by column; all rows have the same columns
     fold : columns that may take several lines, and the width that each needs at least
-    optional : columns that are left out where there is no room, the least needed first; a line says
-        so
+    optional : columns that are left out where there is no room, the least needed first; a line says so
     """
     if title:
         out.print(f"[italic]{escape(title)}[/]")

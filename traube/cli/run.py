@@ -1,13 +1,12 @@
-"""`traube run` computes what is missing of the benchmark; `traube reproduce` computes a stored cell
-again.
-"""
+"""`traube run` computes what is missing of the benchmark; `traube reproduce` computes a stored cell again."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from traube.cli import platform
 from traube.cli.best import print_answer
 from traube.cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
 from traube.cli.printing import (
@@ -22,6 +21,8 @@ from traube.cli.printing import (
     print_outdated,
     print_unavailable,
 )
+from traube.cli.show import print_leaderboard
+from traube.core import paths
 from traube.core.early_imports import begin_import
 from traube.core.errors import TraubeError
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from traube.pipeline.executors import Executor
     from traube.pipeline.plan import Plan, Request
     from traube.storage import Storage
-
-    Missing = Mapping[str, Mapping[str, Sequence[Cell]]]  # cells by model and task
 
 app = typer.Typer()
 LISTED = 20  # missing cells of which each is listed without -v
@@ -60,7 +59,6 @@ def run(
     Stored cells are never computed again, and a stopped run continues where
     it stopped. In a checkout the Dagster UI (`traube dev`) shows every run.
     """
-    from traube.core import paths
     from traube.pipeline.params import load_params
     from traube.pipeline.plan import request_of
     from traube.pipeline.survey import plan
@@ -83,24 +81,19 @@ def run(
         _print_plan(before, storage, verbose)
         return
     outcome = compute(request, storage, before, verbose)
-    if task:  # one that failed takes no answer from the others
-        _print_best(replace(request, tasks=tasks), storage, outcome.refused)
-    if not outcome.finished:
-        raise typer.Exit(1)
-
-
-def _print_best(request: "Request", storage: "Storage", refused: Collection[str]) -> None:
-    """Say which model groups the texts of each task best, where that can be said: not of data that checks refused."""
     from traube.comparison.standings import Unlabelled
     from traube.reports.best import best_on
 
-    for name in [name for name in request.tasks if name not in refused][:ANSWERED]:
+    # where it can be said: not of data that checks refused; a task that failed takes no answer from the others
+    for name in [name for name in tasks if name not in outcome.refused][:ANSWERED]:
         try:
             print_answer(best_on(storage, name, request.protocol_name, request.protocol))
         except Unlabelled as error:
             out.print(f"{error}.", highlight=False, soft_wrap=True)
         except TraubeError:  # nothing of the protocol's own is scored
             continue
+    if not outcome.finished:
+        raise typer.Exit(1)
 
 
 def compute(request: "Request", storage: "Storage", before: "Plan", verbose: bool = False) -> Outcome:
@@ -110,8 +103,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     ----------
     before : the plan of the request as it is now
     """
-    from traube.cli import platform
-    from traube.core import paths
+    from traube.components import get_reducer
     from traube.pipeline import validation
     from traube.pipeline.executors import make_executor
     from traube.reports.tables import have_made_anew, tables_are_current
@@ -131,9 +123,16 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     with make_executor() as executor, bars(hidden=verbose) as (progress, set_total):
         if before.unread:
             validation.warm_up(executor)  # another process imports what the checks need, while this one starts Dagster
-        new_launcher = platform.part("launcher") or _own_launcher()  # only now: Dagster takes a second to import
+        new_launcher = platform.part("launcher")  # only now: Dagster takes a second to import
+        if new_launcher is None:
+            from traube.cli.launcher import Launcher
+
+            new_launcher = Launcher
         with new_launcher(progress, verbose, executor) as launcher:
-            _warm_up_workers(executor, request, before)  # only now: they would slow down both
+            if before.unread or before.count:
+                # the workers import what the reducers need; only now: it would slow down both
+                methods = request.methods or request.protocol.methods()
+                executor.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
             for lost in launcher.lost:
                 err.print(f"run {lost} was lost: its process no longer exists. Its finished cells are kept")
             errors, touched = _evaluate(launcher, executor, request, storage, before, set_total)
@@ -158,21 +157,6 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     return Outcome(not errors, frozenset(launcher.refused))
 
 
-def _own_launcher() -> Callable[..., Any]:
-    from traube.cli.launcher import Launcher
-
-    return Launcher
-
-
-def _warm_up_workers(executor: "Executor", request: "Request", before: "Plan") -> None:
-    """Have the workers import what the request's reducers need, while this process reads tasks."""
-    from traube.components import get_reducer
-
-    if before.unread or before.count:
-        methods = request.methods or request.protocol.methods()
-        executor.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
-
-
 def _evaluate(
     launcher: Any,
     executor: "Executor",
@@ -181,13 +165,13 @@ def _evaluate(
     before: "Plan",
     set_total: Callable[[int], None],
 ) -> tuple[list[str], set[str]]:
-    """Read what is unread and evaluate what is missing; the errors, and the tasks that were
-    touched.
-    """
+    """Read what is unread and evaluate what is missing; return the errors, and the tasks that were touched."""
     from traube.models import load_model
     from traube.pipeline.executors import engine
     from traube.pipeline.expected import slow_cells
     from traube.pipeline.survey import plan
+    from traube.reports.tables import leaderboard
+    from traube.tasks.stored import read_ingested
 
     errors = []
     if before.unread:
@@ -196,14 +180,18 @@ def _evaluate(
     todo = plan(request, storage)
     print_unavailable({name: why for name, why in todo.unavailable.items() if name not in before.unavailable})
     print_outdated(storage.read_cells())
-    print_notes(
-        slow_cells(storage, (cell for found in todo.missing.values() for cells in found.values() for cell in cells))
-    )
+    print_notes(slow_cells(storage, _missing(todo)))
     set_total(todo.count)
+    lacking = [set(by_task) for by_task in todo.missing.values()]  # tasks, by model
+    tasks = set().union(*lacking)
     if todo.count:
-        out.print(f"{_how_much(todo)}: {_how_long(todo, storage, executor.n_workers)}")
+        of_what = f"{counted(len(lacking), 'model')} on {counted(len(tasks), 'task')}"
+        out.print(f"{counted(todo.count, 'cell')} of {of_what}: {_how_long(todo, storage, executor.n_workers)}")
+    # the shortest of several tasks that all models lack: its table can be shown while the others are computed
+    common, first = set.intersection(*lacking) if lacking else set(), None
+    if common and len(tasks) > 1:
+        first = min(common, key=lambda task: read_ingested(storage, task, "corpus")["text"].str.len().sum())
     touched = set(before.unread)
-    first = _shortest(todo.missing, storage)
     for position, (name, counts) in enumerate(todo.in_turn(first)):
         if position == 1 and engine() == "local" and any(load_model(name).weight_bytes for name in todo.missing):
             # the workers are busy with the first model, and this process has imported all else that it needs
@@ -212,55 +200,27 @@ def _evaluate(
         out.print(f"Evaluating {name}: {counted(sum(counts.values()), 'cell')} on {', '.join(counts)}")
         errors += launcher.evaluate(name, list(counts), request)
         if first in counts and name == list(todo.missing)[-1]:
-            _print_first(storage, request, first)
+            table = leaderboard(storage, protocols={request.protocol_name: request.protocol}, tasks=[first])
+            best = table[table["best"].astype(bool)]
+            if not best.empty:
+                print_leaderboard(best)
     return errors, touched
 
 
-def _how_much(todo: "Plan") -> str:
-    tasks = {task for by_task in todo.missing.values() for task in by_task}
-    return f"{counted(todo.count, 'cell')} of {counted(len(todo.missing), 'model')} on {counted(len(tasks), 'task')}"
+def _missing(todo: "Plan") -> list["Cell"]:
+    return [cell for by_task in todo.missing.values() for cells in by_task.values() for cell in cells]
 
 
 def _how_long(todo: "Plan", storage: "Storage", n_workers: int) -> str:
     from traube.pipeline.expected import expected_seconds
 
-    trains = any(
-        cell.method.trains for by_task in todo.missing.values() for cells in by_task.values() for cell in cells
-    )
+    trains = any(cell.method.trains for cell in _missing(todo))
     words = about(expected_seconds(storage, todo.missing, n_workers))
     return f"{words}, and what trainings take" if trains else words
 
 
-def _shortest(missing: "Missing", storage: "Storage") -> str | None:
-    """The task with the fewest characters, of several that all models lack: its table can be shown while the others
-    are computed.
-    """
-    from traube.tasks.stored import read_ingested
-
-    common = set.intersection(*(set(by_task) for by_task in missing.values())) if missing else set()
-    several = len({task for by_task in missing.values() for task in by_task}) > 1
-    return (
-        min(common, key=lambda task: read_ingested(storage, task, "corpus")["text"].str.len().sum())
-        if common and several
-        else None
-    )
-
-
-def _print_first(storage: "Storage", request: "Request", task: str) -> None:
-    """The table of a task that is done, while others are computed."""
-    from traube.cli.show import print_leaderboard
-    from traube.reports.tables import leaderboard
-
-    table = leaderboard(storage, protocols={request.protocol_name: request.protocol}, tasks=[task])
-    best = table[table["best"].astype(bool)]
-    if not best.empty:
-        print_leaderboard(best)
-
-
 def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
-    """Download the tasks and models that were named on the command line and are not on this
-    machine.
-    """
+    """Download the tasks and models that were named on the command line and are not on this machine."""
     from traube.models import load_model
     from traube.tasks import get_source
 
@@ -300,7 +260,6 @@ def reproduce(
 
     The exit code is 1 if the result differs.
     """
-    from traube.core import paths
     from traube.pipeline.params import load_params
     from traube.reports.reproduce import reproduce as again
     from traube.storage import open_storage

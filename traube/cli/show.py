@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from traube.cli.options import Json
-from traube.cli.printing import escape, out, print_json, print_outdated, print_table
-from traube.core.errors import TraubeError
+from traube.cli.options import Json, Metric
+from traube.cli.printing import counted, escape, out, print_json, print_outdated, print_table
+from traube.core import paths
+from traube.core.errors import TraubeError, Unavailable, unknown
+from traube.core.inert import csv_text, visible
 
 if TYPE_CHECKING:
     from traube.storage import Storage
-    from traube.tasks import Source
 
 SHOWN = 30  # models of a table, unless all are asked for
 
@@ -25,9 +26,7 @@ def leaderboard(
     task: Annotated[list[str] | None, typer.Option("--task", "-t", help="Only this task; repeat for more.")] = None,
     model: Annotated[list[str] | None, typer.Option("--model", "-m", help="Only this model; repeat for more.")] = None,
     protocol: Annotated[str | None, typer.Option("--protocol", "-p", help="Only this protocol.")] = None,
-    metric: Annotated[
-        str | None, typer.Option(help="A metric, like ari or acc/noise_dropped. Default: each task's main one.")
-    ] = None,
+    metric: Metric = None,
     every: Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best one.")] = False,
     cost: Annotated[
         bool, typer.Option("--cost", help="Also show seconds for 1,000 texts, and memory, as measured here.")
@@ -43,9 +42,6 @@ def leaderboard(
     Results of methods and seeds that are not part of a protocol appear in
     tables of their own, marked "own choice".
     """
-    from traube.core import paths
-    from traube.core.errors import unknown
-    from traube.core.inert import csv_text, visible
     from traube.metrics import full_name
     from traube.pipeline.current import current_cells
     from traube.pipeline.lookup import Lookup
@@ -77,9 +73,8 @@ def leaderboard(
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
     if cost:
         cells = current_cells(storage, params.protocols, own_choice=True, lookup=lookup)
-        table = table.merge(
-            costs(storage, params.protocols, cells), how="left", on=["task", "protocol", "model", "method"]
-        )
+        measured = costs(storage, params.protocols, cells)
+        table = table.merge(measured, how="left", on=["task", "protocol", "model", "method"])
     if as_json:
         print(table.to_json(orient="records", indent=1))  # noqa: T201
     elif as_csv:
@@ -106,21 +101,40 @@ def print_leaderboard(table: Any, every: bool = False, outdated: int = 0, unread
     outdated : cells of earlier code
     unread : tasks whose present data is not stored: their scores are of earlier data
     """
+    import pandas as pd
+
+    from traube.reports.tables import places, shown_interval, shown_name
+
     done = table[table["status"] == "done"]
     if not outdated and done.empty:
         out.print("Nothing has been evaluated yet. Start with `traube run`.")
     for (task, level, protocol, own_choice), rows in done.groupby(["task", "level", "protocol", "own_choice"]):
         first, shown = rows.iloc[0], rows if every else rows.head(SHOWN)
-        splits = "1 split" if first["splits"] == 1 else f"{int(first['splits'])} splits"
+        lines, with_k = [], shown["found_k"].notna().any()
+        for row in shown.itertuples(index=False):
+            line = {
+                "#": places(row),
+                "model": shown_name(row),
+                "method" if every else "best method": row.method,
+                "score": f"{100 * row.mean:.2f}",
+                "sd": "-" if pd.isna(row.sd) else f"{100 * row.sd:.2f}",
+                "95 % interval": shown_interval(row),
+                "seeds": str(int(row.seeds)),
+            }
+            if with_k:
+                line["groups"] = "-" if pd.isna(row.found_k) else f"{row.found_k:.0f} of {row.true_k:.0f}"
+            if hasattr(row, "memory"):
+                measured = {"encode, s": row.encoding, "cluster, s": row.clustering, "MB": row.memory}
+                line |= {title: "-" if pd.isna(value) else f"{value:.3g}" for title, value in measured.items()}
+            lines.append(line)
+        title = (
+            f"{task}, {level}: {first['metric']} x100, {counted(int(first['splits']), 'split')}, protocol {protocol}"
+        )
         print_table(
-            [
-                _scored(row, "method" if every else "best method", shown["found_k"].notna().any())
-                for row in shown.itertuples(index=False)
-            ],
+            lines,
             fold={"model": 14},
             optional=["seeds", "sd", "MB", "95 % interval"],
-            title=f"{task}, {level}: {first['metric']} x100, {splits}, protocol {protocol}"
-            f"{', own choice' if own_choice else ''}",
+            title=f"{title}, own choice" if own_choice else title,
         )
         if len(rows) > len(shown):
             out.print(f"[dim]and {len(rows) - len(shown)} more models: --all shows them, --model one of them[/]")
@@ -146,37 +160,13 @@ def print_leaderboard(table: Any, every: bool = False, outdated: int = 0, unread
     _print_absent(table[table["status"] != "done"].astype(object).fillna(""), every)
 
 
-def _scored(row: Any, method: str, with_k: bool) -> dict[str, str]:
-    """A row of the leaderboard, in words; `with_k`: with how many clusters were found."""
-    import pandas as pd
-
-    from traube.reports.tables import places, shown_interval, shown_name
-
-    costs = {"encode, s": "encoding", "cluster, s": "clustering", "MB": "memory"} if hasattr(row, "memory") else {}
-    measured = {title: getattr(row, name) for title, name in costs.items()}
-    return {
-        "#": places(row),
-        "model": shown_name(row),
-        method: row.method,
-        "score": f"{100 * row.mean:.2f}",
-        "sd": f"{100 * row.sd:.2f}" if pd.notna(row.sd) else "-",
-        "95 % interval": shown_interval(row),
-        "seeds": str(int(row.seeds)),
-        **({"groups": f"{row.found_k:.0f} of {row.true_k:.0f}" if pd.notna(row.found_k) else "-"} if with_k else {}),
-        **{title: "-" if pd.isna(value) else f"{value:.3g}" for title, value in measured.items()},
-    }
-
-
 def _print_absent(rows: Any, every: bool) -> None:
     """What has no score and why: unsupported pairs in one line, or a line each if `every` row is shown."""
     unsupported = rows["status"] == "unsupported"
     pairs = sorted(set(rows.loc[unsupported, "method"]))
     if pairs and not every:
-        said = "1 method makes" if len(pairs) == 1 else f"{len(pairs)} methods make"
-        out.print(
-            f"[yellow]unsupported:[/] {said} no sense and {'has' if len(pairs) == 1 else 'have'} no score; "
-            "`traube leaderboard --all` says why"
-        )
+        said = "1 method makes no sense and has" if len(pairs) == 1 else f"{len(pairs)} methods make no sense and have"
+        out.print(f"[yellow]unsupported:[/] {said} no score; `traube leaderboard --all` says why")
     for (status, reason), group in rows[~unsupported | every].groupby(["status", "reason"]):
         columns = ["method"] if status == "unsupported" else ["task", "model", "method"]
         what = sorted({" ".join(filter(None, row)) for row in group[columns].itertuples(index=False)})
@@ -230,7 +220,16 @@ def tasks(
     from traube.tasks import card_errors, get_source, sources
 
     if task is not None:
-        _describe(get_source(task), as_json)
+        source = get_source(task)
+        shown = ("description", "family", "language", "licence", "source", "citation")
+        about = {"task": source.name, **{name: getattr(source.card, name) for name in shown}}
+        about["status"] = source.missing() or "ready"
+        if as_json:
+            print_json([about])
+            return
+        for name, value in about.items():
+            if value:
+                out.print(f"[bold]{name}[/]: {escape(value)}")
         return
 
     rows: list[dict[str, Any]] = [
@@ -258,30 +257,9 @@ def tasks(
         out.print(f"[dim]`traube tasks {absent[0]}` says where to get what is not here[/]")
 
 
-def _describe(source: "Source", as_json: bool) -> None:
-    card = source.card
-    about = {
-        "task": source.name,
-        "description": card.description,
-        "family": card.family,
-        "language": card.language,
-        "licence": card.licence,
-        "source": card.source,
-        "citation": card.citation,
-        "status": source.missing() or "ready",
-    }
-    if as_json:
-        print_json([about])
-        return
-    for name, value in about.items():
-        if value:
-            out.print(f"[bold]{name}[/]: {escape(value)}")
-
-
 @app.command()
 def models(as_json: Json = False) -> None:
     """List the models and whether their weights are on this machine."""
-    from traube.core.errors import Unavailable
     from traube.models import model_cards
     from traube.models.similarity import TrainedSimilarity
     from traube.models.weights import check_folder, locate
@@ -301,9 +279,8 @@ def models(as_json: Json = False) -> None:
         terms = f", {card.features} terms" if card.features else ""
         source = card.package or card.model or f"fitted on each task's texts{terms}"
         source += f", compared by {card.similarity}" if card.similarity else ""
-        rows.append(
-            {"model": name, "kind": card.kind, "source": source, "revision": card.revision or "", "status": status}
-        )
+        row = {"model": name, "kind": card.kind, "source": source, "revision": card.revision or "", "status": status}
+        rows.append(row)
     if as_json:
         print_json(rows)
     else:
@@ -325,9 +302,8 @@ def methods(
         for kind, registry in (("reducer", REDUCERS), ("clusterer", CLUSTERERS))
         for name, component in registry.items()
     ]
-    pairs: dict[str, str] = {
-        m.name: reason for m in grid(list(REDUCERS), list(CLUSTERERS)) if (reason := m.unsupported())
-    }
+    methods = grid(list(REDUCERS), list(CLUSTERERS))
+    pairs: dict[str, str] = {m.name: reason for m in methods if (reason := m.unsupported())}
     if as_json:
         unsupported = [{"component": "unsupported", "name": n, "parameters": reason} for n, reason in pairs.items()]
         print_json([*components, *unsupported])
@@ -335,10 +311,8 @@ def methods(
     print_table(components, fold={"parameters": 31})
     if every:
         out.print()
-        print_table(
-            [{"pair": name, "why it makes no sense": reason} for name, reason in pairs.items()],
-            fold={"why it makes no sense": 31},
-        )
+        lines = [{"pair": name, "why it makes no sense": reason} for name, reason in pairs.items()]
+        print_table(lines, fold={"why it makes no sense": 31})
     else:
         out.print(f"{len(pairs)} pairs make no sense; `traube methods --all` lists them with the reason")
 
@@ -355,7 +329,6 @@ def explain(
     For each cell: data, weights, parameters, seed, code, libraries and run.
     If no cell counts today, the last ones that did.
     """
-    from traube.core import paths
     from traube.pipeline.params import load_params
     from traube.reports.explain import explanations
     from traube.storage import open_storage

@@ -1,0 +1,121 @@
+"""`T/corpus`: raw data read into the unique texts of a task; and `T/splits`: its clustering problems, drawn and frozen,
+or of a pair task `T/pairs`: which texts are compared, and their gold scores.
+"""
+
+import time
+from contextlib import suppress
+from typing import Any
+
+import dagster as dg
+
+from assets.common import asset_key, final_failures
+from resources.benchmark import StorageResource
+from resources.quality import QualityResource, check_specs
+from traube.core.config import read_yaml
+from traube.core.errors import TraubeError
+from traube.pipeline.executors import Executor
+from traube.pipeline.stages import draw, read_corpus
+from traube.reports.markdown import markdown
+from traube.tasks import CLUSTERING, Source
+from traube.tasks.stored import complete_task, read_ingested
+
+
+def dvc_hashes(source: Source) -> dict[str, str]:
+    """The DVC hash of each raw file that DVC tracks: `<file>.dvc` lies beside it, or beside a folder that holds it."""
+    hashes = {}
+    for file in source.files():
+        for path in (place for place in (file, *file.parents[:3]) if place.name):  # the root has no name
+            tracked = path.with_name(f"{path.name}.dvc")
+            if tracked.is_file():
+                with suppress(TraubeError, LookupError, TypeError):  # it is told beside the data, and no more
+                    hashes[f"dvc/{path.name}"] = str(read_yaml(tracked)[0]["outs"][0]["md5"])
+                break
+    return hashes
+
+
+def corpus_asset(source: Source) -> dg.AssetsDefinition:
+    key = asset_key(source.name, "corpus")
+
+    @dg.asset(
+        key=key,
+        group_name=source.card.family,
+        kinds={"parquet"},
+        code_version=source.version,
+        description=f"{source.card.description or source.name}: the unique texts.",
+        metadata={"language": source.card.language, "licence": source.card.licence, "source": source.card.source},
+        check_specs=check_specs(source.card, "corpus"),
+    )
+    def corpus(
+        storage: StorageResource, quality: QualityResource, workers: dg.ResourceParam[Executor]
+    ) -> dg.MaterializeResult:
+        began = time.perf_counter()
+        with final_failures():
+            read = read_corpus(source, storage.open())
+        texts, lengths = read.texts, read.texts["text"].str.len()
+        preview = texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200))
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(read.version),
+            metadata={
+                "dagster/row_count": len(texts),
+                "records": len(read.records),
+                "mean_characters": float(lengths.mean()) if len(texts) else 0.0,
+                "raw_version": read.raw_version,
+                **dvc_hashes(source),
+                "seconds": time.perf_counter() - began,
+                "preview": dg.MetadataValue.md(markdown(preview)),
+            },
+            check_results=quality.check(source.card, "corpus", texts, texts, workers),
+        )
+
+    return corpus
+
+
+def rows_asset(source: Source) -> dg.AssetsDefinition:
+    """Return the asset of the table that a task has besides its corpus."""
+    table = source.card.type.table
+    is_clustering = source.card.type is CLUSTERING
+    what = (
+        "which texts are to be grouped, and their gold labels"
+        if is_clustering
+        else "which texts are compared, and their gold scores"
+    )
+
+    @dg.asset(
+        key=asset_key(source.name, table),
+        deps=[asset_key(source.name, "corpus")],
+        group_name=source.card.family,
+        kinds={"parquet"},
+        code_version=source.version,
+        description=f"{source.card.description or source.name}: {what}.",
+        check_specs=check_specs(source.card, table),
+    )
+    def drawn(
+        storage: StorageResource, quality: QualityResource, workers: dg.ResourceParam[Executor]
+    ) -> dg.MaterializeResult:
+        opened = storage.open()
+        with final_failures():
+            rows, manifest = draw(source, opened)
+        checked = quality.check(source.card, table, rows, read_ingested(opened, source.name, "corpus"), workers)
+        complete_task(opened, source.card)  # only now: a task whose checks were cut short is read again
+        metadata: dict[str, Any] = {"dagster/row_count": len(rows), "task_data_version": manifest.data_version}
+        if is_clustering:
+            sizes = (
+                rows.groupby(["split", "level", "part"], sort=False)
+                .agg(rows=("item", "size"), texts=("text_id", "nunique"), classes=("label", "nunique"))
+                .reset_index()
+            )
+            labels = rows["label"].value_counts().head(50).rename_axis("label").reset_index(name="rows")
+            metadata |= {
+                "splits": int(rows["split"].nunique()),
+                "redundancy": float(len(rows) / max(1, rows["text_id"].nunique())),
+                "sizes": dg.MetadataValue.md(markdown(sizes)),
+                "label_histogram": dg.MetadataValue.md(markdown(labels)),
+            }
+        else:
+            by_part = rows.groupby("part", sort=False)["score"].describe().reset_index()
+            metadata["dialogues"] = int(rows["dialogue"].nunique())
+            metadata["scores"] = dg.MetadataValue.md(markdown(by_part.round(3)))
+        version = dg.DataVersion(manifest.rows_version)
+        return dg.MaterializeResult(data_version=version, metadata=metadata, check_results=checked)
+
+    return drawn

@@ -1,0 +1,232 @@
+"""What is stored: `export` and `import` in MTEB's format, `clean`, `rebuild`, `backup`, `restore` and `copy`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from traube.cli.options import Json
+from traube.cli.printing import counted, err, escape, out, print_json, print_table
+from traube.core import paths, settings
+from traube.core.errors import TraubeError, unknown
+
+app = typer.Typer()
+SHOWN = 20  # entries, unless all are asked for as JSON
+_File = Annotated[Path, typer.Argument(help="The archive, such as traube.tar.", show_default=False)]
+
+
+@app.command("export")
+def export_results(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("results"),
+    kind: Annotated[str, typer.Option("--format", help="The format; only mteb so far.")] = "mteb",
+    method: Annotated[
+        str, typer.Option(help="A method: MTEB's files hold one. Default: MTEB's own.")
+    ] = "none/minibatch_kmeans",
+) -> None:
+    """Write scores in MTEB's format.
+
+    The files are OUTPUT/<org>__<model>/<revision>/<Task>.json.
+    """
+    from traube.pipeline.params import load_params
+    from traube.reports.exchange import export_mteb
+    from traube.storage import open_storage
+
+    if kind != "mteb":
+        raise unknown("format", kind, ["mteb"])
+    written = export_mteb(open_storage(paths.home()), load_params().protocols, method, output)
+    out.print(f"{len(written)} files written to {escape(str(output))}")
+
+
+@app.command("import")
+def import_results(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A result file, a folder of result files, or a .jsonl(.gz) with one result a line.", show_default=False
+        ),
+    ],
+) -> None:
+    """Read results in MTEB's format, and say which of their ranks are ties.
+
+    The page of all imported results has each model's places; `traube leaderboard
+    --imported` shows them beside your own results.
+    """
+    from traube.reports.exchange import import_mteb, imported_results
+    from traube.reports.imported import rankings, write_page
+    from traube.reports.pages import FOLDER
+    from traube.storage import open_storage
+
+    storage = open_storage(paths.home())
+    rows = import_mteb(storage, path)
+    out.print(f"imported {len(rows)} results of {rows['model'].nunique()} models on {rows['task'].nunique()} tasks")
+    ranked = rankings(storage, imported_results(storage))
+    shown = [ranking for ranking in ranked if ranking.task in set(rows["task"])]
+    for ranking in shown:
+        out.print(f"[bold]{escape(ranking.task)}[/]: {escape(ranking.found)}", highlight=False)
+    for basis in dict.fromkeys(ranking.basis for ranking in shown if ranking.basis):
+        out.print(f"[dim]{escape(basis)}[/]", highlight=False)
+    out.print(f"page: {escape(str(write_page(ranked, paths.home() / FOLDER)))}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def clean(
+    yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed. Default: only list it.")] = False,
+    outdated: Annotated[
+        bool, typer.Option("--outdated", help="Also cells that no longer count, such as those of earlier versions.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List what no result uses any more, and remove it with --yes.
+
+    These are embeddings and reductions of models that are gone or have
+    changed, files that a crash left half written, and trainings that were
+    abandoned over a week ago. Stored cells are kept unless you ask for
+    --outdated; those of the nightly runs and of champions always are. What
+    was written within the last day, or is locked by a running process, is
+    left alone.
+    """
+    from traube.pipeline.embed import list_owners
+    from traube.pipeline.pairs import list_outdated_cells
+    from traube.pipeline.params import load_params
+    from traube.storage import open_storage
+    from traube.storage.unused import find_unused
+
+    storage, protocols = open_storage(paths.home()), load_params().protocols
+    old = list_outdated_cells(storage, protocols) if outdated else ()
+    owners = list_owners(storage, [protocol.precision for protocol in protocols.values()])
+    found = find_unused(storage, paths.checkpoints(), owners, old)
+    if yes:
+        found = [unused for unused in found if unused.remove()]
+        storage.clean()
+    if as_json:
+        print_json([{"size": unused.size, "why": unused.reason, "path": unused.name} for unused in found])
+        return
+    largest = sorted(found, key=lambda unused: -unused.size)[:SHOWN]
+    rows = [{"size": _in_words(unused.size), "why": unused.reason, "path": unused.name} for unused in largest]
+    print_table(rows, fold={"why": 20, "path": 30})
+    if len(found) > SHOWN:
+        out.print(f"[dim]and {len(found) - SHOWN} smaller ones; --json lists all[/]")
+    number, total = counted(len(found), "entry", "entries"), _in_words(sum(unused.size for unused in found))
+    if not found:
+        out.print("Nothing that is older than a day is unused.")
+    elif yes:
+        out.print(f"Removed {number}: {total}")
+    else:
+        out.print(f"Unused: {number}, {total}. `traube clean --yes` removes them.")
+
+
+@app.command()
+def rebuild() -> None:
+    """Make the catalog of results again from the blobs.
+
+    For a catalog that is lost or corrupt. Results that are corrupt themselves
+    are named; the next run makes them again.
+    """
+    from traube.storage.storage import rebuild
+
+    lines = rebuild(paths.home())
+    for line in lines:
+        err.print(escape(line))
+    out.print("The catalog is made again" + (f"; {counted(len(lines), 'blob')} corrupt." if lines else "."))
+
+
+@app.command()
+def backup(file: _File) -> None:
+    """Write all results and histories to one archive.
+
+    The archive holds blobs, their catalog, checkpoints, the state of
+    trainings, Optuna's studies, and what Dagster and MLflow keep in the data
+    directory. Runs may go on meanwhile. Raw data, cards and params.yaml are
+    not in it, nor is .env, which may hold secrets. With TRAUBE_DATABASE,
+    Dagster's and MLflow's history lies in Postgres: back it up with pg_dump.
+    """
+    from traube.storage import open_storage
+    from traube.storage.backup import write_backup
+
+    left_out = write_backup(open_storage(paths.home()), paths.checkpoints(), file)
+    for line in left_out:
+        err.print(f"left out: {escape(line)}")
+    if settings.database():
+        err.print("Dagster's and MLflow's history lies in Postgres and is not in the archive: use pg_dump.")
+    out.print(f"backup: {escape(str(file))} ({file.stat().st_size / 2**20:.1f} MiB)", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def restore(file: _File) -> None:
+    """Restore a backup into an empty data directory.
+
+    The data directory is TRAUBE_HOME, checkpoints go to TRAUBE_CHECKPOINTS.
+    Every blob is compared with its checksum afterwards. MLflow finds the
+    files of its runs only if the data directory has the same path as before.
+    To get results into Postgres and S3, restore into a folder and use
+    `traube copy`.
+    """
+    from traube.storage import open_storage
+    from traube.storage.backup import restore_backup
+
+    if settings.database() or settings.blobs():
+        raise TraubeError(
+            f"{settings.BLOBS} or {settings.DATABASE} is set, and a backup is restored into a folder only: "
+            "unset both, restore, then `traube copy --blobs URL --database URL`"
+        )
+    restore_backup(file, paths.home(), paths.checkpoints())
+    storage = open_storage(paths.home())
+    for line in (corrupt := storage.verify()):
+        err.print(escape(line))
+    cells = counted(len(storage.read_rows("cell")), "cell")
+    out.print(
+        f"restored: {cells} in {escape(str(paths.home()))}"
+        + (f"; {counted(len(corrupt), 'blob')} corrupt, `traube run` makes them again" if corrupt else ""),
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+@app.command("copy")
+def copy_storage(
+    to: Annotated[
+        Path | None, typer.Argument(help="Another data directory. Default: this one.", show_default=False)
+    ] = None,
+    blobs: Annotated[str, typer.Option(help="s3://BUCKET/PREFIX or a folder, as TRAUBE_BLOBS.")] = "",
+    database: Annotated[str, typer.Option(help="postgresql://USER@HOST/NAME, as TRAUBE_DATABASE.")] = "",
+) -> None:
+    """Copy all results to another data directory, or to Postgres and S3.
+
+    Results that are there stay, so an interrupted copy is continued by the
+    same command. Dagster's and MLflow's history is not copied: both begin
+    anew there, and the old databases stay where they are.
+    Studies and the state of trainings are copied to another data directory;
+    checkpoints stay in TRAUBE_CHECKPOINTS.
+    """
+    from traube.storage import Storage, open_storage
+    from traube.storage.backup import copy_files, copy_results
+
+    if to is None and not (blobs and database):
+        raise TraubeError("copy where? Give a folder, or both --blobs and --database")
+    source = open_storage(paths.home())
+    folder = paths.home() if to is None else to.resolve()
+    if folder == source.folder and to is not None:
+        raise TraubeError(f"{folder}: is the data directory itself; give another folder")
+    database = settings.check_database(database)
+    target = Storage(folder, servers=(blobs, database))
+    if target.blobs.get_identity() == source.blobs.get_identity():
+        raise TraubeError(f"{target.blobs.url}: is the blob store in use; give another one")
+    count, corrupt = copy_results(source, target)
+    if to is not None:
+        copy_files(source.folder, folder)
+    for line in corrupt:
+        err.print(escape(line))
+    out.print(f"copied: {counted(count, 'blob')} to {escape(target.blobs.url)}", soft_wrap=True, highlight=False)
+    values = {settings.BLOBS: blobs, settings.DATABASE: settings.without_password(database)}
+    for name, value in values.items():
+        if value:
+            out.print(f"to use it: {name}={escape(value)} in {folder / settings.FILE}", soft_wrap=True, highlight=False)
+    out.print("Not copied: Dagster's and MLflow's history.")
+
+
+def _in_words(size: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
