@@ -57,14 +57,14 @@ def leaderboard(
     metric = full_name(metric) if metric else None
     storage, params = open_storage(paths.home()), load_params()
     request = Request(params.tasks, wanted_models(params), params.protocol, params.chosen())
-    lookup = Lookup()
-    table = build(storage, unavailable(request, storage, lookup), metric, params.protocols, lookup)
+    lookup, stored = Lookup(), storage.read_cells()
+    table = build(storage, unavailable(request, storage, lookup), metric, params.protocols, lookup, stored=stored)
     _check_metric(table, metric)
     for column, wanted in (("task", task), ("model", model), ("protocol", [protocol] if protocol else None)):
         scored = sorted(name for name in table[column].dropna().unique() if name)
         for name in wanted or ():
             if name not in scored:
-                if column == "task" and not storage.read_cells(name).empty:
+                if column == "task" and name in set(stored["task"]):
                     get_source(name)  # refuses pairs
                 raise unknown(f"scored {column}", name, scored)
         table = table[table[column].isin(wanted)] if wanted else table
@@ -72,7 +72,7 @@ def leaderboard(
     if not every:
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
     if cost:
-        cells = current_cells(storage, params.protocols, own_choice=True, lookup=lookup)
+        cells = current_cells(storage, params.protocols, own_choice=True, lookup=lookup, stored=stored)
         measured = costs(storage, params.protocols, cells)
         table = table.merge(measured, how="left", on=["task", "protocol", "model", "method"])
     if as_json:
@@ -81,7 +81,7 @@ def leaderboard(
         print(visible(csv_text(table)), end="")  # noqa: T201
     else:
         unread = {name for name in table["task"].unique() if name and get_manifest(storage, name) is None}
-        print_leaderboard(table, every, print_outdated(storage.read_cells()), unread)
+        print_leaderboard(table, every, print_outdated(stored), unread)
         if show_imported:
             _print_imported(storage, task)
 

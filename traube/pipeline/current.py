@@ -29,6 +29,7 @@ def current_cells(
     *,
     own_choice: bool = False,
     lookup: Lookup | None = None,
+    stored: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """The cells that count today: of each task's present data, each model's present weights and
     settings, and each protocol's present parameters, computed by today's code and libraries.
@@ -40,12 +41,14 @@ def current_cells(
     own_choice : also give the cells of a method or seed that somebody asked for beside the
         protocol's own. A protocol's numbers are the same for everybody without them
     lookup : of the models as they are now, where it has been asked before
+    stored : the cells of these tasks, where they have been read before
 
     Returns
     -------
     DataFrame with CELL_COLUMNS and `own_choice` (bool), by time of creation
     """
-    cells = of_present_models(cells_of_any_weights(storage, protocols, tasks), storage, protocols, lookup or Lookup())
+    cells = cells_of_any_weights(storage, protocols, tasks, stored)
+    cells = of_present_models(cells, storage, protocols, lookup or Lookup())
     return cells if own_choice else cells[~cells[CHOICE]]
 
 
@@ -56,12 +59,15 @@ def without_sweeps(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd
 
 
 def cells_of_any_weights(
-    storage: Storage, protocols: Mapping[str, Protocol], tasks: Iterable[str] = ()
+    storage: Storage,
+    protocols: Mapping[str, Protocol],
+    tasks: Iterable[str] = (),
+    stored: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """As `current_cells` with own choices, but whatever fingerprint the models have now: the
     registry knows former ones.
     """
-    cells = of_present_data(of_protocols(storage.read_cells(*tasks)), storage)
+    cells = of_present_data(of_protocols(storage.read_cells(*tasks) if stored is None else stored), storage)
     columns = ["protocol", "reducer", "clusterer", "params", "seed", "code_version", "numerics"]
     choices = _for_each(cells, columns, lambda cell: _is_own_choice(cell, protocols.get(cell["protocol"])))
     counts = np.array([choice is not None for choice in choices], dtype=bool)

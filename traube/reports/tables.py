@@ -268,6 +268,7 @@ def leaderboard(
     protocols: Mapping[str, Protocol] | None = None,
     lookup: Lookup | None = None,
     tasks: Collection[str] | None = None,
+    stored: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """The whole leaderboard, from what is stored; but sweeps, which compare a method with itself.
 
@@ -277,9 +278,11 @@ def leaderboard(
     unavailable : reason by task or model that is asked for and cannot be had; shown
         as rows of that status
     lookup : of the models as they are now, where it has been asked before
+    stored : all cells, where they have been read before
     """
     protocols = protocols or {}
-    cells = without_sweeps(current_cells(storage, protocols, own_choice=True, lookup=lookup), protocols)
+    cells = current_cells(storage, protocols, own_choice=True, lookup=lookup, stored=stored)
+    cells = without_sweeps(cells, protocols)
     cells = cells if tasks is None else cells[cells["task"].isin(tasks)]
     cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
     mains = _main_metrics(cells, cards, metric, protocols)
