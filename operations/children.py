@@ -26,7 +26,9 @@ class Children:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *command: str) -> None:
-        """Start one in the home: dagster lets a .env where it starts overrule the environment, as the project's might."""
+        """Start one in the home: dagster lets a .env where it starts overrule the environment, and the project's may
+        name another home.
+        """
         with stopping.deferred():  # a signal amid Popen would leave a process that nobody knows of
             self._processes[name] = subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
             write_json(_record(), {str(p.pid): _began(p.pid) for p in self._processes.values()})

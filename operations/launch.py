@@ -76,7 +76,10 @@ class WithoutUnwritten:
 
 
 class Launcher(AbstractContextManager["Launcher"]):
-    """Starts jobs in this process; parameters and attributes are those of `traube.cli.launcher.Launcher`."""
+    """Starts jobs in this process, as `traube.cli.launcher.Launcher` does.
+
+    `verbose` shows Dagster's log; `lost` holds the runs that were ended because their process is gone.
+    """
 
     def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:
         prepare()
@@ -177,12 +180,14 @@ class Launcher(AbstractContextManager["Launcher"]):
         except KeyboardInterrupt:  # before its first step, or after its last one
             self._cancel()
             raise
+
         raised = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
         interrupted = any(error and error.cls_name == "DagsterExecutionInterruptedError" for error in raised)
         if interrupted or (stopping.received() and not result.success):
             self._cancel()
             raise KeyboardInterrupt
         stopping.check()
+
         errors: list[str] = []
         for check in result.get_asset_check_evaluations():
             if check.passed or check.blocking is None:

@@ -149,12 +149,14 @@ def score(
         path = output.with_name(f"{output.stem}.faults.txt")
         write_text(path, "\n".join(answers.faults) + "\n")
         err.print(f"[yellow]left out:[/] {len(answers.faults) - SHOWN} more rows, all in {escape(str(path))}")
+
     scores = counting_scores(judged)
     write_text(output, csv_text(scores_table(judged, scores)))
     rows = [_reliability("all", judged, repetitions, seed, brown)]
     for column in by or ():
         rows += _within(judged, items, column, repetitions, seed, brown)
     halves = _curve(judged, repetitions, seed, brown) if curve else []
+
     above = {} if expert is None else read_expert(expert)
     known = [i for i, item in enumerate(judged.items) if item in above]
     is_above = [above[judged.items[i]] for i in known]
@@ -163,6 +165,7 @@ def score(
         for i, up, is_wrong in zip(known, is_above, against_expert(scores[known], is_above), strict=True)
         if is_wrong
     ]
+
     if as_json:
         print_json({"reliability": rows, "curve": halves, "expert": contradicted, "faults": list(answers.faults)})
         return

@@ -139,6 +139,7 @@ def compare(
     )
     for task_name, reason in left_out.items():
         err.print(f"[yellow]left out:[/] {escape(task_name)}: {escape(reason)}")
+
     if as_json:
         rows = []
         for found in comparisons:
@@ -149,6 +150,7 @@ def compare(
             rows.append({"task": found.a.task, "metric": found.a.metric, "verdict": found.verdict.record(), **sides})
         print_json(rows)
         return
+
     for comparison in comparisons:
         left, right, verdict = comparison.a, comparison.b, comparison.verdict
         out.print(f"[bold]{left.task}[/], {left.metric}: [bold]{escape(verdict.answer)}[/]")

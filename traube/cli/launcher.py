@@ -133,6 +133,7 @@ class Launcher(AbstractContextManager["Launcher"]):
                 publish_regressions(self.storage, params.protocols, params.nightly.timezone)
                 with self._step("report", errors):
                     publish_index(self.storage, paths.home())
+
             context = Context(
                 workbench=self.workbench,
                 protocols=params.protocols,

@@ -8,8 +8,8 @@ from typing import Any
 from traube.core import paths
 
 COMMANDS = "traube.commands"
-# `launcher` computes what is missing as runs that a UI shows; `unlogged` is what the tracking server lacks; `champion` the
-# clustering that a registry serves of a task
+# `launcher` computes what is missing as runs that a UI shows; `unlogged` is what the tracking server lacks;
+# `champion` the clustering that a registry serves of a task
 PARTS = "traube.platform"
 
 

@@ -59,9 +59,11 @@ def run(
     Stored cells are never computed again, and a stopped run continues where
     it stopped. In a checkout the Dagster UI (`traube dev`) shows every run.
     """
+    from traube.comparison.standings import Unlabelled
     from traube.pipeline.params import load_params
     from traube.pipeline.plan import request_of
     from traube.pipeline.survey import plan
+    from traube.reports.best import best_on
     from traube.storage import open_storage
     from traube.tasks import PAIRS, sources
 
@@ -81,8 +83,6 @@ def run(
         _print_plan(before, storage, verbose)
         return
     outcome = compute(request, storage, before, verbose)
-    from traube.comparison.standings import Unlabelled
-    from traube.reports.best import best_on
 
     # where it can be said: not of data that checks refused; a task that failed takes no answer from the others
     for name in [name for name in tasks if name not in outcome.refused][:ANSWERED]:
@@ -130,7 +130,8 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
             new_launcher = Launcher
         with new_launcher(progress, verbose, executor) as launcher:
             if before.unread or before.count:
-                # the workers import what the reducers need; only now: it would slow down both
+                # the workers import what the reducers need, while this process reads tasks; earlier, they would slow
+                # down each other and the import of Dagster
                 methods = request.methods or request.protocol.methods()
                 executor.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
             for lost in launcher.lost:
@@ -182,6 +183,7 @@ def _evaluate(
     print_outdated(storage.read_cells())
     print_notes(slow_cells(storage, _missing(todo)))
     set_total(todo.count)
+
     lacking = [set(by_task) for by_task in todo.missing.values()]  # tasks, by model
     tasks = set().union(*lacking)
     if todo.count:
@@ -191,6 +193,7 @@ def _evaluate(
     common, first = set.intersection(*lacking) if lacking else set(), None
     if common and len(tasks) > 1:
         first = min(common, key=lambda task: read_ingested(storage, task, "corpus")["text"].str.len().sum())
+
     touched = set(before.unread)
     for position, (name, counts) in enumerate(todo.in_turn(first)):
         if position == 1 and engine() == "local" and any(load_model(name).weight_bytes for name in todo.missing):

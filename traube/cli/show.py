@@ -101,37 +101,17 @@ def print_leaderboard(table: Any, every: bool = False, outdated: int = 0, unread
     outdated : cells of earlier code
     unread : tasks whose present data is not stored: their scores are of earlier data
     """
-    import pandas as pd
-
-    from traube.reports.tables import places, shown_interval, shown_name
-
     done = table[table["status"] == "done"]
     if not outdated and done.empty:
         out.print("Nothing has been evaluated yet. Start with `traube run`.")
     for (task, level, protocol, own_choice), rows in done.groupby(["task", "level", "protocol", "own_choice"]):
         first, shown = rows.iloc[0], rows if every else rows.head(SHOWN)
-        lines, with_k = [], shown["found_k"].notna().any()
-        for row in shown.itertuples(index=False):
-            line = {
-                "#": places(row),
-                "model": shown_name(row),
-                "method" if every else "best method": row.method,
-                "score": f"{100 * row.mean:.2f}",
-                "sd": "-" if pd.isna(row.sd) else f"{100 * row.sd:.2f}",
-                "95 % interval": shown_interval(row),
-                "seeds": str(int(row.seeds)),
-            }
-            if with_k:
-                line["groups"] = "-" if pd.isna(row.found_k) else f"{row.found_k:.0f} of {row.true_k:.0f}"
-            if hasattr(row, "memory"):
-                measured = {"encode, s": row.encoding, "cluster, s": row.clustering, "MB": row.memory}
-                line |= {title: "-" if pd.isna(value) else f"{value:.3g}" for title, value in measured.items()}
-            lines.append(line)
+        with_k = shown["found_k"].notna().any()
         title = (
             f"{task}, {level}: {first['metric']} x100, {counted(int(first['splits']), 'split')}, protocol {protocol}"
         )
         print_table(
-            lines,
+            [_format_row(row, "method" if every else "best method", with_k) for row in shown.itertuples(index=False)],
             fold={"model": 14},
             optional=["seeds", "sd", "MB", "95 % interval"],
             title=f"{title}, own choice" if own_choice else title,
@@ -143,6 +123,7 @@ def print_leaderboard(table: Any, every: bool = False, outdated: int = 0, unread
         for note in sorted(set(rows["note"]) - {""}):
             out.print(f"[dim]{escape(note)}[/]")
         out.print()
+
     if done["rank_low"].notna().any():
         out.print("[dim]#: the places that a model may have, given the data; models whose places overlap are tied[/]")
     if "memory" in done:
@@ -158,6 +139,29 @@ def print_leaderboard(table: Any, every: bool = False, outdated: int = 0, unread
     if (done["precision"] == "bf16").any():
         out.print("[dim](bf16): its vectors are computed in that precision, not in fp32[/]")
     _print_absent(table[table["status"] != "done"].astype(object).fillna(""), every)
+
+
+def _format_row(row: Any, method: str, with_k: bool) -> dict[str, str]:
+    """A row of the leaderboard by column; `method` is the title of that column, `with_k` whether there are found k."""
+    import pandas as pd
+
+    from traube.reports.tables import places, shown_interval, shown_name
+
+    line = {
+        "#": places(row),
+        "model": shown_name(row),
+        method: row.method,
+        "score": f"{100 * row.mean:.2f}",
+        "sd": "-" if pd.isna(row.sd) else f"{100 * row.sd:.2f}",
+        "95 % interval": shown_interval(row),
+        "seeds": str(int(row.seeds)),
+    }
+    if with_k:
+        line["groups"] = "-" if pd.isna(row.found_k) else f"{row.found_k:.0f} of {row.true_k:.0f}"
+    if hasattr(row, "memory"):
+        measured = {"encode, s": row.encoding, "cluster, s": row.clustering, "MB": row.memory}
+        line |= {title: "-" if pd.isna(value) else f"{value:.3g}" for title, value in measured.items()}
+    return line
 
 
 def _print_absent(rows: Any, every: bool) -> None:
