@@ -86,6 +86,15 @@ def test_a_shared_prefix_changes_nothing(kind: str, before: str) -> None:
     assert found == pytest.approx(alone, abs=1e-4)
 
 
+def test_without_a_prompt_and_a_first_token_nothing_is_shared() -> None:
+    words = tokenizer("words")
+    words.bos_token = None
+    model = CausalModel(network(words), words)
+    options = [OPTIONS[0], OPTIONS[1]]
+    found = [likelihood.log for likelihood in model.likelihoods("", options)]
+    assert found == pytest.approx([plain(model, "", option) for option in options], abs=1e-4)
+
+
 def test_a_model_that_keeps_no_keys_and_values_is_scored_all_the_same() -> None:
     from transformers import MambaConfig, MambaForCausalLM
 

@@ -32,9 +32,8 @@ def csv_text(frame: "pd.DataFrame") -> str:
     safe = frame.rename(columns=_no_formula)
     for column, dtype in enumerate(safe.dtypes):
         values = safe.iloc[:, column]
-        if is_object_dtype(
-            dtype
-        ):  # of several types, it stays so: pandas would make fractions of whole numbers with gaps
+        if is_object_dtype(dtype):
+            # of several types, it stays so: pandas would make fractions of whole numbers with gaps
             cells = [_no_formula(value) for value in values]
             safe.isetitem(column, pd.Series(cells, index=values.index, dtype=object))
         elif not is_numeric_dtype(dtype):

@@ -154,8 +154,8 @@ class CausalModel:
                 )
             sequences.append(whole)
 
-        # first tokens that all have in common, at least one; fewer where the tokenizer joins prompt and continuation
-        shared = 1
+        # first tokens that all have in common; fewer than the prompt's where the tokenizer joins it and a continuation
+        shared = 0
         while shared < begin and len({sequence[shared] for sequence in sequences}) == 1:
             shared += 1
         logs = self._after_shared(sequences, begin, shared)
@@ -197,9 +197,9 @@ class CausalModel:
         import torch
 
         with torch.inference_mode():
-            prefix = self.model(self._tensor([sequences[0][:shared]]), use_cache=True)
+            prefix = self.model(self._tensor([sequences[0][: max(shared, 1)]]), use_cache=True)
             cache: Any = getattr(prefix, "past_key_values", None)
-            if not hasattr(cache, "batch_repeat_interleave"):  # it has a state of another kind
+            if not shared or not hasattr(cache, "batch_repeat_interleave"):  # or it has a state of another kind
                 shared, logits = 1, self.model(self._tensor(_padded(sequences)), use_cache=False).logits[:, :-1]
             else:
                 rests = [sequence[shared:] for sequence in sequences]

@@ -25,8 +25,9 @@ class Lookup:
         key = name, precision
         if key not in self._known:
             try:
-                self._known[key] = model = load_model(name, precision=precision)
+                model = load_model(name, precision=precision)
                 _ = model.fingerprint
+                self._known[key] = model
             except TraubeError as error:
                 self._known[key] = error
         known = self._known[key]

@@ -206,15 +206,17 @@ class DBStream(ClusterMixin, BaseEstimator):
         centers = [[center[j] for j in dimensions] for center in stream.centers.values()]
         self.cluster_centers_ = np.array(centers, dtype=np.float64).reshape(-1, X.shape[1])
         self.n_micro_clusters_ = len(stream.micro_clusters)
-        self.labels_ = self.predict(X)
+        self.labels_ = self._nearest(X)
         return self
 
     def predict(self, X: Array) -> Labels:
         """The nearest macro-cluster of each row, int64 [n]; -1 where no micro-cluster is heavy enough to make one."""
+        check_is_fitted(self)
+        return self._nearest(validate_data(self, X, dtype=FLOATS, reset=False))
+
+    def _nearest(self, X: Array) -> Labels:
         from sklearn.metrics import pairwise_distances_argmin
 
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
         if len(self.cluster_centers_) == 0:
             return np.full(len(X), -1, dtype=np.int64)
         return pairwise_distances_argmin(X.astype(np.float64), self.cluster_centers_).astype(np.int64)

@@ -95,13 +95,13 @@ def trained_spaces(context: Context) -> Drawing | None:
     split and model, colored by label; pointing at a text shows it.
     """
     for name in SHOWN_TASKS:
-        task = context.task(name)
-        if task is None or PROTOCOL not in context.protocols:
-            continue
-        cells = trained_cells(context, name)
-        cells = cells[cells["method"].isin(("cob", REFERENCE))]
-        cells = cells.sort_values(["method", "training_seed"]).drop_duplicates(["method", "base"])
         try:
+            task = context.task(name)
+            if task is None or PROTOCOL not in context.protocols:
+                continue
+            cells = trained_cells(context, name)
+            cells = cells[cells["method"].isin(("cob", REFERENCE))]
+            cells = cells.sort_values(["method", "training_seed"]).drop_duplicates(["method", "base"])
             plots = _spaces(context, task, cells)
         except TraubeError as error:  # a model is gone; its scores are not
             context.warn(f"{name}: {error}")
