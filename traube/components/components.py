@@ -102,9 +102,7 @@ class Component:
         """What computes the component's result, with versions: hashed into every cell of it, so that
         mending one component recomputes one.
         """
-        build = self.build
-        source = f"{build.__module__}.{getattr(build, '__qualname__', type(build).__qualname__)}"
-        source = f"{build.module}.{build.name}" if isinstance(build, LazyEstimator) else source
+        source = f"{self.build.__module__}.{getattr(self.build, '__qualname__', type(self.build).__qualname__)}"
         own = {} if source.startswith("traube.") else {"class": source}  # another class of one's own is another one
         return {"version": self.version, **own, **versions(self.libraries)}
 
