@@ -240,8 +240,15 @@ def test_ami_without_each_group_is_scikit_learns_to_twelve_digits(at_once, monke
     predicted[rng.random(4_000) < 0.1] = -1
     groups = rng.integers(GROUPS, size=4_000)
     found = replicates(true, predicted, groups, ["ami"])
-    for (policy,), kept, classes, clusters in clustering._readings(true, predicted):
+    noise = predicted == -1
+    readings = {
+        "noise_as_cluster": (np.full(len(true), True), predicted),
+        "noise_dropped": (~noise, predicted),
+        "noise_as_singletons": (np.full(len(true), True), np.where(noise, 1_000 + np.arange(len(true)), predicted)),
+    }
+    assert set(readings) == set(NOISE_POLICIES)
+    for policy, (kept, clusters) in readings.items():
         for group in range(0, GROUPS, 7):
-            left = groups[kept] != group
-            expected = sk.adjusted_mutual_info_score(classes[left], clusters[left])
+            left = kept & (groups != group)
+            expected = sk.adjusted_mutual_info_score(true[left], clusters[left])
             assert found[f"ami/{policy}"][group] == pytest.approx(expected, abs=1e-12)
