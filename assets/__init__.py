@@ -29,14 +29,14 @@ def all_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
         Stage.SCORES: scores_asset,
         Stage.PAIR_SCORES: pair_scores_asset,
     }
-    assets, tasks = list[dg.AssetsDefinition](), list[Source]()
+    assets, tasks, sources = list[dg.AssetsDefinition](), list[Source](), list(sources)
     for task in sources:
         stages = [of_stage[stage] for stage in task.card.type.stages]
         assets += [make(task) for make in (corpus_asset, rows_asset, *stages)]
         if task.card.type is CLUSTERING:
             tasks.append(task)
     assets += [
-        leaderboard_asset([task.name for task in tasks]),
+        leaderboard_asset(sources),
         registry,
         regressions,
         report,

@@ -21,10 +21,12 @@ from traube.reports.tables import CSV
 from traube.tasks.source import Source
 
 
-def leaderboard_asset(tasks: list[str]) -> dg.AssetsDefinition:
+def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
+    scores = [asset_key(task.name, task.card.type.stages[-1]) for task in tasks]
+
     @dg.asset(
         key="leaderboard",
-        deps=[dg.AssetDep(asset_key(t, "scores"), partition_mapping=dg.AllPartitionMapping()) for t in tasks],
+        deps=[dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping()) for key in scores],
         group_name="leaderboard",
         kinds={"parquet"},
         freshness_policy=NIGHTLY,

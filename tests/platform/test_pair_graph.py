@@ -1,5 +1,6 @@
 """Pair tasks in the graph: from raw data to stored scores, and checks that stop what is broken."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -25,6 +26,8 @@ from traube.models import load_model
 from traube.pipeline.pairs import list_outdated_cells, make_pair_cells, read_pair_scores
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request
+from traube.reports.pages import leaderboard_page
+from traube.reports.tables import leaderboard
 from traube.storage import open_storage
 from traube.tasks import load_pairs
 from traube.tasks.scored_pairs import ALL
@@ -79,10 +82,37 @@ def test_from_raw_data_to_scores_once(run: Run) -> None:
     assert (
         len(storage.read_cell_table(cells["cell_id"][0], "similarities")) == 40
     )  # kept, so that a metric can be added
-    of_clusters = ["explain", "giccs", "tfidf"], ["leaderboard", "-t", "giccs"], ["reproduce", cells["cell_id"][0]]
-    for command in of_clusters:
+    for command in ["explain", "giccs", "tfidf"], ["reproduce", cells["cell_id"][0]]:
         refused = CliRunner().invoke(app, command)
         assert refused.exit_code == 1 and "`traube pairs -t giccs` scores it" in refused.stderr, refused.output
+
+
+def test_the_leaderboard_shows_each_models_best_comparison(run: Run) -> None:
+    run("giccs")
+    for model in ("tfidf", "jaccard"):
+        run("giccs", model)
+    storage = open_storage(paths.home())
+    assert leaderboard(storage, tasks=["words"]).empty and leaderboard(storage, metric="supervised/nmi").empty
+    table = leaderboard(storage)
+    assert len(table) == 8 and set(table["metric"]) == {"spearman"} and table["rank_low"].isna().all()
+    best = table[table["best"]].set_index("model")
+    scored = json.loads(CliRunner().invoke(app, ["pairs", "-t", "giccs", "-m", "jaccard", "--json"]).stdout)
+    first = max(scored, key=lambda row: row["spearman"])
+    shown = best.loc["jaccard"]
+    assert shown[["mean", "low", "high"]].tolist() == [first[f"spearman{end}"] for end in ("", "_low", "_high")]
+    assert shown["method"] == ("own/history" if first["history"] else "own")
+    assert best.loc["tfidf", "mean"] == table.loc[table["model"] == "tfidf", "mean"].max()
+    printed = CliRunner().invoke(app, ["leaderboard", "-t", "giccs"]).stdout
+    assert "giccs, all: spearman x100\n" in printed and f"{100 * shown['mean']:.2f}" in printed, printed
+    assert "no test says which model comes first" in " ".join(printed.split())
+    page = leaderboard_page(table)
+    assert (
+        f"{100 * shown['mean']:.2f}</td>" in page and "protocol" not in page.split("giccs, all")[1].split("<table")[0]
+    )
+
+    (cell, *_) = storage.read_rows("cell", model="jaccard")
+    damage_blob(storage, cell["blob"])
+    assert len(storage.verify()) == 1 and len(leaderboard(storage)) == 7
 
 
 def test_a_damaged_cell_is_made_again(run: Run) -> None:

@@ -51,7 +51,6 @@ def leaderboard(
     from traube.reports.costs import costs
     from traube.reports.tables import leaderboard as build
     from traube.storage import open_storage
-    from traube.tasks import get_source
     from traube.tasks.stored import get_manifest
 
     metric = full_name(metric) if metric else None
@@ -64,8 +63,6 @@ def leaderboard(
         scored = sorted(name for name in table[column].dropna().unique() if name)
         for name in wanted or ():
             if name not in scored:
-                if column == "task" and name in set(stored["task"]):
-                    get_source(name)  # refuses pairs
                 raise unknown(f"scored {column}", name, scored)
         table = table[table[column].isin(wanted)] if wanted else table
     _check_metric(table, metric)
@@ -80,7 +77,9 @@ def leaderboard(
     elif as_csv:
         print(visible(csv_text(table)), end="")  # noqa: T201
     else:
-        unread = {name for name in table["task"].unique() if name and get_manifest(storage, name) is None}
+        # `traube pairs` reads no task
+        of_clustering = table.loc[table["protocol"] != "", "task"].unique()
+        unread = {name for name in of_clustering if name and get_manifest(storage, name) is None}
         print_leaderboard(table, every, print_outdated(stored), unread)
         if show_imported:
             _print_imported(storage, task)
@@ -107,9 +106,9 @@ def print_leaderboard(table: Any, every: bool = False, outdated: int = 0, unread
     for (task, level, protocol, own_choice), rows in done.groupby(["task", "level", "protocol", "own_choice"]):
         first, shown = rows.iloc[0], rows if every else rows.head(SHOWN)
         with_k = shown["found_k"].notna().any()
-        title = (
-            f"{task}, {level}: {first['metric']} x100, {counted(int(first['splits']), 'split')}, protocol {protocol}"
-        )
+        title = f"{task}, {level}: {first['metric']} x100"
+        if protocol:  # pairs have none
+            title += f", {counted(int(first['splits']), 'split')}, protocol {protocol}"
         print_table(
             [_format_row(row, "method" if every else "best method", with_k) for row in shown.itertuples(index=False)],
             fold={"model": 14},

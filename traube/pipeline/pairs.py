@@ -117,13 +117,18 @@ def make_pair_cells(
     ]
 
 
-def list_outdated_cells(storage: Storage, protocols: Mapping[str, Protocol]) -> set[str]:
-    """Return the ids of the finished cells, of pair tasks too, that do not count today."""
-    cells, lookup = storage.read_cells(), Lookup()
-    current = {*current_cells(storage, protocols, own_choice=True, lookup=lookup)["cell_id"]}
+def current_pair_cells(
+    storage: Storage,
+    protocols: Mapping[str, Protocol],
+    lookup: Lookup | None = None,
+    stored: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Return the finished cells of pair tasks that count today: see `current_cells`, whose arguments these are."""
+    cells, lookup = storage.read_cells() if stored is None else stored, lookup or Lookup()
+    cells = of_present_data(cells[cells["protocol"] == ""], storage)
     precisions = {None, *(protocol.precision for protocol in protocols.values())}
-    of_pairs = of_present_data(cells[cells["protocol"] == ""], storage)
-    for (task, model), of_model in of_pairs.groupby(["task", "model"]):
+    current = []
+    for (task, model), of_model in cells.groupby(["task", "model"]):
         manifest = get_manifest(storage, task)
         try:
             models = [lookup.usable(model, precision) for precision in precisions]
@@ -135,8 +140,16 @@ def list_outdated_cells(storage: Storage, protocols: Mapping[str, Protocol]) -> 
             is_same = all(present_version(name) == version for name, version in numerics)
             is_present = not fingerprints or cell["fingerprint"] in fingerprints
             if is_same and is_present and cell["code_version"] == PAIRS_VERSION:
-                current.add(cell["cell_id"])
-    return {*cells["cell_id"]} - current
+                current.append(cell["cell_id"])
+    return cells[cells["cell_id"].isin(current)]
+
+
+def list_outdated_cells(storage: Storage, protocols: Mapping[str, Protocol]) -> set[str]:
+    """Return the ids of the finished cells, of pair tasks too, that do not count today."""
+    cells, lookup = storage.read_cells(), Lookup()
+    current = current_cells(storage, protocols, own_choice=True, lookup=lookup, stored=cells)
+    of_pairs = current_pair_cells(storage, protocols, lookup, cells)
+    return {*cells["cell_id"]} - {*current["cell_id"], *of_pairs["cell_id"]}
 
 
 def read_pair_scores(storage: Storage, cells: Iterable[PairCell]) -> pd.DataFrame:

@@ -15,13 +15,16 @@ from traube.comparison.standings import best_method
 from traube.core import paths
 from traube.core.disk import read_json
 from traube.core.hashing import digest, file_sha256
+from traube.metrics.correlation import Kind
 from traube.models.checkpoints import trained_on
 from traube.pipeline.current import current_cells, without_sweeps
 from traube.pipeline.lookup import Lookup
+from traube.pipeline.pairs import TEST, current_pair_cells
 from traube.pipeline.params import Protocol
 from traube.reports.found import COLUMNS as FOUND
 from traube.reports.found import found_k
 from traube.storage import Storage
+from traube.tasks.scored_pairs import ALL
 from traube.tasks.stored import get_card
 from traube.tasks.task import TaskCard
 
@@ -32,9 +35,11 @@ COLUMNS = (
     *FOUND,
 )
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
-MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS)
+OF_PAIRS: Kind = "spearman"  # the metric of pair tasks
+MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS, OF_PAIRS)
 DEFAULTS = {"own_choice": False, "precision": ""}  # of cells that do not say it
 ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no place is decided by it"
+ONE_COMPARISON = "intervals are of the comparison alone, from a bootstrap over dialogues or pairs; no test says which model comes first"
 OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no places"
 
 
@@ -193,6 +198,22 @@ def _with_found_k(
     return table.drop(columns=list(FOUND)).merge(rows, how="left", on=[*KEYS, "level"])[list(COLUMNS)]
 
 
+def _of_pairs(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
+    """A row for each cell of a pair task that has Spearman's rho of all test pairs; without ranks."""
+    cells = cells[cells["split_set"] == TEST]
+    wanted = [f"{OF_PAIRS}{end}" for end in ("", "_low", "_high")]
+    scores = storage.read_scores(cells, wanted)
+    wide = scores[scores["level"] == ALL].pivot(index="cell_id", columns="metric", values="value")  # noqa: PD010 (pivot_table leaves NaN out)
+    wide = wide.reindex(columns=wanted).set_axis(["mean", "low", "high"], axis="columns")
+    history = ["/history" if params["clusterer_params"]["history"] else "" for params in cells["params"]]
+    table = cells.assign(method=cells["clusterer"] + pd.Series(history, cells.index, dtype=object))
+    table = table.merge(wide.dropna(subset="mean"), left_on="cell_id", right_index=True)
+    about = {"own_choice": False, "level": ALL, "metric": OF_PAIRS, "splits": 1, "seeds": 1, "note": ONE_COMPARISON}
+    table = table.assign(**about, verdict="", seen=False, missing=0)
+    table = table.sort_values(["task", "mean", "model", "method"], ascending=[True, False, True, True])
+    return table.assign(best=~table.duplicated(["task", "model"])).reindex(columns=list(COLUMNS))
+
+
 def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tuple[str, str, str], int]:
     """How many cells of a protocol are not computed, by task, protocol and model: the best of few
     methods does not compare with the best of all.
@@ -281,6 +302,7 @@ def leaderboard(
     stored : all cells, where they have been read before
     """
     protocols = protocols or {}
+    stored = storage.read_cells() if stored is None else stored
     cells = current_cells(storage, protocols, own_choice=True, lookup=lookup, stored=stored)
     cells = without_sweeps(cells, protocols)
     cells = cells if tasks is None else cells[cells["task"].isin(tasks)]
@@ -301,6 +323,10 @@ def leaderboard(
     table["seen"] = [seen[model] == task for task, _, _, model in keys]
     missing = _missing(cells, protocols)
     table["missing"] = [0 if own else missing.get((task, protocol, model), 0) for task, protocol, own, model in keys]
+    if not metric:
+        of_pairs = current_pair_cells(storage, protocols, lookup, stored)
+        of_pairs = of_pairs if tasks is None else of_pairs[of_pairs["task"].isin(tasks)]
+        table = pd.concat([table, _of_pairs(storage, of_pairs)], ignore_index=True) if len(of_pairs) else table
     rows = [
         {
             "task": "",
