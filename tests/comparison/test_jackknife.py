@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import v_measure_score
 
-from traube.comparison.jackknife import RESPONSE, Sample, best, interval
+from traube.comparison.jackknife import RESPONSE, Sample, best, intervals
 from traube.comparison.ranking import rank
 from traube.comparison.verdict import Undecided, Verdict, compare
 from traube.metrics import GROUPS
@@ -32,6 +32,11 @@ def sample(scores: Sequence[float], left_out: np.ndarray | None = None, noise: f
 
 def difference(one: Sample, other: Sample) -> Verdict:
     return compare("one", one, "other", other)
+
+
+def interval(one: Sample) -> tuple[float, float]:
+    low, high = intervals([one])[0]
+    return float(low), float(high)
 
 
 def zero(n: int) -> Sample:

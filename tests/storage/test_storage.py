@@ -108,7 +108,7 @@ def test_the_task_that_was_ingested_last_counts_and_splits_of_before_stay(storag
     row = storage.get_task("fruit")
     assert row is not None
     assert (row["data_version"], row["state"]) == ("d2", "checked")
-    pd.testing.assert_frame_equal(storage.read_task_table(row, "splits"), make_splits())
+    pd.testing.assert_frame_equal(storage.read_table(row["files"]["splits"]), make_splits())
     assert storage.read_splits("d1")[["level", "name", "size", "classes"]].to_numpy().tolist()[:2] == [
         ["fine", "s0", 8, 3],
         ["coarse", "s0", 8, 3],

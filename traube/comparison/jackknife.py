@@ -75,9 +75,7 @@ class Sample:
             pd.factorize(key) for key in (scores["cell_id"], pd.MultiIndex.from_frame(scores[["split", "level"]]))
         )
         table = np.full((len(ids), len(problems), 1 + GROUPS), np.nan)
-        none = np.full(GROUPS, np.nan)
-        table[cells, keys, 0] = scores["value"]
-        table[cells, keys, 1:] = [none if r is None else r for r in scores["replicates"]]
+        table[cells, keys] = values_of(scores)
         split_of, names = pd.factorize(problems.get_level_values(0))
         values = np.stack([table[:, split_of == i].mean(axis=1) for i in range(len(names))], axis=1)
         seeds = len(ids)
@@ -111,6 +109,15 @@ class Sample:
         return self.values[:, 1:].mean(axis=0) if self.means is None else self.means
 
 
+def values_of(scores: pd.DataFrame) -> Array:
+    """Values with their replicates, float64 [rows, 1 + GROUPS], nan where there are none."""
+    none = np.full(GROUPS, np.nan)
+    values = np.empty((len(scores), 1 + GROUPS))
+    values[:, 0] = scores["value"]
+    values[:, 1:] = [none if r is None else r for r in scores["replicates"]] or np.empty((0, GROUPS))
+    return values
+
+
 def best(samples: Sequence[Sample]) -> Sample:
     """The best of several samples on the same splits, chosen anew in each replicate of the mean:
     what the choice adds to its variance is part of the interval.
@@ -141,18 +148,12 @@ class Difference:
     deviation: Any
 
 
-def interval(sample: Sample) -> tuple[float, float]:
-    """95 % confidence interval of a sample's mean.
+def intervals(samples: Sequence[Sample]) -> Array:
+    """95 % confidence interval of each sample's mean, float64 [m, 2].
 
     It is nan where a score or a replicate does not exist, or nothing varies: of a handful of texts,
     say, that score 1 whichever are left out.
     """
-    low, high = intervals([sample])[0]
-    return float(low), float(high)
-
-
-def intervals(samples: Sequence[Sample]) -> Array:
-    """`interval` of many samples at once, float64 [m, 2]."""
     bounds = np.full((len(samples), 2), np.nan)
     sizes = np.array([len(sample.values) for sample in samples])
     for n in np.unique(sizes):
@@ -163,7 +164,7 @@ def intervals(samples: Sequence[Sample]) -> Array:
         for i, sample in enumerate(own):
             if sample.means is not None:
                 replicates[i] = sample.means
-        spread = _Spread.of_many(values, replicates)
+        spread = _Spread.of(values, replicates)
         error, df = _error(spread, np.array([s.noise for s in own]), np.array([s.noise_df for s in own]))
         margin = np.where(error == 0, np.nan, stdtrit(df, (1 + CONFIDENCE) / 2) * error)
         bounds[members] = np.column_stack([spread.mean - margin, spread.mean + margin])
@@ -172,9 +173,11 @@ def intervals(samples: Sequence[Sample]) -> Array:
 
 def difference(a: Sample, b: Sample) -> Difference:
     """Return the difference a - b of two samples on the same splits, whose scores all exist."""
-    spread = _Spread.of(a.values - b.values, a.replicates - b.replicates)
-    error, df = _error(spread, *_sum(a, b))
-    return Difference(float(spread.mean), float(error), float(df), _deviation(spread, error))
+    spread = _Spread.of((a.values - b.values)[None], (a.replicates - b.replicates)[None])
+    noise = a.noise + b.noise
+    squares = a.noise**2 / a.noise_df + b.noise**2 / b.noise_df
+    error, df = _error(spread, noise, noise**2 / squares if squares > 0 else 1.0)  # Welch
+    return Difference(*(found.item() for found in (spread.mean, error, df, _deviation(spread, error))))
 
 
 def differences(samples: Sequence[Sample]) -> Difference:
@@ -196,7 +199,7 @@ def _deviation(spread: "_Spread", error: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Spread:
-    """How much differences vary, of one sample or of every pair at once.
+    """How much differences vary, of each sample or of every pair.
 
     Attributes
     ----------
@@ -217,16 +220,7 @@ class _Spread:
 
     @classmethod
     def of(cls, values: Array, replicates: Array) -> "_Spread":
-        """Of one sample's values, [n, 1 + GROUPS], and replicates of their mean, [GROUPS]."""
-        n, left_out = len(values), values[:, 1:]
-        between = float(values[:, 0].var(ddof=1)) if n > 1 else 0.0
-        texts = _jackknife(left_out.mean(axis=0))
-        choice = np.maximum(_jackknife(replicates) - texts, 0)
-        return cls(values[:, 0].mean(), between, texts, choice, _jackknife(left_out).mean(), n)
-
-    @classmethod
-    def of_many(cls, values: Array, replicates: Array) -> "_Spread":
-        """Of each sample, from [m, n, 1 + GROUPS] and [m, GROUPS]; what `of` gives, to the last digit."""
+        """Of each sample, from its values, [m, n, 1 + GROUPS], and replicates of their mean, [m, GROUPS]."""
         m, n, _ = values.shape
         scores, left_out = np.ascontiguousarray(values[:, :, 0]), values[:, :, 1:]
         between = scores.var(axis=1, ddof=1) if n > 1 else np.zeros(m)
@@ -272,14 +266,14 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
         # below 0 it is chance, and there is nothing to respond to
         texts = np.where(covariance > 0, RESPONSE, 1.0) * covariance
         variance = np.maximum(own + texts, spread.texts)
-        squares = _squared(own) / own_df + _squared(np.maximum(texts, 0)) / (GROUPS - 1)
     else:
         own, own_df = np.nan_to_num(noise), noise_df
         texts = RESPONSE * spread.texts
         variance = own + texts
-        squares = _squared(own) / own_df + _squared(texts) / (GROUPS - 1)
+    responding = np.maximum(texts, 0)
+    squares = _squared(own) / own_df + _squared(responding) / (GROUPS - 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        df = np.where(squares > 0, _squared(own + np.maximum(texts, 0)) / squares, own_df)
+        df = np.where(squares > 0, _squared(own + responding) / squares, own_df)
     error = np.sqrt(variance + spread.choice)
     return np.where(error < NOTHING, 0.0, error), np.maximum(df, 1.0)
 
@@ -287,10 +281,3 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
 def _squared(x: Any) -> Any:
     """x ** 2 of one sample or many: NumPy's power of an array can differ from its product in the last digit."""
     return np.array([v**2 for v in x.tolist()]) if np.ndim(x) == 1 else x**2
-
-
-def _sum(a: Sample, b: Sample) -> tuple[float, float]:
-    """Variance of the difference of two means over seeds, and its degrees of freedom (Welch)."""
-    noise = a.noise + b.noise
-    squares = a.noise**2 / a.noise_df + b.noise**2 / b.noise_df
-    return noise, noise**2 / squares if squares > 0 else 1.0

@@ -29,19 +29,6 @@ class Why(Enum):
     LOSS_NOT_RULED_OUT = auto()
 
 
-OUTCOMES: dict[Why, Outcome] = {
-    Why.NO_CHAMPION: "first",
-    Why.BETTER: "promote",
-    Why.TOO_LITTLE: "keep",
-    Why.NOT_SIGNIFICANT: "keep",
-    Why.WORSE_ELSEWHERE: "keep",
-    Why.UNDECIDED: "hold",
-    Why.CHAMPION_UNSCORED: "hold",
-    Why.UNSCORED_ELSEWHERE: "hold",
-    Why.LOSS_NOT_RULED_OUT: "hold",
-}
-
-
 @dataclass(frozen=True)
 class Decision:
     """What becomes of a task's challenger, and why.
@@ -65,7 +52,11 @@ class Decision:
     @property
     def outcome(self) -> Outcome:
         """`first` (there was no champion), `promote`, `keep` (the champion stays) or `hold` (not decided yet)."""
-        return OUTCOMES[self.why]
+        if self.why is Why.NO_CHAMPION:
+            return "first"
+        if self.why is Why.BETTER:
+            return "promote"
+        return "keep" if self.why in (Why.TOO_LITTLE, Why.NOT_SIGNIFICANT, Why.WORSE_ELSEWHERE) else "hold"
 
     @property
     def reason(self) -> str:
@@ -167,12 +158,9 @@ def _judged(
         return Why.TOO_LITTLE, None
     if verdict.better != "a":
         return Why.NOT_SIGNIFICANT, None
-    objections = list(_objections(storage, challenger, champion, elsewhere, rules))
-    for why in (Why.WORSE_ELSEWHERE, Why.UNSCORED_ELSEWHERE, Why.LOSS_NOT_RULED_OUT):  # a proven loss weighs most
-        for found, task, on_task in objections:
-            if found is why:
-                return why, (task, on_task)
-    return Why.BETTER, None
+    weights = (Why.WORSE_ELSEWHERE, Why.UNSCORED_ELSEWHERE, Why.LOSS_NOT_RULED_OUT)  # a proven loss weighs most
+    objections = _objections(storage, challenger, champion, elsewhere, rules)
+    return min(objections, key=lambda objection: weights.index(objection[0]), default=(Why.BETTER, None))
 
 
 def _objections(
@@ -181,20 +169,20 @@ def _objections(
     champion: Candidate,
     elsewhere: Mapping[str, Sequence[Candidate]],
     rules: Promotion,
-) -> Iterator[tuple[Why, str, Verdict | None]]:
+) -> Iterator[tuple[Why, tuple[str, Verdict | None]]]:
     """Yield the tasks on which it is not shown that the challenger is no worse than the champion."""
     for task, options in elsewhere.items():
         new, old = (next((c for c in options if _same(c, side)), None) for side in (challenger, champion))
         if old is None:
             continue  # where the champion has no score, there is none to lose
         if new is None:
-            yield Why.UNSCORED_ELSEWHERE, task, None
+            yield Why.UNSCORED_ELSEWHERE, (task, None)
             continue
         verdict = compare_candidates(storage, new, old, level=rules.level)
         if verdict.undecided:
-            yield Why.LOSS_NOT_RULED_OUT, task, verdict
+            yield Why.LOSS_NOT_RULED_OUT, (task, verdict)
         elif verdict.at_least(rules.level) <= -rules.margin:
-            yield Why.WORSE_ELSEWHERE if verdict.high < -rules.margin else Why.LOSS_NOT_RULED_OUT, task, verdict
+            yield Why.WORSE_ELSEWHERE if verdict.high < -rules.margin else Why.LOSS_NOT_RULED_OUT, (task, verdict)
 
 
 def _same(a: Candidate, b: Candidate) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +28,6 @@ class Ranking:
         Why the numbers of a pair decide nothing (`Undecided`), or None.
     about : str
         What is compared: task, level, metric and protocol.
-    level : float
-        As in `Verdict`.
     """
 
     names: tuple[str, ...]
@@ -38,7 +35,6 @@ class Ranking:
     splits: NDArray[np.int64]
     undecided: NDArray[np.object_]
     about: str = ""
-    level: float = LEVEL
 
     @property
     def comparisons(self) -> int:
@@ -60,7 +56,7 @@ class Ranking:
         nothing in common with any other.
         """
         n = len(self.names)
-        significant, higher = self.p < self.level, self.found.mean > 0
+        significant, higher = self.p < LEVEL, self.found.mean > 0
         better, worse = (significant & higher).sum(axis=1), (significant & ~higher).sum(axis=1)
         ranks = np.column_stack([1 + worse, n - better]).astype(np.float64)
         compared = np.isfinite(self.found.mean) & ~np.eye(n, dtype=bool)
@@ -68,14 +64,13 @@ class Ranking:
         return ranks
 
     def verdict(self, a: str, b: str) -> Verdict:
-        """Return the verdict on two of the models."""
         i, j = self.names.index(a), self.names.index(b)
-        found = Difference(*(getattr(self.found, name)[i, j] for name in ("mean", "error", "df", "deviation")))
-        family: dict[str, Any] = {"about": self.about, "comparisons": self.comparisons, "level": self.level}
+        found = Difference(*(values[i, j] for values in vars(self.found).values()))
+        family = {"about": self.about, "comparisons": self.comparisons}
         return verdict_of(a, b, found, int(self.splits[i, j]), self.undecided[i, j], **family)
 
 
-def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "", level: float = LEVEL) -> Ranking:
+def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "") -> Ranking:
     """Compare every pair of models.
 
     Parameters
@@ -84,7 +79,7 @@ def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "", level
         The models, the best first.
     samples : sequence of Sample
         The scores of each.
-    about, level
+    about
         As in `Ranking`.
     """
     n = len(names)
@@ -95,11 +90,11 @@ def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "", level
         undecided = np.full((n, n), None, dtype=object)
         undecided[~(complete[:, None] & complete[None, :])] = Undecided.ONE_SEED
         undecided[(found.error == 0) & (found.mean != 0)] = Undecided.TOO_FEW_TEXTS
-        return Ranking(tuple(names), found, np.full((n, n), len(samples[0].values)), undecided, about, level)
-    return _of_pairs(names, samples, about, level)
+        return Ranking(tuple(names), found, np.full((n, n), len(samples[0].values)), undecided, about)
+    return _of_pairs(names, samples, about)
 
 
-def _of_pairs(names: Sequence[str], samples: Sequence[Sample], about: str, level: float) -> Ranking:
+def _of_pairs(names: Sequence[str], samples: Sequence[Sample], about: str) -> Ranking:
     """Compare each pair by itself, on the splits that it has in common."""
     n = len(names)
     mean, error, df, deviation = (np.full((n, n), np.nan) for _ in range(4))
@@ -113,18 +108,16 @@ def _of_pairs(names: Sequence[str], samples: Sequence[Sample], about: str, level
             deviation[i, j] = deviation[j, i] = one.deviation
             splits[i, j] = splits[j, i] = one.splits
             undecided[i, j] = undecided[j, i] = one.undecided
-    return Ranking(tuple(names), Difference(mean, error, df, deviation), splits, undecided, about, level)
+    return Ranking(tuple(names), Difference(mean, error, df, deviation), splits, undecided, about)
 
 
-def tied(p: Array, level: float = LEVEL) -> list[list[int]]:
+def tied(p: Array) -> list[list[int]]:
     """Return the largest sets of models of which no two differ significantly.
 
     Parameters
     ----------
     p : ndarray of shape (n_models, n_models)
         p-value of each pair.
-    level : float
-        Below which two differ.
 
     Returns
     -------
@@ -133,7 +126,7 @@ def tied(p: Array, level: float = LEVEL) -> list[list[int]]:
     """
     sets = [frozenset[int]()]
     for model in range(len(p)):
-        similar = {other for other in range(model) if p[model, other] >= level}
+        similar = {other for other in range(model) if p[model, other] >= LEVEL}
         found = {*sets, *(one & similar | {model} for one in sets)}
         sets = [one for one in found if not any(one < other for other in found)]
     return sorted(sorted(one) for one in sets if len(one) > 1)

@@ -4,9 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pandas as pd
 
@@ -55,16 +53,6 @@ def snapshot(storage: Storage, counting: pd.DataFrame, night: str) -> None:
     storage.save("document", row, {"cells": write_table(counting)})
 
 
-def has_snapshot(storage: Storage, night: str) -> bool:
-    """Return whether there is a snapshot of that date."""
-    return bool(storage.read_rows("document", kind=NIGHT, key=night))
-
-
-def today(timezone: str) -> str:
-    """The date of a night, in the benchmark's time zone."""
-    return datetime.now(ZoneInfo(timezone)).date().isoformat()
-
-
 def regressions(
     storage: Storage, protocols: Mapping[str, Protocol], counting: pd.DataFrame, today: str
 ) -> tuple[str, pd.DataFrame]:
@@ -110,14 +98,9 @@ def kept_changes(storage: Storage) -> pd.DataFrame:
     return read_parquet(path) if path.exists() else pd.DataFrame()
 
 
-def _snapshots(storage: Storage) -> list[dict[str, Any]]:
-    """Return the documents of the nights, the last first."""
-    return storage.read_rows("document", kind=NIGHT)[::-1]
-
-
 def _read_night_before(storage: Storage, day: str) -> tuple[str, pd.DataFrame | None]:
     """Return the last snapshot before a day that is not corrupt, and its date."""
-    for row in _snapshots(storage):
+    for row in reversed(storage.read_rows("document", kind=NIGHT)):
         if row["key"] < day:
             with suppress(Corrupt):  # it cannot be made again: the one before it is taken
                 return row["key"], storage.read_table(row["files"]["cells"])
@@ -167,19 +150,7 @@ def _scores_of(was: tuple[str, Sample] | None, now: tuple[str, Sample] | None) -
 
 
 def _judged(causes: Sequence[Change] | None, verdict: Verdict | None, tested: int, is_new: bool) -> dict[str, Any]:
-    """What a row says of a change.
-
-    Parameters
-    ----------
-    causes : sequence of Change, optional
-        The likely ones; None where there is nothing to compare.
-    verdict : Verdict, optional
-        On the scores now against those before.
-    tested : int
-        How many changes are tested, all together.
-    is_new : bool
-        Whether there was nothing before.
-    """
+    """What a row says of a change, one of so many that are tested; without causes there is nothing to compare."""
     if causes is None:
         return {"verdict": "new" if is_new else "gone", "cause": ""}
     cause = {"cause": in_words(causes) or Kind.SEEDS.value}
@@ -206,8 +177,6 @@ def _causes(old: pd.DataFrame, new: pd.DataFrame) -> list[Change]:
             causes += [
                 Change(kind, name, a[name], b[name]) for name in sorted(a.keys() & b.keys()) if a[name] != b[name]
             ]
-        elif kind is not Kind.NUMERICS or all(
-            cause.kind is not Kind.LIBRARY for cause in causes
-        ):  # which say it already
-            causes.append(Change(kind, column))
+        elif kind is not Kind.NUMERICS or all(cause.kind is not Kind.LIBRARY for cause in causes):
+            causes.append(Change(kind, column))  # unless a library says it already
     return causes

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.comparison.jackknife import Array, Sample
+from traube.comparison.jackknife import Array, Sample, values_of
 from traube.metrics import GROUPS
 
 Codes = NDArray[np.int64]
@@ -45,7 +45,7 @@ def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> l
     """
     order = np.argsort(groups, kind="stable")
     starts = np.searchsorted(groups[order], np.arange(len(seeded) + 1))
-    values = _values(scores)[order]
+    values = values_of(scores)[order]
     cells = pd.factorize(scores["cell_id"].to_numpy(dtype=object)[order], sort=True)[0]
     splits, names = pd.factorize(scores["split"].to_numpy(dtype=object)[order])
     members: dict[Shape | None, list[int]] = {}
@@ -89,24 +89,12 @@ def _rows(block: Array, splits: Sequence[tuple[str, ...]], cells: Codes, seeded:
         yield Row(Sample(names, own, own_noise, max(seeds - 1.0, 1.0)), mean, own_sd, seeds)
 
 
-def _values(scores: pd.DataFrame) -> Array:
-    """float64 [rows, 1 + GROUPS], nan where there are no replicates."""
-    none = np.full(GROUPS, np.nan)
-    values = np.empty((len(scores), 1 + GROUPS))
-    values[:, 0] = scores["value"]
-    values[:, 1:] = [none if r is None else r for r in scores["replicates"]] or np.empty((0, GROUPS))
-    return values
-
-
 def _shapes(starts: Codes, cells: Codes, splits: Codes) -> list[Shape | None]:
     """(cells, splits) of each group whose rows are a grid: cell after cell, each with the same splits in order."""
     shapes: list[Shape | None] = []
     for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        own, of_split = cells[first:end], splits[first:end]
-        ends = np.flatnonzero(own[1:] != own[:-1])
-        n = int(ends[0]) + 1 if len(ends) else end - first
-        seeds, rest = divmod(end - first, n)
-        grid = not rest and len(set(own[::n].tolist())) == seeds == len(ends) + 1
-        names = of_split[:n].tolist()
-        shapes.append((seeds, n) if grid and of_split.tolist() == names * seeds and len(set(names)) == n else None)
+        own, of_split = cells[first:end].tolist(), splits[first:end].tolist()
+        seeds, n = len(set(own)), len(set(of_split))
+        is_grid = own == [cell for cell in own[::n] for _ in range(n)] and of_split == of_split[:n] * seeds
+        shapes.append((seeds, n) if is_grid else None)
     return shapes

@@ -157,7 +157,10 @@ def compare_on(
     TraubeError
         If no task can be compared on; the message says why.
     """
-    _check_models(storage, a, b)
+    known = {*model_cards(), *pd.unique(storage.read_cells()["model"])}
+    for side in (a, b):  # a model that neither exists nor has ever been scored is misspelt
+        if (model := side.partition(":")[0]) not in known:
+            raise unknown("model", model, known)
     found: list[tuple[Candidate, Candidate, list[Candidate]]] = []
     left_out = {}
     for task_name in dict.fromkeys(tasks):  # a name may be given twice
@@ -189,21 +192,6 @@ def _verdict(
 def compare_candidates(
     storage: Storage, a: Candidate, b: Candidate, comparisons: int = 1, level: float = LEVEL
 ) -> Verdict:
-    """Compare two candidates of one task that were chosen beforehand.
-
-    Parameters
-    ----------
-    comparisons, level
-        As in `Verdict`.
-    """
+    """Compare two candidates of one task that were chosen beforehand; `comparisons` and `level` are as in `Verdict`."""
     one, other = sample(storage, a), sample(storage, b)
     return compare(a.name, one, b.name, other, about=a.about, comparisons=comparisons, level=level)
-
-
-def _check_models(storage: Storage, *sides: str) -> None:
-    """Refuse a model that neither exists nor has ever been scored: it is misspelt."""
-    known = {*model_cards(), *pd.unique(storage.read_cells()["model"])}
-    for side in sides:
-        name = side.partition(":")[0]
-        if name not in known:
-            raise unknown("model", name, known)

@@ -187,21 +187,19 @@ def compare(
     return verdict_of(a, b, found, len(common), undecided, **family)
 
 
-def compare_paired(
-    a: str, one: ArrayLike, b: str, other: ArrayLike, *, about: str = "", comparisons: int = 1
-) -> Verdict:
+def compare_paired(a: str, one: ArrayLike, b: str, other: ArrayLike, *, comparisons: int = 1) -> Verdict:
     """Compare two sides by a paired t-test over units that share no texts, such as pages.
 
     Parameters
     ----------
     one, other : array-like of shape (n_units,)
         Scores of the sides on the same units.
-    about, comparisons
+    comparisons
         As in `Verdict`.
     """
     d = np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64)
     n, mean = len(d), float(d.mean()) if len(d) else math.nan
-    family: dict[str, Any] = {"about": about, "comparisons": comparisons, "test": "paired t-test"}
+    family: dict[str, Any] = {"comparisons": comparisons, "test": "paired t-test"}
     if n < 2 or np.allclose(d, mean):
         undecided = Undecided.TOO_FEW_TEXTS if n else Undecided.NO_COMMON_SPLIT
         return Verdict(a, b, difference=mean, splits=n, undecided=undecided, **family)
@@ -212,16 +210,7 @@ def compare_paired(
 
 def verdict_of(a: str, b: str, found: Difference, splits: int, undecided: Undecided | None, **family: Any) -> Verdict:
     """Return the verdict that a difference of two samples makes."""
+    given: dict[str, Any] = {"difference": float(found.mean), "splits": splits, "undecided": undecided, **family}
     if undecided is Undecided.TOO_FEW_TEXTS:  # an error of 0 is none
-        return Verdict(a, b, difference=float(found.mean), splits=splits, undecided=undecided, **family)
-    return Verdict(
-        a,
-        b,
-        difference=float(found.mean),
-        error=float(found.error),
-        df=float(found.df),
-        deviation=float(found.deviation),
-        splits=splits,
-        undecided=undecided,
-        **family,
-    )
+        return Verdict(a, b, **given)
+    return Verdict(a, b, **given, error=float(found.error), df=float(found.df), deviation=float(found.deviation))

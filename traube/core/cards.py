@@ -15,12 +15,10 @@ SUFFIXES = (".yaml", ".yml")
 
 
 def task_files() -> list[Path]:
-    """The cards of tasks."""
     return [path for path in _files() if not _is_model(path)]
 
 
 def model_files() -> list[Path]:
-    """The cards of models."""
     return [path for path in _files() if _is_model(path)]
 
 

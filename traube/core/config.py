@@ -1,5 +1,6 @@
 """YAML read into pydantic models, here alone, with errors that name the file, the line and the key."""
 
+from collections.abc import Iterator
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -120,17 +121,15 @@ class _Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
 
 
-def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], int]]:
+def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], int]]:
     children: list[tuple[Any, yaml.Node, yaml.Node]] = []  # name, where it stands, and value
     if isinstance(node, yaml.MappingNode):
         children = [(k.value if isinstance(k, yaml.ScalarNode) else None, k, child) for k, child in node.value]
     elif isinstance(node, yaml.SequenceNode):
         children = [(i, child, child) for i, child in enumerate(node.value)]
-    lines = []
     for name, begin, child in children:
-        lines.append(((*path, name), begin.start_mark.line + 1))
-        lines.extend(_lines(child, (*path, name)))
-    return lines
+        yield (*path, name), begin.start_mark.line + 1
+        yield from _lines(child, (*path, name))
 
 
 def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], int]) -> M:

@@ -10,16 +10,16 @@ class TraubeError(Exception):
     """Something the user can put right, shown as one line. Line breaks and commands that it quotes are written out."""
 
     def __str__(self) -> str:
-        said = super().__str__()
-        return said if said.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in said)
+        return printable(super().__str__())
 
 
 class Unavailable(TraubeError):
     """A task or model that exists but cannot be used on this machine: its raw data or weights are missing."""
 
 
-class MissingExtra(TraubeError):
-    """A package that only an extra installs."""
+def printable(text: str) -> str:
+    """Write line breaks and other characters that cannot be shown out."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def install_hint(extra: str, target: str = "setup-scale") -> str:

@@ -46,7 +46,6 @@ def append_line(path: Path, text: str) -> None:
 
 
 def write_parquet(path: Path, frame: "pd.DataFrame") -> None:
-    """Write a table."""
     with replacing(path) as temporary:
         frame.to_parquet(temporary, index=False, write_page_checksum=True)
 

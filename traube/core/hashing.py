@@ -70,13 +70,11 @@ def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
         return file_sha256(path)
     key = (str(path), tuple(stamp))
     memory = paths.home() / "hashes.jsonl"
-    try:
+    written: tuple[int, int] | None = None
+    with suppress(OSError):
         status = memory.stat()
-        written: tuple[int, int] | None = (status.st_mtime_ns, status.st_size)
-    except OSError:
-        written = None
-    known = _read(memory, written).get(key)
-    if known is not None:
+        written = (status.st_mtime_ns, status.st_size)
+    if (known := _read(memory, written).get(key)) is not None:
         return known
     sha256 = file_sha256(path)
     if time.time() - stamp[1] / 1e9 > SETTLED:

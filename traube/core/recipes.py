@@ -3,7 +3,7 @@ protocol or a study replaces. How they train is their own.
 """
 
 from abc import ABC
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import ConfigDict, ValidationError
 
@@ -54,7 +54,4 @@ class RecipeMixin(ABC, Generic[R]):
     @classmethod
     def types(cls) -> dict[str, Any]:
         """Return the type of each value with its limits."""
-        return {
-            name: Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
-            for name, info in type(cls.defaults).model_fields.items()
-        }
+        return {name: info.rebuild_annotation() for name, info in type(cls.defaults).model_fields.items()}

@@ -61,10 +61,8 @@ def refuse_little_memory() -> None:
     TraubeError
         If this process may have less than `LEAST_MEMORY`.
     """
-    try:
-        import resource
-    except ImportError:  # Windows knows no such limits
-        return
+    import resource
+
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if 0 <= limit < LEAST_MEMORY:
         raise TraubeError(

@@ -15,5 +15,4 @@ def installed(package: str) -> str:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Versions by package."""
     return {package: installed(package) for package in packages}

@@ -17,10 +17,10 @@ from traube.metrics.correlation import spearman
 
 Ints: TypeAlias = NDArray[np.int64]
 Array: TypeAlias = NDArray[np.float64]
-Coding = Literal["slot", "item"]
 
 SEED = 42
 REPETITIONS = 3  # of split halves, as in the paper
+STRONG = 0.8  # share of a tuple's annotators who agree: in the paper, four of five
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,9 @@ class Judgements:
                 both = sorted({str(names[item]) for item in chosen[:, first]})
                 raise TraubeError(f"judgement {first}: {' or '.join(both)} {reason}")
 
-        columns = np.sort(items, axis=1).T
-        tuples = columns[0]
-        for column in columns[1:]:  # pairs of numbers become one number, which stays below j
-            tuples = np.unique(tuples * (int(column.max()) + 1) + column, return_inverse=True)[1]
+        tuples = pd.DataFrame(np.sort(items, axis=1)).groupby(list(range(items.shape[1]))).ngroup().to_numpy()
         people = pd.factorize(np.asarray(annotators, dtype=object))[0]
-        return cls(tuple(map(str, names)), items, chosen[0], chosen[1], people, tuples.astype(np.int64))
+        return cls(tuple(map(str, names)), items, chosen[0], chosen[1], people, tuples)
 
     def __len__(self) -> int:
         return len(self.best)
@@ -105,12 +102,10 @@ def counting_scores(judgements: Judgements) -> Array:
     return _score(*_counts(judgements))
 
 
-def _counts(judgements: Judgements) -> tuple[Array, Array]:
-    """How often each item was best less how often it was worst, and how often it was shown."""
-    n = len(judgements.items)
-    best, worst, seen = (
-        np.bincount(a, minlength=n) for a in (judgements.best, judgements.worst, judgements.shown.ravel())
-    )
+def _counts(judgements: Judgements, chosen: Ints | slice = slice(None)) -> tuple[Array, Array]:
+    """How often each item was best less how often it was worst, and how often it was shown, in some judgements."""
+    n, answers = len(judgements.items), (judgements.best, judgements.worst, judgements.shown)
+    best, worst, seen = (np.bincount(items[chosen].ravel(), minlength=n) for items in answers)
     return (best - worst).astype(np.float64), seen.astype(np.float64)
 
 
@@ -161,7 +156,7 @@ def krippendorff_alpha(units: ArrayLike, values: ArrayLike) -> float:
     return float(1 - (1 - agreeing / n) / expected) if expected > 0 else float("nan")
 
 
-def alpha(judgements: Judgements, coding: Coding = "slot") -> float:
+def alpha(judgements: Judgements, coding: Literal["slot", "item"] = "slot") -> float:
     """Krippendorff's alpha of the answers: a unit is a question (best or worst) about a tuple.
 
     Parameters
@@ -181,14 +176,10 @@ def alpha(judgements: Judgements, coding: Coding = "slot") -> float:
     return krippendorff_alpha(units, np.concatenate([best, worst]))
 
 
-def strong_agreement(judgements: Judgements, share: float = 0.8) -> tuple[float, float]:
-    """The share of tuples about which most annotators gave the same answer, for best and for worst.
+def strong_agreement(judgements: Judgements) -> tuple[float, float]:
+    """The share of tuples about which most annotators (`STRONG`) gave the same answer, for best and for worst.
 
     Tuples that one annotator judged do not count; nan if there are no others.
-
-    Parameters
-    ----------
-    share : of a tuple's annotators who have to agree (the paper: four of five)
     """
     sizes = np.bincount(judgements.tuples)
     several = sizes >= 2
@@ -200,7 +191,7 @@ def strong_agreement(judgements: Judgements, share: float = 0.8) -> tuple[float,
         keys, often = np.unique(judgements.tuples * width + answers, return_counts=True)
         commonest = np.zeros(len(sizes), dtype=np.int64)
         np.maximum.at(commonest, keys // width, often)
-        strong.append(float((commonest >= np.ceil(share * sizes - 1e-9))[several].mean()))
+        strong.append(float((commonest >= np.ceil(STRONG * sizes - 1e-9))[several].mean()))
     return strong[0], strong[1]
 
 
@@ -256,10 +247,7 @@ def split_half_of_annotators(
 
 def _rho(judgements: Judgements, half: Ints) -> float:
     """Spearman's rho between the scores of some judgements and of the others."""
-    n = len(judgements.items)
-    net, seen = _counts(judgements)
-    first = (np.bincount(judgements.best[half], minlength=n) - np.bincount(judgements.worst[half], minlength=n)) * 1.0
-    first_seen = np.bincount(judgements.shown[half].ravel(), minlength=n) * 1.0
+    (net, seen), (first, first_seen) = _counts(judgements), _counts(judgements, half)
     both = (first_seen > 0) & (first_seen < seen)
     if np.count_nonzero(both) < 2:
         return float("nan")
@@ -312,9 +300,7 @@ class Reliability:
     split_half_sd: float
 
 
-def reliability(
-    judgements: Judgements, *, coding: Coding = "slot", repetitions: int = REPETITIONS, seed: int = SEED
-) -> Reliability:
+def reliability(judgements: Judgements, *, repetitions: int = REPETITIONS, seed: int = SEED) -> Reliability:
     """All measures of agreement at once."""
     halves = split_half(judgements, repetitions, seed)
     known = halves[np.isfinite(halves)]
@@ -324,7 +310,7 @@ def reliability(
         tuples=len(np.unique(judgements.tuples)),
         judgements=len(judgements),
         annotators=len(np.unique(judgements.annotators)),
-        alpha=alpha(judgements, coding),
+        alpha=alpha(judgements),
         strong_best=best,
         strong_worst=worst,
         split_half=float(known.mean()) if len(known) else float("nan"),

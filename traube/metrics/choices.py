@@ -1,30 +1,11 @@
 """Multiple choice: how often what a model likes best is among the best answers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 TIED = 1e-9
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """An accuracy, and what guessing would give.
-
-    Attributes
-    ----------
-    value : mean over questions
-    error : standard error, the root of p (1 - p) / (n - 1); nan for one question
-    chance : the mean share of right answers
-    n : number of questions
-    """
-
-    value: float
-    error: float
-    chance: float
-    n: int
 
 
 def right_answers(gold: ArrayLike) -> list[int]:
@@ -46,16 +27,22 @@ def credit(liked: ArrayLike, right: Sequence[int]) -> float:
     return len(set(best) & set(right)) / len(best)
 
 
-def accuracy(credits: ArrayLike, chances: ArrayLike) -> Accuracy:
-    """The accuracy of some questions.
+def accuracy(credits: ArrayLike, chances: ArrayLike) -> tuple[float, float, float]:
+    """The accuracy of some questions, and what guessing would give.
 
     Parameters
     ----------
     credits : float [n], in [0, 1]
     chances : float [n], the share of each question's options that is right
+
+    Returns
+    -------
+    value : mean over questions
+    error : standard error, the root of p (1 - p) / (n - 1); nan for one question
+    chance : the mean share of right answers
     """
     values = np.asarray(credits, dtype=np.float64)
     n = len(values)
     p = float(values.mean()) if n else float("nan")
     error = float(np.sqrt(p * (1 - p) / (n - 1))) if n > 1 else float("nan")
-    return Accuracy(p, error, float(np.asarray(chances, dtype=np.float64).mean()) if n else float("nan"), n)
+    return p, error, float(np.asarray(chances, dtype=np.float64).mean()) if n else float("nan")

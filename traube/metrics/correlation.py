@@ -3,9 +3,8 @@ together (the candidates of one dialogue) are not independent, so an interval is
 with replacement.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,8 +85,8 @@ def correlation(
     """
     left, right = _checked(x, y)
     _, member = np.unique(np.arange(len(left)) if groups is None else np.asarray(groups), return_inverse=True)
-    measure, measure_resampled = _MEASURES[kind]
-    value, count = measure(left, right), int(member.max(initial=-1)) + 1
+    value = pearson(left, right) if kind == "pearson" else spearman(left, right)
+    count = int(member.max(initial=-1)) + 1
     if count < FEWEST:
         return Correlation(value, np.nan, np.nan, len(left), count)
 
@@ -96,7 +95,9 @@ def correlation(
     for start in range(0, resamples, block):
         # how often each item is drawn in each resample
         drawn = rng.multinomial(count, np.full(count, 1 / count), size=min(block, resamples - start))
-        resampled.append(measure_resampled(left, right, drawn[:, member].astype(np.float64)))
+        weights = drawn[:, member].astype(np.float64)
+        one, other = (side if kind == "pearson" else _weighted_ranks(side, weights) for side in (left, right))
+        resampled.append(_weighted(one, other, weights))
     values = np.concatenate(resampled)
     values = values[np.isfinite(values)]
     tail = 100 * (1 - CONFIDENCE) / 2
@@ -125,11 +126,6 @@ def _weighted(x: Array, y: Array, weights: Array) -> Array:
     return np.clip(np.where(spread > 1e-12 * max(scale, 1e-300), r, np.nan), -1, 1)
 
 
-def _resampled_ranks(x: Array, y: Array, weights: Array) -> Array:
-    """Spearman's rho under each row of weights: ranks are those among what was drawn."""
-    return _weighted(_weighted_ranks(x, weights), _weighted_ranks(y, weights), weights)
-
-
 def _weighted_ranks(values: Array, weights: Array) -> Array:
     """Ranks in each resample, float64 [b, n], where an item counts as often as it was drawn."""
     order = np.argsort(values, kind="stable")
@@ -140,10 +136,3 @@ def _weighted_ranks(values: Array, weights: Array) -> Array:
     place[order] = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(values)))
     ranks: Array = means[:, place]
     return ranks
-
-
-# by kind: of two scores, and under the weights of resamples
-_MEASURES: dict[Kind, tuple[Callable[[Any, Any], float], Callable[[Array, Array, Array], Array]]] = {
-    "pearson": (pearson, _weighted),
-    "spearman": (spearman, _resampled_ranks),
-}

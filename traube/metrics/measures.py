@@ -98,28 +98,24 @@ def _away_from_zero(value: Values) -> Values:
     return np.copysign(np.maximum(abs(value), np.finfo(np.float64).eps), value)
 
 
-def _pairs(table: Contingency) -> Iterator[tuple[int, int, int, int, int]]:
+def _pairs(table: Contingency) -> Iterator[tuple[int, int, int, int]]:
     """For each table: item pairs together in both, in their class only, in their cluster only,
-    apart, and the items; in Python's unbounded integers.
+    and apart; in Python's unbounded integers.
     """
     squares = (map(int, (sizes**2).sum(axis=1)) for sizes in (table.counts, table.classes, table.clusters))
     for n, in_both, in_class, in_cluster in zip(map(int, table.n), *squares, strict=True):
         together, split, merged = in_both - n, in_class - in_both, in_cluster - in_both
-        yield together, split, merged, n * (n - 1) - together - split - merged, n
+        yield together, split, merged, n * (n - 1) - together - split - merged
 
 
 def _ri(table: Contingency) -> Values:
-    return np.array(
-        [
-            (together + apart) / (n * (n - 1)) if split or merged else 1.0
-            for together, split, merged, apart, n in _pairs(table)
-        ]
-    )
+    pairs = ((together + apart, split + merged) for together, split, merged, apart in _pairs(table))
+    return np.array([right / (right + wrong) if wrong else 1.0 for right, wrong in pairs])
 
 
 def _ari(table: Contingency) -> Values:
     scores = []
-    for together, split, merged, apart, _ in _pairs(table):
+    for together, split, merged, apart in _pairs(table):
         chance = (together + split) * (split + apart) + (together + merged) * (merged + apart)
         scores.append(2 * (together * apart - split * merged) / chance if split or merged else 1.0)
     return np.array(scores)
@@ -128,10 +124,8 @@ def _ari(table: Contingency) -> Values:
 def _acc(table: Contingency) -> Values:
     from scipy.optimize import linear_sum_assignment
 
-    matched = []
-    for i in range(len(table.counts)):
-        counts = table.dense(i)
-        matched.append(counts[linear_sum_assignment(counts, maximize=True)].sum())
+    tables = map(table.dense, range(len(table.counts)))
+    matched = [counts[linear_sum_assignment(counts, maximize=True)].sum() for counts in tables]
     return np.array(matched) / table.n
 
 

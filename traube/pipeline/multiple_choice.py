@@ -115,8 +115,7 @@ def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.Da
                     credits[name].append(credit(liked, right))
                 progress.done("questions", 1)
             for name, values in credits.items():
-                found = accuracy(values, chances)
-                rows.append((turns, context, name, found.value, found.error, found.chance, found.n))
+                rows.append((turns, context, name, *accuracy(values, chances), len(values)))
     columns = ["n_turns", "context", "score", "accuracy", "error", "chance", "questions"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from traube.comparison.jackknife import Difference
 from traube.comparison.ranking import Ranking
+from traube.comparison.verdict import LEVEL
 from traube.storage import Storage
 from traube.tasks.stored import get_card, read_task
 from traube.tasks.task import Split
@@ -95,7 +96,7 @@ def _ranking(storage: Storage, task: str, rows: pd.DataFrame) -> Imported:
     ranking = rank_by_splits(rows.loc[alike, "model"].tolist(), values, shared or 0.0)
     table.loc[alike, ["rank_low", "rank_high"]] = ranking.ranks
     table.loc[alike, "why"] = ""
-    tied = np.diag(ranking.p, 1) >= ranking.level
+    tied = np.diag(ranking.p, 1) >= LEVEL
     first = int((table["rank_low"] == 1).sum())
     return Imported(task, table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
 

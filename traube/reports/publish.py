@@ -4,11 +4,13 @@ Called by the Dagster assets of these names and by the library's own launcher.""
 
 import shutil
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from traube.comparison.regressions import CHANGES, has_snapshot, kept_changes, present, regressions, snapshot, today
+from traube.comparison.regressions import CHANGES, NIGHT, kept_changes, present, regressions, snapshot
 from traube.core.files import locked, read_parquet, write_json, write_parquet, write_text
 from traube.core.inert import csv_text
 from traube.pipeline.lookup import Lookup
@@ -55,12 +57,12 @@ def publish_regressions(
     -------
     since, changes : see `traube.comparison.regressions.regressions`
     """
-    date = night or today(timezone)
+    date = night or datetime.now(ZoneInfo(timezone)).date().isoformat()
     with locked(storage.get_table_path(CHANGES)):
         # a day is remembered as its night left it; without a night, as the day's
         # first publication did
         counting = present(storage, protocols)
-        if night or not has_snapshot(storage, date):
+        if night or not storage.read_rows("document", kind=NIGHT, key=date):
             snapshot(storage, counting, date)
         since, changes = regressions(storage, protocols, counting, date)
         write_parquet(storage.get_table_path(CHANGES), changes.assign(since=since))

@@ -2,7 +2,6 @@
 
 from traube.storage.blobs import Corrupt, Unreachable
 from traube.storage.entries import Score, write_table
-from traube.storage.leases import Lease
 from traube.storage.storage import Storage, open_storage
 
-__all__ = ["Corrupt", "Lease", "Score", "Storage", "Unreachable", "open_storage", "write_table"]
+__all__ = ["Corrupt", "Score", "Storage", "Unreachable", "open_storage", "write_table"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from traube.core.errors import MissingExtra, TraubeError, install_hint
+from traube.core.errors import TraubeError, install_hint
 from traube.core.system_errors import in_words
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Blobs:
         try:
             self._files, root = fsspec.core.url_to_fs(self.url, **options)
         except ImportError as error:
-            raise MissingExtra(f"{url}: {error.name or error} is not installed: {install_hint('s3')}") from None
+            raise TraubeError(f"{url}: {error.name or error} is not installed: {install_hint('s3')}") from None
         except ValueError as error:
             raise TraubeError(f"{url}: {error}; expected a folder or s3://BUCKET/PREFIX") from None
         self._root = root.rstrip("/")
@@ -180,7 +180,7 @@ class Blobs:
                 if not create:
                     return None
                 with suppress(FileExistsError):  # somebody else was faster
-                    self._request(partial(self._create, self._marker, make_marker(uuid4().hex)))
+                    self._request(partial(self._write, self._marker, make_marker(uuid4().hex), "create"))
             except (ValueError, KeyError, TypeError):
                 raise Corrupt(f"{self.url}/{IDENTITY}: corrupt; `traube rebuild` makes it again") from None
             else:
@@ -207,11 +207,8 @@ class Blobs:
                 raise
             return bytes(self._files.cat_file(path))  # S3 has no range of an empty blob
 
-    def _write(self, path: str, content: bytes) -> None:
-        self._files.pipe_file(path, content)
-
-    def _create(self, path: str, content: bytes) -> None:
-        self._files.pipe_file(path, content, mode="create")
+    def _write(self, path: str, content: bytes, mode: str = "overwrite") -> None:
+        self._files.pipe_file(path, content, mode=mode)
 
     def _request(self, request: Callable[[], T], patience: float | None = None) -> T:
         try:
@@ -241,28 +238,25 @@ class FolderBlobs(Blobs):
         self.url = self._root = str(folder)
 
     def get_path(self, name: str) -> Path:
-        """Return the file of a blob."""
         return self.folder / name[:2] / name
 
-    def _write(self, path: str, content: bytes) -> None:
-        self._place(Path(path), content, Path.replace)
-
-    def _create(self, path: str, content: bytes) -> None:
-        self._place(Path(path), content, lambda temporary, target: target.hardlink_to(temporary))
-
-    def _place(self, path: Path, content: bytes, place: Callable[[Path, Path], object]) -> None:
+    def _write(self, path: str, content: bytes, mode: str = "overwrite") -> None:
         """Write a file under a temporary name and, once it is on the disk, give it its own."""
-        temporary = path.with_name(f".{path.name}.{uuid4().hex}")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        target = Path(path)
+        temporary = target.with_name(f".{target.name}.{uuid4().hex}")
+        target.parent.mkdir(parents=True, exist_ok=True)
         try:
             with temporary.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            place(temporary, path)
+            if mode == "create":
+                target.hardlink_to(temporary)
+            else:
+                temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
+        folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from traube.core import settings
-from traube.core.errors import MissingExtra, TraubeError, install_hint
+from traube.core.errors import TraubeError, install_hint
 from traube.storage.blobs import Corrupt, retry
 from traube.storage.entries import Entry
 
@@ -111,7 +111,7 @@ class Catalog:
         try:
             self._engine = sa.create_engine(url, connect_args=seconds, pool_pre_ping=not self._is_sqlite)
         except ImportError:
-            raise MissingExtra(f"{settings.DATABASE}: psycopg2 is not installed: {install_hint('postgres')}") from None
+            raise TraubeError(f"{settings.DATABASE}: psycopg2 is not installed: {install_hint('postgres')}") from None
         weakref.finalize(self, self._engine.dispose)  # SQLite writes its journal into the database then
         self.insert = sqlite.insert if self._is_sqlite else postgresql.insert
         self._upserts = {table.name: self._upsert(table) for table in ENTRY_TABLES.values()}
@@ -131,7 +131,6 @@ class Catalog:
         return sa.literal_column(sqlite_now if self._is_sqlite else postgres_now, sa.Double)
 
     def close(self) -> None:
-        """Close the connections."""
         self._engine.dispose()
 
     # transactions
@@ -279,9 +278,8 @@ class Catalog:
     def _enter(self, connection: sa.Connection, blob: str, entry: Entry) -> None:
         table = ENTRY_TABLES[entry.table]
         row = _encode(table, {**entry.row, "blob": blob, "measures": _list_measures(entry.scores)})
-        if splits := entry.details.get(
-            "splits"
-        ):  # of an older entry too: its data may have been removed, and cells not
+        if splits := entry.details.get("splits"):
+            # of an older entry too: its data may have been removed, and cells not
             rows = [_encode(SPLIT, {**split, "data_version": row["data_version"]}) for split in splits]
             connection.execute(self.insert(SPLIT).on_conflict_do_nothing(), rows)
         if connection.execute(self._upserts[entry.table], row).first() is None:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.core.errors import TraubeError
+from traube.core.files import locked
 from traube.core.system_errors import explained
 from traube.storage.blobs import Corrupt, hash_content
 from traube.storage.storage import Storage
@@ -139,13 +140,9 @@ class EmbeddingCache:
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
         """Let nobody else write to the local copy; the lock lies beside it, so that it may be deleted."""
-        from filelock import FileLock
-
-        with explained(self.folder):
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(f"{self.folder}.lock"):
-                self.folder.mkdir(exist_ok=True)
-                yield
+        with explained(self.folder), locked(self.folder):
+            self.folder.mkdir(exist_ok=True)
+            yield
 
     def _read(self) -> tuple[NDArray[np.void], Path, int]:
         """Return the records of whole rows, the file of vectors and their length."""

@@ -141,13 +141,13 @@ def make_score_rows(scores: Iterable[Score]) -> list[dict[str, Any]]:
     first: dict[tuple[Any, ...], str] = {}
     for score in scores:
         values = np.ascontiguousarray(score.values, dtype="<f8")
-        arrays = (
-            None if score.positions is None else np.ascontiguousarray(score.positions, "<i4").tobytes(),
-            values.tobytes(),
-            None if score.replicates is None else np.ascontiguousarray(score.replicates, "<f4").tobytes(),
-        )
-        same_as = first.setdefault((score.level, *arrays), score.metric)
-        kept = arrays if same_as == score.metric else (None, None, None)
+        arrays = {
+            "positions": None if score.positions is None else np.ascontiguousarray(score.positions, "<i4").tobytes(),
+            "values": values.tobytes(),
+            "replicates": None if score.replicates is None else np.ascontiguousarray(score.replicates, "<f4").tobytes(),
+        }
+        same_as = first.setdefault((score.level, *arrays.values()), score.metric)
+        is_copy = same_as != score.metric
         mean = float(values.mean()) if len(values) else float("nan")
         rows.append(
             {
@@ -155,8 +155,8 @@ def make_score_rows(scores: Iterable[Score]) -> list[dict[str, Any]]:
                 "metric": score.metric,
                 "n": len(values),
                 "mean": None if np.isnan(mean) else mean,
-                **dict(zip(("positions", "values", "replicates"), kept, strict=True)),
-                "same_as": None if same_as == score.metric else same_as,
+                **(dict.fromkeys(arrays) if is_copy else arrays),
+                "same_as": same_as if is_copy else None,
             }
         )
     return rows

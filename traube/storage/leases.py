@@ -10,7 +10,7 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from uuid import uuid4
@@ -77,15 +77,12 @@ class Lease:
         return self.catalog.write(lambda connection: connection.execute(renewed).first() is not None)
 
     def release(self) -> None:
-        """Give the lease back."""
         released = sa.delete(LEASE).where(*self._row, LEASE.c.owner == self.owner)
         self.catalog.write(lambda connection: connection.execute(released).close())
 
 
 @contextmanager
-def hold(
-    catalog: Catalog, task: str, model: str, stage: str, check: Callable[[], None] = lambda: None
-) -> Iterator[Lease]:
+def hold(catalog: Catalog, task: str, model: str, stage: str) -> Iterator[Lease]:
     """Wait for a lease and hold it.
 
     Parameters
@@ -94,8 +91,6 @@ def hold(
         Where leases are kept.
     task, model, stage : str
         What is computed.
-    check : callable, optional
-        Called while waiting; what it raises ends the wait.
     """
     lease = Lease(catalog, task, model, stage, f"{platform.node()} (process {os.getpid()}) {uuid4().hex}")
     is_reported = False
@@ -108,7 +103,6 @@ def hold(
         if _has_ended(holder):
             Lease(catalog, task, model, stage, holder).release()
             continue
-        check()
         time.sleep(0.5)
     ended = threading.Event()
     renewing = threading.Thread(target=_renew, args=(lease, ended), daemon=True, name=f"lease {task} {model} {stage}")

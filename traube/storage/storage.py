@@ -9,7 +9,6 @@ wait in `pending/` in the data directory.
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -18,7 +17,7 @@ from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -27,7 +26,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from traube.core import paths, settings
-from traube.core.errors import TraubeError
+from traube.core.errors import TraubeError, printable
 from traube.storage import catalog as tables
 from traube.storage.blobs import Blobs, Corrupt, FolderBlobs, Unreachable, hash_content, open_blobs
 from traube.storage.catalog import Catalog, list_blobs, open_catalog
@@ -50,12 +49,10 @@ class Storage:
     ----------
     folder : Path
         The data directory.
-    is_shared : bool, default=True
-        Whether the database and the blob store are those that the settings name, if they do.
     is_read_only : bool, optional
         By default whether the folder cannot be written to.
     servers : tuple of str, optional
-        The blob store and the database, instead of those that the settings name; empty for those in the folder.
+        The blob store and the database, by default those that the settings name; empty for those in the folder.
 
     Attributes
     ----------
@@ -66,12 +63,7 @@ class Storage:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        is_shared: bool = True,
-        is_read_only: bool | None = None,
-        servers: tuple[str, str] | None = None,
+        self, folder: Path, *, is_read_only: bool | None = None, servers: tuple[str, str] | None = None
     ) -> None:
         if any((folder / "store" / name).is_dir() for name in ("results", "tasks", "pairs")):
             raise TraubeError(
@@ -82,7 +74,7 @@ class Storage:
         self._leases: dict[tuple[str, str], Lease] = {}  # that are held, by task and model
         self._local = FolderBlobs(folder / "blobs")
         self._pending = FolderBlobs(folder / "pending")
-        blobs, url = servers or ((settings.blobs(), settings.database()) if is_shared else ("", ""))
+        blobs, url = servers or (settings.blobs(), settings.database())
         self.blobs: Blobs = open_blobs(blobs, folder / "blobs")
         self.catalog: Catalog = open_catalog(folder, url, is_read_only=is_read_only)
         self._inode = _get_inode(folder)
@@ -227,23 +219,11 @@ class Storage:
 
     def get_task(self, name: str) -> dict[str, Any] | None:
         """Return the row of a task as it was ingested last; None if it never was."""
-        return max(
-            self.catalog.read_rows(tables.TASK, tables.TASK.c.name == name), key=itemgetter("revision"), default=None
-        )
+        return max(self.read_rows("task", name=name), key=itemgetter("revision"), default=None)
 
     def list_tasks(self) -> list[str]:
         """Return the names of the tasks that were ingested."""
-        return sorted({row["name"] for row in self.catalog.read_rows(tables.TASK)})
-
-    def read_task_table(self, row: Mapping[str, Any], name: str) -> pd.DataFrame:
-        """Return a table of a task's row.
-
-        Raises
-        ------
-        Corrupt
-            If it is absent or not what was written.
-        """
-        return self.read_table(row["files"][name])
+        return sorted({row["name"] for row in self.read_rows("task")})
 
     def read_table(self, blob: str) -> pd.DataFrame:
         """Return the table that a blob holds; raises what `get_path` does."""
@@ -255,16 +235,6 @@ class Storage:
         return pd.DataFrame(
             self.catalog.read_rows(tables.SPLIT, *where), columns=["position", "level", "name", "size", "classes"]
         )
-
-    def save_checks(self, task: str, data_version: str, passed: Mapping[str, bool]) -> None:
-        """Store which checks a version of a task's data passed, by name."""
-        for name, is_passed in passed.items():
-            self.save("check", {"task": task, "data_version": data_version, "name": name, "passed": is_passed})
-
-    def read_checks(self, task: str, data_version: str) -> dict[str, bool]:
-        """Return which checks a version of a task's data passed, by name."""
-        rows = self.read_rows("check", task=task, data_version=data_version)
-        return {row["name"]: row["passed"] for row in rows}
 
     # cells
 
@@ -292,7 +262,7 @@ class Storage:
         absent = set(CELL_COLUMNS) - {"created"} - set(record)
         assert not absent and record["status"] in STATUSES, (absent, record.get("status"))
         row = {name: record[name] for name in CELL_COLUMNS if name in record}
-        row["reason"] = _printable(record["reason"])
+        row["reason"] = printable(record["reason"])
         details = {"histories": dict(histories)} if histories else {}
         lease = self._leases.get((record["task"], record["model"]))
         return self._enter(Entry("cell", row, details, frames or {}, make_score_rows(scores)), lease=lease)
@@ -325,10 +295,7 @@ class Storage:
         is_scored = sa.and_(
             cell.scoring_version == scoring_version, cell.status.not_in(("failed", "unavailable", "clustered"))
         )
-        finished = sa.select(cell.cell_id).where(
-            cell.task == task, cell.is_removed == 0, sa.or_(is_scored, cell.status == "unsupported")
-        )
-        return self.catalog.read(lambda connection: set(connection.execute(finished).scalars()))
+        return self._find(cell.cell_id, cell.task == task, sa.or_(is_scored, cell.status == "unsupported"))
 
     def find_clustered(self, task: str, besides: Collection[str] = ()) -> set[str]:
         """Return the ids of the cells of a task whose assignments can be read, besides those given.
@@ -336,10 +303,7 @@ class Storage:
         Those whose blobs are corrupt count as absent from now on.
         """
         cell = tables.CELL.c
-        statement = sa.select(cell.cell_id).where(
-            cell.task == task, cell.is_removed == 0, cell.status.in_(("clustered", "done", "failed"))
-        )
-        ids = self.catalog.read(lambda connection: set(connection.execute(statement).scalars()))
+        ids = self._find(cell.cell_id, cell.task == task, cell.status.in_(("clustered", "done", "failed")))
         found = set()
         for cell_id in ids.difference(besides):
             with suppress(Corrupt, KeyError):  # a cell that failed earlier has no assignments
@@ -349,9 +313,12 @@ class Storage:
 
     def list_scored_tasks(self) -> list[str]:
         """Return the names of the tasks that have cells."""
-        cell = tables.CELL.c
-        names = sa.select(cell.task).distinct().where(cell.is_removed == 0, cell.status != "clustered")
-        return self.catalog.read(lambda connection: sorted(connection.execute(names).scalars()))
+        return sorted(self._find(tables.CELL.c.task, tables.CELL.c.status != "clustered"))
+
+    def _find(self, column: sa.Column[str], *where: sa.ColumnElement[bool]) -> set[str]:
+        """Return a column of the cells that were not removed and for which all of this holds."""
+        statement = sa.select(column).distinct().where(tables.CELL.c.is_removed == 0, *where)
+        return self.catalog.read(lambda connection: set(connection.execute(statement).scalars()))
 
     def get_state(self) -> str:
         """Return what changes with each cell and each task."""
@@ -437,29 +404,22 @@ class Storage:
             for key, table in splits.items()
             for level, rows in table.groupby("level")
         }
-        found = [
-            (rank[cell], place, cell, score)
-            for chunk in self.iterate_scores(list(rank), metrics)
-            for place, (cell, score) in enumerate(chunk)
-        ]
+        found = list(chain.from_iterable(self.iterate_scores(list(rank), metrics)))
         positions = [
             of_level[of_cell[cell], score.level] if score.positions is None else score.positions
-            for _, _, cell, score in found
+            for cell, score in found
         ]
         position = _join(positions, np.int64)
         of_row = np.repeat(np.arange(len(found)), np.array([len(own) for own in positions], dtype=np.int64))
-        ranks, places = (np.array([row[i] for row in found], dtype=np.int64) for i in (0, 1))
-        order = np.lexsort((places[of_row], position, ranks[of_row]))
-        heads = pd.DataFrame(
-            [(cell, score.level, score.metric) for _, _, cell, score in found],
-            columns=SCORE_COLUMNS[:1] + SCORE_COLUMNS[2:4],
-        )
-        table = heads.take(of_row[order]).reset_index(drop=True)
-        names_of = [names[of_cell[cell]][own] for (_, _, cell, _), own in zip(found, positions, strict=True)]
+        ranks = np.array([rank[cell] for cell, _ in found], dtype=np.int64)
+        order = np.lexsort((position, ranks[of_row]))  # stable: metrics stay as they were stored
+        heads = [(cell, score.level, score.metric) for cell, score in found]
+        table = pd.DataFrame(heads, columns=["cell_id", "level", "metric"]).take(of_row[order]).reset_index(drop=True)
+        names_of = [names[of_cell[cell]][own] for (cell, _), own in zip(found, positions, strict=True)]
         table["split"] = _join(names_of, object)[order]
-        table["value"] = _join([score.values for _, _, _, score in found], np.float64)[order]
+        table["value"] = _join([score.values for _, score in found], np.float64)[order]
         if replicates:
-            each = [[None] * len(s.values) if s.replicates is None else s.replicates for _, _, _, s in found]
+            each = [[None] * len(s.values) if s.replicates is None else s.replicates for _, s in found]
             flat = list(chain.from_iterable(each))
             table["replicates"] = pd.Series([flat[i] for i in order.tolist()], dtype=object)
         return table[[*SCORE_COLUMNS, *(["replicates"] if replicates else [])]]
@@ -539,7 +499,11 @@ class Storage:
         for table in tables.ENTRY_TABLES.values():
             for row in self.catalog.read_rows(table):
                 blobs = list_blobs(row)
-                lines |= {blob: line for blob in blobs if blob not in lines and (line := self._find_fault(blob))}
+                for blob in blobs:
+                    try:
+                        self.blobs.get(blob)
+                    except Corrupt as error:
+                        lines[blob] = str(error)
                 if self.catalog.is_read_only or lines.keys().isdisjoint(blobs):
                     continue
                 if table is tables.CELL or not lines.keys().isdisjoint(blobs[1:]):
@@ -550,21 +514,11 @@ class Storage:
 
     def _make_entry(self, table: str, row: Mapping[str, Any]) -> Entry:
         """Return the entry of a row, made of the catalog."""
-        own = {name: value for name, value in row.items() if name not in ("blob", "checksum")}
+        entry = Entry(table, {name: value for name, value in row.items() if name not in ("blob", "checksum")})
         if table != "task":
-            return Entry(table, own)
-        return Entry(
-            table,
-            own,
-            {"splits": self.catalog.read_rows(tables.SPLIT, tables.SPLIT.c.data_version == row["data_version"])},
-        )
-
-    def _find_fault(self, blob: str) -> str:
-        try:
-            self.blobs.get(blob)
-        except Corrupt as error:
-            return str(error)
-        return ""
+            return entry
+        splits = self.catalog.read_rows(tables.SPLIT, tables.SPLIT.c.data_version == row["data_version"])
+        return replace(entry, details={"splits": splits})
 
     def rebuild(self) -> list[str]:
         """Make the catalog again from the blobs; return what was corrupt, each in a line."""
@@ -620,16 +574,17 @@ def open_storage(folder: Path) -> Storage:
 
     Nodes share the one of `TRAUBE_HOME`; any other is scratch, and nobody else's.
     """
-    folder, is_shared = folder.resolve(), folder.resolve() == paths.home().resolve()
-    key = folder, is_shared and (settings.blobs(), settings.database()), os.getpid()
+    folder = folder.resolve()
+    is_shared = folder == paths.home().resolve()
+    key = folder, (settings.blobs(), settings.database()) if is_shared else ("", ""), os.getpid()
     if not _open(*key).is_in_place:
         _open.cache_clear()
     return _open(*key)
 
 
 @lru_cache(maxsize=16)
-def _open(folder: Path, shared: tuple[str, str] | Literal[False], _process: int) -> Storage:
-    return Storage(folder, is_shared=bool(shared))
+def _open(folder: Path, servers: tuple[str, str], _process: int) -> Storage:
+    return Storage(folder, servers=servers)
 
 
 def _get_inode(folder: Path) -> tuple[int, int] | None:
@@ -672,14 +627,10 @@ def _cut(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _make_split_rows(splits: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows of the table `split`, in the order in which test splits first occur."""
-    tested = splits[splits["part"] == "test"]
-    rows: list[dict[str, Any]] = []
-    positions: Counter[str] = Counter()
-    for (split_set, name, level), labels in tested.groupby(["split_set", "split", "level"], sort=False)["label"]:
-        row = {"split_set": split_set, "position": positions[split_set], "level": level, "name": name}
-        rows.append({**row, "size": len(labels), "classes": int(labels.nunique())})
-        positions[split_set] += 1
-    return rows
+    tested = splits[splits["part"] == "test"].rename(columns={"split": "name"})
+    labels = tested.groupby(["split_set", "name", "level"], sort=False)["label"]
+    rows = labels.agg(size="size", classes="nunique").reset_index()
+    return rows.assign(position=rows.groupby("split_set").cumcount()).to_dict("records")
 
 
 def _make_score(row: Mapping[str, Any]) -> Score:
@@ -691,7 +642,3 @@ def _make_score(row: Mapping[str, Any]) -> Score:
 
 def _join(parts: list[NDArray[Any]], dtype: type) -> NDArray[Any]:
     return np.concatenate([np.empty(0, dtype), *parts])
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

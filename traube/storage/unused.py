@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from traube.storage.storage import DAY, Storage
 
@@ -32,13 +31,13 @@ class Unused:
     reason : str
         Why it may go.
     remove : callable
-        Removes it, unless it is in use again; returns whether it is gone.
+        Removes it, unless it is in use again; returns how many are gone.
     """
 
     name: str
     size: int
     reason: str
-    remove: Callable[[], bool]
+    remove: Callable[[], int]
 
 
 def find_unused(
@@ -74,13 +73,13 @@ def find_unused(
         ],
     }
     rows = [
-        Unused(f"{table}/{name}", row.get("bytes") or 0, reason, partial(_remove_row, storage, table, row))
+        Unused(f"{table}/{name}", row.get("bytes") or 0, reason, partial(storage.remove, table, [row]))
         for table, found in names.items()
         for name, row, reason in found
         if time.time() - datetime.fromisoformat(row["created"]).timestamp() >= DAY
     ]
     files = [
-        Unused(str(path), sum(map(_get_size, _walk(path))), reason, partial(_remove_path, path, seconds, lock))
+        Unused(str(path), _get_size(path), reason, partial(_remove_path, path, seconds, lock))
         for path, seconds, lock, reason in _find_paths(storage.folder, checkpoints, owners)
         if _get_age(path) >= seconds
     ]
@@ -104,10 +103,6 @@ def _find_paths(
     for pattern, what in (("trainings/*", "training that was stopped"), ("reductions-*", "run that was killed")):
         for path in folder.glob(pattern):
             yield path, WEEK, None, f"of a {what} over a week ago"
-
-
-def _remove_row(storage: Storage, table: str, row: dict[str, Any]) -> bool:
-    return bool(storage.remove(table, [row]))
 
 
 def _remove_path(path: Path, seconds: float, lock: Path | None) -> bool:
@@ -137,4 +132,4 @@ def _get_age(path: Path) -> float:
 
 
 def _get_size(path: Path) -> int:
-    return 0 if path.is_dir() else path.lstat().st_size
+    return sum(file.lstat().st_size for file in _walk(path) if not file.is_dir())

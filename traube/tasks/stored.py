@@ -70,7 +70,7 @@ def save_rows(storage: Storage, card: TaskCard, rows: pd.DataFrame) -> Manifest:
         raise TraubeError(
             f"task '{card.name}': its corpus was not read whole; `traube run --task {card.name}` reads it again"
         )
-    corpus, records = (storage.read_task_table(read, name) for name in ("corpus", "records"))
+    corpus, records = (storage.read_table(read["files"][name]) for name in ("corpus", "records"))
     task = Task(card, corpus, rows)
     manifest = replace(Manifest.of(task), **read["content"])
     versions = {name: value for name, value in vars(manifest).items() if name != "card"}
@@ -99,7 +99,7 @@ def read_ingested(storage: Storage, name: str, table: str) -> pd.DataFrame:
     read = _get_ingested(storage, name)
     if read is None:
         raise not_read(name)
-    return storage.read_task_table(read, table)
+    return storage.read_table(read["files"][table])
 
 
 def get_manifest(storage: Storage, name: str) -> Manifest | None:
@@ -140,7 +140,9 @@ def read_task(storage: Storage, name: str) -> Task:
     manifest, row = get_manifest(storage, name), storage.get_task(name)
     if manifest is None or row is None:
         raise not_read(name)
-    return Task(manifest.card, *(storage.read_task_table(row, table) for table in ("corpus", manifest.card.type.table)))
+    return Task(
+        manifest.card, *(storage.read_table(row["files"][table]) for table in ("corpus", manifest.card.type.table))
+    )
 
 
 def _get_ingested(storage: Storage, name: str) -> dict[str, Any] | None:

@@ -103,13 +103,16 @@ def _cell(value: Any) -> str:
 
 def keep_findings(storage: Storage, task: str, data_version: str, findings: Mapping[Table, list[Finding]]) -> None:
     """Keep which checks of each table passed, of a version of the data."""
-    passed = {f"{table}/{f.check.name}": f.passed for table, found in findings.items() for f in found}
-    storage.save_checks(task, data_version, passed)
+    for table, found in findings.items():
+        for one in found:
+            row = {"task": task, "data_version": data_version, "name": f"{table}/{one.check.name}"}
+            storage.save("check", {**row, "passed": one.passed})
 
 
 def kept_verdicts(storage: Storage, task: str, data_version: str, tables: tuple[Table, ...]) -> dict[str, bool] | None:
     """Return which checks passed, by `table/check`; None if any was not made of this version of the data."""
-    kept = storage.read_checks(task, data_version)
+    rows = storage.read_rows("check", task=task, data_version=data_version)
+    kept = {row["name"]: row["passed"] for row in rows}
     names = {f"{table}/{check.name}" for table in tables for check in CHECKS[table]}
     return kept if names <= kept.keys() else None
 
