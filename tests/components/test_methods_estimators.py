@@ -11,12 +11,11 @@ from traube.components import estimators
 from traube.components.estimators.clusterers import Agglomerative, AgglomerativeKnn, DBStream
 from traube.components.estimators.ecic import IterativeClassification
 from traube.components.estimators.gsdmm import Gsdmm
-from traube.components.estimators.reducers import Identity, Pca, Umap
+from traube.components.estimators.reducers import Pca, Umap
 from traube.components.estimators.stable_kmeans import StableKMeans
 
 # fewer epochs than by default: the checks ask how an estimator behaves, not how well it clusters
 OURS = [
-    Identity(),
     Pca(),
     Umap(n_epochs=5),
     Agglomerative(),

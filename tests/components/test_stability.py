@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from traube.components import choose_stable_k, cluster, parse_method
 from traube.components.estimators import stable_kmeans
 from traube.components.estimators.stable_kmeans import StableKMeans, fuzzy_graph, nearest
-from traube.components.spherical import best_of, spherical, spread_out, unit
+from traube.components.spherical import best_of_each, spherical, spread_out, unit
 from traube.components.stability import _rand, cluster_stability
 from traube.core.errors import TraubeError
 
@@ -191,5 +191,5 @@ def test_more_iterations_never_fit_worse(seed: int, k: int) -> None:
 
 
 def test_of_several_starts_the_best_is_taken(blobs: Blobs) -> None:
-    found = best_of(unit(blobs[0]), 4, 10, 30, np.random.default_rng(0))
+    (found,) = best_of_each(unit(blobs[0]), [4], 10, 30, np.random.default_rng(0))
     assert adjusted_rand_score(blobs[1], found) > 0.95

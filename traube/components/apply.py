@@ -4,19 +4,18 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 import psutil
-from numpy.typing import NDArray
 from scipy import sparse
 
 from traube.components.components import AUTO, Component, get_clusterer, get_reducer
+from traube.components.new_points import Matrix
+from traube.components.spherical import Labels
 from traube.components.stability import choose_stable_k
 from traube.core.errors import DoesNotFit, TraubeError
 
-Labels: TypeAlias = NDArray[np.int64]
-Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 GIB = 2**30
 LONGEST = 3600.0  # seconds of a core for a split, as far as they are known beforehand
 

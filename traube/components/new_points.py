@@ -34,30 +34,19 @@ def by_transform(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> 
     return np.asarray(build().fit(vectors).transform(new), dtype=np.float32)
 
 
-def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
-    """For any other: the mean of the nearest neighbours' places, weighted by similarity.
+def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> NDArray[np.float32]:
+    """For any other: the mean of the nearest neighbours' places, weighted by cosine, float32 [k, m].
 
     That is UMAP's own first guess.
     """
-    return among_neighbours(new, vectors, points)
-
-
-def among_neighbours(new: Matrix, old: Matrix, places: Matrix) -> NDArray[np.float32]:
-    """Places of new vectors [n, d], float32 [n, m]: the mean of their nearest neighbours'
-    places, weighted by cosine.
-
-    Parameters
-    ----------
-    old, places : vectors [k, d] and their places [k, m]
-    """
     from sklearn.neighbors import NearestNeighbors
 
-    index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, old.shape[0]), metric="cosine", algorithm="brute").fit(old)
-    distances, rows = index.kneighbors(new)
+    index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, vectors.shape[0]), metric="cosine", algorithm="brute")
+    distances, rows = index.fit(vectors).kneighbors(new)
     weights = np.maximum(1 - distances, 1e-6)
     weights[distances < 1e-6] = 1e6  # one of the texts themselves stays where it is
     weights /= weights.sum(axis=1, keepdims=True)
-    return np.einsum("nk,nkm->nm", weights, np.asarray(places)[rows]).astype(np.float32)
+    return np.einsum("nk,nkm->nm", weights, np.asarray(points)[rows]).astype(np.float32)
 
 
 # clusters
@@ -90,11 +79,17 @@ def nearest_on_average(distances: NDArray[Any], clusters: Clusters) -> tuple[Clu
     return ids[means.argmin(axis=1)].astype(np.int64), means.min(axis=1)
 
 
-def nearest_centre(build: Build, points: Matrix, clusters: Clusters, new: Matrix) -> Clusters:
-    """For any clusterer: the cluster whose mean is nearest; noise where there are no clusters."""
+def nearest(points: NDArray[Any] | Matrix, means: NDArray[Any]) -> Clusters:
+    """Which of the means is nearest to each point, int64 [n]; -1 where there are none."""
     from sklearn.metrics import pairwise_distances_argmin
 
+    if not len(means):
+        return np.full(points.shape[0], -1, dtype=np.int64)
+    return np.asarray(pairwise_distances_argmin(points, means), dtype=np.int64)
+
+
+def nearest_centre(build: Build, points: Matrix, clusters: Clusters, new: Matrix) -> Clusters:
+    """For any clusterer: the cluster whose mean is nearest; noise where there are no clusters."""
     ids, means = centres(points, clusters)
-    if not len(ids):
-        return np.full(new.shape[0], -1, dtype=np.int64)
-    return ids[pairwise_distances_argmin(new, means)].astype(np.int64)
+    rows = nearest(new, means)
+    return ids[rows] if len(ids) else rows

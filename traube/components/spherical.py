@@ -68,11 +68,6 @@ def spherical(X: Array, centres: Array, iterations: int) -> tuple[Labels, float]
     return labels, float(np.take_along_axis(cosines, labels[:, None], axis=1).sum(dtype=np.float64))
 
 
-def best_of(X: Array, k: int, starts: int, iterations: int, random: np.random.Generator) -> Labels:
-    """The labels with the best fit of several starts, int64 [n]."""
-    return best_of_each(X, [k], starts, iterations, random)[0]
-
-
 def best_of_each(
     X: Array, ks: Sequence[int], starts: int, iterations: int, random: np.random.Generator
 ) -> list[Labels]:

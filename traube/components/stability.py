@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.components.spherical import Array, Labels, best_of, best_of_each, unit
+from traube.components.spherical import Array, Labels, best_of_each, unit
 from traube.core.errors import TraubeError
 
 GRID = (
@@ -141,7 +141,7 @@ def _table(
 
 def _gap(points: Array, k: int, random: np.random.Generator) -> float:
     """The margin between the nearest two centers, in cosine, that 19 of 20 points have; over the mean one."""
-    labels = best_of(points, k, STARTS, ITERATIONS, random)
+    (labels,) = best_of_each(points, [k], STARTS, ITERATIONS, random)
     centres = unit(np.stack([points[labels == c].sum(axis=0) for c in np.unique(labels)]))
     if len(centres) < 2:
         return 0.0

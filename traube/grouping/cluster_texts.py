@@ -1,5 +1,6 @@
 """Grouping texts that have no labels: vectors, clusters, and what each cluster is about."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from traube import components
 from traube.components import Method, parse_method
-from traube.components.apply import Matrix
+from traube.components.apply import Labels, Matrix
 from traube.core import paths
 from traube.core.errors import TraubeError, Unsupported
 from traube.core.progress import SILENT, Progress
@@ -64,9 +65,7 @@ class Clusters:
 
     def sizes(self) -> dict[int, int]:
         """How many texts each cluster has, the largest first; noise is none."""
-        ids, counts = np.unique(self.labels[self.labels >= 0], return_counts=True)
-        order = np.argsort(-counts, kind="stable")
-        return {int(ids[i]): int(counts[i]) for i in order}
+        return dict(Counter(np.sort(self.labels[self.labels >= 0]).tolist()).most_common())
 
     @property
     def noise(self) -> int:
@@ -184,7 +183,6 @@ def cluster_texts(
     similarity, method = loaded.similarity, usual_method(loaded) if method is None else method
     method = parse_method(method) if isinstance(method, str) else method
     check_query(model, similarity, query)
-    is_stable = method.name == STABLE and not similarity
     reason = method.unsupported_by_distance() if similarity else method.unsupported()
     if reason:
         raise Unsupported(f"{method.name}: {reason}")
@@ -195,10 +193,8 @@ def cluster_texts(
     if similarity and len(texts) < 2:
         raise TraubeError("there is one distinct text, and a similarity compares texts: give at least two")
     values = encoded(loaded, texts if query is None else [*texts, query], progress)
-    if is_stable:
-        return _stable(texts, values, k, seed).of_all(first, which)
-
     component, table = components.get_clusterer(method.clusterer), None
+    stability: dict[int, float] = {}
     if similarity:
         pairs = similarity.distances(values[: len(texts)], None if query is None else values[-1])
         if k is None and component.takes_k:
@@ -206,7 +202,9 @@ def cluster_texts(
         labels = components.cluster_by_distance(method.clusterer, method.clusterer_params, pairs, k, seed)
         distance, strange = mean_distances(pairs, labels), strays_by_distance(pairs, labels)
     else:
-        if component.input_kind == "texts":
+        if method.name == STABLE:
+            labels, table, stability = _stable(values, k, seed)
+        elif component.input_kind == "texts":
             labels = components.cluster_by_text(method.clusterer, method.clusterer_params, texts, k, seed)
         else:
             reduces, params = method.reduces, method.reducer_params
@@ -216,7 +214,7 @@ def cluster_texts(
             labels = components.cluster(method.clusterer, method.clusterer_params, points, k, seed)
         distance, strange = distances(values, labels), strays(values, labels)
     words, nearest = keywords(texts, labels), typical(labels, distance)
-    return Clusters(labels, distance, words, nearest, table, strays=strange).of_all(first, which)
+    return Clusters(labels, distance, words, nearest, table, stability, strays=strange).of_all(first, which)
 
 
 def filled(texts: Sequence[str]) -> NDArray[np.int64]:
@@ -231,13 +229,6 @@ def filled(texts: Sequence[str]) -> NDArray[np.int64]:
     if not len(rows):
         raise TraubeError("all texts are empty: there is nothing to group" if texts else "there are no texts to group")
     return rows
-
-
-def numbered(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Which of the texts at some rows each of n texts is, int64 [n]; -1 where it is none of them."""
-    which = np.full(n, -1, dtype=np.int64)
-    which[rows] = np.arange(len(rows))
-    return which
 
 
 def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -288,15 +279,11 @@ def encoded(model: Model, texts: list[str], progress: Progress = SILENT) -> Matr
         return Workbench.at(paths.home(), executor).vectors_of_texts(texts, model, progress).load()
 
 
-def _stable(texts: list[str], values: Matrix, k: int | None, seed: int) -> Clusters:
-    """By the method that says how far to believe it."""
+def _stable(values: Matrix, k: int | None, seed: int) -> tuple[Labels, pd.DataFrame | None, dict[int, float]]:
+    """Labels, table of k and stability of each cluster by the method that says how far to believe it."""
     from traube.components.estimators.stable_kmeans import StableKMeans
 
-    if len(texts) == 1:
-        alone = np.zeros(1, dtype=np.int64)
-        return Clusters(alone, np.zeros(1), keywords(texts, alone), {0: [0]}, None, strays=np.zeros(1, dtype=bool))
+    if values.shape[0] == 1:
+        return np.zeros(1, dtype=np.int64), None, {}
     found = StableKMeans(n_clusters=k, random_state=seed).fit(values)
-    labels, distance = found.labels_, distances(values, found.labels_)
-    stability = {c: float(value) for c, value in enumerate(found.cluster_stability_)}
-    words, nearest = keywords(texts, labels), typical(labels, distance)
-    return Clusters(labels, distance, words, nearest, found.k_table_, stability, strays=strays(values, labels))
+    return found.labels_, found.k_table_, {c: float(value) for c, value in enumerate(found.cluster_stability_)}

@@ -61,10 +61,9 @@ def _read(numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.in
     if len(numbers) <= TEXTS:
         return np.arange(len(numbers))
     most = max(FEW, TEXTS // len(sizes))
-    order = np.argsort(numbers, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    chosen = [start + np.linspace(0, n - 1, min(n, most), dtype=int) for start, n in zip(starts, sizes, strict=True)]
-    return np.asarray(np.sort(order[np.concatenate(chosen)]))
+    members = np.split(np.argsort(numbers, kind="stable"), np.cumsum(sizes)[:-1])
+    chosen = [rows[np.linspace(0, len(rows) - 1, min(len(rows), most), dtype=int)] for rows in members]
+    return np.asarray(np.sort(np.concatenate(chosen)))
 
 
 def _own(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
@@ -141,8 +140,5 @@ def mean_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.floa
 
 def typical(clusters: NDArray[np.int64], distance: NDArray[np.float64], count: int = 3) -> dict[int, list[int]]:
     """Positions of the texts of each cluster with the smallest distances."""
-    nearest = {}
-    for c in np.unique(clusters[clusters >= 0]):
-        rows = np.flatnonzero(clusters == c)
-        nearest[int(c)] = [int(i) for i in rows[np.argsort(distance[rows], kind="stable")[:count]]]
-    return nearest
+    order = np.argsort(distance, kind="stable")
+    return {int(c): order[clusters[order] == c][:count].tolist() for c in np.unique(clusters[clusters >= 0])}

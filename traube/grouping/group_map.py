@@ -1,5 +1,6 @@
 """A map of groups of texts: a page that needs no server."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -36,9 +37,8 @@ def group_map(
     points = components.reduce("umap" if len(rows) >= FEWEST else "pca", None, vectors[rows], seed)
     if points.shape[1] < 2:
         points = np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
-    ids, counts = np.unique(groups[rows], return_counts=True)
-    by_size = ids[np.argsort(-counts, kind="stable")].tolist()
-    shown_as = {i: f"{i}: {names.get(i, '')}" if i >= 0 else ALONE for i in by_size}
+    by_size = Counter(np.sort(groups[rows]).tolist()).most_common()
+    shown_as = {i: f"{i}: {names.get(i, '')}" if i >= 0 else ALONE for i, _ in by_size}
     own = {name: np.flatnonzero(groups[rows] == group) for group, name in shown_as.items()}
     tips = [tip(shown_as[group], texts[row]) for row, group in zip(rows, groups[rows].tolist(), strict=True)]
     shown = f"{len(rows):,} of {len(texts):,} texts" if len(rows) < len(texts) else f"{len(texts):,} texts"

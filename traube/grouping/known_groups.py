@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from traube.components.apply import Matrix
 from traube.components.new_points import centres, nearest_on_average
 from traube.core.errors import TraubeError
 from traube.core.progress import SILENT, Progress
-from traube.grouping.cluster_texts import Clusters, check_query, encoded, filled, numbered
+from traube.grouping.cluster_texts import Clusters, check_query, encoded, filled
 from traube.grouping.describe import keywords, typical
 from traube.grouping.served import Served
 from traube.grouping.strays import strays, strays_by_distance
@@ -80,7 +81,7 @@ def put_like(
     words = keywords(examples, of)
     called = {c: str(name) for c, name in enumerate(names)}
     found = Clusters(labels, distance, words, typical(labels, distance), None, names=called, strays=strange)
-    return found.of_all(rows, numbered(rows, total))
+    return found.of_all(rows, pd.Index(rows).get_indexer(range(total)))
 
 
 def labelled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -137,6 +138,5 @@ def put_by(served: Served, texts: Sequence[str]) -> Clusters:
     rows = filled(texts)
     found = served.predict([texts[i] for i in rows])
     labels, distance = found["cluster"].to_numpy(np.int64), found["distance"].to_numpy(np.float64)
-    return Clusters(labels, distance, served.words, typical(labels, distance), None).of_all(
-        rows, numbered(rows, len(texts))
-    )
+    clusters = Clusters(labels, distance, served.words, typical(labels, distance), None)
+    return clusters.of_all(rows, pd.Index(rows).get_indexer(range(len(texts))))

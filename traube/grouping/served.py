@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from scipy import sparse
 from traube import components
 from traube.comparison.candidates import Candidate
 from traube.components import Method, get_clusterer, get_reducer
-from traube.components.new_points import centres, nearest_on_average
+from traube.components.new_points import Matrix, centres, nearest_on_average
 from traube.core.disk import replacing
 from traube.core.errors import TraubeError
 from traube.core.files import write_json
@@ -28,8 +27,6 @@ from traube.models.vectors import open_matrix
 from traube.pipeline.cluster import locate_reduction
 from traube.storage import Storage
 from traube.tasks.task import Task
-
-Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 
 
 @dataclass

@@ -1,16 +1,11 @@
 """Texts that fit no cluster: they are in the nearest one because they must be in some."""
 
-from typing import TypeAlias
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from traube.components.new_points import centres
+from traube.components.new_points import Matrix, centres
+from traube.components.spherical import Labels
 from traube.models.vectors import Dense
-
-Matrix: TypeAlias = Dense | sparse.csr_matrix
-Labels: TypeAlias = NDArray[np.int64]
 
 
 def strays(

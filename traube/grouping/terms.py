@@ -1,6 +1,7 @@
 """The words that can name a group: no stop words, one form of each, and two together where they mostly go together."""
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -78,18 +79,14 @@ def terms_of(texts: Sequence[str]) -> Terms:
     stem = cache(snowballstemmer.stemmer(algorithm).stemWord) if algorithm else str
     forms: dict[Term, Counter[str]] = {}
     numbers: dict[Term, int] = {}
-    rows: list[NDArray[np.int64]] = []
-    for text in texts:
-        found = []
+    rows, columns = array("q"), array("q")
+    for row, text in enumerate(texts):
         for term, form in _terms(text, stop, stem):
             forms.setdefault(term, Counter())[form] += 1
-            found.append(numbers.setdefault(term, len(numbers)))
-        rows.append(np.array(found, dtype=np.int64))
-    lengths = [len(row) for row in rows]
-    columns = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
-    counts = sparse.csr_matrix(  # entries of one place are added up
-        (np.ones(len(columns)), (np.repeat(np.arange(len(rows)), lengths), columns)), shape=(len(rows), len(numbers))
-    )
+            rows.append(row)
+            columns.append(numbers.setdefault(term, len(numbers)))
+    # entries of one place are added up
+    counts = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(texts), len(numbers)))
     # the most frequent form; of several the shortest, then the first of the alphabet
     ranked = [min((-count, len(form), form) for form, count in forms[term].items()) for term in numbers]
     return Terms(counts, list(numbers), np.array([form for _, _, form in ranked], dtype=object))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from traube.components.deep.transport import self_adaptive_transport
+from traube.components.deep.clusterers.rstc import self_adaptive_transport
 
 N, K = 6, 3
 

@@ -98,9 +98,6 @@ class Encoded:
         self.tokens: list[list[int]] = tokenised["input_ids"]
         self.lengths = np.array([max(1, len(t)) for t in self.tokens], dtype=np.int64)
 
-    def __len__(self) -> int:
-        return len(self.tokens)
-
     def __call__(self, rows: Rows) -> "Tensor":
         """Vectors of some texts, float32 [n, d], with gradients where these are on."""
         return self.through(self.network, rows).float()

@@ -26,10 +26,3 @@ def k_means(
         warnings.filterwarnings("ignore", message="Number of distinct clusters", category=UserWarning)
         labels = estimator.fit_predict(points)
     return labels.astype(np.int64), estimator.cluster_centers_.astype(np.float32)
-
-
-def nearest(points: Points, centres: Points) -> Labels:
-    """The nearest centre of each point, int64 [n]."""
-    from sklearn.metrics import pairwise_distances_argmin
-
-    return np.asarray(pairwise_distances_argmin(points, centres), dtype=np.int64)

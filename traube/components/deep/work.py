@@ -38,8 +38,7 @@ class Work:
             return []
         fit.modules.load_state_dict(kept["modules"])
         fit.optimizer.load_state_dict(kept["optimizer"])
-        fit.memory.clear()
-        fit.memory.update(kept["memory"])
+        fit.memory = kept["memory"]
         return list(kept["history"])
 
     def save(self, fit: Any, history: list[dict[str, float]], last: bool) -> None:

@@ -1,6 +1,7 @@
 """Clusterers as scikit-learn estimators, with the defaults of protocol `paper` (German benchmark; ALGORITHMS A.3)."""
 
 import warnings
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -10,9 +11,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from traube.components.estimators.reducers import FLOATS, Array, _SparseInput
-from traube.components.new_points import Matrix
-from traube.components.spherical import Labels
+from traube.components.estimators.reducers import FLOATS, _SparseInput
+from traube.components.new_points import Matrix, nearest
+from traube.components.spherical import Array, Labels
 
 
 def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> Matrix:
@@ -50,6 +51,7 @@ def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -
     return X[chosen]
 
 
+@dataclass(eq=False, repr=False)
 class Agglomerative(ClusterMixin, _SparseInput):
     """Agglomerative clustering of dense or sparse vectors, as in scikit-learn.
 
@@ -65,10 +67,9 @@ class Agglomerative(ClusterMixin, _SparseInput):
     metric : "euclidean" or "cosine"; "precomputed" where X [n, n] holds the distances
     """
 
-    def __init__(self, n_clusters: int = 2, linkage: str = "ward", metric: str = "euclidean") -> None:
-        self.n_clusters = n_clusters
-        self.linkage = linkage
-        self.metric = metric
+    n_clusters: int = 2
+    linkage: str = "ward"
+    metric: str = "euclidean"
 
     def fit(self, X: Matrix, y: None = None) -> Self:
         """Fit on [n, d]; `labels_` is int64 [n]. Memory: 8 n^2 bytes, the distances and
@@ -123,6 +124,7 @@ def _condensed(X: Matrix, metric: str) -> NDArray[np.float64]:
     return condensed
 
 
+@dataclass(eq=False, repr=False)
 class AgglomerativeKnn(ClusterMixin, BaseEstimator):
     """Ward's method where only near neighbours may be merged: an approximation in O(n k) memory.
 
@@ -132,9 +134,8 @@ class AgglomerativeKnn(ClusterMixin, BaseEstimator):
     n_neighbors : neighbours of each text that it may be merged with, at most n - 1
     """
 
-    def __init__(self, n_clusters: int = 2, n_neighbors: int = 15) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
+    n_clusters: int = 2
+    n_neighbors: int = 15
 
     def fit(self, X: Array, y: None = None) -> Self:
         """Fit on dense [n, d]; `labels_` is int64 [n]."""
@@ -152,6 +153,7 @@ class AgglomerativeKnn(ClusterMixin, BaseEstimator):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class DBStream(ClusterMixin, BaseEstimator):
     """DBSTREAM (Hahsler & Bolaños 2016) by river: learn all points in their order,
     then assign all of them.
@@ -180,19 +182,11 @@ class DBStream(ClusterMixin, BaseEstimator):
     cannot give the same.
     """
 
-    def __init__(
-        self,
-        clustering_threshold: float = 1.0,
-        fading_factor: float = 0.01,
-        cleanup_interval: float = 2,
-        intersection_factor: float = 0.3,
-        minimum_weight: float = 1.0,
-    ) -> None:
-        self.clustering_threshold = clustering_threshold
-        self.fading_factor = fading_factor
-        self.cleanup_interval = cleanup_interval
-        self.intersection_factor = intersection_factor
-        self.minimum_weight = minimum_weight
+    clustering_threshold: float = 1.0
+    fading_factor: float = 0.01
+    cleanup_interval: float = 2
+    intersection_factor: float = 0.3
+    minimum_weight: float = 1.0
 
     def fit(self, X: Array, y: None = None) -> Self:
         """Fit on dense [n, d], whose order matters."""
@@ -206,17 +200,11 @@ class DBStream(ClusterMixin, BaseEstimator):
         centers = [[center[j] for j in dimensions] for center in stream.centers.values()]
         self.cluster_centers_ = np.array(centers, dtype=np.float64).reshape(-1, X.shape[1])
         self.n_micro_clusters_ = len(stream.micro_clusters)
-        self.labels_ = self._nearest(X)
+        self.labels_ = nearest(X.astype(np.float64), self.cluster_centers_)
         return self
 
     def predict(self, X: Array) -> Labels:
         """The nearest macro-cluster of each row, int64 [n]; -1 where no micro-cluster is heavy enough to make one."""
         check_is_fitted(self)
-        return self._nearest(validate_data(self, X, dtype=FLOATS, reset=False))
-
-    def _nearest(self, X: Array) -> Labels:
-        from sklearn.metrics import pairwise_distances_argmin
-
-        if len(self.cluster_centers_) == 0:
-            return np.full(len(X), -1, dtype=np.int64)
-        return pairwise_distances_argmin(X.astype(np.float64), self.cluster_centers_).astype(np.int64)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        return nearest(X.astype(np.float64), self.cluster_centers_)

@@ -2,6 +2,7 @@
 Iterative Classification" (2020).
 """
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from traube.components.spherical import Labels
 TREES = 100
 
 
+@dataclass(eq=False, repr=False)
 class IterativeClassification(ClusterMixin, _SparseInput):
     """A clustering, mended by a classifier that learns from the inner part of each cluster.
 
@@ -48,25 +50,14 @@ class IterativeClassification(ClusterMixin, _SparseInput):
     n_iter_ : iterations
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        start: str | Labels = "kmeans",
-        iterations: int = 50,
-        least: float = 0.5,
-        most: float = 0.95,
-        outliers: float = 0.1,
-        steady: float = 0.05,
-        random_state: int | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.start = start
-        self.iterations = iterations
-        self.least = least
-        self.most = most
-        self.outliers = outliers
-        self.steady = steady
-        self.random_state = random_state
+    n_clusters: int = 8
+    start: str | Labels = "kmeans"
+    iterations: int = 50
+    least: float = 0.5
+    most: float = 0.95
+    outliers: float = 0.1
+    steady: float = 0.05
+    random_state: int | None = None
 
     def fit(self, X: Matrix, y: None = None) -> Self:
         """Fit on [n, d], dense or csr.
@@ -82,7 +73,7 @@ class IterativeClassification(ClusterMixin, _SparseInput):
         if self.least > self.most:
             raise ValueError(f"least must be at most most, {self.most}, not {self.least}")
         random = check_random_state(self.random_state)
-        seed, start = _seed(random), self.start
+        seed, start = int(random.randint(2**31 - 1)), self.start
         if isinstance(start, str):
             component = get_clusterer(start)
             start = component.estimator(component.params, seed, n_clusters=self.n_clusters).fit_predict(X)
@@ -111,14 +102,10 @@ class IterativeClassification(ClusterMixin, _SparseInput):
         """The texts to learn from, ascending; at least one of each cluster."""
         n, k = len(labels), int(labels.max()) + 1
         limit = max(1, int(random.uniform(self.least, self.most) * n / k))
-        depth = depths(X, labels, TREES, _seed(random))
+        depth = depths(X, labels, TREES, int(random.randint(2**31 - 1)))
         inner = []
         for c in range(k):
             members = np.flatnonzero(labels == c)
             kept = members[np.argsort(depth[members], kind="stable")[int(self.outliers * len(members)) :]]
             inner.append(kept if len(kept) <= limit else random.choice(kept, limit, replace=False))
         return np.sort(np.concatenate(inner))
-
-
-def _seed(random: np.random.RandomState) -> int:
-    return int(random.randint(2**31 - 1))

@@ -1,6 +1,8 @@
 """GSDMM, the Dirichlet multinomial mixture of Yin & Wang (KDD 2014) by collapsed Gibbs sampling."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
 
@@ -17,6 +19,7 @@ from traube.components.spherical import Labels
 Counts = NDArray[np.int32]
 
 
+@dataclass(eq=False, repr=False)
 class Gsdmm(ClusterMixin, BaseEstimator):
     """A text is drawn from one cluster's distribution over words; both have Dirichlet priors.
 
@@ -47,19 +50,11 @@ class Gsdmm(ClusterMixin, BaseEstimator):
     n_clusters_ : clusters that are not empty
     """
 
-    def __init__(
-        self,
-        most: int = 500,
-        alpha: float = 0.1,
-        beta: float = 0.1,
-        sweeps: int = 30,
-        random_state: int | None = None,
-    ) -> None:
-        self.most = most
-        self.alpha = alpha
-        self.beta = beta
-        self.sweeps = sweeps
-        self.random_state = random_state
+    most: int = 500
+    alpha: float = 0.1
+    beta: float = 0.1
+    sweeps: int = 30
+    random_state: int | None = None
 
     def fit(self, X: Sequence[str], y: None = None) -> Self:
         """Fit on texts."""
@@ -95,13 +90,7 @@ def word_counts(texts: Iterable[str]) -> tuple[NDArray[np.int64], Counts, Counts
     vocabulary : number of different words of all texts
     """
     number: dict[str, int] = {}
-    counted = []
-    for text in texts:
-        found: dict[int, int] = {}
-        for word in split_words(text):
-            i = number.setdefault(word, len(number))
-            found[i] = found.get(i, 0) + 1
-        counted.append(found)
+    counted = [Counter(number.setdefault(word, len(number)) for word in split_words(text)) for text in texts]
     begins = np.cumsum([0, *map(len, counted)], dtype=np.int64)
     size = int(begins[-1])
     words = np.fromiter(chain.from_iterable(counted), dtype=np.int32, count=size)

@@ -1,7 +1,8 @@
 """Reducers as scikit-learn estimators, with the defaults of protocol `paper` (German benchmark; ALGORITHMS A.3)."""
 
 import warnings
-from typing import Any, Self, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from traube.components.estimators.compiled import keep_machine_code
-from traube.components.new_points import Matrix, among_neighbours
+from traube.components.new_points import Matrix, by_neighbours
+from traube.components.spherical import Array
 
-Array: TypeAlias = NDArray[np.float32]
 FLOATS = [np.float64, np.float32]  # either is left as it is
 
 
@@ -39,17 +40,7 @@ class _Reducer(TransformerMixin, _SparseInput):
         return tags
 
 
-class Identity(_Reducer):
-    """Leaves the vectors as they are, sparse ones too."""
-
-    def fit(self, X: Matrix, y: None = None) -> Self:
-        self._validated(X, fitting=True)
-        return self
-
-    def transform(self, X: Matrix) -> Matrix:
-        return self._validated(X, fitting=False)
-
-
+@dataclass(eq=False, repr=False)
 class Pca(_Reducer):
     """Principal components of dense or sparse vectors.
 
@@ -62,9 +53,8 @@ class Pca(_Reducer):
     random_state : seed of the randomised solvers, which scikit-learn takes for large inputs
     """
 
-    def __init__(self, n_components: int = 2, random_state: int | None = None) -> None:
-        self.n_components = n_components
-        self.random_state = random_state
+    n_components: int = 2
+    random_state: int | None = None
 
     def fit(self, X: Matrix, y: None = None) -> Self:
         self.fit_transform(X)
@@ -85,6 +75,7 @@ class Pca(_Reducer):
         return self.pca_.transform(self._validated(X, fitting=False))
 
 
+@dataclass(eq=False, repr=False)
 class Umap(_Reducer):
     """UMAP (McInnes et al. 2018) with defaults that hold for few texts as well.
 
@@ -106,27 +97,15 @@ class Umap(_Reducer):
     neighbourhood graph at all: they are put in a row, one unit apart.
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        n_neighbors: int = 15,
-        metric: str = "cosine",
-        min_dist: float = 0.1,
-        spread: float = 1.0,
-        n_epochs: int | None = None,
-        init: str = "spectral",
-        knn: str = "exact",
-        random_state: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.min_dist = min_dist
-        self.spread = spread
-        self.n_epochs = n_epochs
-        self.init = init
-        self.knn = knn
-        self.random_state = random_state
+    n_components: int = 2
+    n_neighbors: int = 15
+    metric: str = "cosine"
+    min_dist: float = 0.1
+    spread: float = 1.0
+    n_epochs: int | None = None
+    init: str = "spectral"
+    knn: str = "exact"
+    random_state: int | None = None
 
     def fit(self, X: Matrix, y: None = None) -> Self:
         """Fit on [n, d], dense or csr; `embedding_` is float32 [n, n_components].
@@ -185,7 +164,7 @@ class Umap(_Reducer):
         X = self._validated(X, fitting=False)
         if self.knn == "approximate" and hasattr(self, "umap_"):
             return self.umap_.transform(X)
-        return among_neighbours(X, self.fitted_X_, self.embedding_)
+        return by_neighbours(type(self), self.fitted_X_, self.embedding_, X)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,5 +1,6 @@
 """k-means that finds the number of clusters by itself, and says how far to believe it."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from traube.components.estimators.reducers import FLOATS, _SparseInput
-from traube.components.spherical import Array, Labels, best_of, unit
+from traube.components.spherical import Array, Labels, best_of_each, unit
 from traube.components.stability import COMPONENTS, choose_stable_k, cluster_stability
 
 STEPS = 8
@@ -19,6 +20,7 @@ MOST = 20_000  # vectors that are smoothed
 BLOCK = 2**26  # bytes of a block of cosines
 
 
+@dataclass(eq=False, repr=False)
 class StableKMeans(ClusterMixin, _SparseInput):
     """Spherical k-means on vectors that are smoothed over their neighbours, where
     `traube.components.choose_stable_k` says how many clusters there are.
@@ -44,10 +46,9 @@ class StableKMeans(ClusterMixin, _SparseInput):
     cluster_stability_ : float64 [n_clusters_], of `traube.components.stability.cluster_stability`
     """
 
-    def __init__(self, n_clusters: int | None = None, n_neighbors: int = 14, random_state: int | None = None) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.random_state = random_state
+    n_clusters: int | None = None
+    n_neighbors: int = 14
+    random_state: int | None = None
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Fit on [n, d], dense or csr."""
@@ -81,7 +82,7 @@ class StableKMeans(ClusterMixin, _SparseInput):
         rows = np.arange(len(points))
         if len(points) > MOST:
             rows = np.sort(random.choice(len(points), MOST, replace=False))
-        found = best_of(smoothed(points[rows], self.n_neighbors), k, STARTS, ITERATIONS, random)
+        (found,) = best_of_each(smoothed(points[rows], self.n_neighbors), [k], STARTS, ITERATIONS, random)
         found = np.unique(found, return_inverse=True)[1].astype(np.int64)
         if len(rows) == len(points):
             return found

@@ -1,6 +1,5 @@
 """Iterative classification over another clusterer's clusters."""
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from traube.components.components import NUMERICAL, LazyEstimator, get_clusterer, register_clusterer
@@ -16,12 +15,6 @@ TYPES: dict[str, Any] = {
     "steady": NotNegative,
 }
 
-
-def quadratic(params: Mapping[str, Any]) -> bool:
-    """Whether its start holds all distances."""
-    return get_clusterer(params["start"]).holds_distances({})
-
-
 register_clusterer(
     "ecic",
     LazyEstimator("traube.components.estimators.ecic", "IterativeClassification"),
@@ -29,7 +22,7 @@ register_clusterer(
     takes_k=True,
     seeded=True,
     dense=False,
-    quadratic=quadratic,
+    quadratic=lambda params: get_clusterer(params["start"]).holds_distances({}),  # as its start does
     libraries=(*NUMERICAL, "numba"),
     types=TYPES,
 )

@@ -3,13 +3,10 @@
 from traube.components.components import LazyEstimator, register_clusterer
 from traube.components.limits import Count, Positive, Several
 
-PARAMS = {"most": 500, "alpha": 0.1, "beta": 0.1, "sweeps": 30}
-
-
 register_clusterer(
     "gsdmm",
     LazyEstimator("traube.components.estimators.gsdmm", "Gsdmm"),
-    PARAMS,
+    {"most": 500, "alpha": 0.1, "beta": 0.1, "sweeps": 30},
     takes_k=False,
     finds_k=True,
     seeded=True,

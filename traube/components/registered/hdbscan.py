@@ -1,6 +1,5 @@
 """HDBSCAN."""
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -49,11 +48,6 @@ def assign(build: Build, points: Matrix, clusters: Clusters, new: Matrix) -> Clu
     return np.array([number.get(int(c), -1) for c in approximate_predict(fitted, new)[0]], dtype=np.int64)
 
 
-def by_distance(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Dense regions are told by distances as well as by coordinates."""
-    return {**params, "metric": "precomputed"}
-
-
 register_clusterer(
     "hdbscan",
     hdbscan,
@@ -64,5 +58,6 @@ register_clusterer(
     libraries=(*NUMERICAL, "hdbscan"),
     assign=assign,
     types=TYPES,
-    by_distance=by_distance,
+    # dense regions are told by distances as well as by coordinates
+    by_distance=lambda params: {**params, "metric": "precomputed"},
 )

@@ -12,16 +12,15 @@ from pydantic import Field
 
 from traube.components.deep.clusterer import DeepClusterer, Labels, Rows, Step
 from traube.components.deep.encoding import Base
-from traube.components.deep.grouping import k_means, nearest
+from traube.components.deep.grouping import k_means
 from traube.components.deep.on_encoder import EncoderFit, EncoderRecipe
+from traube.components.new_points import nearest
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 class ScclRecipe(EncoderRecipe):
-    """How to train SCCL."""
-
     iterations: int = Field(1000, ge=1, le=1_000_000, description="batches in all; long trainings degrade")
     temperature: float = Field(0.5, gt=0, le=1_000, description="of the contrast")
     contrast_weight: float = Field(10.0, ge=0, le=1e6, description="eta, of the contrast")
@@ -44,8 +43,6 @@ class Sccl(DeepClusterer[ScclRecipe]):
 
 
 class ScclFit(EncoderFit):
-    """SCCL on some texts."""
-
     def __init__(self, recipe: ScclRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
         import torch
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 
 class SelfTrainRecipe(DeepRecipe):
-    """How to train on SIF embeddings."""
-
     pretraining: int = Field(15, ge=1, le=10_000, description="epochs of the autoencoder alone")
     epochs: int = Field(50, ge=1, le=10_000, description="epochs of self-training after that, at most")
     settled: float = Field(0.001, ge=0, lt=1, description="share of labels that change in an epoch when it ends")
@@ -47,8 +45,6 @@ class SelfTrain(DeepClusterer[SelfTrainRecipe]):
 
 
 class SelfTrainFit(Fit):
-    """Self-training on some texts."""
-
     def __init__(self, recipe: SelfTrainRecipe, texts: Sequence[str], k: int, base: Base, seed: int) -> None:
         import torch
 

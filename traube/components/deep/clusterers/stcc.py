@@ -13,8 +13,9 @@ from pydantic import Field
 
 from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Points, Rows, Step
 from traube.components.deep.encoding import Base
-from traube.components.deep.grouping import k_means, nearest
+from traube.components.deep.grouping import k_means
 from traube.components.deep.words import Source, Words, split_words
+from traube.components.new_points import nearest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,8 +24,6 @@ LENGTH = 32  # words of a text that are read
 
 
 class StccRecipe(DeepRecipe):
-    """How to train the convolutional network."""
-
     epochs: int = Field(10, ge=1, le=10_000, description="passes over the texts")
     learning_rate: float = Field(1e-3, gt=0, le=1)
     codes: int = Field(20, ge=1, le=1_000, description="bits of a text's code")
@@ -47,8 +46,6 @@ class Stcc(DeepClusterer[StccRecipe]):
 
 
 class StccFit(Fit):
-    """STCC on some texts."""
-
     def __init__(self, recipe: StccRecipe, texts: Sequence[str], k: int, base: Base, seed: int) -> None:
         import torch
 
