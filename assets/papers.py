@@ -11,7 +11,7 @@ from traube.core import paths
 from traube.core.hashing import frame_digest
 from traube.core.progress import Progress
 from traube.papers import Context, Figure, Table, papers
-from traube.papers.files import write_figure, write_table
+from traube.papers.spec import write_figure, write_table
 from traube.pipeline.executors import Executor
 from traube.reports.markdown import markdown
 

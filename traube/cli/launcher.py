@@ -18,7 +18,7 @@ from traube.core.system_errors import explain_system_error, explained
 from traube.models import Model, load_model
 from traube.models.checkpoint_exchange import exchange_with_nodes
 from traube.papers import Context, papers
-from traube.papers.files import write_figure, write_table
+from traube.papers.spec import write_figure, write_table
 from traube.pipeline.executors import Executor, ensure_executor
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Plan, Request, request_of

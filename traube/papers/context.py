@@ -1,6 +1,6 @@
 """What a paper's tables and figures are measured from: everything stored, trained and asked for, in one object."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,10 @@ class Context:
     def task(self, name: str) -> Task | None:
         """A task as it is stored; None where it has not been read."""
         return None if get_manifest(self.storage, name) is None else read_task(self.storage, name)
+
+    def tasks(self, names: Iterable[str]) -> Iterator[Task]:
+        """Those of some tasks that have been read."""
+        return (task for name in names if (task := self.task(name)) is not None)
 
     def cells(self, tasks: Collection[str], *names: str) -> pd.DataFrame:
         """The finished cells of some tasks under some protocols' own methods and seeds; with a column `method`."""

@@ -31,10 +31,10 @@ _LEGAL = re.compile(r"[a-z0-9][a-z0-9_]*")
 _RESERVED = {"checkpoints", "leaderboard", "papers", "registry", "report", "studies", "sweeps"}
 
 
-def sources(kind: TaskType = CLUSTERING) -> dict[str, Source]:
-    """Return the tasks of a type by name: Traube's own, then those of the cards that can be used."""
+def sources(kind: TaskType | None = CLUSTERING) -> dict[str, Source]:
+    """Return the tasks of a type, None: of all, by name: Traube's own, then those of the cards that can be used."""
     known = {**_built_in(), **_read_cards()[0]}
-    return {name: source for name, source in known.items() if source.card.type is kind}
+    return {name: source for name, source in known.items() if kind in (None, source.card.type)}
 
 
 def own_tasks() -> set[str]:
@@ -55,13 +55,12 @@ def get_source(name: str, kind: TaskType | None = CLUSTERING) -> Source:
     TraubeError
         If there is no such task, or its card is broken.
     """
-    known = {**_built_in(), **_read_cards()[0]}
-    source = known.get(name)
+    source = sources(None).get(name)
     if source is None:
         for path, error in card_errors().items():
             if path.stem == name:
                 raise error
-        raise unknown("task", name, known if kind is None else sources(kind))
+        raise unknown("task", name, sources(kind))
     if kind is not None and source.card.type is not kind:
         command = {CLUSTERING: "run", PAIRS: "pairs"}[source.card.type]
         raise Unknown(f"'{name}' is a task of {source.card.type.name}: `traube {command} -t {name}` scores it")

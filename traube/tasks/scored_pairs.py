@@ -118,8 +118,7 @@ def join_histories(task: Task) -> Task:
     texts, pairs = task.corpus.set_index("text_id")["text"], task.rows
     before = pairs["history"].str.split("\n").str.join(BETWEEN_TURNS)
     joined = {side: (before + BETWEEN_TURNS + pairs[f"text_id_{side}"].map(texts)).str.strip() for side in "ab"}
-    records = pairs.assign(text_a=joined["a"], text_b=joined["b"])
-    return make_pairs(_get_card(task), records[[name for name in records if name not in ("text_id_a", "text_id_b")]])
+    return make_pairs(_get_card(task), pairs.assign(text_a=joined["a"], text_b=joined["b"]))
 
 
 def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:

@@ -78,11 +78,11 @@ def sensitivity(name: str, context: Context) -> Drawing | None:
     """Figure 7: accuracy by the weights of the losses, and by what else the sweep changes in numbers but the stages; and
     figures 8 and 9: accuracy and NMI by how many epochs a stage has. A panel a parameter; None without a point.
     """
+    table, label = _swept(context), "x100"
     if name == "figure_7":
-        table, label = _swept(context, "acc"), "accuracy x100"
-        table = table[~table["parameter"].isin(STAGES.values())]
+        label = f"accuracy {label}"
+        table = table[(table["metric"] == "acc") & ~table["parameter"].isin(STAGES.values())]
     else:
-        table, label = pd.concat([_swept(context, metric) for metric in ("acc", "nmi")], ignore_index=True), "x100"
         table = table[table["parameter"] == STAGES[name]]
         table = table.assign(curve=table["curve"] + " " + table["metric"].str.upper())
     if table.empty:
@@ -92,13 +92,12 @@ def sensitivity(name: str, context: Context) -> Drawing | None:
     return Drawing(figures_page(f"{label}, one parameter changed at a time", plots), {}, drawn)
 
 
-def _swept(context: Context, metric: str) -> pd.DataFrame:
+def _swept(context: Context) -> pd.DataFrame:
     """What the points of the sweep came to: parameter, value, curve (task and encoder), metric, mean,
     std, size; what changes nothing is a point of each parameter.
     """
     points = {name: p for name, p in context.protocols.items() if isinstance(p, Point) and p.sweep == SWEEP}
-    table = measured(context, TASKS, *points)
-    table = table[table["metric"] == metric].rename(columns={"measured": "mean", "sd": "std", "seeds": "size"})
+    table = measured(context, TASKS, *points).rename(columns={"measured": "mean", "sd": "std", "seeds": "size"})
     table = table.assign(std=table["std"].fillna(0.0))  # one seed: no band
     rows = []
     for row in table.to_dict("records"):
@@ -113,7 +112,7 @@ def _swept(context: Context, metric: str) -> pd.DataFrame:
     columns = ["parameter", "value", "curve", "metric", "mean", "std", "size"]
     found = pd.DataFrame(rows, columns=columns)
     found = found[pd.to_numeric(found["value"], errors="coerce").notna()]
-    return found.assign(value=found["value"].astype(float)).sort_values("value", kind="stable")
+    return found.assign(value=found["value"].astype(float))
 
 
 def beside_each_other(context: Context) -> Drawing | None:

@@ -55,10 +55,7 @@ def sizes(context: Context) -> pd.DataFrame:
     DataFrame task, column, measured
     """
     rows: list[tuple[str, str, float]] = []
-    for name in TASKS:
-        task = context.task(name)
-        if task is None:
-            continue
+    for task in context.tasks(TASKS):
         tested = task.splits[task.splits["part"] == "test"]
         words = task.corpus.set_index("text_id")["text"].str.split().str.len()
         classes = tested["label"].value_counts()
@@ -68,7 +65,7 @@ def sizes(context: Context) -> pd.DataFrame:
             "words": tested["text_id"].map(words).mean(),
             "imbalance": classes.max() / classes.min(),
         }
-        rows += [(name, column, float(value)) for column, value in values.items()]
+        rows += [(task.name, column, float(value)) for column, value in values.items()]
     return pd.DataFrame(rows, columns=["task", "column", "measured"])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from traube.comparison.jackknife import Sample
-from traube.comparison.verdict import Undecided, Verdict, compare
+from traube.comparison.verdict import compare
 from traube.core.paths import raw
 from traube.papers.context import Context
 from traube.papers.published import Published, one_a_row
@@ -162,9 +162,8 @@ def results(table: str, context: Context) -> pd.DataFrame:
     these checkpoints: what other trainings would give is not in it), verdict
     """
     rows: list[tuple[Any, ...]] = []
-    for name in TASKS[table]:
-        task = context.task(name)
-        if task is not None and PROTOCOL in context.protocols:
+    for task in context.tasks(TASKS[table]):
+        if PROTOCOL in context.protocols:
             rows += _measured(context, task)
     measured = pd.DataFrame(rows, columns=["task", *_WHICH, "metric", *_MEASURED])
     order = measured["metric"].map({metric: i for i, metric in enumerate(METRICS)})
@@ -189,27 +188,23 @@ def _measured(context: Context, task: Task) -> Iterator[tuple[Any, ...]]:
     samples = {key: Sample.of(group, seeded=False) for key, group in groups}
     for key, group in groups:
         seeds = group.groupby("cell_id")["value"].mean()
-        verdict = _against_triplet(samples, key)
-        if verdict is None:
-            judged = (0.0, np.nan, "*")
-        else:
-            judged = (verdict.difference, verdict.p, {"a": "higher", "b": "lower", "": ""}[verdict.better])
-        yield task.name, *key, seeds.mean(), deviation(seeds), len(seeds), *judged
+        yield task.name, *key, seeds.mean(), deviation(seeds), len(seeds), *_against_triplet(samples, key)
 
 
-def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, ...]) -> Verdict | None:
-    """The verdict on a row against the triplet model that it stands beside; None for that model itself."""
+def _against_triplet(samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, ...]) -> tuple[float, float, str]:
+    """Difference, p and verdict of a row against the triplet model that it stands beside, which is `*` itself."""
     base, metric = key[2], key[4]
     # the paper's reference is the triplet model of the smallest n; its own recipe comes before others
     same = [k for k in samples if k[4] == metric]
     rivals = [k for k in same if k[0] == REFERENCE]
     rivals = [k for k in rivals if k[2] == base] or rivals
     if not rivals:
-        return Verdict(str(key[0]), REFERENCE, undecided=Undecided.NO_COMMON_SPLIT)
+        return np.nan, np.nan, ""
     rival = min(rivals, key=lambda k: (pd.notna(k[1]), k[1] if pd.notna(k[1]) else 0, pd.notna(k[3]), str(k[3])))
     if key is rival:
-        return None
-    return compare(str(key[0]), samples[key], REFERENCE, samples[rival], comparisons=len(same) - 1)
+        return 0.0, np.nan, "*"
+    verdict = compare(str(key[0]), samples[key], REFERENCE, samples[rival], comparisons=len(same) - 1)
+    return verdict.difference, verdict.p, {"a": "higher", "b": "lower", "": ""}[verdict.better]
 
 
 def trained_cells(context: Context, name: str) -> pd.DataFrame:

@@ -16,7 +16,6 @@ def _of_kmeans(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_stored(table: Callable[[pd.DataFrame, Mapping[str, str]], pd.DataFrame], context: Context) -> pd.DataFrame:
-    """A table of the scores that are stored."""
     models = list(tables.published("table2")["model"])
     return table(tables.scores(context), context.unavailable(tables.TASKS, models))
 

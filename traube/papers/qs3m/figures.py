@@ -9,7 +9,7 @@ import pandas as pd
 from traube.core.errors import TraubeError
 from traube.papers.context import Context
 from traube.papers.qs3m.pages import REFERENCE, by_model, page_scores, split_sets, trained
-from traube.papers.qs3m.tables import ARXIV, CAR, LEVELS
+from traube.papers.qs3m.tables import WIKIPEDIA, subject_scores
 from traube.papers.spec import Drawing
 from traube.reports.figures import Plot, axes, grouped_bars, numbers
 from traube.reports.rendering import figures_page, render
@@ -24,7 +24,7 @@ def helps_and_hurts(context: Context) -> Drawing | None:
     of the same encoder. Interactive: a bar says which query it is. None without a trained similarity.
     """
     tables = []
-    for task in _tasks(context):
+    for task in context.tasks(WIKIPEDIA):
         scores = page_scores(context, task)
         if scores.empty:
             continue
@@ -55,14 +55,6 @@ def _bars(key: tuple[str, ...], rows: pd.DataFrame) -> Plot:
     return Plot(f"{_name(key)}: {_counts(rows)}", [trace], layout)
 
 
-def _tasks(context: Context) -> Iterator[Task]:
-    for name in CAR.values():
-        for level in LEVELS:
-            task = context.task(f"{name}_{level}")
-            if task is not None:
-                yield task
-
-
 def _name(key: tuple[str, ...]) -> str:
     return " ".join(filter(None, key))
 
@@ -76,8 +68,7 @@ def by_subject(context: Context) -> Drawing | None:
     """Figure 4: ARI of each of arXiv's subjects, means over folds with their standard error; None
     without a trained similarity.
     """
-    task = context.task(ARXIV)
-    scores = page_scores(context, task) if task is not None else pd.DataFrame()
+    scores = subject_scores(context)
     if scores.empty:
         return None
     shown = scores.assign(method=[_name(key) for key in scores[["method", "base", "recipe"]].itertuples(index=False)])
@@ -91,7 +82,7 @@ def changed_pairs(context: Context) -> Drawing | None:
     distances, towards the truth and away from it, with their texts; None without a trained similarity.
     """
     rows: list[tuple[object, ...]] = []
-    for task in _tasks(context):
+    for task in context.tasks(WIKIPEDIA):
         try:
             rows += _of_task(context, task)
         except TraubeError as error:  # the encoder or a checkpoint is gone

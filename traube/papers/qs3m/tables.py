@@ -56,7 +56,6 @@ def _sizes(task: Task, level: str) -> dict[str, float]:
 
 
 def _pages(task: Task) -> pd.DataFrame:
-    """The rows of a task's pages."""
     is_page = (task.splits["part"] == "test") & task.splits["split_set"].isin(split_sets(task))
     return task.splits[is_page]
 
@@ -72,11 +71,13 @@ def results(context: Context) -> pd.DataFrame:
     """
     rows = []
     keys = ["method", "base", "recipe"]
-    for name in WIKIPEDIA:
-        scores = _scores(context, name)
+    for task in context.tasks(WIKIPEDIA):
+        scores = page_scores(context, task)
         for metric in METRICS if len(scores) else ():
             grid = scores.pivot_table(index=["fold", "page"], columns=keys, values=metric, sort=False)
-            rows += [(way[0], name, metric, *way[1:], grid[way].mean(), *_against_reference(grid, way)) for way in grid]
+            rows += [
+                (way[0], task.name, metric, *way[1:], grid[way].mean(), *_against_reference(grid, way)) for way in grid
+            ]
     columns = ["method", "task", "metric", "base", "recipe", "measured", "difference", "p", "verdict", "pages"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -94,8 +95,9 @@ def for_people(table: pd.DataFrame) -> pd.DataFrame:
     return grid.fillna("").reset_index().rename_axis(columns=None)
 
 
-def _scores(context: Context, name: str) -> pd.DataFrame:
-    task = context.task(name)
+def subject_scores(context: Context) -> pd.DataFrame:
+    """`page_scores` of arXiv's subjects; empty where they have not been read."""
+    task = context.task(ARXIV)
     return page_scores(context, task) if task is not None else pd.DataFrame()
 
 
@@ -136,7 +138,7 @@ def arxiv(context: Context) -> pd.DataFrame:
     -------
     DataFrame method, fold, base, recipe, measured, ari
     """
-    scores = _scores(context, ARXIV)
+    scores = subject_scores(context)
     if scores.empty:
         return pd.DataFrame(columns=["method", "fold", "base", "recipe", "measured", "ari"])
     number = {"default": 1, "fold_2": 2}

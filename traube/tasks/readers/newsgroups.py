@@ -78,8 +78,7 @@ class Newsgroups(Source):
                         pass
             except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
                 raise TraubeError(f"{path}: not a readable archive ({error})") from None
-            folders = {part: Path(folder) / f"20news-bydate-{part}" for part in ("train", "test")}
-            blocks = [self._blocks(path, below, part) for part, below in folders.items()]
+            blocks = [self._blocks(path, Path(folder) / f"20news-bydate-{part}", part) for part in ("train", "test")]
         return pd.concat(blocks, ignore_index=True)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Pairs with a gold score in a table: the user's own, by a card in `cards/`, and GiCCS.
+"""Pairs with a gold score in a table: the user's own, by a card in `cards/`, GiCCS, and utterances to an assistant.
 
     pairs: utterances.csv     # relative to the card's folder; csv, tsv, jsonl or parquet
     text_a: first
@@ -28,7 +28,7 @@ from traube.core.inputs import parse_json
 from traube.core.paths import raw
 from traube.tasks.reading import Rows, as_score, as_text, plain_or_gzipped, read_rows
 from traube.tasks.scored_pairs import PairCard, PairSource
-from traube.tasks.source import CardSource, KeyLines
+from traube.tasks.source import CardSource
 
 N_TURNS = "n_turns"
 
@@ -96,8 +96,7 @@ class PairTable(CardSource[PairTableCard], PairSource):
             records[N_TURNS] = [str(len(turns)) for turns in dialogues]
         else:
             records["text_a"] = self._column(rows, "text_a", str(card.text_a))
-        scores = zip(self._column(rows, "score", card.score), rows.places, strict=True)
-        records["score"] = [as_score(value, place) for value, place in scores]
+        records["score"] = list(map(as_score, self._column(rows, "score", card.score), rows.places))
         if card.part is not None:
             records["part"] = self._column(rows, "part", card.part)
         if card.dialogue is not None:
@@ -140,13 +139,10 @@ class Giccs(PairSource):
         table, *columns = self.files()
         groups = ["domain", "source"]
         value: dict[str, Any] = {"turns": "dialogue", "text_b": "utterance", "score": "score", "groups": groups}
-        lines: KeyLines = {}
-        for path in columns:
-            stated, lines = read_yaml(path)
-            value |= stated
         path = columns[0] if columns else table
+        stated, lines = read_yaml(path) if columns else ({}, {})
         own = self.card.model_dump(include={"name", "scale"})
-        card = parse(PairTableCard, {**value, **own, "pairs": str(table)}, path, lines)
+        card = parse(PairTableCard, {**value, **stated, **own, "pairs": str(table)}, path, lines)
         if other := [name for name in card.groups if name not in groups]:
             raise TraubeError(
                 f"{path}: line {lines.get(('groups',), 1)}: groups: '{other[0]}' is none of GiCCS': write which column "
@@ -161,8 +157,32 @@ class Giccs(PairSource):
         return f"{reason}; its columns: {columns}" if reason else None
 
 
+class NluSimilarityDe(PairSource):
+    """German utterances to a home assistant: the pairs with a score. 1,374 were shown, 247 skipped. One annotator
+    judged each once, so nothing can be said of agreement.
+    """
+
+    def files(self) -> list[Path]:
+        return [plain_or_gzipped(raw() / "sts_de" / "nlu_similarity_de" / "NLU-Data-Home-Domain-similarity-de.csv")]
+
+    def read(self) -> pd.DataFrame:
+        rows = read_rows(self.files()[0])
+        columns = ("sentence1", "sentence2", "similarity_score")
+        first, second, score = ([text or "" for text in rows.texts(name)] for name in columns)
+        return pd.DataFrame({"text_a": first, "text_b": second, "score": list(map(as_score, score, rows.places))})
+
+
 def sources() -> list[PairSource]:
-    card = PairCard(
+    nlu = PairCard(
+        name="nlu_similarity_de",
+        description="German utterances to a home assistant: 1,127 pairs, scored by one annotator.",
+        language="de",
+        licence="CC BY 4.0",
+        citation="T-Systems on site services, NLU-Evaluation-Data-de-en (2022)",
+        source="https://github.com/t-systems-on-site-services-gmbh/NLU-Evaluation-Data-de-en",
+        scale=(0.0, 5.0),
+    )
+    giccs = PairCard(
         name="giccs",
         family="giccs",
         description="GiCCS: the last turn of a German dialogue and an utterance; 300 pairs, scored by best-worst scaling.",
@@ -172,7 +192,7 @@ def sources() -> list[PairSource]:
         source="https://doi.org/10.5281/zenodo.7266256",
         groups=("domain", "source", N_TURNS),
     )
-    return [Giccs(card)]
+    return [NluSimilarityDe(nlu), Giccs(giccs)]
 
 
 CARDS = {"pairs": PairTable}

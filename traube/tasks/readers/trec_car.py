@@ -29,6 +29,9 @@ MALFORMED = (ValueError, TypeError, IndexError, AttributeError)  # raised by obj
 SITE = "http://trec-car.cs.unh.edu/datareleases/"
 LEAD = "(lead)"  # the label of passages before the first section, which are a group of their own
 
+TRAIN = ("train/base.train.cbor", "train/train.pages.cbor")  # the first that is there
+CAR_B = "benchmarkY1-train/train.pages.cbor"
+
 SIZES = (30, 35, 40)  # passages of the articles that COB trains on (section 4.4.2)
 VALIDATION_PAGES = 25
 TEST200_SHARES: dict[Part, float] = {"train": 0.5, "validation": 0.125, "test": 0.375}
@@ -48,25 +51,23 @@ class TrecCar(Source):
 
     has_training_splits = True
 
-    def __init__(self, card: TaskCard, level: Level) -> None:
-        super().__init__(card)
+    def __init__(self, name: str, level: Level, what: str, file: str, splits: int) -> None:
+        description = f"{what} of TREC CAR: the passages of each article by their {LEVELS[level]}."
+        citation = "Kashyapi & Dietz, Learn The Big Picture (RepL4NLP 2021)"
+        super().__init__(card_of(f"{name}_{level}", "cob", description, citation, file, splits))
         self.level = level
 
     def files(self) -> list[Path]:
-        folder = "benchmarkY1-test"
-        test = first_of((folder, "test.pages.cbor"), (folder, "test.pages.cbor-paragraphs.cbor"))
+        test = first_of("benchmarkY1-test/test.pages.cbor", "benchmarkY1-test/test.pages.cbor-paragraphs.cbor")
         return [test, *(path for path in self._optional().values() if path.is_file())]
 
     def _optional(self) -> dict[Part, Path]:
-        train = first_of(("train", "base.train.cbor"), ("train", "train.pages.cbor"))
-        return {"train": train, "validation": first_of(("benchmarkY1-train", "train.pages.cbor"))}
+        return {"train": first_of(*TRAIN), "validation": first_of(CAR_B)}
 
     def read(self) -> pd.DataFrame:
         tables = [passages(self.files()[0]).assign(part="test")]
         # an article of several files is tested, or else validated: the training files are of the same Wikipedia
-        parts: tuple[Part, ...] = ("validation", "train")
-        for part in parts:
-            path = self._optional()[part]
+        for part, path in reversed(self._optional().items()):
             if not path.is_file():
                 continue
             seen = {page for earlier in tables for page in earlier["page"].unique()}
@@ -93,7 +94,7 @@ class Test200(TrecCar):
     """
 
     def files(self) -> list[Path]:
-        return [first_of(("test200", "train.test200.cbor"))]
+        return [first_of("test200/train.test200.cbor")]
 
     def read(self) -> pd.DataFrame:
         records = _clusterable(passages(self.files()[0]), self.level)
@@ -138,7 +139,7 @@ def articles(path: Path) -> Iterator[list[Passage]]:
 
     texts = dict(_paragraph(paragraph, path) for paragraph in _objects(path))
     stem = name.removesuffix("-paragraphs.cbor").removesuffix(".paragraphs")
-    beside = _there(path.with_name(f"{stem}-hierarchical.qrels"), path.with_name(f"{stem}.hierarchical.qrels"))
+    beside = first_of(path.with_name(f"{stem}-hierarchical.qrels"), path.with_name(f"{stem}.hierarchical.qrels"))
     judged = qrels(beside)
     absent = ~judged["paragraph"].isin(list(texts))
     if absent.any():
@@ -217,36 +218,32 @@ def _clusterable(records: pd.DataFrame, level: Level) -> pd.DataFrame:
     return records[records.groupby("page")[level].transform("nunique") >= 2].reset_index(drop=True)
 
 
-def first_of(*places: tuple[str, str]) -> Path:
-    """The first file (folder, name) of TREC CAR that is there, plain or gzipped; else the first."""
-    return _there(*(raw() / "trec_car" / folder / name for folder, name in places))
+def first_of(*places: str | Path) -> Path:
+    """The first file below the folder of TREC CAR that is there, plain or gzipped; else the first."""
+    paths = [plain_or_gzipped(raw() / "trec_car" / place) for place in places]
+    return next((path for path in paths if path.is_file()), paths[0])
 
 
-def _there(*candidates: Path) -> Path:
-    """The first that is there, plain or gzipped; else the first."""
-    paths = [plain_or_gzipped(path) for path in candidates]
-    return next((path for path in paths if path.is_file()), candidates[0])
+def card_of(
+    name: str, family: str, description: str, citation: str, file: str, splits: int | tuple[int, int] | None
+) -> TaskCard:
+    """The card of a task of articles; `file` says which are read, and of which release."""
+    return TaskCard(
+        name=name,
+        family=family,
+        description=description,
+        language="en",
+        licence="CC BY-SA 3.0",
+        citation=f"{citation}; Dietz et al., TREC CAR (2017)",
+        source=f"{SITE} ({file})",
+        main_metric="ari/noise_as_cluster",
+        declared=Declared(splits=splits, rows=(2, 1000), classes=(2, 200)),
+    )
 
 
 def sources() -> list[Source]:
-    y1 = "benchmarkY1test, benchmarkY1train and train of v2.0"
-    kinds: tuple[tuple[type[TrecCar], str, str, str, int], ...] = (
-        (TrecCar, "trec_car", "Wikipedia articles of benchmark Y1", y1, 132),
-        (Test200, "car_test200", "The sample test200", "test200 of v1.5", 74),
-    )
-    found: list[Source] = []
-    for source, name, what, files, splits in kinds:
-        for level, by in LEVELS.items():
-            card = TaskCard(
-                name=f"{name}_{level}",
-                family="cob",
-                description=f"{what} of TREC CAR: the passages of each article by their {by}.",
-                language="en",
-                licence="CC BY-SA 3.0",
-                citation="Kashyapi & Dietz, Learn The Big Picture (RepL4NLP 2021); Dietz et al., TREC CAR (2017)",
-                source=f"{SITE} ({files})",
-                main_metric="ari/noise_as_cluster",
-                declared=Declared(splits=splits, rows=(2, 1000), classes=(2, 200)),
-            )
-            found.append(source(card, level))
-    return found
+    y1, files = "Wikipedia articles of benchmark Y1", "benchmarkY1test, benchmarkY1train and train of v2.0"
+    return [
+        *(TrecCar("trec_car", level, y1, files, 132) for level in LEVELS),
+        *(Test200("car_test200", level, "The sample test200", "test200 of v1.5", 74) for level in LEVELS),
+    ]

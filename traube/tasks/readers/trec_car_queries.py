@@ -9,15 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from traube.tasks.readers.trec_car import SITE, articles, first_of, parts_of_test200
+from traube.tasks.readers.trec_car import CAR_B, TRAIN, articles, card_of, first_of, parts_of_test200
 from traube.tasks.sections import LEVELS, Level, Page, Passage, draw, grouped, path_of, records
 from traube.tasks.source import Source
 from traube.tasks.splitting import generator, shuffled
-from traube.tasks.task import Declared, TaskCard, text_id
+from traube.tasks.task import text_id
 
 TRAINING_ARTICLES = 162_000  # of QS3M's similarity metric, section 4
-
-CAR_B = ("benchmarkY1-train", "train.pages.cbor")
 
 
 class CarB(Source):
@@ -26,23 +24,13 @@ class CarB(Source):
     place = CAR_B
 
     def __init__(self, name: str, level: Level, what: str, file: str, splits: int | tuple[int, int] | None) -> None:
-        card = TaskCard(
-            name=f"{name}_{level}",
-            family="qs3m",
-            description=f"{what} of TREC CAR, titles as queries: an article's passages by their {LEVELS[level]}.",
-            language="en",
-            licence="CC BY-SA 3.0",
-            citation="Kashyapi & Dietz, Query-specific Subtopic Clustering (JCDL 2022); Dietz et al., TREC CAR (2017)",
-            source=f"{SITE} ({file})",
-            main_metric="ari/noise_as_cluster",
-            declared=Declared(splits=splits, rows=(2, 1000), classes=(2, 200)),
-        )
-        super().__init__(card)
+        description = f"{what} of TREC CAR, titles as queries: an article's passages by their {LEVELS[level]}."
+        citation = "Kashyapi & Dietz, Query-specific Subtopic Clustering (JCDL 2022)"
+        super().__init__(card_of(f"{name}_{level}", "qs3m", description, citation, file, splits))
         self.level = level
 
     def files(self) -> list[Path]:
-        folder, name = self.place
-        return [first_of((folder, name), (folder, f"{name}-paragraphs.cbor"))]
+        return [first_of(self.place, f"{self.place}-paragraphs.cbor")]
 
     def read(self) -> pd.DataFrame:
         path = self.files()[0]
@@ -58,29 +46,27 @@ class CarA(CarB):
     """
 
     has_training_splits = True
-    place = ("benchmarkY1-test", "test.pages.cbor")
+    place = "benchmarkY1-test/test.pages.cbor"
 
     def files(self) -> list[Path]:
-        train = first_of(("train", "base.train.cbor"), ("train", "train.pages.cbor"))
-        return [*super().files(), *(path for path in (train, first_of(CAR_B)) if path.is_file())]
+        optional = first_of(*TRAIN), first_of(CAR_B)
+        return [*super().files(), *(path for path in optional if path.is_file())]
 
     def read(self) -> pd.DataFrame:
         """Three passages of each training article, as QS3M takes them; a tenth of the articles validates."""
-        path, *others = self.files()
-        tested = records(_pages(articles(path)), self.level, path)
-        train = [other for other in others if other != first_of(CAR_B)]
-        if not train:
+        tested, train = super().read(), first_of(*TRAIN)
+        if train not in self.files():
             return tested
-        unseen = [file for file in self.files() if file not in train]
+        unseen = [file for file in self.files() if file != train]
         held_out = {passage.page for file in unseen for article in articles(file) for passage in article}
         chosen = nsmallest(
             TRAINING_ARTICLES,
-            (triple for page in articles(train[0]) if (triple := _triple(page, self.level, held_out))),
+            (triple for page in articles(train) if (triple := _triple(page, self.level, held_out))),
             key=lambda page: text_id(page[0].page),  # as good as random
         )
         tenth = len(chosen) // 10
-        validated = records(_pages(chosen[:tenth]), self.level, train[0], "validation")
-        trained = records(_pages(chosen[tenth:]), self.level, train[0], "train")
+        validated = records(_pages(chosen[:tenth]), self.level, train, "validation")
+        trained = records(_pages(chosen[tenth:]), self.level, train, "train")
         return pd.concat([tested, validated, trained], ignore_index=True)
 
 
@@ -90,7 +76,7 @@ class Test200(CarB):
     """
 
     has_training_splits = True
-    place = ("test200", "train.test200.cbor")
+    place = "test200/train.test200.cbor"
 
     def read(self) -> pd.DataFrame:
         found = super().read()
