@@ -54,16 +54,12 @@ def present_version(name: str) -> str:
 
 def model_cards() -> dict[str, ModelCard]:
     """All known models by name: checkpoints, the catalogue's, then those of `cards/`."""
-    return {**checkpoints.cards(), **catalogue(), **_read_cards()[0]}
+    return {**checkpoints.cards(), **catalogue(), **read_each(model_files(), read_card)[0]}
 
 
 def card_errors() -> dict[Path, TraubeError]:
     """The models' cards that cannot be used, and why: a broken card does not take the others down."""
-    return _read_cards()[1]
-
-
-def _read_cards() -> tuple[dict[str, ModelCard], dict[Path, TraubeError]]:
-    return read_each(model_files(), read_card)
+    return read_each(model_files(), read_card)[1]
 
 
 def read_card(path: Path) -> ModelCard:

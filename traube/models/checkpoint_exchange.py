@@ -3,7 +3,6 @@ blobs of files. Only what is stored is replaced: one that is removed on a node s
 again while it is the same; where two nodes have others under one name, each keeps its own.
 """
 
-import json
 import shutil
 import sys
 import time
@@ -12,8 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from traube.core import paths, settings
-from traube.core.disk import read_json, replacing
+from traube.core.disk import read_json
 from traube.core.errors import TraubeError
+from traube.core.files import locked, write_json
 from traube.core.hashing import digest, file_sha256
 from traube.models import checkpoints
 from traube.storage import Storage, open_storage
@@ -37,10 +37,7 @@ def exchange_checkpoints(storage: Storage, root: Path) -> None:
     root : Path
         Folder of the checkpoints. What others are writing to is left for the next time.
     """
-    from filelock import FileLock
-
-    root.mkdir(parents=True, exist_ok=True)
-    with FileLock(root / f"{NOTE}.lock"):
+    with locked(root / NOTE):
         notes = read_json(root / NOTE)
         stored = {row["name"] for row in storage.read_rows("model")}
         here = {path.name for path in root.iterdir() if path.is_dir() and not path.is_symlink()}
@@ -48,8 +45,7 @@ def exchange_checkpoints(storage: Storage, root: Path) -> None:
             before = notes.get(name, {})
             notes[name] = _exchange(storage, root / name, before)
             if notes[name] != before:
-                with replacing(root / NOTE) as temporary:
-                    temporary.write_text(json.dumps(notes, indent=1))
+                write_json(root / NOTE, notes)
 
 
 def _exchange(storage: Storage, folder: Path, note: Note) -> Note:

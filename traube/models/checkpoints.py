@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from traube.core import paths
+from traube.core.cards import read_each
 from traube.core.disk import below, read_json
 from traube.core.errors import TraubeError, unknown
 from traube.core.files import locked, write_json
@@ -138,13 +139,8 @@ def _faulty_weights(path: Path, _changed: int) -> str:
 
 def cards() -> dict[str, ModelCard]:
     """The checkpoints that may be asked for, by name; what is wrong inside is said when they are loaded."""
-    usable = {}
-    for folder in folders():
-        try:
-            usable[folder.name] = card_of(folder)
-        except TraubeError:
-            continue  # the sensor and `traube doctor` say so
-    return usable
+    found = ((folder.name, card_named(folder.name)) for folder in folders())
+    return {name: card for name, card in found if card}  # of the others the sensor and `traube doctor` say why
 
 
 def card_named(name: str) -> ModelCard | None:
@@ -158,13 +154,7 @@ def card_named(name: str) -> ModelCard | None:
 
 def errors() -> dict[Path, TraubeError]:
     """The checkpoints that cannot be evaluated, and why."""
-    faults = {}
-    for folder in folders():
-        try:
-            check(folder)
-        except TraubeError as error:
-            faults[folder] = error
-    return faults
+    return read_each(folders(), check)[1]
 
 
 def attempts() -> dict[str, int]:

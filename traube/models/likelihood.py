@@ -32,8 +32,6 @@ LONGEST_TEMPLATE = 2**20  # bytes
 
 @dataclass(frozen=True)
 class Likelihood:
-    """The likelihood of a continuation."""
-
     log: float  # sum of the natural logarithms of its tokens' probabilities
     tokens: int  # how many there are
     bytes: int  # length in UTF-8, with the blank before it
@@ -59,13 +57,12 @@ class CausalModel:
         self.talk = talk
 
     @classmethod
-    def load(cls, name: str, *, local: bool = False, device: str | None = None) -> "CausalModel":
+    def load(cls, name: str, *, local: bool = False) -> "CausalModel":
         """A model of the hub, or in a folder.
 
         Parameters
         ----------
         local : use only what is on this machine
-        device : `cuda`, `mps` or `cpu`; by default the best one there is
 
         Raises
         ------
@@ -91,7 +88,7 @@ class CausalModel:
             template += read_bytes(folder / "chat_template.jinja", LONGEST_TEMPLATE).decode("utf-8", "replace")
         talk = next((form for mark, form in TALKS.items() if mark in template), "{}")
 
-        loaded = cls(model.to(device or best_device()), tokenizer, name, talk, content)
+        loaded = cls(model.to(best_device()), tokenizer, name, talk, content)
         loaded.refuse_what_looks_ahead()
         return loaded
 
@@ -200,21 +197,21 @@ class CausalModel:
             prefix = self.model(self._tensor([sequences[0][: max(shared, 1)]]), use_cache=True)
             cache: Any = getattr(prefix, "past_key_values", None)
             if not shared or not hasattr(cache, "batch_repeat_interleave"):  # or it has a state of another kind
-                shared, logits = 1, self.model(self._tensor(_padded(sequences)), use_cache=False).logits[:, :-1]
+                shared, logits = 1, self.model(self._tensor(sequences), use_cache=False).logits[:, :-1]
             else:
                 rests = [sequence[shared:] for sequence in sequences]
                 width = max(map(len, rests))
                 cache.batch_repeat_interleave(len(rests))
                 output = self.model(
-                    self._tensor(_padded(rests)),
-                    attention_mask=self._tensor([[1] * (shared + len(r)) + [0] * (width - len(r)) for r in rests]),
+                    self._tensor(rests),
+                    attention_mask=self._tensor([[1] * (shared + len(rest)) for rest in rests]),
                     position_ids=torch.arange(shared, shared + width, device=self.model.device).expand(len(rests), -1),
                     past_key_values=cache,
                     use_cache=True,
                 )
                 first = prefix.logits[:, -1:].expand(len(sequences), -1, -1)
                 logits = torch.cat([first, output.logits[:, :-1]], 1)
-            tokens = self._tensor(_padded([sequence[shared:] for sequence in sequences]))
+            tokens = self._tensor([sequence[shared:] for sequence in sequences])
             logs = torch.log_softmax(logits.double(), dim=-1).gather(2, tokens[:, :, None])[:, :, 0]
         sums = [float(logs[i, begin - shared : len(sequence) - shared].sum()) for i, sequence in enumerate(sequences)]
         if any(value != value for value in sums):
@@ -222,12 +219,8 @@ class CausalModel:
         return sums
 
     def _tensor(self, rows: Sequence[Sequence[int]]) -> Any:
+        """Rows, with zeros up to one length: what is added at their ends changes nothing before it."""
         import torch
+        from torch.nn.utils.rnn import pad_sequence
 
-        return torch.tensor(rows, device=self.model.device)
-
-
-def _padded(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Sequences of one length: what is added at their ends changes nothing before it."""
-    width = max(map(len, sequences))
-    return [[*sequence, *[0] * (width - len(sequence))] for sequence in sequences]
+        return pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(self.model.device)

@@ -25,7 +25,7 @@ _END_OF_SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"'”’»)\]]))\s+")  
 
 
 class _DelegateMixin:
-    """A model that computes where, and in which precision, another one does."""
+    """A model that computes where, by what and in which precision another one does."""
 
     _other: Any
 
@@ -40,6 +40,13 @@ class _DelegateMixin:
     @property
     def precision(self) -> str:
         return str(self._other.precision)
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        return dict(self._other.numerics)
+
+    def fetch(self) -> None:
+        self._other.fetch()
 
 
 class _OfEncoder(_DelegateMixin):
@@ -86,7 +93,6 @@ class Pairwise(_OfEncoder):
 
     @cached_property
     def encoder(self) -> Encoder:
-        """What the vectors are of."""
         config = self.similarity.config
         base = Transformer(config.encoder_card(self.card), self._device)
         return Sentences(base) if config.network == "attention" else base
@@ -122,9 +128,6 @@ class Compared(_OfEncoder):
     def fingerprint(self) -> str:
         return digest(["compared", self.encoder.fingerprint, self.similarity.fingerprint])
 
-    def fetch(self) -> None:
-        self.encoder.fetch()
-
 
 class Sentences(_DelegateMixin, BatchEncoder):
     """An encoder whose vector of a text is the whole text's and those of its first sentences, one after the other:
@@ -137,15 +140,8 @@ class Sentences(_DelegateMixin, BatchEncoder):
         self.card = base.card
 
     @property
-    def numerics(self) -> dict[str, str]:
-        return self.base.numerics
-
-    @property
     def fingerprint(self) -> str:
         return digest(["sentences", SENTENCES, _END_OF_SENTENCE.pattern, self.base.fingerprint])
-
-    def fetch(self) -> None:
-        self.base.fetch()
 
     def load(self) -> int:
         return self.base.load()

@@ -1,6 +1,5 @@
 """`precision: auto`: the faster of fp32 and bf16 on this machine, as far as their vectors agree."""
 
-import json
 import logging
 import platform
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from traube.core import paths
+from traube.core.disk import read_json
 from traube.core.files import write_json
 from traube.core.hashing import digest
 from traube.models.vectors import Dense
@@ -34,10 +34,7 @@ def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Calla
     load : gives the model's `encode` in a precision
     """
     path = paths.home() / "precision.json"
-    try:
-        known = json.loads(path.read_text()) if path.exists() else {}
-    except ValueError:
-        known = {}  # damaged: measured again
+    known = read_json(path)  # damaged: measured again
     key = digest([hashes, device, _hardware(device)])
     if key not in known:
         known[key] = _probe(name, load)

@@ -102,7 +102,6 @@ def _dense(X: Any) -> NDArray[Any]:
 
 
 def named(card: ModelCard) -> Untrained:
-    """The similarity that a card names."""
     if card.similarity == "query_space":
         return QuerySpace(card.share, card.directions)
     assert card.similarity is not None

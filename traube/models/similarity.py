@@ -221,9 +221,6 @@ class TrainedSimilarity(Similarity):
             query = query[:dimensions]  # the whole text's vector stands before its sentences
         return page_similarities(_loaded(self), self.config.symmetric, X, query)
 
-    def __hash__(self) -> int:
-        return hash((self.folder, self.stamps))
-
 
 def _stamps(folder: Path) -> tuple[Stamp, Stamp]:
     return stamp(folder / CONFIG), stamp(folder / WEIGHTS)

@@ -86,7 +86,6 @@ class Qs3m(nn.Module):
             self.compare.bias.fill_(HEIGHT)
 
     def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
-        """[b], before the last activation."""
         one, other = self.project(first), self.project(second)
         features = [one, other, (one - other).abs()]
         if self.with_query:
@@ -96,7 +95,6 @@ class Qs3m(nn.Module):
         return self.compare(torch.cat(features, dim=-1)).squeeze(-1)
 
     def activated(self, logits: Tensor) -> Tensor:
-        """What the logits say: similarities."""
         return functional.relu(logits) if self.output == "relu" else torch.sigmoid(logits)
 
     def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
@@ -151,7 +149,6 @@ class Attention(nn.Module):
         return (scores.softmax(dim=-1)[..., None] * sentences).sum(dim=1)
 
     def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
-        """[b], before the last activation."""
         assert query is not None
         return self.head.logits(self.pooled(first, query), self.pooled(second, query), query)
 

@@ -72,7 +72,6 @@ class Held(Vectors):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the values take."""
         if isinstance(self.values, np.ndarray):
             return self.values.nbytes
         return int(self.values.data.nbytes + self.values.indices.nbytes + self.values.indptr.nbytes)

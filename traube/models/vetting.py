@@ -35,7 +35,7 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".dat")
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 SAFE = {**LOCAL, "use_safetensors": True, "weights_only": True}
 
-Reader = Callable[[Path], bytes | Path]  # what a file of the copy holds, or what it is a link to
+Reader = Callable[[Path], Any]  # what a file of the copy holds, bytes or of JSON, or the path that it is a link to
 # The settings of a module that is no network, and whether it has weights.
 MODULES: dict[str, tuple[type[Strict], bool]] = {
     "Pooling": (allowed.Pooling, False),
@@ -101,7 +101,7 @@ def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
         If a file is missing or is no plain file, or a module is not allowed; names it.
     """
     package: dict[str, Reader] = {
-        "modules.json": lambda path: _dumped(_module_entries(path)),
+        "modules.json": _module_entries,
         "config_sentence_transformers.json": _settings(allowed.Package),
     }
     files = {} if plain else {name: read for name, read in package.items() if _is_there(folder, name)}
@@ -126,7 +126,8 @@ def contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Path]:
     held: dict[str, bytes | Path] = {}
     left = LARGEST_FOLDER
     for name, read in layout(folder, plain=plain).items():
-        held[name] = content = read(folder / name)
+        value = read(folder / name)
+        held[name] = content = value if isinstance(value, bytes | Path) else json.dumps(value).encode()
         left -= len(content) if isinstance(content, bytes) else 0
         if left < 0:
             raise TraubeError(f"{folder}: its settings and vocabularies are more than {LARGEST_FOLDER >> 20} MiB")
@@ -158,7 +159,7 @@ def vetted_copy(folder: Path, *, plain: bool = False) -> Iterator[Path]:
 
 def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
     if name == "Router":
-        return {_below(place, "router_config.json"): lambda path: _dumped(_route_settings(path))}
+        return {_below(place, "router_config.json"): _route_settings}
     if name == "StaticEmbedding":
         return {_below(place, "tokenizer.json"): _tokenizer, **_weights(folder, place)}
     if name != "Transformer":
@@ -212,7 +213,7 @@ def _weights(folder: Path, place: str) -> dict[str, Reader]:
     if _is_there(folder, whole):
         return {whole: Path.resolve}  # libraries take it before the files of an index
     if shards:
-        read_index: dict[str, Reader] = {index: lambda path: _dumped({"metadata": {}, "weight_map": _weight_map(path)})}
+        read_index: dict[str, Reader] = {index: lambda path: {"metadata": {}, "weight_map": _weight_map(path)}}
         return {**read_index, **dict.fromkeys(shards, Path.resolve)}
     pickles = sorted(path.name for path in (folder / place).glob("*") if path.suffix in PICKLES)
     if pickles:
@@ -242,10 +243,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _dumped(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=True).encode()
-
-
 def _object(path: Path) -> dict[str, Any]:
     """The object in a JSON file, without keys that are known and not handed on."""
     value = _json(path)
@@ -257,10 +254,10 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def _settings(model: type[Strict]) -> Reader:
-    def read(path: Path) -> bytes:
+    def read(path: Path) -> dict[str, Any]:
         entry = _object(path)
         parse(model, entry, path, {})
-        return _dumped(entry)
+        return entry
 
     return read
 
@@ -297,7 +294,7 @@ def _class_today(class_path: str) -> str:
     return f"sentence_transformers.{allowed.MODULES[name]}.{name}"
 
 
-def _network(path: Path) -> bytes:
+def _network(path: Path) -> dict[str, Any]:
     config = _object(path)
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in allowed.ARCHITECTURES:
@@ -311,14 +308,14 @@ def _network(path: Path) -> bytes:
             shown = json.dumps(value)
             shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
             raise TraubeError(f"{path}: {key}: {shown} is not allowed") from None
-    return _dumped(config)
+    return config
 
 
 _ANY_VALUE: TypeAdapter[Any] = TypeAdapter(allowed.Values)
 _NETWORK_VALUES: dict[str, TypeAdapter[Any]] = {k: TypeAdapter(values) for k, values in allowed.NETWORK_VALUES.items()}
 
 
-def _tokenizer(path: Path) -> bytes:
+def _tokenizer(path: Path) -> dict[str, Any]:
     """A tokenizer as the library tokenizers writes it: kinds of parts and their settings, and words."""
     held = _json(path)
     if not isinstance(held, dict):
@@ -335,7 +332,7 @@ def _tokenizer(path: Path) -> bytes:
         raise TraubeError(f"{path}: dropout: a text would have other tokens each time; set it to null")
     if _growth(rest.get("normalizer")) * _growth(rest.get("pre_tokenizer")) > LARGEST_GROWTH:
         raise TraubeError(f"{path}: its replacements make a text more than {LARGEST_GROWTH} times as long")
-    return _dumped(held)
+    return held
 
 
 def _growth(part: Any) -> int:
@@ -368,11 +365,11 @@ def _check_tokenizer(path: Path, value: Any, deepest: int, *, names: bool = Fals
             _check_tokenizer(path, inside, deepest - 1)
 
 
-def _words(path: Path) -> bytes:
+def _words(path: Path) -> dict[str, Any]:
     held = _json(path)
     if not isinstance(held, dict) or not all(type(number) is int for number in held.values()):
         raise TraubeError(f"{path}: expected a number for each word")
-    return _dumped(held)
+    return held
 
 
 def _weight_map(path: Path) -> dict[str, str]:

@@ -119,7 +119,6 @@ def check_folder(folder: Path, card: ModelCard) -> None:
 
 
 def stamp(path: Path) -> Stamp:
-    """What changes when a file is written."""
     state = path.stat()
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 

@@ -1,7 +1,7 @@
 """What trainers on gold clusterings share: recipe, encoder, the splits of a task, and validation by clustering."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -14,10 +14,9 @@ from traube.components.deep.encoding import Encoded
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
-from traube.pipeline.executors import Executor
 from traube.pipeline.params import Protocol
 from traube.tasks.task import Task
-from traube.training.loop import TrainingRecipe
+from traube.training.loop import Loop, TrainingRecipe
 from traube.training.trainer import LEARNT, Blocks, NetworkAtStep, Trainer, mean_score
 
 # As COB validates: average linkage on Euclidean distances, the true number of clusters (D.3, D.6).
@@ -82,17 +81,16 @@ class ClusteringTrainer(Trainer[C]):
             default_prompt_name=network.default_prompt_name,
         )
 
-    def measure(
-        self, task: Task, base: Transformer, network: Any, learner: Any, step: int, executor: Executor
-    ) -> float:
+    def measure(self, loop: Loop, step: int) -> float:
         """Mean ARI over the validation splits."""
-        row_of = {text: row for row, text in enumerate(learner.encoder.texts)}
+        encoder = loop.learner.encoder
+        row_of = {text: row for row, text in enumerate(encoder.texts)}
 
         def encode_batches(texts: Sequence[str]) -> Blocks:
-            yield np.arange(len(texts)), learner.encoder.vectors([row_of[text] for text in texts])
+            yield np.arange(len(texts)), encoder.vectors([row_of[text] for text in texts])
 
-        snapshot = NetworkAtStep(base, step, encode_batches)
-        return mean_score(part_as_test(task, "validation"), snapshot, VALIDATED, ARI, executor)
+        snapshot = NetworkAtStep(loop.base, step, encode_batches)
+        return mean_score(part_as_test(loop.task, "validation"), snapshot, VALIDATED, ARI, loop.executor)
 
     def split_problems(self, task: Task, texts: Sequence[str]) -> list["Problem"]:
         """The train splits, as rows of `texts` and classes.
@@ -163,8 +161,7 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             if recipe.layers == 0:
                 if recipe.head == "none":
                     raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
-                below = nn.Sequential(*list(network)[:-1])
-                self.below = _kept_below(network, texts, lambda: self.encoded.through(below, np.arange(len(texts))))
+                self.below = _kept_below(network, self.encoded, texts)
 
         def forward(self, rows: NDArray[np.int64]) -> torch.Tensor:
             """Vectors, float32 [n, d]."""
@@ -181,12 +178,13 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
     return TextEncoder()
 
 
-def _kept_below(network: Any, texts: Sequence[str], compute: Callable[[], Any]) -> Any:
+def _kept_below(network: Any, encoded: Encoded, texts: Sequence[str]) -> Any:
     """What is below the head, without gradients, kept for the next training of this process, as in a study."""
     import torch
 
+    below = list(network)[:-1]
     state = hashlib.blake2b(digest_size=16)  # of the modules' kinds, settings and weights
-    for module in list(network)[:-1]:
+    for module in below:
         settings = module.get_config_dict() if hasattr(module, "get_config_dict") else {}
         state.update(digest([type(module).__name__, settings]).encode())
         for name, tensor in module.state_dict().items():
@@ -196,7 +194,7 @@ def _kept_below(network: Any, texts: Sequence[str], compute: Callable[[], Any]) 
     if key not in _KEPT:
         network.eval()
         with torch.no_grad():
-            vectors = compute()
+            vectors = encoded.through(torch.nn.Sequential(*below), np.arange(len(texts)))
         _KEPT.clear()
         _KEPT[key] = vectors
     return _KEPT[key]

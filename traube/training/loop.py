@@ -7,7 +7,7 @@ import math
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,9 @@ from traube.core.errors import TraubeError
 from traube.core.files import write_json
 from traube.core.progress import Progress
 from traube.core.recipes import Recipe
+from traube.models.transformer import Transformer
+from traube.pipeline.executors import Executor
+from traube.tasks.task import Task
 
 WEIGHTS = "model.safetensors"
 STATE = "trainer_state.json"
@@ -63,9 +66,9 @@ class Examples(ABC):
     def make(self, example: int, rng: np.random.Generator) -> Any:
         """An example with its noise."""
 
-    @abstractmethod
     def collate(self, made: list[Any]) -> Any:
         """A batch for the learner."""
+        return made
 
     def __len__(self) -> int:
         return 2**31 - 1  # as many as are asked for
@@ -83,21 +86,20 @@ class Examples(ABC):
 class Loop:
     """One training."""
 
-    recipe: TrainingRecipe
-    network: Any  # the sentence-transformers network that is saved
-    learner: Any  # a torch module that shares the network's encoder: batch of examples in, loss out
-    examples: Examples
-    device: str
-    watched: str  # name of the score in the learning curve
-    measure: Callable[[int], float]  # gives that score of the network as it is after a step
-    report: Callable[[], dict[str, float]]  # gives what else goes into the curve, of the steps since the last time
-    prepare: Callable[[], None]  # what is done before the first step, and not again when a training goes on
-    patience: int  # evaluations without a better score after which the training ends; 0: it never does
+    trainer: Any  # a `traube.training.trainer.Trainer`
+    task: Task
+    base: Transformer
+    texts: Sequence[str]
     work: Path  # folder of what a training that is stopped goes on from; in the end `last` and `best` lie there
+    executor: Executor
     progress: Progress
     watch: Callable[[Entry], None]  # told of each entry of the curve
 
     def __post_init__(self) -> None:
+        self.recipe: TrainingRecipe = self.trainer.recipe
+        self.network = self.trainer.network(self.base)  # the sentence-transformers network that is saved
+        self.examples: Examples = self.trainer.examples(self.network, self.task, self.texts)
+        self.learner = self.trainer.learner(self.network, self.examples)
         if not self.recipe.dropout:
             from torch import nn
 
@@ -109,8 +111,6 @@ class Loop:
         self.every = self.recipe.evaluate_every or max(1, round(self.steps_an_epoch))
         self.curve: list[Entry] = []
         self.losses: list[float] = []
-        self.seconds = 0.0
-        self.began = time.monotonic()
 
     def train(self) -> list[Entry]:
         """Train to the end; the curve."""
@@ -126,7 +126,7 @@ class Loop:
         if not self.curve:
             self.evaluate(0)
         if saved is None:
-            self.prepare()
+            self.trainer.prepare(self.learner, self.examples, self.progress)
         if self.steps:
             _transformers_trainer(self).train(resume_from_checkpoint=saved)
         self.network.save(str(self.work / "last"))
@@ -136,12 +136,12 @@ class Loop:
         """Score the network, keep the curve, and the network itself if it is the best so far."""
         if step:
             self.seconds += time.monotonic() - self.began
-        learner, watched = self.learner, self.watched
+        learner, watched = self.learner, self.trainer.watched
         training = learner.training
         learner.eval()
         self.network.eval()
         try:
-            value = self.measure(step)
+            value = self.trainer.measure(self, step)
         except TraubeError as error:
             raise self.diverged(step, str(error)) from None
         learner.train(training)
@@ -151,7 +151,7 @@ class Loop:
             "seconds": self.seconds,
             "loss": float(np.mean(self.losses)) if self.losses else None,
             watched: value,
-            **self.report(),
+            **self.trainer.report(learner),
         }
         self.losses.clear()
         if all(value > (earlier[watched] or 0) for earlier in self.curve):
@@ -168,8 +168,8 @@ class Loop:
     @property
     def is_in_vain(self) -> bool:
         """Whether the score has not risen for as many evaluations as patience lasts."""
-        scores = [entry[self.watched] or 0 for entry in self.curve]
-        return 0 < self.patience < len(scores) - int(np.argmax(scores))
+        scores = [entry[self.trainer.watched] or 0 for entry in self.curve]
+        return 0 < self.trainer.patience < len(scores) - int(np.argmax(scores))
 
     def diverged(self, step: int, what: str) -> TraubeError:
         """The error for numbers that are not finite."""
@@ -256,7 +256,7 @@ def _arguments(loop: Loop) -> Any:
         disable_tqdm=True,
         seed=recipe.seed,
         bf16=recipe.precision == "bf16",
-        use_cpu=loop.device == "cpu",
+        use_cpu=loop.base.device == "cpu",
         train_sampling_strategy="sequential",
         remove_unused_columns=False,
         dataloader_pin_memory=False,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -62,7 +61,6 @@ class NetworkAtStep(BatchEncoder):
         self._encode_batches = encode_batches
 
     def load(self) -> int:
-        """The bytes that had to be brought into memory: none, the network is there."""
         return 0
 
     def encode_batches(self, texts: Sequence[str]) -> Blocks:
@@ -73,8 +71,7 @@ def mean_score(
     task: Task, model: NetworkAtStep, protocol: Protocol, metric: str, executor: Executor | None = None
 ) -> float:
     """The unweighted mean of a metric over the task's test splits."""
-    with TemporaryDirectory(prefix="traube-") as folder:
-        scores, _ = evaluate_cells(task, model, cells(task, model, protocol), Path(folder), executor)
+    scores, _ = evaluate_cells(task, model, cells(task, model, protocol), executor=executor)
     return float(scores.loc[scores["metric"] == metric, "value"].mean())
 
 
@@ -208,12 +205,10 @@ class Trainer(RecipeMixin[R]):
         """What else goes into the learning curve, of the steps since the last time."""
         return {}
 
-    def measure(
-        self, task: Task, base: Transformer, network: Any, learner: Any, step: int, executor: Executor
-    ) -> float:
+    def measure(self, loop: Loop, step: int) -> float:
         """The watched score of the network as it is: V-measure, the unweighted mean over the task's test splits."""
-        snapshot = NetworkAtStep(base, step, base.with_network(network).encode_batches)
-        return mean_score(task, snapshot, WATCHED, METRIC, executor)
+        snapshot = NetworkAtStep(loop.base, step, loop.base.with_network(loop.network).encode_batches)
+        return mean_score(loop.task, snapshot, WATCHED, METRIC, loop.executor)
 
     def fit(
         self,
@@ -249,7 +244,10 @@ class Trainer(RecipeMixin[R]):
             if all(about.get(key) == value for about in left for key, value in identity.items()):
                 return Checkpoint(folders["last"], folders["best"], left[0]["curve"], self.watched)
             work = out / f".{name}.{digest(identity)}"
-            curve = self._train(task, base, texts, work, progress, watch)
+            with make_executor() as executor:
+                if not texts:
+                    raise TraubeError(f"{task.name}: there are no texts to train on")
+                curve = Loop(self, task, base, texts, work, executor, progress, watch).train()
             about = {
                 **identity,
                 "trainer": self.name,
@@ -272,37 +270,6 @@ class Trainer(RecipeMixin[R]):
                 shutil.rmtree(old, ignore_errors=True)
             shutil.rmtree(work, ignore_errors=True)
         return Checkpoint(folders["last"], folders["best"], curve, self.watched)
-
-    def _train(
-        self,
-        task: Task,
-        base: Transformer,
-        texts: Sequence[str],
-        work: Path,
-        progress: Progress,
-        watch: Callable[[Entry], None],
-    ) -> list[Entry]:
-        with make_executor() as executor:
-            if not texts:
-                raise TraubeError(f"{task.name}: there are no texts to train on")
-            network = self.network(base)
-            examples = self.examples(network, task, texts)
-            learner = self.learner(network, examples)
-            return Loop(
-                recipe=self.recipe,
-                network=network,
-                learner=learner,
-                examples=examples,
-                device=base.device,
-                watched=self.watched,
-                measure=lambda step: self.measure(task, base, network, learner, step, executor),
-                report=lambda: self.report(learner),
-                prepare=lambda: self.prepare(learner, examples, progress),
-                patience=self.patience,
-                work=work,
-                progress=progress,
-                watch=watch,
-            ).train()
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
         """What the result follows from."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # Distances float64 [n, n] and a number of clusters in; labels int64 [n] out.
 Clusterer = Callable[[NDArray[np.float64], int], NDArray[np.int64]]
 Loss = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
-MetricName = Literal["ri", "ari", "purity"]
 
 
 def linkage(kind: Literal["average", "complete", "single"]) -> Clusterer:
@@ -193,7 +192,7 @@ class CobRecipe(ClusteringRecipe):
 
     lam: float = Field(90.0, gt=0, description="the paper's lambda: how far distances are moved for the gradient")
     r: float = Field(1.0, ge=0, description="weight of the margin between classes")
-    metric: MetricName = Field("ri", description="what is optimised; lambda goes with its scale")
+    metric: Literal["ri", "ari", "purity"] = Field("ri", description="what is optimised; lambda goes with its scale")
     clusterer: Literal["average", "complete", "single"] = Field("average", description="linkage")
 
 
@@ -249,9 +248,6 @@ class Problems(Examples):
 
     def make(self, example: int, rng: np.random.Generator) -> Problem:
         return self.problems[example]
-
-    def collate(self, made: list[Problem]) -> list[Problem]:
-        return made
 
 
 def cob_loss(

@@ -5,8 +5,8 @@ and queries; the network that compares two passages for a query is trained, and 
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -33,12 +33,11 @@ from traube.models.similarity import (
 from traube.models.transformer import Transformer
 from traube.models.vectors import Dense
 from traube.models.weights import files
-from traube.pipeline.executors import Executor
 from traube.pipeline.workbench import Workbench
 from traube.tasks.pairs import Pairs, all_pairs, balanced_pairs
 from traube.tasks.sections import SEPARATOR
 from traube.tasks.task import Split, Task
-from traube.training.loop import Examples, TrainingRecipe
+from traube.training.loop import Examples, Loop, TrainingRecipe
 from traube.training.trainer import LEARNT, Trainer
 
 # As in the paper's code. From random weights 21,000 pairs teach next to nothing: AUC .51 on
@@ -136,23 +135,21 @@ class Qs3m(Trainer[Qs3mRecipe]):
         return Comparer(Transformer(encoder, base.device), self.recipe)
 
     def examples(self, network: "Comparer", task: Task, texts: Sequence[str]) -> "PagePairs":
-        pages = Pages(network.vectors(texts), texts, network.dimensions, self.recipe.query)
-        return PagePairs(pages, pages.of(task, "train", self.recipe.split_set), self.recipe)
+        return PagePairs(network, task, texts, self.recipe)
 
     def learner(self, network: "Comparer", examples: "PagePairs") -> Any:
         import torch
         from torch import nn
         from torch.nn import functional
 
-        pages, device, squared = examples.pages, network.encoder.device, self.recipe.loss == "mse"
+        device, squared = network.encoder.device, self.recipe.loss == "mse"
         loss: Callable[..., Any] = functional.mse_loss if squared else functional.binary_cross_entropy_with_logits
 
         class Comparing(nn.Module):
             def __init__(self) -> None:
                 super().__init__()
                 self.module = network.module
-                self.pages = pages
-                self.vectors = torch.from_numpy(pages.vectors).to(device)
+                self.vectors = torch.from_numpy(examples.vectors).to(device)
 
             def forward(self, batch: dict[str, Any]) -> torch.Tensor:
                 query = None if batch["asked"] is None else torch.from_numpy(batch["asked"]).to(device)
@@ -166,51 +163,20 @@ class Qs3m(Trainer[Qs3mRecipe]):
         begun = TrainedSimilarity.at(paths.checkpoints() / self.recipe.start).fingerprint if self.recipe.start else None
         return {**super()._identity(task, base, texts), **({"start_fingerprint": begun} if begun else {})}
 
-    def measure(
-        self, task: Task, base: Transformer, network: "Comparer", learner: Any, step: int, executor: Executor
-    ) -> float:
+    def measure(self, loop: Loop, step: int) -> float:
         """AUC over all pairs of a validation page, mean over pages."""
         from traube.metrics.pairs import page_auc
 
-        pages, values = learner.pages, []
-        for split in pages.of(task, "validation", self.recipe.split_set):
+        examples, values = loop.examples, []
+        assert isinstance(examples, PagePairs)
+        for split in examples.pages(loop.task, "validation"):
             assert split.labels is not None
-            X, query = pages.vectors[split.rows], pages.query(split)
-            alike = page_similarities(network.module, self.recipe.symmetric, X, query)
+            X, query = examples.vectors[split.rows], examples.query(split)
+            alike = page_similarities(loop.network.module, self.recipe.symmetric, X, query)
             values.append(page_auc(alike, split.labels))
         if not np.isfinite(values).any():
-            raise TraubeError(f"{task.name}: no validation page has pairs of the same and of different groups")
+            raise TraubeError(f"{loop.task.name}: no validation page has pairs of the same and of different groups")
         return float(np.nanmean(values))
-
-
-@dataclass
-class Pages:
-    """Vectors of texts, and what is asked of each page."""
-
-    vectors: Dense  # float32 [n, m], a row for each of `texts`
-    texts: Sequence[str]
-    dimensions: int  # of a query's vector, which stands first in a row
-    asked: Query
-
-    @cached_property
-    def _rows(self) -> dict[str, int]:
-        return {text: row for row, text in enumerate(self.texts)}
-
-    def of(self, task: Task, part: str, split_set: str) -> list[Split]:
-        """The splits of a part, their rows being those of `vectors`."""
-        chosen = replace(task, rows=task.splits[task.splits["part"] == part].assign(part="test"))
-        rows = np.array([self._rows.get(text, -1) for text in task.texts], dtype=np.int64)
-        return [
-            Split(s.split, s.level, s.items, rows[s.rows], s.labels, None if s.query is None else int(rows[s.query]))
-            for s in chosen.test_splits(split_set)
-        ]
-
-    def query(self, split: Split) -> Dense | None:
-        """The vector of what is asked of a split, float32 [d]."""
-        if self.asked == "none":
-            return None
-        row = self.vectors[split.rows].mean(axis=0) if self.asked == "passages" else self.vectors[split.query]
-        return row[: self.dimensions]
 
 
 class Comparer:
@@ -249,7 +215,6 @@ class Comparer:
         return np.asarray(Workbench.at(paths.home()).vectors_of_texts(texts, self.encoder).load())
 
     def eval(self) -> None:
-        """Have the network compare, not learn."""
         self.module.eval()
 
     def save(self, folder: str) -> None:
@@ -273,24 +238,40 @@ class PagePairs(Examples):
     Where labels are paths of sections, pairs of a section and one above it are left out.
     """
 
-    def __init__(self, pages: Pages, splits: Sequence[Split], recipe: Qs3mRecipe) -> None:
-        self.pages = pages
-        drawn: list[Pairs] = []
-        for split in splits:
-            separator = SEPARATOR if split.level == "hier" else None
-            if recipe.pairs == "balanced":
-                drawn.append(balanced_pairs(split, seed=recipe.seed, separator=separator))
-            else:
-                drawn.append(all_pairs(split, separator=separator))
+    def __init__(self, network: Comparer, task: Task, texts: Sequence[str], recipe: Qs3mRecipe) -> None:
+        self.recipe = recipe
+        self.vectors = network.vectors(texts)  # float32 [n, m], a row for each text
+        self.dimensions = network.dimensions  # of a query's vector, which stands first in a row
+        self.row_of = {text: row for row, text in enumerate(texts)}
+        splits = self.pages(task, "train")
+        balanced = partial(balanced_pairs, seed=recipe.seed)
+        draw: Callable[..., Pairs] = balanced if recipe.pairs == "balanced" else all_pairs
+        drawn = [draw(split, separator=SEPARATOR if split.level == "hier" else None) for split in splits]
         self.first = np.concatenate([split.rows[p.first] for split, p in zip(splits, drawn, strict=True)])
         self.second = np.concatenate([split.rows[p.second] for split, p in zip(splits, drawn, strict=True)])
         self.same = np.concatenate([p.same for p in drawn])
         self.page = np.repeat(np.arange(len(splits)), [len(p) for p in drawn])
-        queries = [pages.query(split) for split in splits]
+        queries = [self.query(split) for split in splits]
         self.queries = None if recipe.query == "none" else np.stack([query for query in queries if query is not None])
         if not len(self.same):
             raise TraubeError("there are no pairs: no train split has two texts of one group and one of another")
         super().__init__(len(self.same), recipe.seed)
+
+    def pages(self, task: Task, part: str) -> list[Split]:
+        """The splits of a part, their rows being those of `vectors`."""
+        chosen = replace(task, rows=task.splits[task.splits["part"] == part].assign(part="test"))
+        rows = np.array([self.row_of.get(text, -1) for text in task.texts], dtype=np.int64)
+        return [
+            Split(s.split, s.level, s.items, rows[s.rows], s.labels, None if s.query is None else int(rows[s.query]))
+            for s in chosen.test_splits(self.recipe.split_set)
+        ]
+
+    def query(self, split: Split) -> Dense | None:
+        """The vector of what is asked of a split, float32 [d]."""
+        if self.recipe.query == "none":
+            return None
+        row = self.vectors[split.rows].mean(axis=0) if self.recipe.query == "passages" else self.vectors[split.query]
+        return row[: self.dimensions]
 
     def make(self, example: int, rng: np.random.Generator) -> tuple[int, bool]:
         """A pair's number, and whether its passages change places: their order means nothing."""

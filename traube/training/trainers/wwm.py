@@ -134,16 +134,11 @@ class MaskedTexts(Examples):
             [prompt + text for text in texts], truncation=True, max_length=max_length, return_offsets_mapping=True
         )
         self.tokens = [np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]]
-        self.words = [
-            np.array(
-                [
-                    -1 if w is None or end <= len(prompt) else w
-                    for w, (_, end) in zip(encoded.word_ids(i), ends, strict=True)
-                ],
-                dtype=np.int32,
-            )
-            for i, ends in enumerate(encoded["offset_mapping"])
-        ]
+        self.words = []
+        for i, offsets in enumerate(encoded["offset_mapping"]):
+            words = np.array([-1 if word is None else word for word in encoded.word_ids(i)], dtype=np.int32)
+            words[[end <= len(prompt) for _, end in offsets]] = -1
+            self.words.append(words)
         special = set(tokenizer.all_special_ids)
         self.ordinary = np.array([t for t in range(len(tokenizer)) if t not in special])
 
@@ -162,17 +157,16 @@ class MaskedTexts(Examples):
     def collate(self, made: list[tuple[NDArray[np.int32], NDArray[np.int64]]]) -> dict[str, Any]:
         """Padded tensors int64 [b, t]: input_ids, attention_mask, labels."""
         import torch
+        from torch.nn.utils.rnn import pad_sequence
 
-        width = max(len(tokens) for tokens, _ in made)
-        ids = np.full((len(made), width), self.tokenizer.pad_token_id, dtype=np.int64)
-        labels = np.full((len(made), width), IGNORED, dtype=np.int64)
-        mask = np.zeros((len(made), width), dtype=np.int64)
-        for i, (tokens, targets) in enumerate(made):
-            ids[i, : len(tokens)], labels[i, : len(tokens)], mask[i, : len(tokens)] = tokens, targets, 1
+        def padded(rows: list[Any], value: int) -> torch.Tensor:
+            tensors = [torch.as_tensor(row, dtype=torch.int64) for row in rows]
+            return pad_sequence(tensors, batch_first=True, padding_value=value)
+
         return {
-            "input_ids": torch.from_numpy(ids),
-            "attention_mask": torch.from_numpy(mask),
-            "labels": torch.from_numpy(labels),
+            "input_ids": padded([tokens for tokens, _ in made], self.tokenizer.pad_token_id),
+            "attention_mask": padded([np.ones(len(tokens)) for tokens, _ in made], 0),
+            "labels": padded([labels for _, labels in made], IGNORED),
         }
 
 
@@ -187,21 +181,20 @@ def choose(words: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int
     -------
     int64 [m], ascending; one word at least, if there is one
     """
-    names = np.unique(words[words >= 0])
+    names, sizes = np.unique(words[words >= 0], return_counts=True)
     if not len(names):
         return np.empty(0, dtype=np.int64)
-    target = min(MOST, max(1, round(SHARE * int((words >= 0).sum()))))
-    order = names[np.argsort(rng.random(len(names)), kind="stable")]
-    sizes = {int(w): int((words == w).sum()) for w in names}
+    target = min(MOST, max(1, round(SHARE * int(sizes.sum()))))
+    order = np.argsort(rng.random(len(names)), kind="stable")
     taken: list[int] = []
     count = 0
-    for word in map(int, order):
-        if count + sizes[word] <= target:
-            taken.append(word)
-            count += sizes[word]
+    for i in order:
+        if count + sizes[i] <= target:
+            taken.append(i)
+            count += sizes[i]
     if not taken:  # every word is longer than the target
-        taken = [int(order[0])]
-    return np.flatnonzero(np.isin(words, taken))
+        taken = [order[0]]
+    return np.flatnonzero(np.isin(words, names[taken]))
 
 
 TRAINER = Wwm
