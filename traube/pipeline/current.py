@@ -70,8 +70,7 @@ def cells_of_any_weights(
     cells = of_present_data(of_protocols(storage.read_cells(*tasks) if stored is None else stored), storage)
     columns = ["protocol", "reducer", "clusterer", "params", "seed", "code_version", "numerics"]
     choices = _for_each(cells, columns, lambda cell: _is_own_choice(cell, protocols.get(cell["protocol"])))
-    counts = np.array([choice is not None for choice in choices], dtype=bool)
-    return cells[counts].assign(**{CHOICE: [choice for choice in choices if choice is not None]}).astype({CHOICE: bool})
+    return cells.assign(**{CHOICE: choices}).dropna(subset=CHOICE).astype({CHOICE: bool})
 
 
 def of_protocols(cells: pd.DataFrame) -> pd.DataFrame:
@@ -87,32 +86,19 @@ def of_present_data(cells: pd.DataFrame, storage: Storage) -> pd.DataFrame:
     latest = cells.sort_values("created", kind="stable").groupby("task")["data_version"].last()
     versions = {task: m.data_version if (m := manifests[task]) else latest[task] for task in manifests}
     cells = cells[cells["task"].map(versions) == cells["data_version"]]
-    clusters = {task: m.card.clusters if m else None for task, m in manifests.items()}
-    same = [
-        pd.isna(k) if clusters[task] is None else clusters[task] == k
-        for task, k in zip(cells["task"].tolist(), cells["clusters"], strict=True)
-    ]
-    return cells[np.array(same, dtype=bool)]
+    present = {task: m.card.clusters if m else None for task, m in manifests.items()}
+    clusters, then = cells["task"].map(present).astype(float), cells["clusters"].astype(float)
+    return cells[(clusters == then) | (clusters.isna() & then.isna())]
 
 
 def _for_each(cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
     """The answer for each cell, found once for cells that are alike in the columns."""
-    comparable: list[Iterable[Any]] = []
-    for name in columns:
-        column = cells[name]
-        if name in ("params", "numerics"):
-            comparable.append(map(id, column))  # cells share their dictionaries
-        else:
-            comparable.append(column.astype(object).where(column.notna(), None).tolist())  # nan would be unlike itself
-    keys = zip(*comparable, strict=True)
-    rows = zip(*(cells[c].tolist() for c in columns), strict=True)  # strings of pandas are slow to iterate
-    known: dict[tuple[Any, ...], Answer] = {}
-    answers = []
-    for key, row in zip(keys, rows, strict=True):
-        if key not in known:
-            known[key] = answer(dict(zip(columns, row, strict=True)))
-        answers.append(known[key])
-    return answers
+    own = cells[columns]
+    shared = {name: own[name].map(id) for name in ("params", "numerics") if name in own}  # cells share dictionaries
+    numbers = own.assign(**shared).groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
+    _, firsts = np.unique(numbers, return_index=True)
+    answers = [answer(row) for row in own.iloc[firsts].to_dict("records")]
+    return [answers[number] for number in numbers]
 
 
 def _is_own_choice(cell: Mapping[str, Any], protocol: Protocol | None) -> bool | None:
@@ -163,13 +149,10 @@ def version_changes(cell: Mapping[str, Any]) -> list[Change]:
 def outdated(cells: pd.DataFrame) -> int:
     """How many cells were computed by earlier code or libraries, and not again since."""
     cells = of_protocols(cells)
-    if cells.empty:
-        return 0
     today = _for_each(cells, ["reducer", "clusterer", "code_version", "numerics"], is_current)
-    same = cells[["task", "model", "reducer", "clusterer", "seed", "protocol"]]
-    keys = [tuple(key) for key in same.astype(object).where(same.notna(), None).to_numpy()]
-    again = {key for key, is_today in zip(keys, today, strict=True) if is_today}
-    return len({key for key, is_today in zip(keys, today, strict=True) if not is_today} - again)
+    same = ["task", "model", "reducer", "clusterer", "seed", "protocol"]
+    is_today = cells.assign(today=today).groupby(same, dropna=False)["today"].any()
+    return int((~is_today).sum())
 
 
 def of_present_models(

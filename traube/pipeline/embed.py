@@ -116,11 +116,10 @@ def embed_task(
     scored = task.scored
     if not len(scored):
         raise TraubeError(f"task '{task.name}': no split's part is 'test', so there is nothing to score")
-    if model.corpus_bound:
-        return embed(task.texts, model, storage, task.corpus_version, progress, told)
-    vectors, encoded = embed(task.texts_at(scored), model, storage, task.corpus_version, progress, told, executor)
+    needed = np.arange(len(task.corpus)) if model.corpus_bound else scored
+    vectors, encoded = embed(task.texts_at(needed), model, storage, task.corpus_version, progress, told, executor)
     rows = np.full(len(task.corpus), ABSENT, dtype=np.int64)
-    rows[scored] = vectors.rows
+    rows[needed] = vectors.rows
     return replace(vectors, rows=rows), encoded
 
 

@@ -98,26 +98,21 @@ def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.Da
     TraubeError
         As `questions` and `CausalModel.likelihoods`.
     """
-    rows = []
-    by_turns: dict[int, list[Question]] = {}
-    for question in questions(task):
-        by_turns.setdefault(len(question.turns), []).append(question)
-    progress.total("questions", 2 * sum(map(len, by_turns.values())))
-    for turns, asked in sorted(by_turns.items()):
-        alone = [model.likelihoods(ANSWER, question.options) for question in asked]
+    asked = sorted(questions(task), key=lambda question: len(question.turns))
+    progress.total("questions", 2 * len(asked))
+    answers = []
+    for question in asked:
+        turns, right = len(question.turns), right_answers(question.gold)
+        chance = len(right) / len(question.options)
+        alone = model.likelihoods(ANSWER, question.options)
         for context in (True, False):
-            credits: dict[str, list[float]] = {name: [] for name in SCORES}
-            chances = []
-            for question, without in zip(asked, alone, strict=True):
-                right = right_answers(question.gold)
-                chances.append(len(right) / len(question.options))
-                for name, liked in option_scores(model, question, context, without).items():
-                    credits[name].append(credit(liked, right))
-                progress.done("questions", 1)
-            for name, values in credits.items():
-                rows.append((turns, context, name, *accuracy(values, chances), len(values)))
-    columns = ["n_turns", "context", "score", "accuracy", "error", "chance", "questions"]
-    return pd.DataFrame(rows, columns=columns)
+            liked = option_scores(model, question, context, alone)
+            answers += [(turns, context, name, credit(liked[name], right), chance) for name in SCORES]
+            progress.done("questions", 1)
+    keys = ["n_turns", "context", "score"]
+    table = pd.DataFrame(answers, columns=[*keys, "credit", "chance"])
+    rows = [(*key, *accuracy(of["credit"], of["chance"]), len(of)) for key, of in table.groupby(keys, sort=False)]
+    return pd.DataFrame(rows, columns=[*keys, "accuracy", "error", "chance", "questions"])
 
 
 def save_choices(storage: Storage, task: Task, model: str, fingerprint: str, accuracies: pd.DataFrame) -> None:

@@ -15,6 +15,7 @@ from traube.core.measure import Cost
 from traube.core.versions import versions
 from traube.pipeline.cell import Cell
 from traube.storage import Score, Storage
+from traube.storage.storage import CELL_COLUMNS
 
 LIBRARIES = (
     "traube",
@@ -67,23 +68,10 @@ def record(
         Where the model's vectors were computed, and in which run.
     """
     return {
-        "cell_id": cell.cell_id,
-        "task": cell.task,
-        "family": cell.family,
-        "model": cell.model,
-        "fingerprint": cell.fingerprint,
-        "precision": cell.precision,
+        **{name: getattr(cell, name) for name in CELL_COLUMNS if hasattr(cell, name)},
         "reducer": cell.method.reducer,
         "clusterer": cell.method.clusterer,
         "params": cell.method.params(),
-        "seed": cell.seed,
-        "protocol": cell.protocol,
-        "split_set": cell.split_set,
-        "data_version": cell.data_version,
-        "clusters": cell.clusters,
-        "code_version": cell.code_version,
-        "scoring_version": cell.scoring_version,
-        "numerics": cell.numerics,
         "library_versions": library_versions(),
         "device": device,
         "run_id": run_id,

@@ -56,16 +56,13 @@ def score(
         arguments = split.labels, clusters, group_of_text[split.rows], view
         jobs[Job(units.score, arguments)] = cell_id, name, level
     progress.total("scores", len(jobs))
-    found: dict[Job, units.Scores] = {}
-    failures: list[Failure] = []
+    found: dict[Job, Any] = {}
     for job, outcome in executor.run(list(jobs)):
-        if isinstance(outcome, Failure):
-            failures.append(outcome)
-        else:
-            found[job] = outcome
+        found[job] = outcome
         progress.done("scores", 1)
-    if failures:
-        raise failures[0].error()
+    for outcome in found.values():
+        if isinstance(outcome, Failure):
+            raise outcome.error()
     scores = [
         (*key, metric, value, found[job][1].get(metric))
         for job, key in jobs.items()

@@ -33,18 +33,14 @@ def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFra
     if done.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     done = done.assign(method=done["reducer"] + "/" + done["clusterer"])
-    items = {key: _clustered(storage, protocols, *key) for key in set(zip(done["task"], done["protocol"], strict=True))}
-    clusterings = []
-    for cell in done.itertuples(index=False):
-        n = items[cell.task, cell.protocol]
-        if not pd.isna(cell.total_seconds):
-            memory = np.nan if pd.isna(cell.memory) else cell.memory
-            clusterings.append(Cost(int(cell.texts), cell.total_seconds, memory))
-        elif cell.reducer == "none" and np.isfinite(n):  # no reduction is missing in the seconds that its record has
-            clusterings.append(Cost(int(n), cell.seconds, np.nan))
-        else:
-            clusterings.append(NOTHING)
-    done[["clustering", "own_memory"]] = [(1000 * c.seconds / c.texts, c.memory) for c in clusterings]
+    keys = list(zip(done["task"], done["protocol"], strict=True))
+    items = {key: _clustered(storage, protocols, *key) for key in set(keys)}
+    is_measured = done["total_seconds"].notna()
+    known = done[["total_seconds", "seconds", "texts", "memory"]].astype(float)
+    # where nothing was reduced, no reduction is missing in the seconds that a record has
+    seconds = known["total_seconds"].fillna(known["seconds"].where(done["reducer"] == "none"))
+    done["clustering"] = 1000 * seconds / known["texts"].where(is_measured, [items[key] for key in keys])
+    done["own_memory"] = known["memory"].where(is_measured)
     models = done[["task", "fingerprint"]].drop_duplicates()
     encodings = [get_cost(storage, *key) or NOTHING for key in models.itertuples(index=False)]
     models[["encoding", "encoding_memory"]] = [(1000 * c.seconds / c.texts, c.memory) for c in encodings]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from traube.components import parse_method
 from traube.core.errors import TraubeError
@@ -26,6 +26,7 @@ ABOUT = ("source", "task", "model", "revision", "dataset_revision", "mteb_versio
 IMPORTED_COLUMNS = (*ABOUT, "metric", "mean", "sd", "splits")
 Score = Annotated[float, Field(ge=0, le=1)]  # a V-measure
 Name = Annotated[str, Field(max_length=500)]
+NameOrEmpty = Annotated[Name | None, AfterValidator(lambda name: name or "")]
 R = TypeVar("R")
 IMPORTED = "import"  # kind of the document of the results of a source
 
@@ -146,28 +147,19 @@ class _Result(BaseModel):
 
     task: Annotated[Name, Field(min_length=1)]
     model: Annotated[Name, Field(min_length=1)]
-    model_revision: Name | None
-    dataset_revision: Name | None
-    mteb_version: Name | None
-    v_measure: Score
-    v_measure_std: Annotated[float, Field(ge=0, le=1)] | None = None
-    v_measures: list[Score] | dict[str, list[Score]] | None = None
+    revision: NameOrEmpty = Field(validation_alias="model_revision")
+    dataset_revision: NameOrEmpty
+    mteb_version: NameOrEmpty
+    mean: Score = Field(validation_alias="v_measure")
+    sd: Score | None = Field(None, validation_alias="v_measure_std")
+    splits: list[Score] | dict[str, list[Score]] | None = Field(None, validation_alias="v_measures")
 
     def row(self) -> dict[str, Any]:
-        measures = self.v_measures or []
+        measures, sd = self.splits or [], self.sd
         splits = [v for level in measures.values() for v in level] if isinstance(measures, dict) else measures
-        sd = self.v_measure_std
-        return {
-            "task": self.task,
-            "model": self.model,
-            "revision": self.model_revision or "",
-            "dataset_revision": self.dataset_revision or "",
-            "mteb_version": self.mteb_version or "",
-            "metric": V_MEASURE,
-            "mean": self.v_measure,
-            "sd": sd if sd is not None else (float(np.std(splits)) if splits else float("nan")),
-            "splits": splits,
-        }
+        if sd is None:
+            sd = float(np.std(splits)) if splits else float("nan")
+        return {**self.model_dump(), "metric": V_MEASURE, "sd": sd, "splits": splits}
 
 
 def _result_rows(path: Path) -> Iterator[dict[str, Any]]:

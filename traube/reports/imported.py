@@ -149,12 +149,13 @@ def write_page(rankings: list[Imported], folder: Path) -> Path:
     from traube.core.files import write_text
     from traube.reports.explorer.board import number
     from traube.reports.rendering import render
+    from traube.reports.tables import places
 
     data = [
         {
             "task": ranking.task,
             "model": row.model,
-            "place": "-" if pd.isna(row.rank_low) else _range(row.rank_low, row.rank_high),
+            "place": places(row),
             "score": number(100 * row.mean),
             "sd": number(100 * row.sd),
             "splits": len(row.splits),
@@ -167,7 +168,3 @@ def write_page(rankings: list[Imported], folder: Path) -> Path:
     path = folder / PAGE
     write_text(path, render("imported.html", rankings=rankings, data=data))
     return path
-
-
-def _range(low: float, high: float) -> str:
-    return f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}"

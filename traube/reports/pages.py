@@ -20,11 +20,6 @@ FOLDER, INDEX = "report", "index.html"  # below a home
 SERVED = "/traube"  # where `traube dev` serves that folder, beside the Dagster UI
 
 
-def page_of(home: Path, task: str) -> Path:
-    """Where a task's page lies."""
-    return home / FOLDER / f"{task}.html"
-
-
 def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, home: Path) -> Path:
     """A task's page as of the last publication, made anew where what it shows has changed.
 
@@ -44,7 +39,7 @@ def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, ho
     own = table[table["task"].isin((task, ""))]
     changed = changes[changes["task"] == task] if len(changes) else changes
     ours = [file_sha256(path) for path in sorted((Path(__file__).parent / "templates").iterdir())]
-    path, state = page_of(home, task), digest([own.to_json(), changed.to_json(), installed("traube"), ours])
+    path, state = home / FOLDER / f"{task}.html", digest([own.to_json(), changed.to_json(), installed("traube"), ours])
     with locked(path):
         is_new, is_current = not path.exists(), False
         with suppress(OSError), path.open(encoding="utf-8") as file:

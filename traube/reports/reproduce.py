@@ -128,16 +128,12 @@ def reproduce(
 def _cell_of(record: dict[str, Any], protocol: Protocol | None) -> Cell:
     """The cell that a record is of."""
     params = record["params"]
+    as_stored = ("task", "family", "model", "fingerprint", "protocol", "data_version")
     return Cell(
-        task=record["task"],
-        family=record["family"],
-        model=record["model"],
-        fingerprint=record["fingerprint"],
+        **{name: record[name] for name in as_stored},
         method=Method(record["reducer"], record["clusterer"], params["reducer_params"], params["clusterer_params"]),
         seed=None if pd.isna(record["seed"]) else int(record["seed"]),
-        protocol=record["protocol"],
         split_set=protocol.split_set if protocol else "default",
-        data_version=record["data_version"],
         model_numerics=tuple(record["numerics"]["model"].items()),
         clusters=None if pd.isna(record["clusters"]) else int(record["clusters"]),
     )

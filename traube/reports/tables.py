@@ -86,16 +86,8 @@ def summary(
     others = others[[*KEYS, "precision", "status", "reason", "created"]].assign(level="", metric="")
     table = pd.concat([table, others], ignore_index=True) if len(others) else table
     table = table.reindex(columns=[*COLUMNS, "sample"]).assign(best=False, verdict="", seen=False, missing=0)
-    ascending = {
-        "task": True,
-        "level": True,
-        "protocol": True,
-        "own_choice": True,
-        "mean": False,
-        "model": True,
-        "method": True,
-    }
-    table = table.sort_values(list(ascending), ascending=list(ascending.values()), ignore_index=True)
+    order = ["task", "level", "protocol", "own_choice", "mean", "model", "method"]
+    table = table.sort_values(order, ascending=[column != "mean" for column in order], ignore_index=True)
     # for matrices this small, threads wait for each other; and sums keep their order
     with threadpool_limits(1, "blas"):
         groups = table[table["mean"].notna()].groupby(["task", "level", "protocol", "own_choice"])
@@ -147,10 +139,8 @@ def _main_metrics(
     rows: pd.DataFrame, cards: Mapping[str, TaskCard], metric: str | None, protocols: Mapping[str, Protocol]
 ) -> list[str]:
     """The metric that each row's place depends on, if its task has labels."""
-    known: dict[tuple[str, str], str] = {}
     keys = list(zip(rows["task"].tolist(), rows["protocol"].tolist(), strict=True))
-    for task, protocol in set(keys):
-        known[task, protocol] = metric or main_metric(cards.get(task), protocols.get(protocol))
+    known = {key: metric or main_metric(cards.get(key[0]), protocols.get(key[1])) for key in set(keys)}
     return [known[key] for key in keys]
 
 
@@ -327,17 +317,6 @@ def leaderboard(
         of_pairs = current_pair_cells(storage, protocols, lookup, stored)
         of_pairs = of_pairs if tasks is None else of_pairs[of_pairs["task"].isin(tasks)]
         table = pd.concat([table, _of_pairs(storage, of_pairs)], ignore_index=True) if len(of_pairs) else table
-    rows = [
-        {
-            "task": "",
-            "model": name,
-            "status": "unavailable",
-            "reason": reason,
-            "own_choice": False,
-            "best": False,
-            "seen": False,
-            "missing": 0,
-        }
-        for name, reason in (unavailable or {}).items()
-    ]
+    absent = {"task": "", "status": "unavailable", "own_choice": False, "best": False, "seen": False, "missing": 0}
+    rows = [{**absent, "model": name, "reason": reason} for name, reason in (unavailable or {}).items()]
     return pd.concat([table, pd.DataFrame(rows, columns=list(COLUMNS))], ignore_index=True) if rows else table

@@ -1,8 +1,7 @@
 """Who does the work of a run: processes of this machine, or a Ray cluster, which end with whoever makes an executor."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 
 from traube.core import paths
 from traube.core.errors import unknown
@@ -57,11 +56,6 @@ def make_executor() -> Executor:
     return RayExecutor()
 
 
-@contextmanager
-def ensure_executor(executor: Executor | None) -> Iterator[Executor]:
+def ensure_executor(executor: Executor | None) -> AbstractContextManager[Executor]:
     """Lend the executor that is given, and leave it as it is; or make one, and end it."""
-    if executor is not None:
-        yield executor
-        return
-    with make_executor() as own:
-        yield own
+    return make_executor() if executor is None else nullcontext(executor)

@@ -62,10 +62,7 @@ class Executor(ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.stop()
+        self._end(kill=kind is not None)
 
     @property
     @abstractmethod

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,14 +107,12 @@ class RayExecutor(Executor):
         """Yield positions and vectors of texts, by a process on each GPU of the cluster, or on each core
         where it has none; by this process, where that is nearer.
         """
-        if not isinstance(encoder, Transformer) or not self._is_spread(encoder, len(texts)):
+        if not self._is_spread(encoder, len(texts)):
             yield from encoder.encode_batches(texts)
             return
-        kind = self._kind()
-        memory = self._at_most(2 * encoder.load())  # as the weights come, and as they are used
-        asked = {"num_cpus": 1, "memory": memory, **({"num_gpus": 1} if kind == "GPU" else {})}
+        asked = self._asked(2 * encoder.load())  # as the weights come, and as they are used
         number = self._room(asked)
-        shares = encoder.shares(texts, SHARES * number, "cuda" if kind == "GPU" else "cpu")
+        shares = encoder.shares(texts, SHARES * number, "cuda" if asked["num_gpus"] else "cpu")
         holder = self._ray.remote(max_restarts=RETRIES, max_task_retries=RETRIES, **asked)(Holder)
         network = self._ray.put(encoder.network)
         holders = [holder.remote(self._versions, encoder, network) for _ in range(min(number, len(shares)))]
@@ -126,7 +124,7 @@ class RayExecutor(Executor):
 
     def trains(self, model: Model, n_trainings: int) -> bool:
         """Return whether the cluster does so many trainings: on its GPUs, or on CPUs, where these do several at once."""
-        if not isinstance(model, Transformer) or not self._is_sent(model):
+        if not self._is_sent(model):
             return False
         return self._kind() == "GPU" or (n_trainings > 1 and self._room(self._asked_to_train(model)) > 1)
 
@@ -148,11 +146,13 @@ class RayExecutor(Executor):
     def _asked_to_train(self, model: Transformer) -> dict[str, float]:
         import torch
 
-        memory = self._at_most(TRAINING * model.load())
-        if self._kind() == "GPU":
-            return {"num_cpus": 1, "num_gpus": 1, "memory": memory}
         most = max((node.get("CPU", 0) for node in self._nodes()), default=1)
-        return {"num_cpus": max(1, min(torch.get_num_threads(), int(most))), "memory": memory}
+        return self._asked(TRAINING * model.load(), max(1, min(torch.get_num_threads(), int(most))))
+
+    def _asked(self, needs: int, n_cores: int = 1) -> dict[str, float]:
+        """What is set aside for a process with a model: a core and a GPU, or where the cluster has none, cores."""
+        has_gpu = self._kind() == "GPU"
+        return {"num_cpus": 1 if has_gpu else n_cores, "num_gpus": int(has_gpu), "memory": self._at_most(needs)}
 
     def _nodes(self) -> list[dict[str, float]]:
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
@@ -170,11 +170,11 @@ class RayExecutor(Executor):
     def _kind(self) -> str:
         return "GPU" if self._ray.cluster_resources().get("GPU") else "CPU"
 
-    def _is_sent(self, encoder: Model) -> bool:
+    def _is_sent(self, encoder: Model) -> TypeGuard[Transformer]:
         """Whether an encoder may compute on the cluster: not on its CPUs where there is a GPU here."""
         return isinstance(encoder, Transformer) and (self._kind() == "GPU" or encoder.device == "cpu")
 
-    def _is_spread(self, encoder: Model, n_texts: int) -> bool:
+    def _is_spread(self, encoder: Model, n_texts: int) -> TypeGuard[Transformer]:
         return self._is_sent(encoder) and n_texts > FEW[self._kind()]
 
 
@@ -258,33 +258,32 @@ def _call(versions: dict[str, str], function: Callable[..., Any], memory: int, *
 
 def _connected() -> Any:
     """Ray, connected to the cluster that RAY_ADDRESS names, or to one that is started here."""
-    address = os.environ.get("RAY_ADDRESS")
-    if address == "local":  # Ray's word for one that is started here
-        address = None
+    address = os.environ.get("RAY_ADDRESS") or "local"  # Ray's word for one that is started here
+    is_here = address == "local"
     # Ray reads these when it is imported
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # by itself it would try for ever
-    if address:
-        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # for eight minutes
-    else:
+    if is_here:
         os.environ[LOOPBACK] = "0"  # it would listen on all addresses
+    else:
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # for eight minutes
     try:
         import ray
     except ImportError:
         raise TraubeError(f"the engine is ray, which is not installed: {install_hint('ray')}") from None
-    if not address and not ip_address(ray.util.get_node_ip_address()).is_loopback:
+    if is_here and not ip_address(ray.util.get_node_ip_address()).is_loopback:
         raise TraubeError(
             "the engine is ray, and a Ray on this machine would listen on all its addresses, because ray was imported "
             f"before: set {LOOPBACK}=0 first"
         )
     logging.getLogger("ray").setLevel(logging.ERROR)
     own_handler = signal.getsignal(signal.SIGTERM)  # Ray puts another in its place
-    here = {} if address else {"num_cpus": cores(), "include_dashboard": False}
+    here = {"num_cpus": cores(), "include_dashboard": False} if is_here else {}
     try:
-        host, _, port = (address or "").rpartition("://")[2].rpartition(":")
+        host, _, port = address.rpartition("://")[2].rpartition(":")
         if port.isdigit():  # if nothing answers there, Ray would wait for minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()
         ray.init(
-            address=address or "local",
+            address=address,
             configure_logging=False,
             log_to_driver=False,
             # the code is the driver's, wherever it runs
@@ -293,7 +292,7 @@ def _connected() -> Any:
         )
     except Exception as error:  # of many kinds, by what is wrong with it
         ray.shutdown()  # of what has begun
-        where = f"the cluster at {address} (RAY_ADDRESS)" if address else "a Ray on this machine"
+        where = "a Ray on this machine" if is_here else f"the cluster at {address} (RAY_ADDRESS)"
         raise TraubeError(
             f"the engine is ray, and {where} cannot be used: {in_a_line(error.__cause__ or error)}"
         ) from None

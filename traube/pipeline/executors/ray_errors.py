@@ -16,13 +16,6 @@ def check(versions: dict[str, str]) -> None:
         raise TraubeError(f"a node of the Ray cluster has {'; '.join(others)}: install the same there as here")
 
 
-def has_died(error: BaseException) -> bool:
-    """Whether a process died, or its node."""
-    from ray.exceptions import LocalRayletDiedError, NodeDiedError, WorkerCrashedError
-
-    return isinstance(error, LocalRayletDiedError | NodeDiedError | WorkerCrashedError)
-
-
 def in_words(error: BaseException) -> BaseException:
     """What a unit raised; of what became of it on the cluster, an error in a line."""
     from ray import exceptions

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -21,7 +21,7 @@ from traube.core.disk import replacing
 from traube.core.errors import TraubeError
 from traube.core.progress import Progress
 from traube.models import Transformer
-from traube.pipeline.executors.ray_errors import RETRIES, check, has_died, in_words
+from traube.pipeline.executors.ray_errors import RETRIES, check, in_words
 from traube.pipeline.units import Trained, Training, sent_whole
 
 LISTENS = 1.0  # seconds from news to news
@@ -32,11 +32,11 @@ State = NDArray[np.uint8]  # the file that a training goes on from
 class News(NamedTuple):
     """What a process that trains tells of it."""
 
-    steps: int = 0
-    done: int = 0
-    said: Sequence[str] = ()  # since the last time
-    state: State | None = None  # None where it is as it was
-    trained: Trained | None = None
+    steps: int
+    done: int
+    said: Sequence[str]  # since the last time
+    state: State | None  # None where it is as it was
+    trained: Trained | None
 
 
 class ToTrain(NamedTuple):
@@ -114,7 +114,6 @@ class _Begun:
     training: Training
     work: Path  # folder of what it goes on from
     stream: Any = None  # of news
-    latest: News = field(default_factory=News)
     lost: int = 0  # times that a process died of it
 
 
@@ -125,8 +124,8 @@ class Trainings:
         self._ray, self._task, self._model, self._network = ray, task, model, network
         self._progress = progress
         self._begun: list[_Begun] = []
-        self._ended: list[News] = []
-        self._told = (0, 0)  # steps of all, and how many are done
+        self._steps: dict[Any, tuple[int, int]] = {}  # of each, ended or not, and how many are done
+        self._told = (0, 0)  # the sums of these
 
     def outcomes(
         self, asked: Iterator[tuple[Any, Training, Path]], at_once: Callable[[], int]
@@ -144,7 +143,6 @@ class Trainings:
                 outcome = self._hear(begun)
                 if outcome is not None:
                     self._begun.remove(begun)
-                    self._ended.append(begun.latest)
                     yield begun.name, outcome
         finally:  # each ends at its next step, which removes its files, or in a second
             for begun in self._begun:
@@ -164,10 +162,13 @@ class Trainings:
 
     def _hear(self, begun: _Begun) -> Trained | BaseException | None:
         """Keep what is new, and tell it; return what became of a training that has ended."""
+        from ray.exceptions import LocalRayletDiedError, NodeDiedError, WorkerCrashedError
+
         try:
             news: News = self._ray.get(next(begun.stream))
         except Exception as error:
-            if has_died(error) and begun.lost < RETRIES:
+            has_died = isinstance(error, LocalRayletDiedError | NodeDiedError | WorkerCrashedError)
+            if has_died and begun.lost < RETRIES:
                 begun.lost += 1
                 self._send(begun)
                 return None
@@ -175,9 +176,8 @@ class Trainings:
         if news.state is not None:
             with replacing(begun.work / FILE) as temporary:
                 news.state.tofile(temporary)
-        begun.latest = news._replace(state=None, trained=None)  # they are large
-        everything = [*self._ended, *(other.latest for other in self._begun)]
-        steps, done = sum(told.steps for told in everything), sum(told.done for told in everything)
+        self._steps[begun.name] = news.steps, news.done
+        steps, done = map(sum, zip(*self._steps.values(), strict=True))
         if steps != self._told[0] or done < self._told[1]:  # another has begun, or one begins again
             self._progress.total("steps", steps)
             self._told = (steps, 0)

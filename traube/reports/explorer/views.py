@@ -52,11 +52,10 @@ def confusion(gold: Codes, found: Codes) -> Confusion:
     most texts agree (Kuhn, 1955). The largest agreement comes first.
     """
     from scipy.optimize import linear_sum_assignment
+    from sklearn.metrics.cluster import contingency_matrix
 
-    classes, rows = np.unique(gold, return_inverse=True)
-    clusters, columns = np.unique(found, return_inverse=True)
-    counts = np.zeros((len(classes), len(clusters)), dtype=np.int64)
-    np.add.at(counts, (rows, columns), 1)
+    classes, clusters = np.unique(gold), np.unique(found)
+    counts = contingency_matrix(gold, found)
     grouped = np.flatnonzero(clusters != NOISE)
     matched, of = linear_sum_assignment(counts[:, grouped], maximize=True)
     of = grouped[of]
