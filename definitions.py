@@ -18,14 +18,8 @@ from traube.core.disk import make_private  # noqa: E402
 from traube.tasks import PAIRS, sources  # noqa: E402
 
 
-def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **overrides: Any) -> dg.Definitions:
-    """All definitions.
-
-    Parameters
-    ----------
-    executor : how the steps of a run are executed
-    overrides : resources to use instead of the default ones, by name
-    """
+def build_defs(**overrides: Any) -> dg.Definitions:
+    """All definitions; `overrides` are resources to use instead of the default ones, by name."""
     tasks = {**sources(), **sources(PAIRS)}
     defined: list[Job] = [*all_jobs(tasks), *offered("jobs")]
     jobs = {job.name: job for job in defined}
@@ -35,7 +29,7 @@ def build_defs(*, executor: dg.ExecutorDefinition = dg.in_process_executor, **ov
         sensors=offered("sensors", jobs),
         schedules=offered("schedules", jobs),
         resources={**all_resources(), **overrides},
-        executor=executor,
+        executor=dg.in_process_executor,
     )
 
 

@@ -20,8 +20,6 @@ from traube.reports.studies import last_epochs
 from traube.tasks.source import Source
 from traube.tasks.task import Stage
 
-POOL = "training"  # of steps that share a GPU; runs follow each other, so no limit of its own is set (the UI can)
-
 
 def clusterings_asset(source: Source) -> dg.AssetsDefinition:
     description = "The clusters that each method finds in each split."
@@ -35,7 +33,8 @@ def deep_clusterings_asset(source: Source) -> dg.AssetsDefinition:
         kinds={"torch"},
         description="The clusters that each method finds that trains on the texts of each split. A training that was "
         "stopped goes on where it was.",
-        pool=POOL,
+        # of steps that share a GPU; runs follow each other, so no limit of its own is set (the UI can)
+        pool="training",
         # what a GPU loses now and then; of other errors a cell says so itself
         retry_policy=dg.RetryPolicy(max_retries=1),
     )

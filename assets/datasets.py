@@ -34,10 +34,8 @@ def dvc_hashes(source: Source) -> dict[str, str]:
 
 
 def corpus_asset(source: Source) -> dg.AssetsDefinition:
-    key = asset_key(source.name, "corpus")
-
     @dg.asset(
-        key=key,
+        key=asset_key(source.name, "corpus"),
         group_name=source.card.family,
         kinds={"parquet"},
         code_version=source.version,
@@ -74,11 +72,7 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
     """Return the asset of the table that a task has besides its corpus."""
     table = source.card.type.table
     is_clustering = source.card.type is CLUSTERING
-    what = (
-        "which texts are to be grouped, and their gold labels"
-        if is_clustering
-        else "which texts are compared, and their gold scores"
-    )
+    what = "to be grouped, and their gold labels" if is_clustering else "compared, and their gold scores"
 
     @dg.asset(
         key=asset_key(source.name, table),
@@ -86,7 +80,7 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
         group_name=source.card.family,
         kinds={"parquet"},
         code_version=source.version,
-        description=f"{source.card.description or source.name}: {what}.",
+        description=f"{source.card.description or source.name}: which texts are {what}.",
         check_specs=check_specs(source.card, table),
     )
     def drawn(
@@ -99,11 +93,8 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
         complete_task(opened, source.card)  # only now: a task whose checks were cut short is read again
         metadata: dict[str, Any] = {"dagster/row_count": len(rows), "task_data_version": manifest.data_version}
         if is_clustering:
-            sizes = (
-                rows.groupby(["split", "level", "part"], sort=False)
-                .agg(rows=("item", "size"), texts=("text_id", "nunique"), classes=("label", "nunique"))
-                .reset_index()
-            )
+            groups = rows.groupby(["split", "level", "part"], sort=False, as_index=False)
+            sizes = groups.agg(rows=("item", "size"), texts=("text_id", "nunique"), classes=("label", "nunique"))
             labels = rows["label"].value_counts().head(50).rename_axis("label").reset_index(name="rows")
             metadata |= {
                 "splits": int(rows["split"].nunique()),

@@ -54,10 +54,9 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
 
         refuse_failed_checks(context, [spec for table in tables for spec in check_specs(card, table)], check_tables)
         began = time.perf_counter()
-        workbench = storage.workbench(workers)
         plan = plan_of(source.name, context.partition_key, benchmark.request(), encoder, storage)
         refuse_kept(storage.open(), card, plan.at_hand.tasks[source.name].data_version, tables)
-        (made,) = run(plan.only(Stage.EMBEDDINGS), workbench, progress)
+        (made,) = run(plan.only(Stage.EMBEDDINGS), storage.workbench(workers), progress)
         assert isinstance(made, Encoded)
         seconds, encoded = time.perf_counter() - began, made.encoded or 0
         return dg.MaterializeResult(

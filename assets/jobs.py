@@ -1,6 +1,6 @@
 """Which assets are made together. A job that a sensor brings along is defined beside that sensor."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import dagster as dg
 
@@ -10,37 +10,31 @@ from assets.sweeps import sweeps
 REBUILT = dg.AssetSelection.assets("leaderboard", "registry", "regressions", "report")
 
 
-def all_jobs(tasks: Iterable[str]) -> list[Job]:
+def all_jobs(tasks: Collection[str]) -> list[Job]:
     """Every job of the graph, over the tasks and pair tasks that are given."""
-    names = list(tasks)
-    jobs = [
-        dg.define_asset_job(
-            "datasets",
-            selection=dg.AssetSelection.assets(*data_keys(names)),
-            description="Read raw data, draw splits, check both. Narrow it to the tasks that you want.",
+    jobs: dict[str, tuple[dg.AssetSelection, str]] = {
+        "datasets": (
+            dg.AssetSelection.assets(*data_keys(tasks)),
+            "Read raw data, draw splits, check both. Narrow it to the tasks that you want.",
         ),
-        dg.define_asset_job(
-            "evaluate",
-            selection=dg.AssetSelection.assets(*all_model_keys(names)),
-            description="Embed, cluster and score one model (the partition) on every task and pair task, or on those selected.",
+        "evaluate": (
+            dg.AssetSelection.assets(*all_model_keys(tasks)),
+            "Embed, cluster and score one model (the partition) on every task and pair task, or on those selected.",
         ),
-        dg.define_asset_job(
-            "publish",
-            selection=REBUILT | dg.AssetSelection.tag(*PAGES) | dg.AssetSelection.key_prefixes("papers"),
-            description="Rebuild leaderboard, registry, regressions, report, the tasks' pages and the papers' tables from what is stored.",
+        "publish": (
+            REBUILT | dg.AssetSelection.tag(*PAGES) | dg.AssetSelection.key_prefixes("papers"),
+            "Rebuild leaderboard, registry, regressions, report, the tasks' pages and the papers' tables from what is stored.",
         ),
-        dg.define_asset_job(
-            "train",
-            selection=dg.AssetSelection.key_prefixes("checkpoints"),
-            description="Train an encoder on a task. Narrow it to the checkpoint that you want.",
+        "train": (
+            dg.AssetSelection.key_prefixes("checkpoints"),
+            "Train an encoder on a task. Narrow it to the checkpoint that you want.",
         ),
-        dg.define_asset_job(
-            "tune",
-            selection=dg.AssetSelection.key_prefixes("studies"),
-            description="Search for a trainer's best recipe on a task. Narrow it to the study that you want.",
+        "tune": (
+            dg.AssetSelection.key_prefixes("studies"),
+            "Search for a trainer's best recipe on a task. Narrow it to the study that you want.",
         ),
-    ]
+    }
     if sweeps():
         description = "Compute the points of a sweep. Narrow it to the one that you want."
-        jobs.append(dg.define_asset_job("sweep", dg.AssetSelection.key_prefixes("sweeps"), description=description))
-    return jobs
+        jobs["sweep"] = dg.AssetSelection.key_prefixes("sweeps"), description
+    return [dg.define_asset_job(name, of, description=description) for name, (of, description) in jobs.items()]

@@ -14,7 +14,7 @@ from traube.core.hashing import digest
 from traube.core.progress import Progress
 from traube.metrics import SCORING_VERSION
 from traube.pipeline.executors import Executor
-from traube.pipeline.pairs import PAIRS_VERSION, PairCell, read_pair_scores
+from traube.pipeline.pairs import KINDS, PAIRS_VERSION, PairCell, read_pair_scores
 from traube.pipeline.plan import Plan
 from traube.pipeline.run import run
 from traube.pipeline.stages import failed_cells
@@ -60,16 +60,14 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             values = opened.read_scores(cells, replicates=True)
             protocols = {request.protocol_name: request.protocol}
             table = summary(cells, values, {source.name: source.card}, protocols=protocols)
-            logs.append(
-                partial(tracking.log, source.card, cells, values, table, _origin(context), own_choice=own_choice)
-            )
+            log = partial(tracking.log, source.card, cells, values, table, _origin(context), own_choice=own_choice)
+            logs.append(log)
             metadata |= _metadata(table, own_choice)
         metadata |= told(context, partial(tracking.log_all, *owed, logs))
         if failed := failed_cells(opened, plan.cell_ids):  # what was scored of the others is shown
             raise dg.Failure(failed, metadata=metadata, allow_retries=False)
-        return dg.MaterializeResult(
-            data_version=dg.DataVersion(digest([sorted(plan.cell_ids), SCORING_VERSION])), metadata=metadata
-        )
+        version = dg.DataVersion(digest([sorted(plan.cell_ids), SCORING_VERSION]))
+        return dg.MaterializeResult(data_version=version, metadata=metadata)
 
     return scores
 
@@ -86,17 +84,14 @@ def _metadata(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataVal
     if own_choice:
         return {"own_choice": dg.MetadataValue.md(markdown(shown.round(4)))}
     metadata: dict[str, dg.MetadataValue] = {"scores": dg.MetadataValue.md(markdown(shown.round(4)))}
-    for level, rows in table.groupby("level"):
-        if rows["mean"].notna().any():
-            best = rows.loc[rows["mean"].idxmax()]
-            metadata[f"best_{level}"] = dg.MetadataValue.float(float(best["mean"]))
-            metadata[f"best_{level}_method"] = dg.MetadataValue.text(str(best["method"]))
+    for level, rows in table.dropna(subset="mean").groupby("level"):
+        best = rows.loc[rows["mean"].idxmax()]
+        metadata[f"best_{level}"] = dg.MetadataValue.float(float(best["mean"]))
+        metadata[f"best_{level}_method"] = dg.MetadataValue.text(str(best["method"]))
     return metadata
 
 
 def pair_scores_asset(source: Source) -> dg.AssetsDefinition:
-    """Return the asset of a pair task's scores."""
-
     @model_asset(
         source,
         Stage.PAIR_SCORES,
@@ -126,8 +121,7 @@ def pair_scores_asset(source: Source) -> dg.AssetsDefinition:
         log = partial(tracking.log_pairs, source.card, cells[0], table, _origin(context))
         metadata = {
             "scored_now": dg.MetadataValue.int(computed),
-            "pearson": dg.MetadataValue.float(float(whole["pearson"].iloc[0])),
-            "spearman": dg.MetadataValue.float(float(whole["spearman"].iloc[0])),
+            **{kind: dg.MetadataValue.float(float(whole[kind].iloc[0])) for kind in KINDS},
             "scores": dg.MetadataValue.md(markdown(table.drop(columns=["task", "model"]).round(4))),
             **told(context, partial(tracking.log_all, *owed, [log])),
         }

@@ -25,7 +25,6 @@ class Swept(dg.Config):
 
 
 def sweep_assets() -> list[dg.AssetsDefinition]:
-    """An asset for each sweep of params.yaml."""
     return [_sweep(name, sweep.description) for name, sweep in sweeps().items()]
 
 

@@ -76,21 +76,18 @@ class Children:
 @contextmanager
 def alone() -> Iterator[None]:
     """Keep to one `traube dev` in a home (two daemons would start each night twice), and end what a killed one left."""
-    lock = FileLock(f"{_record()}.lock")
     try:
-        lock.acquire(timeout=0)
+        lock = FileLock(f"{_record()}.lock").acquire(timeout=0)
     except Timeout:
         raise TraubeError(
             f"`traube dev` runs already for {paths.home()}; stop it, or set TRAUBE_HOME to another folder"
         ) from None
-    try:
+    with lock:
         for pid, began in read_json(_record()).items():
             if began and _began(int(pid)) == began:
                 _kill(int(pid))
         _record().unlink(missing_ok=True)
         yield
-    finally:
-        lock.release()
 
 
 def is_served() -> bool:

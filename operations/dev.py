@@ -66,12 +66,10 @@ def free_port(wanted: int, name: str, taken: int = 0) -> int:
     for port in range(wanted, wanted + 20):
         if port == taken:
             continue
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
+        try:
+            socket.create_server((HOST, port)).close()
+        except OSError:
+            continue
         if port != wanted:
             out.print(f"port {wanted} is in use; {name} uses {port} instead")
         return port

@@ -163,16 +163,14 @@ class Launcher(AbstractContextManager["Launcher"]):
     ) -> list[str]:
         stopping.check()
         self.run_id = str(uuid4())
-        loggers = {"loggers": {"console": {"config": {"log_level": self.level}}}}
-        tags = {**own_process(), "traube/publishes": "yes"}
         told = nullcontext() if self.level == "DEBUG" else redirect_stderr(WithoutUnwritten(sys.stderr))
         try:
             with told:
                 result = self.definitions.resolve_job_def(name).execute_in_process(
-                    run_config={**loggers, **(config or {})},
+                    run_config={"loggers": {"console": {"config": {"log_level": self.level}}}, **(config or {})},
                     instance=self.instance,
                     asset_selection=selection,
-                    tags=tags,
+                    tags={**own_process(), "traube/publishes": "yes"},
                     raise_on_error=False,
                     run_id=self.run_id,
                     **options,

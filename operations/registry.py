@@ -14,7 +14,6 @@ app = typer.Typer()
 
 
 def champion_of(task: str) -> "Served":
-    """The clustering that is served of a task."""
     return registry_of(task).champion(task)
 
 

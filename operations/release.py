@@ -1,7 +1,6 @@
 """`traube release`: one stage of the release pipeline (dvc.yaml)."""
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,18 +12,12 @@ from traube.core.progress import SILENT
 app = typer.Typer()
 
 
-class Stage(StrEnum):
-    """Stages of the release pipeline (dvc.yaml), in order."""
-
-    datasets = "datasets"
-    validate = "validate"
-    benchmark = "benchmark"
-    report = "report"
-
-
 @app.command()
 def release(
-    stage: Annotated[Stage, typer.Argument(help="The stage; `dvc repro` runs the stages that are needed.")],
+    stage: Annotated[
+        Literal["datasets", "validate", "benchmark", "report"],
+        typer.Argument(help="The stage; `dvc repro` runs the stages that are needed."),
+    ],
 ) -> None:
     """Run one stage of the release pipeline, which writes to release/.
 
@@ -35,7 +28,7 @@ def release(
 
     params, storage = load_params(), open_storage(paths.home())
     match stage:
-        case Stage.datasets:
+        case "datasets":
             from operations.launch import Launcher
             from traube.pipeline.survey import unread
             from traube.reports.release import write_datasets
@@ -47,13 +40,13 @@ def release(
                     fail_on(launcher.datasets(new))
             print_unavailable(unavailable)
             write_datasets(storage, params.tasks, paths.release())
-        case Stage.validate:
+        case "validate":
             from traube.pipeline.validation import data_docs, validate_tasks
 
             results = validate_tasks(storage, params.tasks, data_docs())
             write_json(paths.release() / "validation.json", results)
             fail_on([f"{key} failed" for key, r in results.items() if r["blocking"] and not r["passed"]])
-        case Stage.benchmark:
+        case "benchmark":
             from traube.cli.run import compute
             from traube.pipeline.plan import Request
             from traube.pipeline.survey import plan
@@ -64,7 +57,7 @@ def release(
             if not compute(request, storage, plan(request, storage)).finished:
                 raise typer.Exit(1)
             write_scores(storage, params, paths.release())
-        case Stage.report:
+        case "report":
             from traube.reports.release import write_metrics
 
             write_metrics(storage, params, paths.release())

@@ -53,7 +53,6 @@ class StorageResource(dg.ConfigurableResource):
         return Path(self.home) if self.home else paths.home()
 
     def open(self) -> Storage:
-        """Return the storage of the data directory."""
         return open_storage(self.root)
 
     def workbench(self, executor: Executor | None = None) -> Workbench:

@@ -269,14 +269,7 @@ def _remove(path: Path) -> None:
 
 
 def _make_dagster(folder: Path) -> None:
-    before = os.environ.get("DAGSTER_HOME")
-    os.environ["DAGSTER_HOME"] = str(folder)
-    try:
-        with dg.DagsterInstance.get() as instance:
-            instance.get_runs(limit=1)
-            instance.all_instigator_state()
-            instance.get_dynamic_partitions("")
-    finally:
-        os.environ.pop("DAGSTER_HOME")
-        if before is not None:
-            os.environ["DAGSTER_HOME"] = before
+    with dg.DagsterInstance.local_temp(str(folder)) as instance:  # with a folder of its own it is not temporary
+        instance.get_runs(limit=1)
+        instance.all_instigator_state()
+        instance.get_dynamic_partitions("")

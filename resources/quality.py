@@ -31,16 +31,12 @@ class QualityResource(dg.ConfigurableResource):
 
     folder: str = ""
 
-    @property
-    def root(self) -> Path:
-        """The folder, as a path."""
-        return Path(self.folder) if self.folder else data_docs()
-
     def check(
         self, card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame, executor: Executor
     ) -> list[dg.AssetCheckResult]:
         """Check a table of a task (of a corpus, rows are the corpus); one result for each of its `check_specs`."""
-        validation = in_own_process(executor, validate_table, card, table, rows, corpus, self.root)
+        folder = Path(self.folder) if self.folder else data_docs()
+        validation = in_own_process(executor, validate_table, card, table, rows, corpus, folder)
         results = []
         for finding in validation.findings:
             metadata: dict[str, Any] = {

@@ -146,7 +146,6 @@ class RegistryResource(dg.ConfigurableResource):
         self.tag(task, version, tags)
 
     def tag(self, task: str, version: str, tags: Mapping[str, str]) -> None:
-        """Write tags of Traube's on a version."""
         client = self.client()
         for tag, value in tags.items():
             client.set_model_version_tag(registered_name(task), version, f"traube.{tag}", value)

@@ -96,11 +96,8 @@ class TrackingResource(dg.ConfigurableResource):
         name = f"{card.name} x {first['model']}{', own choice' if own_choice else ''}"
         with _run(client, experiment, digest(key), name, tags) as parent:
             params = {**identity, "family": card.family, "language": card.language, "licence": card.licence}
-            metrics = {
-                f"best/{row.level}": row.mean
-                for row in best[["level", "mean"]].itertuples(index=False)
-                if pd.notna(row.mean)
-            }
+            scored = best.dropna(subset="mean")
+            metrics = {f"best/{level}": mean for level, mean in zip(scored["level"], scored["mean"], strict=True)}
             _log(client, parent, params, metrics)
             _log_dataset(client, parent, card, identity["data_version"])
         values = done.merge(scores, on="cell_id")
@@ -111,9 +108,7 @@ class TrackingResource(dg.ConfigurableResource):
             child_tags = {**tags, "traube.kind": "method", "mlflow.parentRunId": parent.info.run_id}
             with _run(client, experiment, child_key, method, child_tags, children) as child:
                 means = rows.groupby(["level", "metric"])["value"].mean()
-                metrics = {
-                    f"{level}/{metric}": float(value) for (level, metric), value in means.items() if pd.notna(value)
-                }
+                metrics = {f"{level}/{metric}": value for (level, metric), value in means.dropna().items()}
                 seeds = " ".join(sorted({str(int(s)) for s in rows["seed"].dropna()}))
                 params = {"reducer": reducer, "clusterer": clusterer, "seeds": seeds}
                 _log(client, child, params | _flat(rows.iloc[0]["params"]), metrics)

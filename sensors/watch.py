@@ -111,10 +111,7 @@ def _fetch(source: str, name: str, version: str) -> Path:
 
     mlflow.set_tracking_uri(default_uri())
     files = Path(mlflow.artifacts.download_artifacts(f"models:/{name}/{version}"))
-    roots = sorted(
-        {p.parent for pattern in ("modules.json", "config.json") for p in files.rglob(pattern)},
-        key=lambda p: len(p.parts),
-    )
+    roots = {p.parent for pattern in ("modules.json", "config.json") for p in files.rglob(pattern)}
     if not roots:
         raise FileNotFoundError(f"version {version} of {name} holds no config.json or modules.json")
-    return roots[0]
+    return min(roots, key=lambda p: len(p.parts))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traube.cli.options import MOST_SEED, Json
-from traube.cli.printing import counted, err, escape, out, print_json, print_table, shown_number
+from traube.cli.printing import counted, err, escape, out, print_json, print_notes, print_table, shown_number
 from traube.core.errors import TraubeError, unknown
 from traube.core.files import write_text
 from traube.core.inert import csv_text
@@ -143,28 +143,24 @@ def score(
 
     answers = read_judgements(files, _columns(columns), None if design is None else read_design(design))
     judged = answers.judgements
-    for fault in answers.faults[:SHOWN]:
-        err.print(f"[yellow]left out:[/] {escape(fault)}")
+    print_notes(answers.faults[:SHOWN], "left out")
     if len(answers.faults) > SHOWN:
         path = output.with_name(f"{output.stem}.faults.txt")
         write_text(path, "\n".join(answers.faults) + "\n")
         err.print(f"[yellow]left out:[/] {len(answers.faults) - SHOWN} more rows, all in {escape(str(path))}")
 
-    scores = counting_scores(judged)
-    write_text(output, csv_text(scores_table(judged, scores)))
+    table = scores_table(judged, counting_scores(judged))
+    write_text(output, csv_text(table))
     rows = [_reliability("all", judged, repetitions, seed, brown)]
     for column in by or ():
         rows += _within(judged, items, column, repetitions, seed, brown)
     halves = _curve(judged, repetitions, seed, brown) if curve else []
 
     above = {} if expert is None else read_expert(expert)
-    known = [i for i, item in enumerate(judged.items) if item in above]
-    is_above = [above[judged.items[i]] for i in known]
-    contradicted: list[dict[str, Any]] = [
-        {"item": judged.items[i], "score": float(scores[i]), "expert": "above 0.5" if up else "below 0.5"}
-        for i, up, is_wrong in zip(known, is_above, against_expert(scores[known], is_above), strict=True)
-        if is_wrong
-    ]
+    known = table.loc[table["item"].isin(list(above)), ["item", "score"]]
+    is_above = [above[item] for item in known["item"]]
+    known["expert"] = ["above 0.5" if up else "below 0.5" for up in is_above]
+    contradicted = known[against_expert(known["score"], is_above)].to_dict("records")
 
     if as_json:
         print_json({"reliability": rows, "curve": halves, "expert": contradicted, "faults": list(answers.faults)})

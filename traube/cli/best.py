@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traube.cli.options import Json, Metric, ProtocolName, Tasks
-from traube.cli.printing import err, escape, out, print_json
+from traube.cli.printing import escape, out, print_json, print_unavailable
 from traube.core import paths
 from traube.core.errors import TraubeError
 
@@ -137,8 +137,7 @@ def compare(
     comparisons, left_out = compare_on(
         storage, task or params.tasks, name, params.chosen(name), a, b, metric and full_name(metric), own_choice
     )
-    for task_name, reason in left_out.items():
-        err.print(f"[yellow]left out:[/] {escape(task_name)}: {escape(reason)}")
+    print_unavailable(left_out, "left out")
 
     if as_json:
         rows = []

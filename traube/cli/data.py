@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.filesize import pick_unit_and_suffix
 
 from traube.cli.options import Json
 from traube.cli.printing import counted, err, escape, out, print_json, print_table
@@ -174,12 +175,8 @@ def restore(file: _File) -> None:
     for line in (corrupt := storage.verify()):
         err.print(escape(line))
     cells = counted(len(storage.read_rows("cell")), "cell")
-    out.print(
-        f"restored: {cells} in {escape(str(paths.home()))}"
-        + (f"; {counted(len(corrupt), 'blob')} corrupt, `traube run` makes them again" if corrupt else ""),
-        soft_wrap=True,
-        highlight=False,
-    )
+    rest = f"; {counted(len(corrupt), 'blob')} corrupt, `traube run` makes them again" if corrupt else ""
+    out.print(f"restored: {cells} in {escape(str(paths.home()))}{rest}", soft_wrap=True, highlight=False)
 
 
 @app.command("copy")
@@ -224,9 +221,6 @@ def copy_storage(
     out.print("Not copied: Dagster's and MLflow's history.")
 
 
-def _in_words(size: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
+def _in_words(size: int) -> str:
+    unit, name = pick_unit_and_suffix(size, ["B", "KiB", "MiB", "GiB"], 1024)
+    return f"{size / unit:.{1 if name == 'GiB' else 0}f} {name}"

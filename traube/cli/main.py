@@ -36,9 +36,8 @@ class _Group(TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not to be flushed there
             sys.exit(128 + signal.SIGPIPE)
         except Exception as error:
-            gone = was_there and not paths.home().is_dir()
             line = str(error) if isinstance(error, TraubeError) else explain_system_error(error)
-            if gone:
+            if was_there and not paths.home().is_dir():
                 line = f"{paths.home()}: was deleted while the command ran: run it again"
             elif not line and isinstance(error, OSError):
                 line = in_words(error)

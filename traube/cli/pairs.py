@@ -89,9 +89,8 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
             plan = Plan({model.name: {task.name: list(cells)}}, at_hand)
             for _ in run(plan.only(Stage.PAIR_SCORES), workbench, progress):
                 pass
-            for row in read_pair_scores(workbench.storage, cells).to_dict("records"):
-                if groups or row["group"] == ALL:
-                    yield {str(key): value for key, value in row.items()}
+            table = read_pair_scores(workbench.storage, cells)
+            yield from (table if groups else table[table["group"] == ALL]).to_dict("records")
 
 
 @app.command()

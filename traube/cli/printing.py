@@ -69,10 +69,9 @@ def failed_check(
     return f"{asset}: the {kind} '{name}' failed{where}{f': {broken}' if broken else ''}"
 
 
-def print_unavailable(reasons: Mapping[str, str]) -> None:
+def print_unavailable(reasons: Mapping[str, str], title: str = "unavailable") -> None:
     """What cannot be had here, and why."""
-    for name, reason in reasons.items():
-        err.print(f"[yellow]unavailable:[/] {escape(name)}: {escape(reason)}")
+    print_notes((f"{name}: {reason}" for name, reason in reasons.items()), title)
 
 
 def print_outdated(cells: "pd.DataFrame") -> int:
@@ -180,20 +179,14 @@ def print_table(
         out.print(f"[dim]no room for: {', '.join(left_out)} (a wider terminal or --json shows all)[/]")
 
 
-def print_notes(notes: Iterable[str]) -> None:
-    """What checks found that stops nothing, a line each."""
+def print_notes(notes: Iterable[str], title: str = "note", style: str = "yellow") -> None:
+    """What is amiss, a line each behind its title; by default what stops nothing."""
     for note in notes:
-        err.print(f"[yellow]note:[/] {escape(note)}")
-
-
-def print_errors(errors: Iterable[str]) -> None:
-    """What failed, a line each."""
-    for error in errors:
-        err.print(f"[bold red]failed:[/] {escape(error)}")
+        err.print(f"[{style}]{title}:[/] {escape(note)}")
 
 
 def fail_on(errors: list[str]) -> None:
     """Print the errors, if there are any, and end with exit code 1."""
-    print_errors(errors)
+    print_notes(errors, "failed", "bold red")
     if errors:
         raise typer.Exit(1)

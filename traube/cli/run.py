@@ -16,7 +16,6 @@ from traube.cli.printing import (
     err,
     escape,
     out,
-    print_errors,
     print_notes,
     print_outdated,
     print_unavailable,
@@ -70,9 +69,7 @@ def run(
     params, pairs = load_params(), sources(PAIRS)
     tasks = [name for name in task or () if name not in pairs]
     request = request_of(params, protocol or params.protocol_for(tasks), method or (), seed or ())
-    request = replace(request, models=model or request.models)
-    if task:
-        request = replace(request, tasks=task)
+    request = replace(request, models=model or request.models, tasks=task or request.tasks)
     storage = open_storage(paths.home())
     if not dry_run:
         fetch(task or (), model or ())
@@ -146,15 +143,13 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
                 have_made_anew(storage)
     print_notes(launcher.notes)
     errors += unpublished
-    print_errors(errors)
+    print_notes(errors, "failed", "bold red")
     if not errors:
         report = paths.home() / "report" / "index.html"
         if not touched:
             out.print(f"Nothing was missing: {counted(before.total, 'cell')} up to date; the tables were made anew.")
-        out.print(
-            "Done. `traube leaderboard` shows the results, `traube open TASK` a task's page"
-            + (f"; the report is {report}" if report.exists() else "")
-        )
+        where = f"; the report is {report}" if report.exists() else ""
+        out.print(f"Done. `traube leaderboard` shows the results, `traube open TASK` a task's page{where}")
     return Outcome(not errors, frozenset(launcher.refused))
 
 
