@@ -93,8 +93,11 @@ def _shapes(starts: Codes, cells: Codes, splits: Codes) -> list[Shape | None]:
     """(cells, splits) of each group whose rows are a grid: cell after cell, each with the same splits in order."""
     shapes: list[Shape | None] = []
     for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        own, of_split = cells[first:end].tolist(), splits[first:end].tolist()
-        seeds, n = len(set(own)), len(set(of_split))
-        is_grid = own == [cell for cell in own[::n] for _ in range(n)] and of_split == of_split[:n] * seeds
-        shapes.append((seeds, n) if is_grid else None)
+        own, of_split = cells[first:end], splits[first:end]
+        ends = np.flatnonzero(own[1:] != own[:-1])
+        n = int(ends[0]) + 1 if len(ends) else end - first
+        seeds, rest = divmod(end - first, n)
+        grid = not rest and len(set(own[::n].tolist())) == seeds == len(ends) + 1
+        names = of_split[:n].tolist()
+        shapes.append((seeds, n) if grid and of_split.tolist() == names * seeds and len(set(names)) == n else None)
     return shapes

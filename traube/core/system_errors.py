@@ -61,8 +61,10 @@ def refuse_little_memory() -> None:
     TraubeError
         If this process may have less than `LEAST_MEMORY`.
     """
-    import resource
-
+    try:
+        import resource
+    except ImportError:  # Windows knows no such limits
+        return
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if 0 <= limit < LEAST_MEMORY:
         raise TraubeError(

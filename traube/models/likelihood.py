@@ -223,4 +223,4 @@ class CausalModel:
         import torch
         from torch.nn.utils.rnn import pad_sequence
 
-        return pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(self.model.device)
+        return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True).to(self.model.device)

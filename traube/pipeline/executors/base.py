@@ -62,7 +62,10 @@ class Executor(ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._end(kill=kind is not None)
+        if kind is None:
+            self.close()
+        else:
+            self.stop()
 
     @property
     @abstractmethod
