@@ -199,7 +199,7 @@ def _of_pairs(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
     table = cells.assign(method=cells["clusterer"] + pd.Series(history, cells.index, dtype=object))
     table = table.merge(wide.dropna(subset="mean"), left_on="cell_id", right_index=True)
     about = {"own_choice": False, "level": ALL, "metric": OF_PAIRS, "splits": 1, "seeds": 1, "note": ONE_COMPARISON}
-    table = table.assign(**about, verdict="", seen=False, missing=0)
+    table = table.assign(**about, verdict="")
     table = table.sort_values(["task", "mean", "model", "method"], ascending=[True, False, True, True])
     return table.assign(best=~table.duplicated(["task", "model"])).reindex(columns=list(COLUMNS))
 
@@ -307,16 +307,17 @@ def leaderboard(
         scores = pd.concat([scores, others], ignore_index=True) if len(others) else scores
     table = summary(cells, scores, cards, metric, protocols)
     table = _with_found_k(table, storage, cells, protocols)
+    if not metric:
+        of_pairs = current_pair_cells(storage, protocols, lookup, stored)
+        of_pairs = of_pairs if tasks is None else of_pairs[of_pairs["task"].isin(tasks)]
+        both = [rows for rows in (table, _of_pairs(storage, of_pairs)) if len(rows)]
+        table = pd.concat(both, ignore_index=True) if both else table
     seen = {model: trained_on(model) for model in table["model"].unique()}
     columns = ("task", "protocol", "own_choice", "model")
     keys = list(zip(*(table[column].tolist() for column in columns), strict=True))
     table["seen"] = [seen[model] == task for task, _, _, model in keys]
     missing = _missing(cells, protocols)
     table["missing"] = [0 if own else missing.get((task, protocol, model), 0) for task, protocol, own, model in keys]
-    if not metric:
-        of_pairs = current_pair_cells(storage, protocols, lookup, stored)
-        of_pairs = of_pairs if tasks is None else of_pairs[of_pairs["task"].isin(tasks)]
-        table = pd.concat([table, _of_pairs(storage, of_pairs)], ignore_index=True) if len(of_pairs) else table
     absent = {"task": "", "status": "unavailable", "own_choice": False, "best": False, "seen": False, "missing": 0}
     rows = [{**absent, "model": name, "reason": reason} for name, reason in (unavailable or {}).items()]
     return pd.concat([table, pd.DataFrame(rows, columns=list(COLUMNS))], ignore_index=True) if rows else table
