@@ -223,4 +223,5 @@ class CausalModel:
         import torch
         from torch.nn.utils.rnn import pad_sequence
 
-        return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True).to(self.model.device)
+        tensors = [torch.tensor(row, dtype=torch.int64) for row in rows]
+        return pad_sequence(tensors, batch_first=True).to(self.model.device)
