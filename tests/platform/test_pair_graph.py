@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import dagster as dg
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -21,14 +22,16 @@ from tests.made import damage_blob
 from tests.platform.conftest import PARAMS, begin_with, schedule_of, sensor_of
 from traube.cli.main import app
 from traube.core import paths
+from traube.core.hashing import digest
 from traube.core.progress import SILENT
 from traube.models import load_model
-from traube.pipeline.pairs import list_outdated_cells, make_pair_cells, read_pair_scores
+from traube.pipeline.pairs import list_outdated_cells, make_pair_cells, outdated_pairs, read_pair_scores
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request
 from traube.reports.pages import leaderboard_page
 from traube.reports.tables import leaderboard
-from traube.storage import open_storage
+from traube.storage import Score, open_storage
+from traube.storage.storage import CELL_COLUMNS
 from traube.tasks import load_pairs
 from traube.tasks.scored_pairs import ALL
 from traube.tasks.stored import Manifest, read_task
@@ -110,9 +113,12 @@ def test_the_leaderboard_shows_each_models_best_comparison(run: Run) -> None:
         f"{100 * shown['mean']:.2f}</td>" in page and "protocol" not in page.split("giccs, all")[1].split("<table")[0]
     )
 
+    assert (table["missing"] == 0).all()
     (cell, *_) = storage.read_rows("cell", model="jaccard")
     damage_blob(storage, cell["blob"])
-    assert len(storage.verify()) == 1 and len(leaderboard(storage)) == 7
+    assert len(storage.verify()) == 1
+    table = leaderboard(storage)
+    assert table[["model", "missing"]].value_counts().to_dict() == {("tfidf", 0): 6, ("jaccard", 1): 1}
 
 
 def test_a_damaged_cell_is_made_again(run: Run) -> None:
@@ -231,6 +237,30 @@ def test_pairs_that_were_compared_without_being_stored_count(launcher: Launcher,
     assert list_outdated_cells(storage, protocols) == set()
     shutil.rmtree(folder)
     assert list_outdated_cells(storage, protocols) == set()
+
+
+def test_the_leaderboard_shows_pairs_of_the_weights_that_were_compared_last(launcher: Launcher) -> None:
+    """A task that was compared and never read has no manifest, which would tell the present weights of a model."""
+    CliRunner().invoke(app, ["pairs", "-t", "mine", "-m", "bow"])
+    storage = open_storage(paths.home())
+    (row,) = storage.read_rows("cell", model="bow")
+    record = {name: row[name] for name in CELL_COLUMNS if name != "created"}
+
+    def save(rho: float, **about: object) -> None:
+        scores = [Score("all", "spearman", np.array([rho]))]
+        storage.save_cell({**record, "cell_id": digest([rho, about]), **about}, scores=scores)
+
+    save(-1.0, fingerprint="later")
+    save(np.nan, model="alike")
+    table = leaderboard(storage).set_index("model")
+    assert table.loc["bow", ["fingerprint", "mean", "missing", "best"]].tolist() == ["later", -1.0, 2, True]
+    assert np.isnan(table.loc["alike", "mean"]) and not table.loc["alike", "best"]
+    shown = CliRunner().invoke(app, ["leaderboard", "-t", "mine", "--all"]).stdout
+    assert "alike" in shown and "nan" not in shown, shown
+    save(1.0, model="alike", numerics={"comparison": {"numpy": "0.1"}})
+    assert outdated_pairs(storage.read_cells()) == 0 and len(leaderboard(storage)) == 2
+    save(1.0, model="older", numerics={"comparison": {"numpy": "0.1"}})
+    assert outdated_pairs(storage.read_cells()) == 1 and len(leaderboard(storage)) == 2
 
 
 def test_what_only_texts_with_labels_have_is_refused_of_pairs_in_a_line(launcher: Launcher) -> None:

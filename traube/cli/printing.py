@@ -77,8 +77,9 @@ def print_unavailable(reasons: Mapping[str, str], title: str = "unavailable") ->
 def print_outdated(cells: "pd.DataFrame") -> int:
     """Print and return how many stored cells no longer count because the code or a library has changed since."""
     from traube.pipeline.current import outdated
+    from traube.pipeline.pairs import outdated_pairs
 
-    number = outdated(cells)
+    number = outdated(cells) + outdated_pairs(cells)
     if number:
         err.print(
             f"{number} stored cells were computed with other versions of Traube or its libraries. They are kept but not shown; "

@@ -150,7 +150,7 @@ def _format_row(row: Any, method: str, with_k: bool) -> dict[str, str]:
         "#": places(row),
         "model": shown_name(row),
         method: row.method,
-        "score": f"{100 * row.mean:.2f}",
+        "score": "-" if pd.isna(row.mean) else f"{100 * row.mean:.2f}",
         "sd": "-" if pd.isna(row.sd) else f"{100 * row.sd:.2f}",
         "95 % interval": shown_interval(row),
         "seeds": str(int(row.seeds)),

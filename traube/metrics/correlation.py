@@ -85,7 +85,7 @@ def correlation(
     """
     left, right = _checked(x, y)
     _, member = np.unique(np.arange(len(left)) if groups is None else np.asarray(groups), return_inverse=True)
-    value = pearson(left, right) if kind == "pearson" else spearman(left, right)
+    value = {"pearson": pearson, "spearman": spearman}[kind](left, right)
     count = int(member.max(initial=-1)) + 1
     if count < FEWEST:
         return Correlation(value, np.nan, np.nan, len(left), count)

@@ -147,7 +147,7 @@ def version_changes(cell: Mapping[str, Any]) -> list[Change]:
 
 
 def outdated(cells: pd.DataFrame) -> int:
-    """How many cells were computed by earlier code or libraries, and not again since."""
+    """How many cells of clusterings were computed by earlier code or libraries, and not again since."""
     cells = of_protocols(cells)
     today = _for_each(cells, ["reducer", "clusterer", "code_version", "numerics"], is_current)
     same = ["task", "model", "reducer", "clusterer", "seed", "protocol"]

@@ -1,6 +1,7 @@
 """Cells of pair tasks: one for each comparison of vectors, with the history joined and not."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
@@ -123,25 +124,40 @@ def current_pair_cells(
     lookup: Lookup | None = None,
     stored: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Return the finished cells of pair tasks that count today: see `current_cells`, whose arguments these are."""
+    """Return the finished cells of pair tasks that count today: see `current_cells`, whose arguments these are.
+
+    Where a task was never read, or the weights of a model are not here to tell, cells of any weights count.
+    """
     cells, lookup = storage.read_cells() if stored is None else stored, lookup or Lookup()
     cells = of_present_data(cells[cells["protocol"] == ""], storage)
     precisions = {None, *(protocol.precision for protocol in protocols.values())}
     current = []
     for (task, model), of_model in cells.groupby(["task", "model"]):
-        manifest = get_manifest(storage, task)
-        try:
-            models = [lookup.usable(model, precision) for precision in precisions]
-        except TraubeError:  # the weights are not here to tell
-            models = []
-        fingerprints = {fingerprint_on(each, manifest.corpus_version) for each in models} if manifest else set()
+        manifest, fingerprints = get_manifest(storage, task), set[str]()
+        if manifest is not None:
+            for precision in precisions:
+                with suppress(TraubeError):
+                    fingerprints.add(fingerprint_on(lookup.usable(model, precision), manifest.corpus_version))
         for cell in of_model.to_dict("records"):
-            numerics = (item for stage in cell["numerics"].values() for item in stage.items())
-            is_same = all(present_version(name) == version for name, version in numerics)
             is_present = not fingerprints or cell["fingerprint"] in fingerprints
-            if is_same and is_present and cell["code_version"] == PAIRS_VERSION:
+            if is_present and is_of_today(cell):
                 current.append(cell["cell_id"])
     return cells[cells["cell_id"].isin(current)]
+
+
+def is_of_today(cell: Mapping[str, Any]) -> bool:
+    """Return whether a cell of a pair task was computed by the code and libraries that are installed now."""
+    numerics = (item for stage in cell["numerics"].values() for item in stage.items())
+    return cell["code_version"] == PAIRS_VERSION and all(present_version(name) == then for name, then in numerics)
+
+
+def outdated_pairs(cells: pd.DataFrame) -> int:
+    """Return how many cells of pair tasks were computed by earlier code or libraries, and not again since."""
+    of_pairs = cells[cells["protocol"] == ""]
+    today = [is_of_today(cell) for cell in of_pairs.to_dict("records")]
+    same = [*(of_pairs[name] for name in ("task", "model", "clusterer", "split_set")), of_pairs["params"].map(str)]
+    again = pd.Series(today, of_pairs.index, dtype=bool).groupby(same).any()
+    return int((~again).sum())
 
 
 def list_outdated_cells(storage: Storage, protocols: Mapping[str, Protocol]) -> set[str]:

@@ -17,9 +17,9 @@ from traube.core.disk import read_json
 from traube.core.hashing import digest, file_sha256
 from traube.metrics.correlation import Kind
 from traube.models.checkpoints import trained_on
-from traube.pipeline.current import current_cells, without_sweeps
+from traube.pipeline.current import current_cells, of_present_models, without_sweeps
 from traube.pipeline.lookup import Lookup
-from traube.pipeline.pairs import TEST, current_pair_cells
+from traube.pipeline.pairs import COMPARISONS, TEST, current_pair_cells
 from traube.pipeline.params import Protocol
 from traube.reports.found import COLUMNS as FOUND
 from traube.reports.found import found_k
@@ -189,19 +189,26 @@ def _with_found_k(
 
 
 def _of_pairs(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
-    """A row for each cell of a pair task that has Spearman's rho of all test pairs; without ranks."""
+    """A row for each cell of a pair task, with Spearman's rho of all test pairs; without ranks."""
     cells = cells[cells["split_set"] == TEST]
     wanted = [f"{OF_PAIRS}{end}" for end in ("", "_low", "_high")]
     scores = storage.read_scores(cells, wanted)
-    wide = scores[scores["level"] == ALL].pivot(index="cell_id", columns="metric", values="value")  # noqa: PD010 (pivot_table leaves NaN out)
+    of_all = scores[(scores["level"] == ALL) & (scores["split"] == "")]
+    wide = of_all.pivot(index="cell_id", columns="metric", values="value")  # noqa: PD010 (pivot_table leaves NaN out)
     wide = wide.reindex(columns=wanted).set_axis(["mean", "low", "high"], axis="columns")
-    history = ["/history" if params["clusterer_params"]["history"] else "" for params in cells["params"]]
-    table = cells.assign(method=cells["clusterer"] + pd.Series(history, cells.index, dtype=object))
-    table = table.merge(wide.dropna(subset="mean"), left_on="cell_id", right_index=True)
+    history = pd.Series([params["clusterer_params"]["history"] for params in cells["params"]], cells.index, dtype=bool)
+    has_own = (cells["clusterer"] == "own").groupby([cells["task"], cells["model"]]).transform("any")
+    asked = np.where(has_own, 1, len(COMPARISONS) - 1) * (1 + history.groupby(cells["task"]).transform("any"))
+    missing = asked - cells.groupby(["task", "model"])["cell_id"].transform("size")
     about = {"own_choice": False, "level": ALL, "metric": OF_PAIRS, "splits": 1, "seeds": 1, "note": ONE_COMPARISON}
-    table = table.assign(**about, verdict="")
+    table = cells.assign(**about, method=cells["clusterer"] + np.where(history, "/history", ""), missing=missing)
+    table = table.assign(
+        verdict="", seen=[trained_on(m) == t for t, m in zip(table["task"], table["model"], strict=True)]
+    )
+    table = table.merge(wide, left_on="cell_id", right_index=True)
     table = table.sort_values(["task", "mean", "model", "method"], ascending=[True, False, True, True])
-    return table.assign(best=~table.duplicated(["task", "model"])).reindex(columns=list(COLUMNS))
+    is_best = ~table.duplicated(["task", "model"]) & table["mean"].notna()
+    return table.assign(best=is_best).reindex(columns=list(COLUMNS))
 
 
 def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tuple[str, str, str], int]:
@@ -292,10 +299,11 @@ def leaderboard(
     stored : all cells, where they have been read before
     """
     protocols = protocols or {}
+    lookup = lookup or Lookup()
     stored = storage.read_cells() if stored is None else stored
+    stored = stored if tasks is None else stored[stored["task"].isin(tasks)]
     cells = current_cells(storage, protocols, own_choice=True, lookup=lookup, stored=stored)
     cells = without_sweeps(cells, protocols)
-    cells = cells if tasks is None else cells[cells["task"].isin(tasks)]
     cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
     mains = _main_metrics(cells, cards, metric, protocols)
     scores = storage.read_scores(cells, set(mains), replicates=True)
@@ -307,17 +315,17 @@ def leaderboard(
         scores = pd.concat([scores, others], ignore_index=True) if len(others) else scores
     table = summary(cells, scores, cards, metric, protocols)
     table = _with_found_k(table, storage, cells, protocols)
-    if not metric:
-        of_pairs = current_pair_cells(storage, protocols, lookup, stored)
-        of_pairs = of_pairs if tasks is None else of_pairs[of_pairs["task"].isin(tasks)]
-        both = [rows for rows in (table, _of_pairs(storage, of_pairs)) if len(rows)]
-        table = pd.concat(both, ignore_index=True) if both else table
     seen = {model: trained_on(model) for model in table["model"].unique()}
     columns = ("task", "protocol", "own_choice", "model")
     keys = list(zip(*(table[column].tolist() for column in columns), strict=True))
     table["seen"] = [seen[model] == task for task, _, _, model in keys]
     missing = _missing(cells, protocols)
     table["missing"] = [0 if own else missing.get((task, protocol, model), 0) for task, protocol, own, model in keys]
+    if not metric:
+        of_pairs = current_pair_cells(storage, protocols, lookup, stored)
+        of_pairs = of_present_models(of_pairs.assign(own_choice=False), storage, {}, lookup)
+        both = [rows for rows in (table, _of_pairs(storage, of_pairs)) if len(rows)]
+        table = pd.concat(both, ignore_index=True) if both else table
     absent = {"task": "", "status": "unavailable", "own_choice": False, "best": False, "seen": False, "missing": 0}
     rows = [{**absent, "model": name, "reason": reason} for name, reason in (unavailable or {}).items()]
     return pd.concat([table, pd.DataFrame(rows, columns=list(COLUMNS))], ignore_index=True) if rows else table

@@ -25,7 +25,7 @@ BETWEEN_TURNS = " "  # where a history is joined to a text
 
 
 def _own_names(groups: tuple[str, ...]) -> tuple[str, ...]:
-    taken = [name for name in groups if name in PAIR_COLUMNS]
+    taken = [name for name in groups if name in (*PAIR_COLUMNS, ALL)]
     if taken or len(set(groups)) < len(groups):
         raise ValueError(f"{', '.join(taken) or 'a column'}: a group's column has a name of its own")
     return groups
