@@ -92,4 +92,4 @@ def nearest_centre(build: Build, points: Matrix, clusters: Clusters, new: Matrix
     """For any clusterer: the cluster whose mean is nearest; noise where there are no clusters."""
     ids, means = centres(points, clusters)
     rows = nearest(new, means)
-    return ids[rows] if len(ids) else rows
+    return ids[rows].astype(np.int64) if len(ids) else rows

@@ -126,8 +126,10 @@ def contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Path]:
     held: dict[str, bytes | Path] = {}
     left = LARGEST_FOLDER
     for name, read in layout(folder, plain=plain).items():
-        value = read(folder / name)
-        held[name] = content = value if isinstance(value, bytes | Path) else json.dumps(value).encode()
+        content = read(folder / name)
+        if not isinstance(content, bytes | Path):  # under the same name: two of these trees would not fit the memory
+            content = json.dumps(content).encode()
+        held[name] = content
         left -= len(content) if isinstance(content, bytes) else 0
         if left < 0:
             raise TraubeError(f"{folder}: its settings and vocabularies are more than {LARGEST_FOLDER >> 20} MiB")

@@ -60,16 +60,19 @@ class Triples(Examples):
 
     def __init__(self, problems: Sequence[Problem], texts: Sequence[str], share: float, seed: int) -> None:
         self.problems, self.texts = problems, texts
-        pairs, counts = [], []
-        for split, problem in enumerate(problems):
-            classes = problem.classes
-            i, j = np.triu_indices(len(classes), k=1)
-            same = classes[i] == classes[j]
-            i, j = i[same], j[same]
-            pairs.append(np.stack([np.full(len(i), split), i, j], axis=1))
-            counts.append(len(classes) - np.bincount(classes)[classes[i]])  # each goes with all texts of other classes
-        self.pairs = np.concatenate(pairs)  # int64 [m, 3]: a split, and i < j in it, of one class
+        self.pairs = []  # int64 [m, 2] for each split: all pairs i < j of one class
+        for problem in problems:
+            i, j = np.triu_indices(len(problem.classes), k=1)
+            same = problem.classes[i] == problem.classes[j]
+            self.pairs.append(np.stack([i[same], j[same]], axis=1))
+        # each pair of a split goes with every text of another class
+        counts = [
+            len(p.classes) - np.bincount(p.classes)[p.classes[pairs[:, 0]]]
+            for p, pairs in zip(problems, self.pairs, strict=True)
+        ]
+        self.split_of_pair = np.repeat(np.arange(len(problems)), [len(c) for c in counts])
         self.first_of_pair = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
+        self.first_pair = np.concatenate([[0], np.cumsum([len(c) for c in counts])]).astype(np.int64)
         self.total = int(self.first_of_pair[-1])
         if not self.total:
             raise TraubeError("there are no triples: no train split has two texts of one class and one of another")
@@ -81,8 +84,9 @@ class Triples(Examples):
         """int64 [3]: rows of anchor, positive and negative, of which the first two come in random order."""
         number = example if self.drawn is None else int(self.drawn[example])
         pair = int(np.searchsorted(self.first_of_pair, number, side="right")) - 1
-        split, a, p = self.pairs[pair]
+        split = int(self.split_of_pair[pair])
         problem = self.problems[split]
+        a, p = self.pairs[split][pair - self.first_pair[split]]
         negatives = np.flatnonzero(problem.classes != problem.classes[a])
         n = negatives[number - self.first_of_pair[pair]]
         return problem.rows[[a, p, n] if rng.random() < 0.5 else [p, a, n]]
