@@ -1,7 +1,6 @@
 """Cells of pair tasks: one for each comparison of vectors, with the history joined and not."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
@@ -133,19 +132,20 @@ def current_pair_cells(
     precisions = {None, *(protocol.precision for protocol in protocols.values())}
     current = []
     for (task, model), of_model in cells.groupby(["task", "model"]):
-        manifest, fingerprints = get_manifest(storage, task), set[str]()
-        if manifest is not None:
-            for precision in precisions:
-                with suppress(TraubeError):
-                    fingerprints.add(fingerprint_on(lookup.usable(model, precision), manifest.corpus_version))
+        manifest = get_manifest(storage, task)
+        try:
+            models = [lookup.usable(model, precision) for precision in precisions]
+        except TraubeError:  # the weights are not here to tell
+            models = []
+        fingerprints = {fingerprint_on(each, manifest.corpus_version) for each in models} if manifest else set()
         for cell in of_model.to_dict("records"):
             is_present = not fingerprints or cell["fingerprint"] in fingerprints
-            if is_present and is_of_today(cell):
+            if is_present and is_current_pair(cell):
                 current.append(cell["cell_id"])
     return cells[cells["cell_id"].isin(current)]
 
 
-def is_of_today(cell: Mapping[str, Any]) -> bool:
+def is_current_pair(cell: Mapping[str, Any]) -> bool:
     """Return whether a cell of a pair task was computed by the code and libraries that are installed now."""
     numerics = (item for stage in cell["numerics"].values() for item in stage.items())
     return cell["code_version"] == PAIRS_VERSION and all(present_version(name) == then for name, then in numerics)
@@ -154,7 +154,7 @@ def is_of_today(cell: Mapping[str, Any]) -> bool:
 def outdated_pairs(cells: pd.DataFrame) -> int:
     """Return how many cells of pair tasks were computed by earlier code or libraries, and not again since."""
     of_pairs = cells[cells["protocol"] == ""]
-    today = [is_of_today(cell) for cell in of_pairs.to_dict("records")]
+    today = [is_current_pair(cell) for cell in of_pairs.to_dict("records")]
     same = [*(of_pairs[name] for name in ("task", "model", "clusterer", "split_set")), of_pairs["params"].map(str)]
     again = pd.Series(today, of_pairs.index, dtype=bool).groupby(same).any()
     return int((~again).sum())
