@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from typer.testing import Result
 
 from operations.launch import Launcher as PlatformLauncher
 from tests.platform.conftest import word_rows, write_task
+from traube.cli import platform
 from traube.cli.launcher import Launcher
 from traube.core import paths
 from traube.core.progress import SILENT
@@ -111,3 +113,21 @@ def test_a_task_that_cannot_be_read_stops_no_other(cards: Path, run: Run) -> Non
     assert said["library"][0] == said["platform"][0]
     assert len(said["library"][0]) == 1
     assert get_manifest(said["library"][2], "words") == get_manifest(said["platform"][2], "words")
+
+
+def test_a_first_table_is_shown_while_the_rest_is_computed(
+    traube: Callable[..., Result], cards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the shortest texts: as soon as two models can be compared, and once all can."""
+    monkeypatch.setattr(platform, "part", lambda name: None)  # as in an environment without the platform
+    write_task(cards, "longer", [(f"{text} {text}", topic) for text, topic in word_rows()])
+    models = ("-m", "bow", "-m", "tfidf", "-m", "lsa")
+    said = traube("run", "-t", "longer", "-t", "words", *models, "--method", "none/agglomerative")
+    assert said.exit_code == 0, said.output
+    shown = re.findall(
+        r"Evaluating (\w+): 1 cell on (\w+)|So far; (\d) model to come|^(words), topic", said.stdout, re.M
+    )
+    assert ["".join(one) for one in shown] == [
+        *("bowwords", "tfidfwords", "1", "words", "lsawords", "words"),
+        *("bowlonger", "tfidflonger", "lsalonger"),
+    ]

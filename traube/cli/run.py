@@ -197,10 +197,12 @@ def _evaluate(
         touched.update(counts)
         out.print(f"Evaluating {name}: {counted(sum(counts.values()), 'cell')} on {', '.join(counts)}")
         errors += launcher.evaluate(name, list(counts), request)
-        if first in counts and name == list(todo.missing)[-1]:
+        if first in counts and position + 1 in (2, len(lacking)):  # as soon as two can be compared, and once all can
             table = leaderboard(storage, protocols={request.protocol_name: request.protocol}, tasks=[first])
             best = table[table["best"].astype(bool)]
             if not best.empty:
+                if left := len(lacking) - position - 1:
+                    out.print(f"\nSo far; {counted(left, 'model')} to come:")
                 print_leaderboard(best)
     return errors, touched
 
