@@ -18,6 +18,7 @@ import cbor2
 import pytest
 
 from traube.core.errors import TraubeError, Unavailable
+from traube.papers.cob import tables
 from traube.tasks import get_source, load_task
 from traube.tasks.readers.trec_car import LEAD, passages, qrels
 from traube.tasks.task import Task
@@ -248,3 +249,11 @@ def test_the_statistics_of_the_test_articles(real_raw: RealRaw) -> None:
     assert (len(judged), pages.ngroups) == (6192, 132)
     assert pages["coarse"].nunique().mean() == pytest.approx(7.77, abs=0.01)
     assert pages["fine"].nunique().mean() == pytest.approx(17.08, abs=0.01)
+
+
+def test_tfidf_of_whole_blocks_is_the_printed_row(real_raw: RealRaw) -> None:
+    """The reference code drops empty posts for all rows of COB's table 4 but this one."""
+    real_raw("20newsgroups")
+    means = tables.tfidf(load_task("newsgroups")).groupby(["method", "metric"])["value"].mean().round(3)
+    assert means["tfidf"][["ri", "ari", "nmi"]].tolist() == [0.624, 0.008, 0.506]
+    assert means["tfidf, no empty posts"][["ri", "ari", "nmi"]].tolist() == [0.663, 0.012, 0.53]

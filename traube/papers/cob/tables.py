@@ -3,11 +3,12 @@
 Measured are checkpoints of `traube train cob`, `triplet` and `untrained` (seeds are one row), and other models."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from traube.comparison.jackknife import Sample
 from traube.comparison.verdict import compare
@@ -15,16 +16,18 @@ from traube.core.paths import raw
 from traube.papers.context import Context
 from traube.papers.published import Published, one_a_row
 from traube.papers.spec import deviation, split_sizes
+from traube.tasks import get_source
+from traube.tasks.readers.newsgroups import LEVEL, Newsgroups
 from traube.tasks.readers.trec_car import SIZES, qrels
 from traube.tasks.reading import plain_or_gzipped
-from traube.tasks.task import Task, groups_of
+from traube.tasks.task import Task, groups_of, text_id
 
 PROTOCOL = "cob"
 METHOD = "none/agglomerative_average"
 METRICS = {name: f"{full}/noise_as_cluster" for name, full in
            {"ri": "ri", "ari": "ari", "nmi": "nmi_arithmetic", "ami": "ami"}.items()}  # fmt: skip
 TASKS = {
-    "table_4": ("newsgroups",),
+    "table_4": ("newsgroups", "newsgroups_paper"),
     "table_6": ("trec_car_coarse", "car_test200_coarse"),
     "table_7": ("trec_car_fine", "car_test200_fine"),
 }
@@ -182,7 +185,7 @@ def _measured(context: Context, task: Task) -> Iterator[tuple[Any, ...]]:
     scores = scores.merge(cells[["cell_id", *_WHICH]])
     names = {full: short for short, full in METRICS.items()}
     scores = scores.assign(metric=scores["metric"].map(names), n=scores["n"].astype(float))[_SCORES]
-    by_split = pd.concat([scores, _tfidf(task)], ignore_index=True)
+    by_split = pd.concat([scores, tfidf(task)], ignore_index=True)
     groups = list(by_split.groupby([*_WHICH, "metric"], dropna=False))
     # the seeds are those of the trainings: the method itself draws no random numbers
     samples = {key: Sample.of(group, seeded=False) for key, group in groups}
@@ -230,25 +233,54 @@ def _parsed(model: str, task: str) -> dict[str, Any] | None:
     return dict(zip(_WHICH, which, strict=True)) | {"training_seed": int(match["seed"])}
 
 
-def _tfidf(task: Task) -> pd.DataFrame:
-    """TF-IDF fitted on each split by itself, in the reference code's distance (Euclidean) and the paper's (cosine)."""
+def tfidf(task: Task) -> pd.DataFrame:
+    """TF-IDF fitted on each split by itself, in the reference code's distance (Euclidean) and the paper's (cosine).
+
+    In the reference code no post is dropped from its block for this row: empty ones are at the origin. So the
+    printed row is that of whole blocks, and beside it stands that of the posts that the other rows are of.
+    """
+    texts, whole = task.texts, _whole_blocks(task)
+    splits = [
+        (s.split, s.level, [texts[r] for r in s.rows], s.labels) for s in task.test_splits() if s.labels is not None
+    ]
+    named = {"": splits} if whole is None else {"": whole, ", no empty posts": splits}
+    return pd.concat(
+        _tfidf_of(own, f"tfidf{distance}{name}", metric)
+        for name, own in named.items()
+        for distance, metric in (("", "euclidean"), (", cosine", "cosine"))
+    )
+
+
+_Labeled = tuple[str, str, list[str], NDArray[Any]]  # split, level, texts, labels
+
+
+def _whole_blocks(task: Task) -> list[_Labeled] | None:
+    """The test blocks of 20 Newsgroups with their empty posts; [] where the archive is not here, None of another task."""
+    source = get_source(task.name, None)
+    if not isinstance(source, Newsgroups):
+        return None
+    if not all(path.is_file() for path in source.files()):
+        return []
+    posts = source.read_posts()
+    blocks = posts[posts["part"] == "test"].groupby("split")
+    return [(str(name), LEVEL, block["text"].tolist(), block[LEVEL].to_numpy()) for name, block in blocks]
+
+
+def _tfidf_of(splits: Iterable[_Labeled], method: str, metric: str) -> pd.DataFrame:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from traube.components.estimators.clusterers import Agglomerative
     from traube.metrics.clustering import replicates, score
 
-    texts, rows, group_of_text = task.texts, [], groups_of(task.corpus["text_id"])
+    rows: list[tuple[Any, ...]] = []
     measured = [full.partition("/")[0] for full in METRICS.values()]
-    for split in task.test_splits():
-        if split.labels is None or split.classes is None:
-            continue
-        vectors = TfidfVectorizer(dtype=np.float64).fit_transform([texts[r] for r in split.rows])
-        for method, metric in (("tfidf", "euclidean"), ("tfidf, cosine", "cosine")):
-            clusters = Agglomerative(split.classes, "average", metric).fit(vectors).labels_
-            values = score(split.labels, clusters)
-            without = replicates(split.labels, clusters, group_of_text[split.rows], measured)
-            rows += [
-                (method, np.nan, None, None, method, split.split, split.level, short, values[full], without[full])
-                for short, full in METRICS.items()
-            ]
+    for split, level, texts, labels in splits:
+        vectors = TfidfVectorizer(dtype=np.float64).fit_transform(texts)
+        clusters = Agglomerative(len(np.unique(labels)), "average", metric).fit(vectors).labels_
+        values = score(labels, clusters)
+        without = replicates(labels, clusters, groups_of(map(text_id, texts)), measured)
+        rows += [
+            (method, np.nan, None, None, method, split, level, short, values[full], without[full])
+            for short, full in METRICS.items()
+        ]
     return pd.DataFrame(rows, columns=_SCORES)

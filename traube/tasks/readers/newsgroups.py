@@ -69,6 +69,17 @@ class Newsgroups(Source):
         write_text(path.with_name(f"{path.name}.sha256"), f"{SHA256}  {path.name}\n")
 
     def read(self) -> pd.DataFrame:
+        blocks = [self._without_empty(block) for _, block in self.read_posts().groupby("split", sort=False)]
+        return pd.concat(blocks, ignore_index=True)
+
+    def read_posts(self) -> pd.DataFrame:
+        """Return all posts of each block with their own labels, also those of which nothing is left.
+
+        Returns
+        -------
+        DataFrame
+            With text, newsgroup, split and part.
+        """
         (path,) = self.files()
         with TemporaryDirectory(prefix="traube-") as folder:
             try:
@@ -104,15 +115,16 @@ class Newsgroups(Source):
         count = len(posts) // BLOCK
         if not count:
             raise TraubeError(f"{path}: {folder.name} has {len(posts)} posts, fewer than a block of {BLOCK}")
-        blocks = []
-        for i in range(count):
-            held_out = part == "train" and i >= count - round(VALIDATION * count)
-            block = posts[i * BLOCK : (i + 1) * BLOCK]
-            kept = block[block["text"].str.strip() != ""]
-            if self.shifted_labels and (held_out or part == "test"):
-                kept = kept.assign(**{LEVEL: block[LEVEL].to_numpy()[: len(kept)]})
-            blocks.append(kept.assign(split=f"{part}_{i:03d}", part="validation" if held_out else part))
-        return pd.concat(blocks, ignore_index=True)
+        posts = posts[: count * BLOCK]
+        number, first_held_out = posts.index // BLOCK, count - round(VALIDATION * count)
+        is_held_out = (number >= first_held_out) & (part == "train")
+        return posts.assign(split=[f"{part}_{i:03d}" for i in number], part=np.where(is_held_out, "validation", part))
+
+    def _without_empty(self, block: pd.DataFrame) -> pd.DataFrame:
+        kept = block[block["text"].str.strip() != ""]
+        if self.shifted_labels and block["part"].iloc[0] != "train":
+            return kept.assign(**{LEVEL: block[LEVEL].to_numpy()[: len(kept)]})
+        return kept
 
 
 def sources() -> list[Source]:
