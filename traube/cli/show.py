@@ -12,6 +12,7 @@ from traube.cli.printing import counted, escape, out, print_json, print_outdated
 from traube.core import paths
 from traube.core.errors import TraubeError, Unavailable, unknown
 from traube.core.inert import csv_text, visible
+from traube.core.references import cite
 
 if TYPE_CHECKING:
     from traube.storage import Storage
@@ -226,6 +227,7 @@ def tasks(
         source = get_source(task)
         shown = ("description", "family", "language", "licence", "source", "citation")
         about = {"task": source.name, **{name: getattr(source.card, name) for name in shown}}
+        about["citation"] = cite(source.card.citation)
         about["status"] = source.missing() or "ready"
         if as_json:
             print_json([about])

@@ -106,6 +106,7 @@ class Paper:
 
     Attributes
     ----------
+    reference : a key of references.bib, or free text
     tasks : those that its tables and figures are made of: what happens to others changes nothing in
         them
     """

@@ -107,7 +107,7 @@ class TaskCard(Strict):
     description: str = ""
     language: str = "und"
     licence: str = "unknown"
-    citation: str = ""
+    citation: str = Field("", description="keys of references.bib, or free text")
     source: str = Field("", description="where the raw data comes from")
     mteb: str = Field("", description="the task's name in MTEB, where it is one of MTEB's")
     main_metric: MetricName = "v_measure/noise_as_cluster"

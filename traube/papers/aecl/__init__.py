@@ -16,7 +16,7 @@ NOTHING_SWEPT = (
 )
 
 PAPER = Paper(
-    reference="Yao and Li: Attention-Enhanced Contrastive Learning for Short Text Clustering.",
+    reference="yao2025discriminative",
     tasks=tables.TASKS,
     tables=(
         Table(

@@ -6,7 +6,7 @@ from traube.papers.cob import figures, tables
 from traube.papers.spec import Figure, Paper, Table
 
 PAPER = Paper(
-    reference="Kashyapi and Dietz: Learn The Big Picture. RepL4NLP 2021.",
+    reference="kashyapi2021learn",
     tasks=tuple(task for tasks in tables.TASKS.values() for task in tasks),
     tables=(
         Table(

@@ -21,7 +21,7 @@ def _of_stored(table: Callable[[pd.DataFrame, Mapping[str, str]], pd.DataFrame],
 
 
 PAPER = Paper(
-    reference="Wehrli, Arnrich and Irrgang: German Text Embedding Clustering Benchmark. KONVENS 2023.",
+    reference="wehrli2023german",
     tasks=tables.TASKS,
     tables=(
         Table(

@@ -9,7 +9,7 @@ NO_JUDGEMENTS = "there are no judgements in TRAUBE_RAW/giccs (judgements.csv and
 NOT_READ = "giccs has not been read: TRAUBE_RAW/giccs holds no data"
 
 PAPER = Paper(
-    reference="Asaadi, Kolagar, Liebel and Zarcone: GiCCS: A German in-Context Conversational Similarity Benchmark. 2022.",
+    reference="asaadi2022giccs",
     tasks=tables.TASKS,
     tables=(
         Table(

@@ -10,7 +10,7 @@ NOTHING_TRAINED = (
 )
 
 PAPER = Paper(
-    reference="Kashyapi and Dietz: Query-specific Subtopic Clustering. JCDL 2022.",
+    reference="kashyapi2022query",
     tasks=tables.TASKS,
     tables=(
         Table(

@@ -1,4 +1,4 @@
-"""The critical-difference diagram (Demsar, 2006): mean ranks of models, and a bar over those that cannot be told apart.
+"""The critical-difference diagram (Demšar, 2006): mean ranks of models, and a bar over those that cannot be told apart.
 
 Our own tests say which: they know of texts that splits share; the usual Nemenyi test takes splits as independent."""
 

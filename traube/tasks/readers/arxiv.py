@@ -34,7 +34,7 @@ class ArxivSubjects(Source):
             description=f"{what}, by subtopic, for the subject's title as query; two folds.",
             language="en",
             licence="CC0 (arXiv's metadata)",
-            citation="Kashyapi & Dietz, Query-specific Subtopic Clustering (JCDL 2022); Geiger, arXiv archive (2019)",
+            citation="kashyapi2022query, geiger2020arxiv",
             source="https://github.com/staeiou/arxiv_archive (DOI 10.5281/zenodo.1463242), as JSONL of subject, subtopic, abstract",
             main_metric="ari/noise_as_cluster",
             declared=Declared(splits=len(SUBJECTS), rows=rows, classes=(4, 10)),

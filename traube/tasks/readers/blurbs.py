@@ -62,7 +62,7 @@ class Blurbs(Source):
             description=f"German books ({TEXTS[kind]}), by top genre and second-level genre.",
             language="de",
             licence="CC BY-NC 4.0; texts (c) Verlagsgruppe Random House GmbH",
-            citation="Wehrli et al. (KONVENS 2023); Remus et al., GermEval 2019 Task 1",
+            citation="wehrli2023german, remus2019germeval",
             source="https://www.inf.uni-hamburg.de/en/inst/ab/lt/resources/data/germeval-2019-hmc.html",
             # Bounds, from a tenth of the smallest part, whose smallest genre has few books, to all parts.
             declared=Declared(splits=28, rows=(2, 20_784), classes=(2, 93)),

@@ -158,7 +158,7 @@ class GermanRows(MtebRows):
             description=f"{mteb}, the splits that the authors released.",
             language="de",
             licence=licence,
-            citation="Wehrli et al. (KONVENS 2023)",
+            citation="wehrli2023german",
             mteb=mteb,
             declared=declared,
             dataset=f"slvnwhrl/{name}",

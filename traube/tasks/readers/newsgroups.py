@@ -45,7 +45,7 @@ class Newsgroups(Source):
             description=description,
             language="en",
             licence="none stated",
-            citation="Kashyapi & Dietz, Learn The Big Picture (RepL4NLP 2021); Lang, NewsWeeder (ICML 1995)",
+            citation="kashyapi2021learn, lang1995newsweeder",
             source=f"{URL} (the by-date archive, 14 MB)",
             main_metric="ari/noise_as_cluster",
             declared=Declared(splits=150, rows=(46, BLOCK), classes=(16, 20)),

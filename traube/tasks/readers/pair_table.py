@@ -178,7 +178,7 @@ def sources() -> list[PairSource]:
         description="German utterances to a home assistant: 1,127 pairs, scored by one annotator.",
         language="de",
         licence="CC BY 4.0",
-        citation="T-Systems on site services, NLU-Evaluation-Data-de-en (2022)",
+        citation="may2022nlu",
         source="https://github.com/t-systems-on-site-services-gmbh/NLU-Evaluation-Data-de-en",
         scale=(0.0, 5.0),
     )
@@ -188,7 +188,7 @@ def sources() -> list[PairSource]:
         description="GiCCS: the last turn of a German dialogue and an utterance; 300 pairs, scored by best-worst scaling.",
         language="de",
         licence="see its Zenodo record",
-        citation="Asaadi et al., GiCCS: A German in-Context Conversational Similarity Benchmark (GEM 2022)",
+        citation="asaadi2022giccs",
         source="https://doi.org/10.5281/zenodo.7266256",
         groups=("domain", "source", N_TURNS),
     )

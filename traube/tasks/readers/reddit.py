@@ -55,7 +55,7 @@ class Reddit(Source):
             description=f"German Reddit submissions ({TEXTS[kind]}) by subreddit{defects}.",
             language="de",
             licence="the submissions' authors'; for your own research only, not to be shared",
-            citation="Wehrli et al. (KONVENS 2023)",
+            citation="wehrli2023german",
             source="Reddit's API",
             declared=Declared(splits=SPLITS, classes=(FEWEST, MOST)),
         )

@@ -66,7 +66,7 @@ class ShortText(Source):
             description=f"{collection.title}: {rows} short texts, {classes} topics.",
             language="en",
             licence="none stated; for research, cite the authors",
-            citation="Yao and Li, AECL; Xu et al., STC2 (2017); Rakib et al. (2020)",
+            citation="yao2025discriminative, xu2017self, rakib2020enhancement",
             source=" or ".join(site for site, file in sites.items() if file),
             declared=Declared(splits=1, rows=(rows, rows), classes=(classes, classes)),
         )

@@ -21,7 +21,7 @@ class StsbDe(PairSource):
             description=f"The STS benchmark in German, translated by {translator}: 8,628 pairs, 1,379 of them to be scored.",
             language="de",
             licence="scores CC BY-SA 4.0; texts mixed, see its LICENSE",
-            citation="Cer et al., SemEval-2017 task 1; T-Systems on site services, german-STSbenchmark",
+            citation="cer2017semeval, may2020german",
             source="https://github.com/t-systems-on-site-services-gmbh/german-STSbenchmark",
             scale=(0.0, 5.0),
         )

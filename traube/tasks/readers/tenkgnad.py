@@ -37,7 +37,7 @@ class TenKGnad(Source):
             description=f"Ten random samples of German news articles ({TEXTS[kind]}) in nine categories.",
             language="de",
             licence="CC BY-NC-SA 4.0",
-            citation="Wehrli et al. (KONVENS 2023); Schabus et al., One Million Posts (SIGIR 2017)",
+            citation="wehrli2023german, schabus2017million",
             source=f"https://ofai.github.io/million-post-corpus/ (corpus.sqlite3){csv if kind == 'p2p' else ''}",
             # Bounds, from a tenth of the test part to all articles: either part may be absent.
             declared=Declared(splits=SPLITS, rows=(103, 10_400), classes=(9, 9)),

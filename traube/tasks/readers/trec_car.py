@@ -53,8 +53,7 @@ class TrecCar(Source):
 
     def __init__(self, name: str, level: Level, what: str, file: str, splits: int) -> None:
         description = f"{what} of TREC CAR: the passages of each article by their {LEVELS[level]}."
-        citation = "Kashyapi & Dietz, Learn The Big Picture (RepL4NLP 2021)"
-        super().__init__(card_of(f"{name}_{level}", "cob", description, citation, file, splits))
+        super().__init__(card_of(f"{name}_{level}", "cob", description, "kashyapi2021learn", file, splits))
         self.level = level
 
     def files(self) -> list[Path]:
@@ -234,7 +233,7 @@ def card_of(
         description=description,
         language="en",
         licence="CC BY-SA 3.0",
-        citation=f"{citation}; Dietz et al., TREC CAR (2017)",
+        citation=f"{citation}, dietz2017trec",
         source=f"{SITE} ({file})",
         main_metric="ari/noise_as_cluster",
         declared=Declared(splits=splits, rows=(2, 1000), classes=(2, 200)),

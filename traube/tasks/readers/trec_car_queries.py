@@ -25,8 +25,7 @@ class CarB(Source):
 
     def __init__(self, name: str, level: Level, what: str, file: str, splits: int | tuple[int, int] | None) -> None:
         description = f"{what} of TREC CAR, titles as queries: an article's passages by their {LEVELS[level]}."
-        citation = "Kashyapi & Dietz, Query-specific Subtopic Clustering (JCDL 2022)"
-        super().__init__(card_of(f"{name}_{level}", "qs3m", description, citation, file, splits))
+        super().__init__(card_of(f"{name}_{level}", "qs3m", description, "kashyapi2022query", file, splits))
         self.level = level
 
     def files(self) -> list[Path]:
