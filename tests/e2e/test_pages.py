@@ -167,7 +167,7 @@ def test_a_page_of_somebody_elses_changes_nothing(
 def test_a_name_of_somebody_elses_that_leads_here_shows_nothing(running: Running, browser: Any) -> None:
     for address in (running.dagster, running.mlflow):
         browser.get(address.replace("127.0.0.1", "evil.example"))
-        assert "refused: this is 127.0.0.1" in browser.page_source
+        wait_for(lambda: "refused: this is 127.0.0.1" in browser.page_source, "refusing", 120)
 
 
 def test_the_users_own_page_queries_changes_and_listens(running: Running, browser: Any, dagster_run: str) -> None:
