@@ -122,7 +122,7 @@ def _ways(
     if every:
         for name, method in LEXICAL.items():
             yield _own(context, task, method, "", "", context.model(name, None))
-        yield _by_metric(context, task, "TFIDF cosine", "", context.model("tfidf", None), "cosine")
+        yield _by_metric(context, task, "TFIDF cosine", "", context.model("tfidf_all", None), "cosine")
 
 
 def _of_encoder(context: Context, task: Task, splits: Sequence[Split], base: str, model: Model) -> Iterator[Way]:
