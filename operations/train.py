@@ -18,20 +18,32 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+VALUES = {
+    "train": "A value of the recipe, like epochs=3; repeat for more. `traube trainers NAME` lists them.",
+    "tune": "A fixed value, like epochs=2; repeat for more.",
+}
+
 TrainerName = Annotated[str, typer.Argument(show_default=False)]
 TaskName = Annotated[str, typer.Argument(help="The task to train on.", show_default=False)]
 BaseName = Annotated[str, typer.Option("--model", "-m", help="The model to start from.")]
 
 
 class TrainerCommand(TyperCommand):
-    """A command whose help names the trainers. They take a second to import, so that is done for this help alone."""
+    """A command whose help names the trainers, and which of their defaults are not the paper's. They take a second to
+    import, so that is done for this help alone.
+    """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from traube.training import TRAINERS, searched_trainers
 
-        argument: Any = next(parameter for parameter in self.params if parameter.name == "trainer")
+        parameters: dict[str | None, Any] = {parameter.name: parameter for parameter in self.params}
+        argument, values = parameters["trainer"], parameters["recipe"]
+        known = searched_trainers() if self.name == "tune" else list(TRAINERS)
+        own = [f"{name} ({', '.join(TRAINERS[name].paper)})" for name in known if TRAINERS[name].paper]
+        but = f", but Traube's own for {' and '.join(own)}" if own else ""
+        values.help = f"{VALUES[str(self.name)]} Default: the paper's{but}."
         if self.name == "tune":
-            argument.help = f"A trainer with values to search: {', '.join(searched_trainers())}."
+            argument.help = f"A trainer with values to search: {', '.join(known)}."
         else:
             words = {"texts": "Without labels", "splits": "On gold clusterings", "pairs": "On pairs of texts"}
             names = {kind: [name for name, t in TRAINERS.items() if t.learns_from == kind] for kind in words}
@@ -47,10 +59,7 @@ def train(
     model: BaseName = "minilm",
     recipe: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            help="A value of the recipe, like epochs=3; repeat for more. `traube trainers NAME` lists them. Default: the paper's.",
-        ),
+        typer.Option("--set", help=VALUES["train"]),
     ] = None,
     unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also use the task's texts without labels.")] = False,
     verbose: Verbose = False,
@@ -85,6 +94,8 @@ def trainers(
 ) -> None:
     """List the trainers; or the values of one's recipe, for --set.
 
+    Where a default is Traube's own, the paper's value stands beside it.
+
     traube trainers cob
     """
     from traube.training import TRAINERS
@@ -95,11 +106,13 @@ def trainers(
             for name, t in TRAINERS.items()
         ]
     else:
-        defaults = _trainer(trainer).defaults
+        chosen = _trainer(trainer)
+        defaults = chosen.defaults
         rows = [
             {
                 "value": name,
                 "default": "" if getattr(defaults, name) is None else str(getattr(defaults, name)),
+                "paper's": str(chosen.paper.get(name, "")),
                 "what": field.description or "",
             }
             for name, field in type(defaults).model_fields.items()
@@ -121,7 +134,7 @@ def tune(
     ] = 20,
     recipe: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A fixed value, like epochs=2; repeat for more. Default: the paper's."),
+        typer.Option("--set", help=VALUES["tune"]),
     ] = None,
     verbose: Verbose = False,
 ) -> None:

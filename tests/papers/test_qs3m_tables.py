@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score, pairwise_distances, roc_auc_sco
 
 from tests.made import damage_blob
 from tests.papers.conftest import at_home
-from tests.training.test_qs3m import QUICK, pages
+from tests.training.test_qs3m import QUICK, SECTIONS, pages
 from traube.components import cluster
 from traube.core import paths
 from traube.core.errors import TraubeError
@@ -22,9 +22,10 @@ from traube.models.checkpoints import trained_on
 from traube.models.transformer import Transformer
 from traube.papers import Context
 from traube.papers.qs3m import PAPER, figures, tables
-from traube.papers.qs3m.pages import METRICS, REFERENCE, page_scores, scores_of
+from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, page_scores, scores_of, trained
+from traube.tasks.sections import Page, Passage, draw, records
 from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import Split, Task
+from traube.tasks.task import Split, Task, TaskCard, index_texts
 from traube.training.trainers.qs3m import Qs3m
 
 NAME = "car_test200_flat"
@@ -42,6 +43,51 @@ def in_folds() -> Task:
     return Task(card, task.corpus, pd.concat([task.splits, *folds], ignore_index=True))
 
 
+def save(context: Context, task: Task) -> None:
+    save_corpus(context.storage, task.name, task.corpus, task.corpus, raw_version="")
+    save_rows(context.storage, task.card, task.splits)
+    complete_task(context.storage, task.card)
+
+
+def described(name: str, **parts: list[str]) -> Task:
+    """Articles on cats and dogs that begin with a description."""
+    level = "hier" if name.endswith("hier") else "flat"
+    tables = []
+    for part, titles in parts.items():
+        articles = [
+            Page(title, title, [
+                Passage(title, (), f"{title} the a dog"),
+                *(Passage(title, (name,), f"{text} {title}") for name, texts in SECTIONS.items() for text in texts),
+            ])
+            for title in titles
+        ]  # fmt: skip
+        tables.append(records(articles, level, Path("articles"), part))
+    corpus, indexed = index_texts(pd.concat(tables, ignore_index=True))
+    return Task(TaskCard(name=name), corpus, draw(indexed, level))
+
+
+@pytest.fixture
+def car(context: Context) -> Task:
+    """CAR-A, with articles to train on, at both levels; and CAR-B, without."""
+    parts = {"train": ["star", "soup"], "validation": ["bread"], "test": ["query", "star soup"]}
+    for level in tables.LEVELS:
+        save(context, described(f"trec_car_{level}", **parts))
+    save(context, described("trec_car_b_flat", test=["bread soup", "a star"]))
+    return described("trec_car_flat", **parts)
+
+
+@pytest.fixture
+def encoder(tiny_bert: Path) -> Transformer:
+    return Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
+
+
+def measured_ways(context: Context) -> dict[str, set[str]]:
+    """The trained ways that table 2 has measured, by task."""
+    table = made("table_2", context)
+    table = table[table["measured"].notna() & (table["trained_on"] != "")]
+    return {str(task): set(rows["method"]) for task, rows in table.groupby("task")}
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
     """A home with the articles, a similarity trained on each fold, and what was measured of both."""
@@ -51,10 +97,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
         patch.setenv("TRAUBE_CHECKPOINTS", str(home / "checkpoints"))
         patch.setenv("TRAUBE_CARDS", str(tmp_path_factory.mktemp("cards")))
         stored, context = in_folds(), at_home()
-        storage = context.storage
-        save_corpus(storage, NAME, stored.corpus, stored.corpus, raw_version="")
-        save_rows(storage, stored.card, stored.splits)
-        complete_task(storage, stored.card)
+        save(context, stored)
         base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
         for fold in ("fold_1", "fold_2"):
             Qs3m.with_values(**QUICK | {"split_set": fold}).fit(stored, base, paths.checkpoints())
@@ -188,6 +231,99 @@ def test_texts_are_only_text_in_the_page_of_pairs() -> None:
     row = ("t", "<b>q", "<script>alert(1)</script>", "a & b", True, 0.5, 0.25)
     page = figures.pairs_page(pd.DataFrame([row], columns=["task", "query", "one", "other", "same", "before", "after"]))
     assert "<script>" not in page and "&lt;script&gt;" in page and "&lt;b&gt;q" in page and "a &amp; b" in page
+
+
+def test_words_are_compared_with_every_term(context: Context, task: Task) -> None:
+    asked: list[str] = []
+
+    def model(name: str, precision: Precision | None) -> Model:
+        asked.append(name)
+        return load_model(name, "cpu", precision)
+
+    page_scores(replace(context, model=model), task)
+    assert "tfidf_all" in asked and "tfidf" not in asked
+
+
+def test_a_title_never_fills_a_description(
+    context: Context, car: Task, encoder: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a description no title: each is measured for the queries that it learned from, on CAR-B too."""
+    Qs3m.with_values(**QUICK).fit(car, encoder, paths.checkpoints())
+    titles = measured_ways(context)
+    assert titles == {task: {"QS3M-Title"} for task in ("trec_car_flat", "trec_car_hier", "trec_car_b_flat")}
+    before = page_scores(context, car).set_index([*KEYS, "page"])
+
+    left = Qs3m.with_values(**QUICK | {"split_set": "description"}).fit(car, encoder, paths.checkpoints())
+    scored: dict[str, np.ndarray] = {}  # what is measured of each page now, of what was not measured before
+
+    def scores_of_page(distances: np.ndarray, split: Split) -> tuple[float, float, float]:
+        scored[split.split] = distances
+        return scores_of(distances, split)
+
+    monkeypatch.setattr("traube.papers.qs3m.pages.scores_of", scores_of_page)
+    scores = page_scores(context, car)
+    assert measured_ways(context) == {task: {"QS3M-Title", "QS3M-Description"} for task in titles}
+    assert scores.set_index([*KEYS, "page"]).loc[before.index].equals(before)
+    ours = scores[scores["method"] == "QS3M-Description"].set_index("page")
+    model = load_model(left.best.name, "cpu")
+    vectors = context.vectors(car, model)
+    for title, lead in zip(car.test_splits(), car.test_splits("description"), strict=True):
+        assert car.texts[title.query] != car.texts[lead.query]
+        expected, other = (
+            model.similarity.distances(vectors.subset(title.rows).load(), vectors.subset(np.array([query])).load()[0])
+            for query in (lead.query, title.query)
+        )
+        assert np.allclose(scored[title.split], expected) and not np.allclose(expected, other)
+        assert tuple(ours.loc[title.split, list(METRICS)]) == pytest.approx(scores_of(expected, title))
+    table = made("table_2", context).query("task == 'trec_car_flat' and metric == 'ari'").set_index("method")
+    assert table.loc["QS3M-Description", "pages"] == 2  # tested against the same pages' reference
+    assert table.loc["QS3M-Description", "published"] == 0.298
+
+
+def test_passages_of_either_split_set_are_one_way(context: Context, car: Task, encoder: Transformer) -> None:
+    """A similarity for the passages' mean asks for no text: learned from either split set, it is the same way."""
+    Qs3m.with_values(**QUICK | {"split_set": "description", "query": "passages"}).fit(car, encoder, paths.checkpoints())
+    assert measured_ways(context)["trec_car_flat"] == {"QS3M-Passages"}
+
+
+def test_raw_bert_is_an_encoder_that_was_trained_no_further(
+    context: Context, car: Task, encoder: Transformer, masked_model: Path, tmp_path: Path
+) -> None:
+    raw = Transformer(ModelCard(name="raw", kind="transformer", model=str(masked_model)), "cpu")
+    raw.network.save(str(tmp_path / "sentences"))  # the same network as a trainer of sentences leaves it
+    config = tmp_path / "sentences" / "config.json"
+    config.write_text(config.read_text().replace("BertModel", "BertForMaskedLM"))  # as some published ones say
+    sentences = Transformer(ModelCard(name="sentences", kind="transformer", model=str(tmp_path / "sentences")), "cpu")
+    for base in (encoder, raw, sentences):
+        Qs3m.with_values(**QUICK | {"split_set": "description"}).fit(car, base, paths.checkpoints())
+    bases: dict[str, set[str]] = {}
+    for method, name, _, _ in trained(context, car):
+        bases.setdefault(method, set()).add(name)
+    assert bases == {"QS3M-rawBERT-Description": {"raw"}, "QS3M-Description": {"minilm", "sentences"}}
+    assert "QS3M-rawBERT-Description" in measured_ways(context)["trec_car_flat"]
+
+
+def test_one_similarity_for_both_levels_stands_beside_one_of_each(
+    context: Context, car: Task, encoder: Transformer
+) -> None:
+    hier = context.task("trec_car_hier")
+    assert hier is not None
+    for task in (car, hier):
+        Qs3m.with_values(**QUICK).fit(task, encoder, paths.checkpoints())
+    table = made("table_2", context).query("task == 'trec_car_hier' and metric == 'ari' and method == 'QS3M-Title'")
+    assert set(table["trained_on"]) == {"trec_car_flat", "trec_car_hier"}
+    assert table["measured"].notna().all() and table["published"].eq(0.217).all()
+
+
+def test_what_another_task_taught_is_not_tested_on_its_own_pages(
+    context: Context, car: Task, encoder: Transformer
+) -> None:
+    Qs3m.with_values(**QUICK).fit(car, encoder, paths.checkpoints())
+    said: list[str] = []
+    told = replace(context, warn=said.append)
+    assert len(trained(told, described("trec_car_b_flat", test=["a star"]))) == 1 and not said
+    assert not trained(told, described("trec_car_b_flat", test=["a star", "soup"]))
+    assert "is left out: it learned from pages that it would be tested on" in said[0]
 
 
 def test_without_a_trained_similarity_figures_say_what_to_run(context: Context) -> None:

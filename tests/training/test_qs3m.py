@@ -16,7 +16,7 @@ from traube.models.weights import files
 from traube.pipeline.workbench import Workbench
 from traube.tasks.sections import Page, Passage, draw, records
 from traube.tasks.task import Task, TaskCard, index_texts
-from traube.training.trainers.qs3m import PAPER, Qs3m
+from traube.training.trainers.qs3m import Qs3m
 
 QUICK = {"epochs": 2, "batch": 16, "learning_rate": 1e-3}
 SECTIONS = {
@@ -121,7 +121,7 @@ def test_it_begins_as_a_distance_of_the_encoders_vectors(base: Transformer) -> N
 
 
 def test_the_papers_recipe_is_a_name_of_its_own(base: Transformer) -> None:
-    paper = Qs3m.with_values(**PAPER)
+    paper = Qs3m.with_values(**Qs3m.paper)
     assert paper.recipe.loss == "mse" and paper.recipe.learning_rate == 1e-5 and paper.recipe.begin == "random"
     assert ".x" in paper.names("articles", "tiny") and ".x" not in Qs3m().names("articles", "tiny")
 

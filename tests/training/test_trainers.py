@@ -1,5 +1,6 @@
 """What trainers declare: what they learn from, and what a study searches; and that a new one is one file."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -58,6 +59,27 @@ def test_what_is_searched_are_values_of_the_recipe() -> None:
     assert searched_trainers() == ["cob"]  # what is not trained has nothing to search, though its recipe is the same
     for trainer in TRAINERS.values():
         assert set(trainer.searched) <= set(type(trainer.defaults).model_fields)
+
+
+def test_a_papers_values_are_those_that_the_defaults_are_not() -> None:
+    for trainer in TRAINERS.values():
+        papers = trainer.with_values(**trainer.paper).recipe.model_dump()
+        usual = trainer.defaults.model_dump()
+        assert [name for name in usual if usual[name] != papers[name]] == list(trainer.paper)
+
+
+def test_the_help_says_which_defaults_are_traubes_own() -> None:
+    def said(*words: str) -> str:
+        output = CliRunner(env={"COLUMNS": "400"}).invoke(app, [*words, "--help"]).output
+        return " ".join(output.replace("│", " ").split())
+
+    for _ in range(2):  # help that is shown again says it once
+        assert said("train").count("the paper's, but Traube's own for qs3m (epochs, batch, ") == 1
+        assert "patience) and triplet (share)." in said("train")
+        assert said("tune").count("Default: the paper's.") == 1
+    listed = CliRunner().invoke(app, ["trainers", "qs3m", "--json"]).output
+    rows = {row["value"]: (row["default"], row["paper's"]) for row in json.loads(listed)}
+    assert rows["epochs"] == ("12.0", "3") and rows["pairs"] == ("balanced", "")
 
 
 @pytest.mark.parametrize("command", ["train", "tune"])

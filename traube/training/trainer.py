@@ -102,6 +102,7 @@ class Trainer(RecipeMixin[R]):
     """
 
     learns_from: ClassVar[LearnsFrom]  # texts without labels; labels of train and validation splits; or pairs of texts
+    paper: ClassVar[Mapping[str, Any]] = {}  # values of the paper's recipe where the defaults are Traube's own
     # what a study searches: by value of the recipe, the least and the greatest, or all there are
     searched: ClassVar[Ranges] = {}
     watched: ClassVar[str] = "v_measure"  # name of the score in the learning curve
@@ -128,7 +129,7 @@ class Trainer(RecipeMixin[R]):
     def names(self, task: str, base: str, extra: bool = False) -> str:
         """What its checkpoints are called, before `-last` and `-best`.
 
-        A recipe that is not the paper's has a digest in the name, so that no training takes the place of another.
+        A recipe that is not the default has a digest in the name, so that no training takes the place of another.
 
         Parameters
         ----------

@@ -8,7 +8,7 @@ import pandas as pd
 
 from traube.core.errors import TraubeError
 from traube.papers.context import Context
-from traube.papers.qs3m.pages import REFERENCE, by_model, page_scores, split_sets, trained
+from traube.papers.qs3m.pages import KEYS, REFERENCE, by_model, page_scores, split_sets, trained
 from traube.papers.qs3m.tables import WIKIPEDIA, subject_scores
 from traube.papers.spec import Drawing
 from traube.reports.figures import Plot, axes, grouped_bars, numbers
@@ -34,8 +34,8 @@ def helps_and_hurts(context: Context) -> Drawing | None:
         tables.append(both.assign(task=task.name, change=both["ari"] - both["ari_reference"]))
     if not any(map(len, tables)):
         return None
-    changes = pd.concat(tables, ignore_index=True)[["task", "method", "base", "recipe", "page", "change"]]
-    panels = list(changes.groupby(["task", "method", "base", "recipe"], sort=False))
+    changes = pd.concat(tables, ignore_index=True)[["task", *KEYS, "page", "change"]]
+    panels = list(changes.groupby(["task", *KEYS], sort=False))
     page = figures_page("Queries that are helped and hurt", [_bars(key, rows) for key, rows in panels])
     return Drawing(page, {_name(key): _counts(rows) for key, rows in panels}, changes)
 
@@ -102,11 +102,12 @@ def _of_task(context: Context, task: Task) -> Iterator[tuple[object, ...]]:
     every = trained(context, task)
     if not every:
         return
-    (_, base, _), checkpoints = next(iter(every.items()))
+    (_, base, *_), checkpoints = next(iter(every.items()))
     vectors = context.vectors(task, context.model(base, None))
     texts = task.texts
     for fold in (name for name in split_sets(task) if name in checkpoints):
-        distances = by_model(context, task, context.model(checkpoints[fold][0], None))
+        name, split_set = checkpoints[fold][0]
+        distances = by_model(context, task, context.model(name, None), split_set)
         for i, split in enumerate(task.test_splits(fold)):
             if split.labels is None or split.size < 3:
                 continue

@@ -5,12 +5,14 @@ A page is a test split of a task with queries; ARI is of average linkage with th
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from traube.components import cluster_by_distance
+from traube.core.disk import read_json
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.core.versions import versions
@@ -20,6 +22,7 @@ from traube.papers.context import Context
 from traube.pipeline.queries import SEPARATOR, query_first
 from traube.storage import Corrupt, write_table
 from traube.tasks.pairs import balanced_pairs
+from traube.tasks.sections import LEVELS
 from traube.tasks.task import Split, Task
 
 PAGES = "pages"  # kind of the artifact: scores of pages
@@ -27,15 +30,19 @@ TRAINER = "qs3m"
 REFERENCE = "SBERT euclid"
 METRICS = ("auc_balanced", "auc_all", "ari")
 LEXICAL = {"jaccard": "Jaccard", "lda": "Topic model", "lda_inverted": "Topic model, inverted"}
-QUERIES = {"text": "Title", "passages": "Passages", "none": "no-query"}
+DESCRIPTION = "description"  # the split set that has the pages of `default`, with descriptions as queries
+QUERIES = {"text": "Title", DESCRIPTION: "Description", "passages": "Passages", "none": "no-query"}
 NETWORKS = {"qs3m": "QS3M", "qss": "QSS", "attention": "attn-QS3M"}
 # of all passages of a page, the space is the same for every query: what the query adds is the
 # difference of the two
 SPACES: dict[str, dict[str, float]] = {"Query's space": {}, "Page's space": {"share": 1.0}}
+PRE_TRAINED = ("ForMaskedLM", "ForPreTraining")  # networks of language models, in their config.json
 FOLD = "fold_"
+KEYS = ["method", "base", "recipe", "trained_on"]  # what tells ways of comparing apart, as in `Way`
 VERSION = "1"  # of what is measured here; raise it when it changes
 
 Distances = Callable[[int, Split], np.ndarray]  # of a page's number and the page
+Key = tuple[str, str, str, str]  # values of `KEYS`
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,7 @@ class Way:
     method : its name in the paper's tables
     base : the encoder's name; empty for what has none
     recipe : digest of one that is not the trainer's own
+    trained_on : the task whose labels it learned from; empty for what is not trained
     made_of : what the distances follow from, besides the task and this module's code
     distances : gives what finds the distances between the passages of a page, float [n, n]
     """
@@ -54,25 +62,68 @@ class Way:
     method: str
     base: str
     recipe: str
+    trained_on: str
     made_of: list[Any]
     distances: Callable[[], Distances]
 
 
-def trained(context: Context, task: Task) -> dict[tuple[str, str, str], dict[str, list[str]]]:
-    """The similarities that were trained on a task: by method, base and recipe (as in `Way`) the checkpoints of each split
-    set, of several seeds.
+def trained(context: Context, task: Task) -> dict[Key, dict[str, list[tuple[str, str]]]]:
+    """Return the similarities that are measured on a task.
+
+    Returns
+    -------
+    dict
+        By the values of `KEYS` the checkpoints of each fold, of several seeds: their names, and the split sets whose
+        queries they compare for.
     """
-    groups: dict[tuple[str, str, str], dict[str, list[str]]] = {}
-    for name, record in context.trainings(TRAINER):
-        config = record.get("config", {})
-        if record.get("task") != task.name or record.get("data_version") != task.data_version:
+    sources = tasks_trained_on(task.name)
+    records = [(name, record) for name, record in context.trainings(TRAINER) if record.get("task") in sources]
+    others = context.tasks({str(record["task"]) for _, record in records} - {task.name})
+    learned = {source.name: source for source in (task, *others)}
+    split_sets_here = set(task.splits["split_set"])
+    groups: dict[Key, dict[str, list[tuple[str, str]]]] = {}
+    for name, record in records:
+        config, source = record.get("config", {}), learned.get(record["task"])
+        split_set = str(config.get("split_set", "default"))
+        if source is None or record.get("data_version") != source.data_version or split_set not in split_sets_here:
             continue
+        if _has_seen(source, task, split_set):
+            context.warn(f"{task.name}: {name} is left out: it learned from pages that it would be tested on")
+            continue
+        is_described = split_set == DESCRIPTION and config["query"] == "text"
+        query = QUERIES[DESCRIPTION if is_described else config["query"]]
+        raw = "rawBERT-" if _has_raw_encoder(context.checkpoints / name) else ""
         _, mark, digest_and_seed = name.partition(".x")  # of a recipe that is not the trainer's own
-        method = f"{NETWORKS[config['network']]}-{QUERIES[config['query']]}"
-        key = method, str(record["base"]), digest_and_seed[:6] if mark else ""
-        of_set = groups.setdefault(key, {}).setdefault(str(config.get("split_set", "default")), [])
-        of_set.append(f"{name.removesuffix('-last')}-best")
+        recipe = digest_and_seed[:6] if mark else ""
+        key = f"{NETWORKS[config['network']]}-{raw}{query}", str(record["base"]), recipe, source.name
+        of_fold = groups.setdefault(key, {}).setdefault("default" if split_set == DESCRIPTION else split_set, [])
+        of_fold.append((f"{name.removesuffix('-last')}-best", split_set))
     return dict(sorted(groups.items()))
+
+
+def tasks_trained_on(task: str) -> list[str]:
+    """Return the tasks whose similarities are measured on a task: those of both levels, for which the paper has one
+    similarity, and on CAR-B, where nothing is trained, those of CAR-A.
+    """
+    data, _, level = task.rpartition("_")
+    return [f"{data.removesuffix('_b')}_{each}" for each in LEVELS] if level in LEVELS else [task]
+
+
+def _has_seen(source: Task, task: Task, split_set: str) -> bool:
+    """Return whether the training splits of a task are test pages of another."""
+    if source is task:
+        return False
+    rows, tested = source.splits, [page.split for page in task.test_splits(split_set)]
+    learned = rows.loc[(rows["split_set"] == split_set) & (rows["part"] != "test"), "split"]
+    return bool(learned.isin(tested).any())
+
+
+def _has_raw_encoder(checkpoint: Path) -> bool:
+    """Return whether a checkpoint's encoder is a language model that was trained no further, the paper's raw BERT:
+    what is trained for sentences has sentence-transformers' modules.
+    """
+    networks = str(read_json(checkpoint / "config.json").get("architectures"))
+    return not (checkpoint / "modules.json").exists() and any(name in networks for name in PRE_TRAINED)
 
 
 def split_sets(task: Task) -> list[str]:
@@ -88,77 +139,91 @@ def page_scores(context: Context, task: Task) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame method, base, recipe, fold, page, auc_balanced, auc_all, ari; the scores of several seeds are means
+    DataFrame with `KEYS`, fold, page, auc_balanced, auc_all, ari; the scores of several seeds are means
     """
     every = trained(context, task)
     tables = []
     for fold in split_sets(task):
         splits = [split for split in task.test_splits(fold) if split.labels is not None]
-        ways = _ways(context, task, splits, {key: of_set[fold] for key, of_set in every.items() if fold in of_set})
+        of_fold = {key: checkpoints[fold] for key, checkpoints in every.items() if fold in checkpoints}
+        ways = _ways(context, task, fold, splits, of_fold)
         tables += [_kept(context, task, fold, way, splits).assign(fold=fold) for way in ways]
     if not tables:
-        return pd.DataFrame(columns=["page", *METRICS, "method", "base", "recipe", "fold"])
-    keys = ["method", "base", "recipe", "fold", "page"]
-    return pd.concat(tables, ignore_index=True).groupby(keys, sort=False, as_index=False)[list(METRICS)].mean()
+        return pd.DataFrame(columns=["page", *METRICS, *KEYS, "fold"])
+    every_page = pd.concat(tables, ignore_index=True).groupby([*KEYS, "fold", "page"], sort=False, as_index=False)
+    return every_page[list(METRICS)].mean()
 
 
 def _ways(
-    context: Context, task: Task, splits: Sequence[Split], every: Mapping[tuple[str, str, str], list[str]]
+    context: Context, task: Task, fold: str, splits: Sequence[Split], every: Mapping[Key, list[tuple[str, str]]]
 ) -> Iterator[Way]:
     """The ways of comparing that there are: baselines are measured where something is trained."""
-    for base in dict.fromkeys(base for _, base, _ in every):
+    for base in dict.fromkeys(base for _, base, *_ in every):
         try:
             model = context.model(base, None)
         except TraubeError as error:  # what was trained over it holds a copy of it
             context.warn(f"{task.name}: {error}")
         else:
-            yield from _of_encoder(context, task, splits, base, model)
+            yield from _of_encoder(context, task, fold, splits, base, model)
     for key, checkpoints in every.items():
-        for name in checkpoints:
+        for name, split_set in checkpoints:
             try:
-                yield _own(context, task, *key, context.model(name, None))
+                yield _own(context, task, split_set, context.model(name, None), *key)
             except TraubeError as error:
                 context.warn(f"{task.name}: {error}")
     if every:
         for name, method in LEXICAL.items():
-            yield _own(context, task, method, "", "", context.model(name, None))
-        yield _by_metric(context, task, "TFIDF cosine", "", context.model("tfidf", None), "cosine")
+            yield _own(context, task, fold, context.model(name, None), method)
+        yield _by_metric(context, task, "TFIDF cosine", "", context.model("tfidf_all", None), "cosine")
 
 
-def _of_encoder(context: Context, task: Task, splits: Sequence[Split], base: str, model: Model) -> Iterator[Way]:
+def _of_encoder(
+    context: Context, task: Task, fold: str, splits: Sequence[Split], base: str, model: Model
+) -> Iterator[Way]:
     """An encoder's own distances, and the rivals that need no training."""
     yield _by_metric(context, task, REFERENCE, base, model, "euclidean")
     yield _by_metric(context, task, "SBERT cosine", base, model, "cosine")
     for method, share in SPACES.items():
         card = model.card.model_copy(update={"similarity": "query_space", **share})
-        yield _own(context, task, method, base, "", model_of(card))
+        yield _own(context, task, fold, model_of(card), method, base)
 
     def distances_with_query() -> Distances:
         together = query_first(context.workbench, task, splits, model, context.progress)
         return lambda number, _: _pairwise(together[number].load(), "cosine")
 
-    yield Way("Query first", base, "", [_identity(model), SEPARATOR], distances_with_query)
+    yield Way("Query first", base, "", "", [_identity(model), SEPARATOR], distances_with_query)
 
 
-def _own(context: Context, task: Task, method: str, base: str, recipe: str, model: Model) -> Way:
+def _own(
+    context: Context,
+    task: Task,
+    split_set: str,
+    model: Model,
+    method: str,
+    base: str = "",
+    recipe: str = "",
+    trained_on: str = "",
+) -> Way:
     """A model that has a similarity of its own."""
-    return Way(method, base, recipe, [_identity(model)], lambda: by_model(context, task, model))
+    made_of = [_identity(model), *([split_set] if split_set == DESCRIPTION else [])]
+    return Way(method, base, recipe, trained_on, made_of, lambda: by_model(context, task, model, split_set))
 
 
 def _identity(model: Model) -> list[Any]:
     return [model.fingerprint, dict(model.numerics)]
 
 
-def by_model(context: Context, task: Task, model: Model) -> Distances:
-    """The distances of a model that has a similarity of its own."""
+def by_model(context: Context, task: Task, model: Model, split_set: str) -> Distances:
+    """The distances of a model that has a similarity of its own, for a split set's queries."""
     similarity = model.similarity
     assert similarity is not None
     vectors = context.vectors(task, model)
+    queries = {page.split: page.query for page in task.test_splits(split_set)}
 
     def distances(_: int, split: Split) -> np.ndarray:
         text: Any = None
-        if split.query is not None:
-            text = vectors.subset(np.array([split.query])).load()
+        if (query := queries[split.split]) is not None:
+            text = vectors.subset(np.array([query])).load()
             text = np.asarray(text.toarray() if hasattr(text, "toarray") else text)[0]
         return similarity.distances(vectors.subset(split.rows).load(), text)
 
@@ -170,7 +235,7 @@ def _by_metric(context: Context, task: Task, method: str, base: str, model: Mode
         vectors = context.vectors(task, model)
         return lambda _, split: _pairwise(vectors.subset(split.rows).load(), metric)
 
-    return Way(method, base, "", [_identity(model), metric], distances)
+    return Way(method, base, "", "", [_identity(model), metric], distances)
 
 
 def _pairwise(vectors: Any, metric: str) -> np.ndarray:
@@ -192,7 +257,7 @@ def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Sp
         rows = [(split.split, *scores_of(distances(i, split), split)) for i, split in enumerate(splits)]
         scores = pd.DataFrame(rows, columns=["page", *METRICS])
         storage.save("artifact", {"kind": PAGES, "key": key}, {"scores": write_table(scores)})
-    return scores.assign(method=way.method, base=way.base, recipe=way.recipe)
+    return scores.assign(**{key: getattr(way, key) for key in KEYS})
 
 
 def scores_of(distances: np.ndarray, split: Split) -> tuple[float, float, float]:

@@ -6,7 +6,7 @@ import pandas as pd
 from traube.comparison.verdict import compare_paired
 from traube.papers.context import Context
 from traube.papers.published import Published
-from traube.papers.qs3m.pages import METRICS, REFERENCE, page_scores, split_sets
+from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, Key, page_scores, split_sets
 from traube.papers.spec import split_sizes
 from traube.tasks.task import Task
 
@@ -66,19 +66,18 @@ def results(context: Context) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame method, task, metric, base, recipe, measured, difference, p (paired t-test over pages; the
-    ways that are tested are the family), verdict, pages
+    DataFrame with `KEYS`, task, metric, measured, difference, p (paired t-test over pages; the ways that are
+    tested are the family), verdict, pages
     """
     rows = []
-    keys = ["method", "base", "recipe"]
     for task in context.tasks(WIKIPEDIA):
         scores = page_scores(context, task)
         for metric in METRICS if len(scores) else ():
-            grid = scores.pivot_table(index=["fold", "page"], columns=keys, values=metric, sort=False)
+            grid = scores.pivot_table(index=["fold", "page"], columns=KEYS, values=metric, sort=False)
             rows += [
                 (way[0], task.name, metric, *way[1:], grid[way].mean(), *_against_reference(grid, way)) for way in grid
             ]
-    columns = ["method", "task", "metric", "base", "recipe", "measured", "difference", "p", "verdict", "pages"]
+    columns = ["method", "task", "metric", *KEYS[1:], "measured", "difference", "p", "verdict", "pages"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -89,7 +88,7 @@ def for_people(table: pd.DataFrame) -> pd.DataFrame:
     for row in table.itertuples():
         printed, own = ("–" if pd.isna(value) else f"{value:.3f}" for value in (row.published, row.measured))
         shown.append(f"{printed} | {own}{marks.get(str(row.verdict), '')}")
-    rows = ["task", "method", "base", "recipe"]
+    rows = ["task", *KEYS]
     text = table.assign(shown=shown, **{column: table[column].fillna("") for column in rows})
     grid = text.pivot_table(index=rows, columns="metric", values="shown", aggfunc="first", sort=False)
     return grid.fillna("").reset_index().rename_axis(columns=None)
@@ -101,7 +100,7 @@ def subject_scores(context: Context) -> pd.DataFrame:
     return page_scores(context, task) if task is not None else pd.DataFrame()
 
 
-def _against_reference(grid: pd.DataFrame, way: tuple[str, str, str]) -> tuple[float, float, str, int]:
+def _against_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, str, int]:
     """Difference, p, verdict and pages of a way against Euclidean distances of its encoder, or of the first one."""
     references = [other for other in grid if other[0] == REFERENCE]
     reference = next((other for other in references if other[1] == way[1] or not way[1]), None)
