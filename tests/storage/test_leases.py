@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.storage.conftest import Open
-from tests.storage.made import make_assignments, make_record, make_scores, read_contents, save_cell
+from tests.storage.made import make_record, read_contents, save_cell
 from tests.waiting import wait_for
 from traube.storage import Storage, leases
 from traube.storage.catalog import LEASE
