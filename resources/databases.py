@@ -99,7 +99,8 @@ class Database:
         )
 
     def _open(self) -> sqlite3.Connection:
-        return sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=10)
+        # not `mode=ro`: what a killed process left in the journal is rolled back by who reads next
+        return sqlite3.connect(f"{self.path.as_uri()}?mode=rw", uri=True, timeout=10)
 
 
 def dagster_databases(folder: Path) -> list[Database]:

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,18 @@ def damage_blob(storage: Storage, blob: str) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 4
     path.write_bytes(content)
+
+
+def kill_while_writing(database: Path, statement: str) -> None:
+    """Kill a process amid a transaction, so that its journal has to be rolled back."""
+    code = (
+        "import os, sqlite3, sys; database = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "database.execute('PRAGMA cache_size = 1')\n"  # pages are written before the transaction ends
+        "database.execute('BEGIN'); database.execute(sys.argv[2]); database.execute('CREATE TABLE half (content)')\n"
+        "database.executemany('INSERT INTO half VALUES (?)', [('x' * 5000,)] * 50); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(database), statement], check=False)
+    assert database.with_name(f"{database.name}-journal").exists()
 
 
 def save_done(storage: Storage, cell: Cell, assignments: pd.DataFrame | None = None) -> None:

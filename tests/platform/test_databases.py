@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from resources.databases import dagster_databases, make_dagster, make_mlflow, mlflow_database
 from resources.tracking import connect
+from tests.made import kill_while_writing
 from traube.cli.main import app
 from traube.core.errors import TraubeError
 
@@ -134,6 +135,12 @@ def test_a_moved_checkout_costs_no_history(whole: Path) -> None:
     make_dagster(whole / "dagster")
     assert (whole / "dagster" / "dagster.yaml").exists()
     assert (whole / "dagster" / "history" / "runs.db").stat().st_ino == before
+
+
+def test_a_write_that_was_killed_is_undone(whole: Path) -> None:
+    kill_while_writing(whole / "mlflow.db", "DELETE FROM experiments")
+    make_mlflow(whole / "mlflow.db", whole / "mlartifacts")
+    assert usable(whole)
 
 
 def test_what_holds_rows_is_never_made_anew(home: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.made import kill_while_writing
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
 from traube.core.errors import TraubeError
@@ -54,6 +55,18 @@ def test_a_backup_is_one_state_while_a_writer_writes(tmp_path: Path) -> None:
     assert restored.rebuild() == []
     after = read_contents(restored)
     assert {row["cell_id"] for row in before["cell"]} <= {row["cell_id"] for row in after["cell"]}
+
+
+def test_a_write_that_was_killed_is_not_in_a_backup(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "data")
+    with closing(sqlite3.connect(storage.folder / "mlflow.db")) as database, database:
+        database.execute("CREATE TABLE runs (cell)")
+        database.execute("INSERT INTO runs VALUES (7)")
+    kill_while_writing(storage.folder / "mlflow.db", "DELETE FROM runs")
+    write_backup(storage, tmp_path / "checkpoints", tmp_path / "backup.tar")
+    restore_backup(tmp_path / "backup.tar", tmp_path / "restored", tmp_path / "checkpoints")
+    with closing(sqlite3.connect(tmp_path / "restored" / "mlflow.db")) as database:
+        assert database.execute("SELECT cell FROM runs").fetchall() == [(7,)]
 
 
 def test_checkpoints_studies_and_the_state_of_trainings_come_back(tmp_path: Path) -> None:

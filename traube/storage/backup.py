@@ -158,8 +158,9 @@ def _is_sqlite(path: Path) -> bool:
 def _copy_database(path: Path, copy: Path) -> Path:
     """Copy a database as one of its states, whoever writes to it."""
     copy.unlink(missing_ok=True)
+    # not `mode=ro`: what a killed process left in the journal is rolled back by who reads next
     with (
-        closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=60)) as source,
+        closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=60)) as source,
         closing(sqlite3.connect(copy)) as target,
     ):
         source.backup(target)
