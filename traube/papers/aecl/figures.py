@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from traube.core.errors import TraubeError
 from traube.models.vectors import locate_matrix, open_matrix, store_matrix
-from traube.papers.aecl.tables import FROZEN, NAMES, ON_ENCODER, PROTOCOL, TASKS, WITHOUT, measured
+from traube.papers.aecl.tables import FROZEN, NAMES, ON_ENCODER, PRINTED, PROTOCOL, TASKS, WITHOUT, measured
 from traube.papers.context import Context
 from traube.papers.spec import Drawing
 from traube.pipeline.cluster import REPRESENTATIONS
@@ -83,7 +83,7 @@ def sensitivity(name: str, context: Context) -> Drawing | None:
         label = f"accuracy {label}"
         table = table[(table["metric"] == "acc") & ~table["parameter"].isin(STAGES.values())]
     else:
-        table = table[table["parameter"] == STAGES[name]]
+        table = table[(table["parameter"] == STAGES[name]) & table["metric"].isin(PRINTED)]
         table = table.assign(curve=table["curve"] + " " + table["metric"].str.upper())
     if table.empty:
         return None
