@@ -13,8 +13,9 @@ from traube.models.base import fingerprint_on
 from traube.pipeline.cell import Cell
 from traube.pipeline.current import current_cells, outdated
 from traube.pipeline.params import Protocol
+from traube.pipeline.plan import cells
 from traube.pipeline.record import record
-from traube.reports.explain import explanations
+from traube.reports.explain import changed_since, explanations
 from traube.storage import Storage, open_storage
 from traube.tasks.stored import complete_task, get_manifest, save_corpus, save_rows
 from traube.tasks.task import Task
@@ -91,6 +92,26 @@ def test_other_parameters_are_no_seeds(storage: Storage, add: Add) -> None:
     now = add(parameters={"kmeans": {"n_init": 20}}, created="2026-01-02")
     changed = PAPER.model_copy(update={"parameters": {"kmeans": {"n_init": 20}}})
     assert current_cells(storage, {"paper": changed})["cell_id"].tolist() == [now]
+
+
+def test_a_task_has_parameters_of_its_own_in_a_protocol(storage: Storage, add: Add, tiny_task: Task) -> None:
+    add()
+    own = add(parameters={"kmeans": {"n_init": 20}})
+    special = PAPER.model_copy(update={"parameters_of": {"tiny": {"kmeans": {"n_init": 20}}}})
+    assert current_cells(storage, {"paper": special})["cell_id"].tolist() == [own]
+    record = storage.read_cells(ids=[own]).iloc[0].to_dict()
+    changes = {kind: changed_since(storage, {"paper": p}, record) for kind, p in (("own", special), ("none", PAPER))}
+    assert (changes["own"], [str(change) for change in changes["none"]]) == (
+        [],
+        ["the method's parameters in params.yaml"],
+    )
+    bow, named = (
+        load_model("bow"),
+        [parse_method("none/kmeans"), parse_method("none/kmeans", {"kmeans": {"n_init": 3}})],
+    )
+    asked = cells(tiny_task, bow, special, methods=named, seeds=[1])
+    # named as the protocol has it, it is as the protocol has it for this task; what is another one stays
+    assert [cell.method.clusterer_params["n_init"] for cell in asked] == [20, 3]
 
 
 def test_cells_of_older_code_do_not_count(storage: Storage, add: Add) -> None:

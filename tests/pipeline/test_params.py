@@ -58,6 +58,30 @@ def test_parameters_of_a_protocol_replace_the_defaults(params: Params) -> None:
     assert method.clusterer_params["max_iter"] == 300
 
 
+def test_parameters_of_a_task_replace_the_protocols(write: Write) -> None:
+    """Those of AECL's sets are what the paper prints, and a sweep's value holds for them too."""
+    text = "    parameters_of: {pydocs_s2s: {kmeans: {n_init: 3, max_iter: 7}}}\n    seeds: [1, 2]\n"
+    params = load_params(write("    seeds: [1, 2]\n", text + SWEEP))
+    found = {
+        (name, task): params.chosen(name).for_task(task).method("pca/kmeans")
+        for name in ("paper", "starts", "starts.n_init=20")
+        for task in ("pydocs_s2s", "pydocs_p2p")
+    }
+    values = {key: (m.clusterer_params["n_init"], m.clusterer_params["max_iter"]) for key, m in found.items()}
+    assert values == {
+        ("paper", "pydocs_s2s"): (3, 7),
+        ("paper", "pydocs_p2p"): (10, 300),
+        ("starts", "pydocs_s2s"): (3, 7),
+        ("starts", "pydocs_p2p"): (10, 300),
+        ("starts.n_init=20", "pydocs_s2s"): (20, 7),
+        ("starts.n_init=20", "pydocs_p2p"): (20, 300),
+    }
+    assert all(method.reducer_params == {"n_components": 5} for method in found.values())
+    aecl = load_params(paths.PROJECT / "params.yaml").chosen("aecl")
+    weights = {t: aecl.for_task(t).method("none/aecl").clusterer_params["balance"] for t in ("agnews", "tweet")}
+    assert weights == {"agnews": "even", "tweet": "auto"}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -67,6 +91,9 @@ def test_parameters_of_a_protocol_replace_the_defaults(params: Params) -> None:
         ("n_init: 10", "n_inti: 10",
          "line 12: protocols.paper.parameters.kmeans: unknown parameter of kmeans 'n_inti': did you mean n_init or init?"),
         ("n_init: 10", "n_clusters: 3", "line 12: protocols.paper.parameters.kmeans: kmeans: 'n_clusters' is no parameter"),
+        ("seeds: [1, 2]", "parameters_of: {pydocs: {}}", "line 14: protocols.paper.parameters_of: unknown task 'pydocs'"),
+        ("seeds: [1, 2]", "parameters_of: {pydocs_s2s: {pca: {k: 2}}}",
+         "line 14: protocols.paper.parameters_of.pydocs_s2s.pca: unknown parameter of pca 'k'"),
         ("seeds: [1, 2]", "seed: [1, 2]", "line 14: protocols.paper.seed: unknown key 'seed': did you mean seeds"),
         ("seeds: [1, 2]", "seeds: []", "line 14: protocols.paper.seeds: Tuple should have at least 1 item"),
         ("seeds: [1, 2]", "precision: fp8", "line 14: protocols.paper.precision: Input should be 'fp32', 'bf16' or 'auto'"),

@@ -68,8 +68,11 @@ def cells_of_any_weights(
     registry knows former ones.
     """
     cells = of_present_data(of_protocols(storage.read_cells(*tasks) if stored is None else stored), storage)
-    columns = ["protocol", "reducer", "clusterer", "params", "seed", "code_version", "numerics"]
-    choices = _for_each(cells, columns, lambda cell: _is_own_choice(cell, protocols.get(cell["protocol"])))
+    columns = ["task", "protocol", "reducer", "clusterer", "params", "seed", "code_version", "numerics"]
+    special = {(name, task) for name, protocol in protocols.items() for task in protocol.parameters_of}
+    named = zip(cells["protocol"], cells["task"], strict=True)
+    alike = cells.assign(task=[key[1] if key in special else "" for key in named])  # tasks share an answer
+    choices = _for_each(alike, columns, lambda cell: _is_own_choice(cell, protocols.get(cell["protocol"])))
     return cells.assign(**{CHOICE: choices}).dropna(subset=CHOICE).astype({CHOICE: bool})
 
 
@@ -108,7 +111,7 @@ def _is_own_choice(cell: Mapping[str, Any], protocol: Protocol | None) -> bool |
     if protocol is None:
         return False
     try:
-        method = protocol.method(f"{cell['reducer']}/{cell['clusterer']}")
+        method = protocol.for_task(cell["task"]).method(f"{cell['reducer']}/{cell['clusterer']}")
     except TraubeError:  # a parameter that is no longer there
         return None
     if method.params() != cell["params"]:

@@ -12,7 +12,7 @@ from traube.core import paths
 from traube.core.config import Strict, parse, read_yaml
 from traube.core.errors import TraubeError, unknown
 from traube.models.card import Precision
-from traube.tasks import own_tasks
+from traube.tasks import own_tasks, sources
 from traube.tasks.task import MetricName
 
 OWN = "own"  # the protocol of the user's own tasks
@@ -30,9 +30,20 @@ class Protocol(Strict):
     parameters: dict[str, dict[str, Value]] = Field(
         default_factory=dict, description="by reducer or clusterer; others keep the registry's (the German benchmark's)"
     )
+    parameters_of: dict[str, dict[str, dict[str, Value]]] = Field(
+        default_factory=dict, description="by task, the parameters that are others there"
+    )
     seeds: tuple[Seed, ...] = Field((42,), min_length=1)
     precision: Precision | None = Field(None, description="overrides the models' cards")
     main_metric: MetricName | None = Field(None, description="overrides the tasks' cards")
+
+    def for_task(self, task: str) -> "Protocol":
+        """The protocol with the parameters that it has for a task."""
+        if task not in self.parameters_of:
+            return self
+        own = self.parameters_of[task]
+        merged = {name: {**self.parameters.get(name, {}), **own.get(name, {})} for name in {**self.parameters, **own}}
+        return self.model_copy(update={"parameters": merged, "parameters_of": {}})
 
     def methods(self) -> list[Method]:
         """Every reducer with every clusterer; those that make no sense are `unsupported`."""
@@ -71,6 +82,10 @@ class Sweep(Strict):
                 changed = {**unchanged, parameter: value}
                 if component.resolve(changed) != component.resolve(unchanged):
                     point = {**start, "parameters": {**protocol.parameters, self.clusterer: changed}}
+                    point["parameters_of"] = {  # the value that is tried holds for all tasks
+                        task: {**own, self.clusterer: {**own.get(self.clusterer, {}), parameter: value}}
+                        for task, own in protocol.parameters_of.items()
+                    }
                     points[f"{name}.{parameter}={value}"] = Point(**point, parameter=parameter, value=value)
         return points
 
@@ -173,25 +188,33 @@ def load_params(path: Path | None = None) -> Params:
     if params.protocol not in params.protocols:
         raise fault(unknown("protocol", params.protocol, params.protocols), "protocol")
     components = {**REDUCERS, **CLUSTERERS}
+    known_tasks = sources() if any(protocol.parameters_of for protocol in params.protocols.values()) else {}
+    at: tuple[str, ...]
     for name, protocol in params.protocols.items():
         named = (("reducers", REDUCERS, protocol.reducers), ("clusterers", CLUSTERERS, protocol.clusterers))
         for key, known, given in named:
             for i, component in enumerate(given):
                 if component not in known:
                     raise fault(unknown(key[:-1], component, known), "protocols", name, key, within=(i,))
-        for component, parameters in protocol.parameters.items():
-            place = ("protocols", name, "parameters")
-            if component not in components:
-                raise fault(unknown("reducer or clusterer", component, components), *place, within=(component,))
-            for parameter, setting in parameters.items():
-                try:
-                    components[component].resolve({parameter: setting})
-                except TraubeError as error:
-                    raise fault(error, *place, component, within=(parameter,)) from None
+        at = ("protocols", name)
+        tables: dict[tuple[str, ...], dict[str, dict[str, Value]]] = {(*at, "parameters"): protocol.parameters}
+        for task, own in protocol.parameters_of.items():
+            if task not in known_tasks:
+                raise fault(unknown("task", task, known_tasks), *at, "parameters_of", within=(task,))
+            tables[*at, "parameters_of", task] = own
+        for place, table in tables.items():
+            for component, parameters in table.items():
+                if component not in components:
+                    raise fault(unknown("reducer or clusterer", component, components), *place, within=(component,))
+                for parameter, setting in parameters.items():
+                    try:
+                        components[component].resolve({parameter: setting})
+                    except TraubeError as error:
+                        raise fault(error, *place, component, within=(parameter,)) from None
 
     points: dict[str, Protocol] = {}
     for name, sweep in params.sweeps.items():
-        at: tuple[str, ...] = ("sweeps", name)
+        at = ("sweeps", name)
         try:
             if name in params.protocols:
                 raise TraubeError("a protocol has this name: choose another")

@@ -35,9 +35,14 @@ def cells_of(manifest: Manifest, model: Model, request: "Request") -> list[Cell]
     """Return all cells that a request asks of a stored task and a model."""
     if manifest.card.type is PAIRS:
         return [] if asks_for_query(model) else list(make_pair_cells(manifest, model))
-    card, protocol = manifest.card, request.protocol
+    card, protocol = manifest.card, request.protocol.for_task(manifest.card.name)
     fingerprint = fingerprint_on(model, manifest.corpus_version)
     numerics = tuple(sorted(model.numerics.items()))
+
+    def as_here(method: Method) -> Method:
+        is_protocols = method == request.protocol.method(method.name)
+        return protocol.method(method.name) if is_protocols else method
+
     made = [
         Cell(
             task=card.name,
@@ -53,7 +58,7 @@ def cells_of(manifest: Manifest, model: Model, request: "Request") -> list[Cell]
             precision=model.precision,
             clusters=card.clusters,
         )
-        for method in (request.methods or protocol.methods())
+        for method in (map(as_here, request.methods) if request.methods else protocol.methods())
         for seed in ((request.seeds or protocol.seeds) if method.seeded else (None,))
     ]
     return list(dict.fromkeys(made))  # a seed or method may be named twice

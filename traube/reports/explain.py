@@ -86,7 +86,10 @@ def changed_since(storage: Storage, protocols: Mapping[str, Protocol], record: M
         changes.append(Change(Kind.MODEL, f"the model cannot be had: {error}"))
     if protocol is None:
         changes.append(Change(Kind.PROTOCOL, f"protocol {record['protocol']} is no longer in params.yaml"))
-    elif protocol.method(f"{record['reducer']}/{record['clusterer']}").params() != record["params"]:
+    elif (
+        protocol.for_task(record["task"]).method(f"{record['reducer']}/{record['clusterer']}").params()
+        != record["params"]
+    ):
         changes.append(Change(Kind.PARAMETERS, "the method's parameters in params.yaml"))
     clusters = None if pd.isna(record["clusters"]) else int(record["clusters"])
     for kind, what, then, now in (

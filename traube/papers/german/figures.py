@@ -33,7 +33,7 @@ def maps(context: Context) -> Drawing | None:
     tips, plots = list(map(tip, split.labels, texts)), []
     for model, rows in cells[cells["reducer"] == "umap"].groupby("model"):
         cell = rows.iloc[0]
-        method = protocol.method(f"umap/{cell['clusterer']}")
+        method = protocol.for_task(MAPPED).method(f"umap/{cell['clusterer']}")
         numerics, seed = cell["numerics"]["model"], int(cell["seed"] or 0)
         if path := locate_reduction(context.storage, cell["fingerprint"], numerics, method, seed, ids):
             plots.append(text_map(str(model), open_matrix(path), tips, groups, OTHERS, height=520))

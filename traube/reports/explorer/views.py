@@ -186,7 +186,7 @@ def _placed_by_umap(
         return None
     numerics = bench.storage.read_cells(ids=candidate.cells).iloc[0]["numerics"]["model"]
     ids = task.corpus["text_id"].to_numpy(dtype=object)[split.rows]
-    method = protocol.method(f"umap/{protocol.clusterers[0]}")
+    method = protocol.for_task(task.name).method(f"umap/{protocol.clusterers[0]}")
     for seed in protocol.seeds:
         if path := locate_reduction(bench.storage, candidate.fingerprint, numerics, method, seed, ids):
             points = open_matrix(path)
