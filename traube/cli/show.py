@@ -323,6 +323,28 @@ def methods(
 
 
 @app.command()
+def papers(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The Markdown file to write. Default: print it.")
+    ] = None,
+) -> None:
+    """Show all tables of the papers: what is printed beside what was measured here, and why where it was not.
+
+    traube papers --output results.md
+    """
+    from traube.core.files import write_text
+    from traube.papers.results import results_page
+    from traube.storage import open_storage
+
+    page = results_page(open_storage(paths.home()))
+    if output is None:
+        print(visible(page), end="")  # noqa: T201
+    else:
+        write_text(output, page)
+        out.print(f"Written to {escape(str(output))}")
+
+
+@app.command()
 def explain(
     task: Annotated[str, typer.Argument(help="A task.", show_default=False)],
     model: Annotated[str, typer.Argument(help="A model.", show_default=False)],

@@ -117,10 +117,15 @@ class Paper:
     figures: tuple[Figure, ...] = ()
 
 
+def table_path(home: Path, paper: str, table: Table) -> Path:
+    """Return where a table of a paper is written."""
+    return home / "papers" / paper / f"{table.name}.csv"
+
+
 def write_table(home: Path, paper: str, table: Table, context: Context) -> tuple[pd.DataFrame, Path]:
     """Measure a table of a paper and write it; return its rows and where it lies."""
     rows = table.make(context)
-    path = home / "papers" / paper / f"{table.name}.csv"
+    path = table_path(home, paper, table)
     write_text(path, csv_text(rows))
     return rows, path
 

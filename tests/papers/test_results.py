@@ -1,0 +1,56 @@
+"""The results page is what was written of the papers' tables, and leaves no empty cell without a reason."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from traube.cli.main import app
+from traube.core import paths
+from traube.papers import Context, Paper, Table, papers, results
+from traube.papers.spec import write_table
+
+RUNNER = CliRunner()
+
+
+def printed() -> pd.DataFrame:
+    rows = [("a", "x", 1.5, ""), ("a", "y", 2.0, "printed wrong: 3 is right"), ("b", "x", 4.0, "")]
+    return pd.DataFrame(rows, columns=["model", "task", "published", "note"])
+
+
+def measured(context: Context) -> pd.DataFrame:
+    return pd.DataFrame({"model": ["a", "c"], "task": ["x", "y"], "measured": [1.25, 7.0]})
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Table:
+    """The one table of the one paper that there is, and what the paper does not have is not on the page."""
+    made = Table("table_1", "V-measure.", printed, measured, absent="no weights")
+    more = Table("more", "Of our own.", None, measured)
+    monkeypatch.setattr(results, "papers", lambda: {"toy": Paper(reference="wehrli2023german", tables=(made, more))})
+    return made
+
+
+def test_what_was_written_stands_on_the_page_with_reasons(context: Context, table: Table, tmp_path: Path) -> None:
+    assert "### Table 1\n\nV-measure.\n\nNot written yet" in results.results_page(context.storage)
+    write_table(context.storage.folder, "toy", table, context)
+    page = results.results_page(context.storage)
+    assert "## Wehrli et al., German Text Embedding Clustering Benchmark (2023)" in page
+    assert "1 of 3 printed numbers stand beside one measured here." in page
+    lines = [line.replace("&#124;", "/") for line in page.splitlines() if line.startswith("| ")]
+    assert lines[2:] == ["| a | 1.50 / 1.25 | 2 / – |", "| b | 4 / – |  |", "| c |  | – / 7 |"]
+    assert "- 1 x no weights" in page and "- 1 x printed wrong: 3 is right" in page
+    assert "More" not in page
+    shown = RUNNER.invoke(app, ["papers"])
+    told = RUNNER.invoke(app, ["papers", "--output", str(tmp_path / "results.md")])
+    assert (shown.output, told.exit_code) == (page, 0)
+    assert (tmp_path / "results.md").read_text("utf-8") == page
+
+
+def test_the_page_that_comes_with_traube_has_every_table() -> None:
+    page = (paths.PROJECT / "docs" / "results.md").read_text("utf-8")
+    for paper in papers().values():
+        for table in paper.tables:
+            assert table.published is None or f"\n{table.description}\n" in page
+    assert "Not written yet" not in page
