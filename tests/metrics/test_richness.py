@@ -1,20 +1,48 @@
 """How rich the words of a text are."""
 
+import json
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.metrics.pin_lexical_richness import PINNED, library_values
 from traube.core.errors import TraubeError
-from traube.metrics.richness import mtld, richness, rttr, words
+from traube.metrics.richness import lexical_tokens, mtld, richness, rttr, words
 
 TOKENS = st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=60)
+LIBRARY = json.loads(PINNED.read_text("utf-8"))["texts"]
 
 
 def test_tokens_are_what_stands_between_white_space() -> None:
     assert words("Ja,\tich  komme.\nJa,") == ["Ja,", "ich", "komme.", "Ja,"]
-    found = richness(["Ja, ich", "komme. Ja,"])
-    assert (found.tokens, found.types, found.rttr) == (4, 3, 1.5)
+
+
+def test_types_and_measures_are_of_the_tokens_of_lexical_richness_and_tokens_are_not() -> None:
+    found = richness(["Ja, ich", "komme um 8. ja,"])
+    assert (found.tokens, found.lexical_tokens, found.types) == (6, 5, 4)
+    assert found.rttr == pytest.approx(4 / 5**0.5)
+    nothing = richness(["8 - 9"])
+    assert (nothing.tokens, nothing.lexical_tokens) == (3, 0) and np.isnan([nothing.rttr, nothing.mtld]).all()
+
+
+@pytest.mark.parametrize("given", LIBRARY, ids=lambda given: given["text"][:20])
+def test_tokens_rttr_and_mtld_are_those_of_lexical_richness(given: dict) -> None:
+    assert lexical_tokens(given["text"]) == given["tokens"]
+    found = richness([given["text"]])
+    assert (found.rttr, found.mtld) == (pytest.approx(given["rttr"]), pytest.approx(given["mtld"]))
+
+
+@given(st.text(st.characters(codec="utf-8") | st.sampled_from("aAbBß8-–—.,'_ "), min_size=1))
+def test_any_text_has_the_tokens_and_measures_of_the_library_where_it_is_installed(text: str) -> None:
+    pytest.importorskip("lexicalrichness", reason="needs the library: pip install lexicalrichness==0.5.1")
+    assume(lexical_tokens(text))  # the library divides by the number of tokens
+    assert library_values(text) == {
+        "tokens": lexical_tokens(text),
+        "rttr": pytest.approx(richness([text]).rttr),
+        "mtld": pytest.approx(richness([text]).mtld),
+    }
 
 
 def test_lemmas_are_counted_where_spacy_is_there_and_left_out_where_it_is_not() -> None:

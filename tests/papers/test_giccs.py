@@ -11,6 +11,7 @@ import pytest
 from tests import giccs_like
 from tests.made import page_data, run_missing
 from traube.metrics.correlation import spearman
+from traube.metrics.richness import lexical_tokens, mtld
 from traube.models import Model
 from traube.papers import Context, Table, papers
 from traube.papers.giccs.tables import FEWEST, pair_scores, published, published_words
@@ -117,7 +118,9 @@ def test_words_of_the_dialogues_are_counted(context: Context, sample: Path) -> N
     turns = giccs_like.DIALOGUES[0].turns
     tokens = " ".join(turns).split()
     assert table["find_restaurant 3-turn", "tokens"] == len(tokens)
-    assert table["find_restaurant 3-turn", "rttr"] == pytest.approx(len(set(tokens)) / len(tokens) ** 0.5)
+    lexical = lexical_tokens(" ".join(turns))
+    assert table["find_restaurant 3-turn", "rttr"] == pytest.approx(len(set(lexical)) / len(lexical) ** 0.5)
+    assert table["find_restaurant 3-turn", "mtld"] == pytest.approx(mtld(lexical))
     assert table["find_restaurant 3-turn", "turn_length"] == pytest.approx(len(tokens) / 3)
 
 

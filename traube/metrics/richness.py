@@ -1,7 +1,11 @@
-"""How rich the words of a text are: tokens, types, RTTR and MTLD (GiCCS, section 3.5). Both measures are to depend
-less on a text's length than types per token do; RTTR still does, so only texts of about one length compare by it.
+"""Lexical richness of a text: tokens, types, RTTR and MTLD (GiCCS, section 3.5). Both measures are to depend less on a
+text's length than types per token do; RTTR still does, so only texts of about one length compare by it.
+
+The paper computes them with the library LexicalRichness, whose tokens are not those between white space: see
+`lexical_tokens`. What the library gives is pinned in tests/metrics/lexical_richness.json.
 """
 
+import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +15,10 @@ from typing import Any
 
 from traube.core.errors import TraubeError
 
+DASHES = "-\N{EN DASH}\N{EM DASH}"
+# punctuation of ASCII alone: German opening quotes and ellipses stay part of a token, as in LexicalRichness
+_LEXICAL = {ord(c): " " for c in string.punctuation} | {ord(c): None for c in string.digits + DASHES}
+
 
 @dataclass(frozen=True)
 class Richness:
@@ -18,13 +26,22 @@ class Richness:
 
     Attributes
     ----------
-    tokens, types : how many, and how many different ones
-    lemmas : different base forms; None without spaCy's model of the language
-    rttr : root type-token ratio
-    mtld : measure of textual lexical diversity
+    tokens : int
+        Number of tokens between white space.
+    lexical_tokens : int
+        Number of tokens of LexicalRichness, of which the measures below are computed.
+    types : int
+        Number of different ones.
+    lemmas : int or None
+        Number of different base forms; None without spaCy's model of the language.
+    rttr : float
+        Root type-token ratio.
+    mtld : float
+        Measure of textual lexical diversity.
     """
 
     tokens: int
+    lexical_tokens: int
     types: int
     lemmas: int | None
     rttr: float
@@ -34,6 +51,20 @@ class Richness:
 def words(text: str) -> list[str]:
     """Tokens between white space, as they are."""
     return text.split()
+
+
+def lexical_tokens(text: str) -> list[str]:
+    """Return the tokens that LexicalRichness 0.5.1 makes of a text by default.
+
+    The text is in lower case, without the digits 0 to 9 and without hyphens and dashes, whose sides close up; any
+    other ASCII punctuation separates tokens.
+
+    Examples
+    --------
+    >>> lexical_tokens("Um 20 Uhr im Kino-Saal, geht's?")
+    ['um', 'uhr', 'im', 'kinosaal', 'geht', 's']
+    """
+    return text.lower().translate(_LEXICAL).split()
 
 
 def rttr(tokens: Sequence[str]) -> float:
@@ -73,7 +104,7 @@ def mtld(tokens: Sequence[str], threshold: float = 0.72) -> float:
 
 
 def richness(texts: Iterable[str], language: str | None = None) -> Richness:
-    """The words of some texts, taken as one.
+    """The words of some texts, taken as one; types, RTTR and MTLD are of the tokens of LexicalRichness.
 
     Parameters
     ----------
@@ -81,11 +112,11 @@ def richness(texts: Iterable[str], language: str | None = None) -> Richness:
         there are none
     """
     text = "\n".join(texts)
-    tokens = words(text)
+    tokens = lexical_tokens(text)
     lemmas = None
     if language and (pipeline := _spacy(language)) is not None:
         lemmas = len({word.lemma_ for word in pipeline(text) if not (word.is_space or word.is_punct)})
-    return Richness(len(tokens), len(set(tokens)), lemmas, rttr(tokens), mtld(tokens))
+    return Richness(len(words(text)), len(tokens), len(set(tokens)), lemmas, rttr(tokens), mtld(tokens))
 
 
 @lru_cache(maxsize=2)

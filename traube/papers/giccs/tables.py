@@ -102,7 +102,8 @@ def _dialogues(domain: pd.Series, turns: pd.Series) -> pd.Series:
 
 def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
     """Why RTTR, tokens and lemmas cannot all be of one text; empty where they can."""
-    # RTTR is types over the root of tokens, so that it tells the types; each lemma has one type or more
+    # RTTR is types over the root of tokens, so that it tells the types; each lemma has one type or more. Its tokens are
+    # those of LexicalRichness, about as many as are printed: the row nearest to possible would need 44 % more
     types = rttr * np.sqrt(tokens)
     sum_ = f"RTTR {rttr:g} of {tokens} tokens means {rttr:g} * sqrt({tokens}) = {types:.1f} types"
     if lemmas > types + 0.005 * np.sqrt(tokens):  # however RTTR was rounded
@@ -113,7 +114,8 @@ def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
 
 
 def words(context: Context) -> pd.DataFrame:
-    """Table 2, of each domain's dialogues as one text; without spaCy's German model, types stand for lemmas.
+    """Table 2, of each domain's dialogues as one text: RTTR and MTLD of the tokens of LexicalRichness, tokens and turn
+    length of those between white space. Without spaCy's German model, types stand for lemmas.
 
     Returns
     -------
@@ -137,8 +139,11 @@ def words(context: Context) -> pd.DataFrame:
             "lemmas": found.types if found.lemmas is None else found.lemmas,
             "turn_length": float(np.mean([len(tokens_of(turn)) for turn in turns])),
         }
-        without = f"types: {LEMMATIZER} of spaCy is not installed" if found.lemmas is None else ""
-        rows += [(name, measure, value, without if measure == "lemmas" else "") for measure, value in measured.items()]
+        counted = f"of {found.lexical_tokens} tokens of LexicalRichness"
+        notes = {"rttr": counted, "mtld": counted}
+        if found.lemmas is None:
+            notes["lemmas"] = f"types: {LEMMATIZER} of spaCy is not installed"
+        rows += [(name, measure, value, notes.get(measure, "")) for measure, value in measured.items()]
     return pd.DataFrame(rows, columns=["dialogues", "measure", "measured", "note"])
 
 
