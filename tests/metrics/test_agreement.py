@@ -12,7 +12,9 @@ from traube.metrics.agreement import (
     Judgements,
     against_expert,
     alpha,
+    compliance,
     counting_scores,
+    implied_pairs,
     krippendorff_alpha,
     reliability,
     spearman_brown,
@@ -149,6 +151,24 @@ def test_random_annotators_are_at_chance_and_items_as_values_flatter_those_who_a
     near = [sorted(everything, key=lambda n: truth[everything.index(n)] + rng.normal(0, 1)) for _ in range(5)]
     agreeing = judged_by(near, tuples)
     assert 0.2 < alpha(agreeing) < alpha(agreeing, "item")
+
+
+def test_a_judgement_puts_all_pairs_with_its_best_or_worst_in_order() -> None:
+    judged = Judgements.of([list("abcd"), list("dcba")], ["a", "d"], ["d", "c"], ["anna", "ben"])
+    names = np.array(judged.items)
+    winners, losers, rows = implied_pairs(judged)
+    pairs = np.char.add(names[winners], names[losers])
+    assert sorted(pairs[rows == 0]) == ["ab", "ac", "ad", "bd", "cd"]
+    assert sorted(pairs[rows == 1]) == ["ac", "bc", "da", "db", "dc"]
+
+
+def test_compliance_is_the_share_of_pairs_in_the_order_of_the_scores() -> None:
+    judged = judged_by([CHEESES, CHEESES[::-1]])
+    assert compliance(judged, [1, 0.75, 0.5, 0.25, 0]).tolist() == [1, 0]
+    assert compliance(judged, [0.5] * 5).tolist() == [0, 0]  # ties are in nobody's order
+    assert compliance(judged.where(judged.annotators == 1), [1, 0.75, 0.5, 0.25, 0]).tolist() == [0]
+    perfect = reliability(judged_by([CHEESES] * 3))
+    assert perfect.compliance == perfect.compliance_min == 1
 
 
 def test_strong_agreement_is_of_four_in_five() -> None:

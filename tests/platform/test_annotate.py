@@ -88,6 +88,24 @@ def test_the_curve_rises_and_an_expert_is_heard(traube: Traube) -> None:
     assert all(b["split_half"] > a["split_half"] for a, b in zip(said["curve"], corrected["curve"], strict=True))
 
 
+def test_value_scores_and_their_halves_stand_beside_counts(traube: Traube) -> None:
+    answer("answers.csv", noise=0.3)
+    plain = json.loads(traube("score", "answers.csv", "--curve", "--repetitions", "3", "--json").stdout)
+    counts = Path("scores.csv").read_text()
+    assert "value" not in counts and "value_split_half" not in plain["reliability"][0]
+    arguments = ("score", "answers.csv", "--curve", "--repetitions", "3", "--value")
+    said = json.loads(traube(*arguments, "--json").stdout)
+    with Path("scores.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert all(0 < float(row["value"]) < 1 for row in rows)
+    without = [",".join(v for k, v in row.items() if k != "value") for row in rows]
+    assert without == counts.splitlines()[1:]
+    for before, after in zip(plain["reliability"] + plain["curve"], said["reliability"] + said["curve"], strict=True):
+        assert after["value_split_half"] > 0 and {**after, **before} == after
+    shown = traube(*arguments).stdout
+    assert "split half (value)" in " ".join(shown.split()) and "compliance: annotators order" in shown
+
+
 def test_a_file_that_cannot_be_used_does_not_take_the_others_along(traube: Traube) -> None:
     """A German spreadsheet writes semicolons; the design lies beside the answers; one file is in another encoding."""
     answer("answers.csv", noise=0)

@@ -1,6 +1,9 @@
 """`traube annotate`: best-worst scaling by volunteers, from items to scores."""
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +16,7 @@ from traube.core.files import write_text
 from traube.core.inert import csv_text
 
 if TYPE_CHECKING:
-    from traube.metrics.agreement import Judgements
+    from traube.metrics.agreement import Array, Judgements, Scoring
 
 DESIGN = "design.csv"
 SHOWN = 10  # faulty rows that are printed; all of them are written to a file
@@ -120,6 +123,9 @@ def score(
     brown: Annotated[
         bool, typer.Option("--spearman-brown", help="Correct split halves to the size of the whole: 2r / (1 + r).")
     ] = False,
+    value: Annotated[
+        bool, typer.Option("--value", help="Also value scoring (Hollis): its scores and their split halves; slower.")
+    ] = False,
     output: Annotated[Path, typer.Option("--output", "-o", help="The CSV file of scores to write.")] = Path(
         "scores.csv"
     ),
@@ -135,8 +141,9 @@ def score(
     told one by one, and the rest counts.
 
     alpha is Krippendorff's (1 perfect, 0 chance); strong: the share of tuples
-    about which four of five annotators agree; split half: Spearman's rho
-    between the scores of two random halves of the judgements.
+    about which four of five annotators agree; compliance: the share of an
+    annotator's pairs of items that are in the order of the scores; split half:
+    Spearman's rho between the scores of two random halves of the judgements.
     """
     from traube.metrics.agreement import against_expert, counting_scores
     from traube.tasks.best_worst import read_design, read_expert, read_judgements, scores_table
@@ -149,12 +156,20 @@ def score(
         write_text(path, "\n".join(answers.faults) + "\n")
         err.print(f"[yellow]left out:[/] {len(answers.faults) - SHOWN} more rows, all in {escape(str(path))}")
 
-    table = scores_table(judged, counting_scores(judged))
+    scorings: dict[str, Scoring] = {"": counting_scores}
+    values = None
+    if value:
+        from traube.tasks.value_scoring import value_scores
+
+        scorings["value_"] = value_scores
+        values = value_scores(judged)
+    table = scores_table(judged, counting_scores(judged), values)
     write_text(output, csv_text(table))
-    rows = [_reliability("all", judged, repetitions, seed, brown)]
+    halving = Halving(repetitions, seed, brown, scorings)
+    rows = [_reliability("all", judged, halving)]
     for column in by or ():
-        rows += _within(judged, items, column, repetitions, seed, brown)
-    halves = _curve(judged, repetitions, seed, brown) if curve else []
+        rows += _within(judged, items, column, halving)
+    halves = _curve(judged, halving) if curve else []
 
     above = {} if expert is None else read_expert(expert)
     known = table.loc[table["item"].isin(list(above)), ["item", "score"]]
@@ -168,8 +183,12 @@ def score(
     print_table([_in_words(row) for row in rows], optional=("tuples", "items", "people"))
     if rows[0]["alpha"] is None:
         out.print("[dim]alpha and strong agreement need tuples that several annotators judged; there are none[/]")
+    out.print(
+        f"compliance: annotators order {rows[0]['compliance']:.1%} of their pairs as the scores do, "
+        f"the least compliant {rows[0]['compliance_min']:.1%}"
+    )
     if halves:
-        shown = [{"annotators": row["annotators"], "split half": _halves(row)} for row in halves]
+        shown = [{"annotators": row["annotators"], **_halves(row)} for row in halves]
         print_table(shown, title="Split half, by annotators of each half")
     if above:
         judged_too = counted(len(known), "item")
@@ -194,18 +213,38 @@ def _columns(text: str | None) -> Any:
     return Columns(**given)
 
 
-def _reliability(name: str, judged: "Judgements", repetitions: int, seed: int, brown: bool) -> dict[str, Any]:
-    from traube.metrics.agreement import reliability, spearman_brown
+@dataclass(frozen=True)
+class Halving:
+    """How split halves are drawn, scored and corrected; scorings by what the names of their results begin with."""
 
-    found = vars(reliability(judged, repetitions=repetitions, seed=seed))
-    if brown:
-        found = {**found, "split_half": float(spearman_brown(found["split_half"])), "split_half_sd": None}
-    return {"group": name, **{key: None if value != value else value for key, value in found.items()}}
+    repetitions: int
+    seed: int
+    brown: bool
+    scorings: Mapping[str, "Scoring"]
+
+    def correlate(self, split: Callable[["Scoring"], "Array"]) -> dict[str, float | None]:
+        """Return mean and standard deviation of the split halves that a function draws, for each scoring."""
+        from traube.metrics.agreement import mean_and_deviation, spearman_brown
+
+        found: dict[str, float | None] = {}
+        for prefix, scoring in self.scorings.items():
+            mean, deviation = mean_and_deviation(split(scoring))
+            corrected = float(spearman_brown(mean)) if self.brown else mean
+            found[f"{prefix}split_half"] = None if isnan(corrected) else corrected
+            found[f"{prefix}split_half_sd"] = None if self.brown or isnan(deviation) else deviation
+        return found
 
 
-def _within(
-    judged: "Judgements", items: Path | None, column: str, repetitions: int, seed: int, brown: bool
-) -> list[dict[str, Any]]:
+def _reliability(name: str, judged: "Judgements", halving: Halving) -> dict[str, Any]:
+    from traube.metrics.agreement import reliability, split_half
+
+    found = vars(reliability(judged, repetitions=0))  # halves are drawn below
+    known = {key: None if value != value else value for key, value in found.items()}
+    halves = halving.correlate(lambda scoring: split_half(judged, halving.repetitions, halving.seed, scoring))
+    return {"group": name, **known, **halves}
+
+
+def _within(judged: "Judgements", items: Path | None, column: str, halving: Halving) -> list[dict[str, Any]]:
     """Agreement within each value of a column of the items' table."""
     import numpy as np
 
@@ -225,26 +264,23 @@ def _within(
             f"[yellow]--by {escape(column)}:[/] {counted(left, 'judgement')} of tuples whose items have several values of it, "
             f"or are not in {escape(str(items))}, are in no group"
         )
-    return [_reliability(f"{column} {value}", own, repetitions, seed, brown) for value, own in groups if len(own)]
+    return [_reliability(f"{column} {value}", own, halving) for value, own in groups if len(own)]
 
 
-def _curve(judged: "Judgements", repetitions: int, seed: int, brown: bool) -> list[dict[str, Any]]:
+def _curve(judged: "Judgements", halving: Halving) -> list[dict[str, Any]]:
     """Split-half reliability for 1, 2, 4, ... annotators, and for half of all."""
     import numpy as np
 
-    from traube.metrics.agreement import spearman_brown, split_half_of_annotators
+    from traube.metrics.agreement import split_half_of_annotators
 
     half = len(np.unique(judged.annotators)) // 2
     sizes = [2**i for i in range(half.bit_length()) if 2**i < half]
     rows = []
     for size in [*sizes, half] if half else []:
-        rhos = split_half_of_annotators(judged, size, repetitions, seed)
-        rhos = rhos[np.isfinite(rhos)]  # halves without an item in common tell nothing
-        if not len(rhos):
-            continue
-        mean, sd = float(rhos.mean()), float(rhos.std(ddof=1)) if len(rhos) > 1 else float("nan")
-        found = (float(spearman_brown(mean)), None) if brown else (mean, sd)
-        rows.append({"annotators": size, "split_half": found[0], "split_half_sd": found[1]})
+        draw = partial(split_half_of_annotators, judged, size, halving.repetitions, halving.seed)
+        found = halving.correlate(draw)
+        if found["split_half"] is not None:  # halves without an item in common tell nothing
+            rows.append({"annotators": size, **found})
     return rows
 
 
@@ -257,10 +293,15 @@ def _in_words(row: dict[str, Any]) -> dict[str, str]:
         "judged": str(row["judgements"]),
         "alpha": shown_number(row["alpha"]),
         "strong (best/worst)": f"{shown_number(row['strong_best'])} / {shown_number(row['strong_worst'])}",
-        "split half": _halves(row),
+        **_halves(row),
     }
 
 
-def _halves(row: dict[str, Any]) -> str:
-    sd = row["split_half_sd"]
-    return shown_number(row["split_half"]) + (f" ± {sd:.3f}" if sd is not None and sd == sd else "")
+def _halves(row: dict[str, Any]) -> dict[str, str]:
+    """Return the cells of split halves, of value scoring too if it was asked for."""
+    cells = {}
+    for prefix, title in (("", "split half"), ("value_", "split half (value)")):
+        if f"{prefix}split_half" in row:
+            sd = row[f"{prefix}split_half_sd"]
+            cells[title] = shown_number(row[f"{prefix}split_half"]) + (f" ± {sd:.3f}" if sd is not None else "")
+    return cells

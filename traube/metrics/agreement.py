@@ -1,10 +1,11 @@
 """Best-worst scaling: each judgement names the best and the worst of a tuple of items (Louviere et al., 2015). Scores
-of items, how often annotators chose alike (`alpha`, `strong_agreement`), whether half of the judgements give the
-scores of the other half (`split_half`), and what an expert says (`against_expert`): GiCCS, sections 3 and 4 (Asaadi
-et al., 2022).
+of items, how often annotators chose alike (`alpha`, `strong_agreement`) or as the scores order the items
+(`compliance`), whether half of the judgements give the scores of the other half (`split_half`), and what an expert says
+(`against_expert`): GiCCS, sections 3 and 4 (Asaadi et al., 2022). Scores are counted here; `traube.tasks.value_scoring`
+has those that are learned.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeAlias
 
@@ -81,12 +82,16 @@ class Judgements:
 
     def where(self, kept: NDArray[np.bool_]) -> Self:
         """Some of the judgements; items keep their numbers. `kept` : bool [j]."""
-        arrays = {name: getattr(self, name)[kept] for name in ("shown", "best", "worst", "annotators", "tuples")}
+        rows = np.flatnonzero(kept)
+        arrays = {name: getattr(self, name)[rows] for name in ("shown", "best", "worst", "annotators", "tuples")}
         return replace(self, **arrays)
 
     def of_items(self, chosen: NDArray[np.bool_]) -> Self:
         """The judgements of which every item is among the chosen; bool [items]."""
         return self.where(np.asarray(chosen[self.shown].all(axis=1), dtype=bool))
+
+
+Scoring: TypeAlias = Callable[[Judgements], Array]  # a score for each item, nan where it was not shown
 
 
 # scores
@@ -99,20 +104,30 @@ def counting_scores(judgements: Judgements) -> Array:
     [-1, 1], moved to [0, 1] by (x + 1) / 2 (section 3.4; Orme, 2009). So the scores of items that
     were shown equally often have the mean 0.5.
     """
-    return _score(*_counts(judgements))
-
-
-def _counts(judgements: Judgements, chosen: Ints | slice = slice(None)) -> tuple[Array, Array]:
-    """How often each item was best less how often it was worst, and how often it was shown, in some judgements."""
     n, answers = len(judgements.items), (judgements.best, judgements.worst, judgements.shown)
-    best, worst, seen = (np.bincount(items[chosen].ravel(), minlength=n) for items in answers)
-    return (best - worst).astype(np.float64), seen.astype(np.float64)
-
-
-def _score(net: ArrayLike, seen: ArrayLike) -> Array:
+    best, worst, seen = (np.bincount(items.ravel(), minlength=n) for items in answers)
     with np.errstate(invalid="ignore", divide="ignore"):
-        score: Array = (np.divide(net, seen) + 1) / 2
+        score: Array = (np.divide(best - worst, seen) + 1) / 2
     return score
+
+
+def implied_pairs(judgements: Judgements) -> tuple[Ints, Ints, Ints]:
+    """Return the pairs of items that judgements put in order: the best before all others, all others before the worst.
+
+    A judgement of m items tells 2m - 3 pairs.
+
+    Returns
+    -------
+    winners, losers : ndarray of shape (n_pairs,)
+        The item that is better, and the one that is worse.
+    judged : ndarray of shape (n_pairs,)
+        Which judgement says so.
+    """
+    best, worst = judgements.best, judgements.worst
+    rows, slots = np.nonzero((judgements.shown != best[:, None]) & (judgements.shown != worst[:, None]))
+    others = judgements.shown[rows, slots]
+    winners, losers = np.concatenate([best, best[rows], others]), np.concatenate([worst, others, worst[rows]])
+    return winners, losers, np.concatenate([np.arange(len(judgements)), rows, rows])
 
 
 # agreement
@@ -195,10 +210,38 @@ def strong_agreement(judgements: Judgements) -> tuple[float, float]:
     return strong[0], strong[1]
 
 
+def compliance(judgements: Judgements, scores: ArrayLike) -> Array:
+    """Return each annotator's share of implied pairs that scores order as the annotator does (Hollis, 2017).
+
+    Unlike `alpha`, compliance needs no tuple that several annotators judged. Guessing gives 0.5 of many items, and less
+    where scores are tied: a tie is not in the annotator's order.
+
+    Parameters
+    ----------
+    judgements : Judgements
+        Pairs are taken from all of them.
+    scores : array-like of shape (n_items,)
+        Scores of the items, usually those of the same judgements.
+
+    Returns
+    -------
+    ndarray of shape (n_annotators,)
+        In the order of the annotators' numbers.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    winners, losers, judged = implied_pairs(judgements)
+    _, people = np.unique(judgements.annotators, return_inverse=True)
+    ordered = values[winners] > values[losers]
+    shares: Array = np.bincount(people[judged], ordered) / np.bincount(people[judged])
+    return shares
+
+
 # reliability
 
 
-def split_half(judgements: Judgements, repetitions: int = REPETITIONS, seed: int = SEED) -> Array:
+def split_half(
+    judgements: Judgements, repetitions: int = REPETITIONS, seed: int = SEED, scoring: Scoring = counting_scores
+) -> Array:
     """Spearman's rho between the scores of two halves of the judgements, float64 [repetitions].
 
     The judgements of each tuple are divided at random: of five, two give the one score and three
@@ -214,12 +257,18 @@ def split_half(judgements: Judgements, repetitions: int = REPETITIONS, seed: int
     for _ in range(repetitions):
         order = np.argsort(judgements.tuples + rng.random(len(judgements)))  # by tuple, within it at random
         tuples = judgements.tuples[order]
-        rhos.append(_rho(judgements, order[np.arange(len(order)) - begins[tuples] < half[tuples]]))
+        is_first = np.zeros(len(judgements), dtype=bool)
+        is_first[order] = np.arange(len(order)) - begins[tuples] < half[tuples]
+        rhos.append(_rho(judgements, is_first, scoring))
     return np.array(rhos)
 
 
 def split_half_of_annotators(
-    judgements: Judgements, annotators: int, repetitions: int = REPETITIONS, seed: int = SEED
+    judgements: Judgements,
+    annotators: int,
+    repetitions: int = REPETITIONS,
+    seed: int = SEED,
+    scoring: Scoring = counting_scores,
 ) -> Array:
     """As `split_half`, between two random groups of so many annotators each.
 
@@ -241,17 +290,24 @@ def split_half_of_annotators(
     for _ in range(repetitions):
         drawn = rng.permutation(people)[: 2 * annotators]
         both = judgements.where(np.isin(judgements.annotators, drawn))
-        rhos.append(_rho(both, np.flatnonzero(np.isin(both.annotators, drawn[:annotators]))))
+        rhos.append(_rho(both, np.isin(both.annotators, drawn[:annotators]), scoring))
     return np.array(rhos)
 
 
-def _rho(judgements: Judgements, half: Ints) -> float:
+def _rho(judgements: Judgements, is_first: NDArray[np.bool_], scoring: Scoring) -> float:
     """Spearman's rho between the scores of some judgements and of the others."""
-    (net, seen), (first, first_seen) = _counts(judgements), _counts(judgements, half)
-    both = (first_seen > 0) & (first_seen < seen)
-    if np.count_nonzero(both) < 2:
+    if not is_first.any():
         return float("nan")
-    return spearman(_score(first[both], first_seen[both]), _score((net - first)[both], (seen - first_seen)[both]))
+    first, second = scoring(judgements.where(is_first)), scoring(judgements.where(~is_first))
+    both = np.isfinite(first) & np.isfinite(second)
+    return spearman(first[both], second[both]) if np.count_nonzero(both) >= 2 else float("nan")
+
+
+def mean_and_deviation(rhos: Array) -> tuple[float, float]:
+    """Return mean and standard deviation of those that are finite; nan where there are too few."""
+    known = rhos[np.isfinite(rhos)]
+    mean = float(known.mean()) if len(known) else float("nan")
+    return mean, float(known.std(ddof=1)) if len(known) > 1 else float("nan")
 
 
 def spearman_brown(rho: ArrayLike) -> Array:
@@ -286,6 +342,7 @@ class Reliability:
     items, tuples, judgements, annotators : how many there are
     alpha : Krippendorff's, of both questions
     strong_best, strong_worst : shares of tuples
+    compliance, compliance_min : mean and minimum over the annotators, by the scores that are counted
     split_half, split_half_sd : mean and standard deviation over the repetitions
     """
 
@@ -296,15 +353,17 @@ class Reliability:
     alpha: float
     strong_best: float
     strong_worst: float
+    compliance: float
+    compliance_min: float
     split_half: float
     split_half_sd: float
 
 
 def reliability(judgements: Judgements, *, repetitions: int = REPETITIONS, seed: int = SEED) -> Reliability:
     """All measures of agreement at once."""
-    halves = split_half(judgements, repetitions, seed)
-    known = halves[np.isfinite(halves)]
+    mean, deviation = mean_and_deviation(split_half(judgements, repetitions, seed))
     best, worst = strong_agreement(judgements)
+    compliances = compliance(judgements, counting_scores(judgements))
     return Reliability(
         items=len(np.unique(judgements.shown)),
         tuples=len(np.unique(judgements.tuples)),
@@ -313,6 +372,8 @@ def reliability(judgements: Judgements, *, repetitions: int = REPETITIONS, seed:
         alpha=alpha(judgements),
         strong_best=best,
         strong_worst=worst,
-        split_half=float(known.mean()) if len(known) else float("nan"),
-        split_half_sd=float(known.std(ddof=1)) if len(known) > 1 else float("nan"),
+        compliance=float(compliances.mean()) if len(compliances) else float("nan"),
+        compliance_min=float(compliances.min(initial=1)) if len(compliances) else float("nan"),
+        split_half=mean,
+        split_half_sd=deviation,
     )

@@ -262,11 +262,20 @@ def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str,
     return ""
 
 
-def scores_table(judgements: Judgements, scores: NDArray[np.float64]) -> pd.DataFrame:
-    """Scores with what they are made of: item, score, best, worst, judgements; a row for each item that was shown."""
+def scores_table(
+    judgements: Judgements, scores: NDArray[np.float64], values: NDArray[np.float64] | None = None
+) -> pd.DataFrame:
+    """Scores with what they are made of: item, score, perhaps value, best, worst, judgements; a row for each item that
+    was shown.
+
+    Parameters
+    ----------
+    scores, values : of the items, by counting and by value scoring
+    """
     answers = {"best": judgements.best, "worst": judgements.worst, "judgements": judgements.shown.ravel()}
     counts = {name: np.bincount(items, minlength=len(judgements.items)) for name, items in answers.items()}
-    table = pd.DataFrame({"item": list(judgements.items), "score": scores, **counts})
+    learned = {} if values is None else {"value": values}
+    table = pd.DataFrame({"item": list(judgements.items), "score": scores, **learned, **counts})
     return table[table["judgements"] > 0].reset_index(drop=True)
 
 
