@@ -13,17 +13,23 @@ from traube.papers.context import Context
 from traube.reports.rendering import figures_page
 
 NUMBERS = ("published", "measured", "note")
+OTHERS = ("authors", "mteb")  # who else published the same numbers: the authors in their files, MTEB in its results
 
 
 def for_people(table: pd.DataFrame) -> pd.DataFrame:
-    """A table as people are shown it: with a row and a column for each number, as a grid of `published | measured`."""
-    if tuple(table.columns[2:]) != NUMBERS:
+    """A table as people are shown it: with a row and a column for each number, as a grid of `published | measured`.
+
+    What others published follows, each with its name: `11.27 | – (authors 11.27)`.
+    """
+    others = [column for column in OTHERS if column in table]
+    if tuple(c for c in table.columns[2:] if c not in others) != NUMBERS:
         return table.round(4)
     row, column = table.columns[:2]
     shown = []
-    for pair in zip(table["published"], table["measured"], strict=True):
-        texts = ["–" if pd.isna(value) else f"{value:,.2f}".removesuffix(".00") for value in pair]
-        shown.append(" | ".join(texts))
+    for numbers in table[["published", "measured", *others]].itertuples(index=False):
+        texts = ["–" if pd.isna(value) else f"{value:,.2f}".removesuffix(".00") for value in numbers]
+        named = [f"{name} {text}" for name, text in zip(others, texts[2:], strict=True) if text != "–"]
+        shown.append(" | ".join(texts[:2]) + (f" ({', '.join(named)})" if named else ""))
     cells = table.assign(shown=shown)
     rows, columns = table[row].drop_duplicates(), table[column].drop_duplicates()
     grid = cells.pivot_table(index=row, columns=column, values="shown", aggfunc="first").loc[rows, columns]
@@ -39,7 +45,8 @@ class Table:
     name : of the table's asset and file
     description : what its numbers are, in a sentence
     published : gives what is printed, a number a row: columns that say which number it is,
-        `published`, and perhaps `note`; None for a table that the paper does not have
+        `published`, and perhaps columns of OTHERS and `note`; None for a table that the paper does
+        not have
     measure : gives what is measured here: the same columns that say which number it is, `measured`,
         and perhaps `note` and more
     absent : the note beside a number that is not measured
@@ -166,10 +173,11 @@ def beside(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -> pd.D
 
     Returns
     -------
-    DataFrame with published's columns that say which number it is, published, what else measured
-    has, note; the rows of what is printed come first, as printed
+    DataFrame with published's columns that say which number it is, published, what others
+    published, what else measured has, note; the rows of what is printed come first, as printed
     """
-    keys = [column for column in published.columns if column not in NUMBERS]
+    keys = [column for column in published.columns if column not in (*NUMBERS, *OTHERS)]
+    others = [column for column in OTHERS if column in published]
     if measured.empty:  # pandas does not join columns without a type to numbers
         measured = measured.astype({key: published[key].dtype for key in keys})
     left = published.assign(_printed=range(len(published)), note=published.get("note", ""))
@@ -186,4 +194,4 @@ def beside(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -> pd.D
         text = text.replace(f"{paths.raw()}/", "TRAUBE_RAW/")
         notes.append(text or ("" if pd.notna(value) else absent))
     more = [column for column in measured.columns if column not in (*keys, "note")]
-    return table.assign(note=notes)[[*keys, "published", *more, "note"]].reset_index(drop=True)
+    return table.assign(note=notes)[[*keys, "published", *others, *more, "note"]].reset_index(drop=True)

@@ -81,6 +81,38 @@ def scores(context: Context) -> pd.DataFrame:
     return (100 * by_split.groupby(keys).mean()).rename("measured").reset_index()
 
 
+def published_kmeans() -> pd.DataFrame:
+    """Table 2 as it is printed, and what the authors' files and MTEB's stored results have for the same cells.
+
+    Returns
+    -------
+    DataFrame model, task, published, authors, mteb, note (MTEB's version)
+    """
+    results = published("authors").query("method == @KMEANS").set_index("model")
+    stored = published("mteb").rename(columns={"v_measure": "mteb"})[["model", "task", "mteb", "mteb_version"]]
+    table = _beside_authors(published.grid("table2", "model", "task"), results[list(TASKS)], "model")
+    table = table.merge(stored, how="left", on=["model", "task"])
+    versions = ("mteb: version " + table.pop("mteb_version")).fillna("")
+    return table.assign(note=[note or version for note, version in zip(table["note"], versions, strict=True)])
+
+
+def published_methods() -> pd.DataFrame:
+    """Table 3 as it is printed, and the mean of the twelve models in the authors' files.
+
+    Returns
+    -------
+    DataFrame method, task, published, authors, note
+    """
+    means = published("authors").groupby("method")[list(TASKS)].mean()
+    return _beside_authors(published.grid("table3", "method", "task"), means, "method")
+
+
+def _beside_authors(printed: pd.DataFrame, results: pd.DataFrame, row: str) -> pd.DataFrame:
+    """A printed table with the column `authors`: their results, row by task, and the average of a row."""
+    results = results.assign(**{AVERAGE: results.mean(axis=1)})
+    return printed.merge(one_a_row(results, row, "task", "authors"), how="left", on=[row, "task"])
+
+
 def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
     """Table 2: mini-batch k-means on the vectors as they are, the paper's models and others, model by task.
 
