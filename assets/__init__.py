@@ -43,4 +43,4 @@ def all_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
         task_reports_asset(tasks),
     ]
     trained = [asset for task in tasks for asset in checkpoint_assets(task)]
-    return [*assets, *paper_assets(), *trained, *sweep_assets()]
+    return [*assets, *paper_assets({key for asset in trained for key in asset.keys}), *trained, *sweep_assets()]

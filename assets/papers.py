@@ -1,6 +1,6 @@
 """`papers/<paper>/<name>`: the papers' tables and figures, made from the specs in `traube.papers`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import dagster as dg
@@ -18,21 +18,25 @@ from traube.reports.markdown import markdown
 BESIDE = "Published and measured side by side; empty where there is no number."
 
 
-def paper_assets() -> list[dg.AssetsDefinition]:
-    """An asset for each table and figure of each paper."""
+def paper_assets(checkpoints: Collection[dg.AssetKey]) -> list[dg.AssetsDefinition]:
+    """An asset for each table and figure of each paper, downstream of the checkpoints that it may show."""
     assets = []
     for name, paper in papers().items():
         specs: tuple[Table | Figure, ...] = (*paper.tables, *paper.figures)
-        assets += [_asset(name, spec, paper.tasks) for spec in specs]
+        named = [dg.AssetKey(["checkpoints", trainer, task]) for trainer in paper.trainers for task in paper.tasks]
+        shown = [key for key in named if key in checkpoints]
+        assets += [_asset(name, spec, paper.tasks, shown) for spec in specs]
     return assets
 
 
-def _asset(paper: str, spec: Table | Figure, tasks: Sequence[str]) -> dg.AssetsDefinition:
+def _asset(
+    paper: str, spec: Table | Figure, tasks: Sequence[str], checkpoints: Sequence[dg.AssetKey]
+) -> dg.AssetsDefinition:
     has_printed = isinstance(spec, Table) and spec.published
 
     @dg.asset(
         key=["papers", paper, spec.name],
-        deps=["leaderboard"],
+        deps=["leaderboard", *checkpoints],
         group_name="papers",
         metadata={OF_TASKS: list(tasks)} if tasks else {},
         kinds={"csv" if isinstance(spec, Table) else "html"},

@@ -23,6 +23,12 @@ HEAVY = {
 }
 
 pytestmark = [pytest.mark.all_papers, pytest.mark.all_tasks]
+SHOWN = {  # by table, some of the checkpoints that it shows
+    "german/table_5": {"wwm/blurbs_p2p", "tsdae/blurbs_s2s"},
+    "cob/table_4": {"cob/newsgroups", "triplet/newsgroups", "untrained/newsgroups"},
+    "qs3m/table_2": {"qs3m/car_test200_flat"},
+    "aecl/table_2": set(),
+}
 
 
 @pytest.fixture
@@ -119,6 +125,18 @@ def test_a_new_paper_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     key = dg.AssetKey(["papers", "toy", "table_1"])
     assert definitions.resolve_asset_graph().get(key).group_name == "papers"
     assert key in definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
+
+
+def test_the_lineage_of_a_paper_reaches_the_checkpoints_that_it_shows(definitions: dg.Definitions) -> None:
+    graph = definitions.resolve_asset_graph()
+    parents = {name: graph.get(dg.AssetKey(["papers", *name.split("/")])).parent_keys for name in SHOWN}
+    trained = {
+        name: {"/".join(k.path[1:]) for k in keys if k.path[0] == "checkpoints"} for name, keys in parents.items()
+    }
+    assert {name: expected <= trained[name] for name, expected in SHOWN.items()} == dict.fromkeys(SHOWN, True)
+    assert trained["aecl/table_2"] == set()
+    published = definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
+    assert not any(key.path[0] == "checkpoints" for key in published)  # publishing trains nothing
 
 
 def test_the_evaluate_job_holds_partitioned_assets_only(definitions: dg.Definitions) -> None:

@@ -116,10 +116,12 @@ class Paper:
     reference : a key of references.bib, or free text
     tasks : those that its tables and figures are made of: what happens to others changes nothing in
         them
+    trainers : those whose checkpoints, trained on these tasks, are shown
     """
 
     reference: str
     tasks: tuple[str, ...] = ()
+    trainers: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
 

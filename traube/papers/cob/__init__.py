@@ -8,6 +8,7 @@ from traube.papers.spec import Figure, Paper, Table
 PAPER = Paper(
     reference="kashyapi2021learn",
     tasks=tuple(task for tasks in tables.TASKS.values() for task in tasks),
+    trainers=("cob", tables.REFERENCE, "untrained"),
     tables=(
         Table(
             "table_2",

@@ -23,6 +23,7 @@ def _of_stored(table: Callable[[pd.DataFrame, Mapping[str, str]], pd.DataFrame],
 PAPER = Paper(
     reference="wehrli2023german",
     tasks=tables.TASKS,
+    trainers=tables.METHODS,
     tables=(
         Table(
             "table_1",

@@ -3,6 +3,7 @@
 from functools import partial
 
 from traube.papers.qs3m import figures, tables
+from traube.papers.qs3m.pages import TRAINER
 from traube.papers.spec import Figure, Paper, Table
 
 NOTHING_TRAINED = (
@@ -12,6 +13,7 @@ NOTHING_TRAINED = (
 PAPER = Paper(
     reference="kashyapi2022query",
     tasks=tables.TASKS,
+    trainers=(TRAINER,),
     tables=(
         Table(
             "table_1",
