@@ -13,6 +13,7 @@ from traube.comparison.verdict import Undecided, Verdict
 from traube.pipeline.current import current_cells
 from traube.pipeline.params import Protocol
 from traube.reports.costs import costs
+from traube.reports.tables import interval_in_words
 from traube.storage import Storage
 from traube.tasks.task import Task
 
@@ -65,8 +66,9 @@ class Best:
     def answer(self) -> str:
         """Who is best, by how much, and how sure that is; a sentence."""
         winner = self.winner
+        has_interval = np.isfinite(self.low)
         sure = (
-            f"{100 * self.low:.1f} to {100 * self.high:.1f}" if np.isfinite(self.low) else "no interval: too few texts"
+            interval_in_words(self.low, self.high, winner.metric, 1) if has_interval else "no interval: too few texts"
         )
         metric = winner.metric.split("/")[0]
         metric = metric.upper() if metric in SHORT else metric.replace("_", "-")

@@ -234,13 +234,14 @@ def shown_name(row: Any) -> str:
 
 
 def shown_interval(row: Any) -> str:
-    """A score's 95 % interval x100 in a table, cut at the ends of the metric's scale; a dash
-    where there is none.
-    """
-    if pd.isna(row.low):
-        return "-"
-    least = -1.0 if row.metric.split("/")[0] in MAY_BE_NEGATIVE else 0.0
-    return f"{100 * max(row.low, least):.2f} to {100 * min(row.high, 1.0):.2f}"
+    """A score's 95 % interval x100 in a table; a dash where there is none."""
+    return "-" if pd.isna(row.low) else interval_in_words(row.low, row.high, row.metric, 2)
+
+
+def interval_in_words(low: float, high: float, metric: str, digits: int) -> str:
+    """An interval x100, cut at the ends of the metric's scale."""
+    least = -1.0 if metric.split("/")[0] in MAY_BE_NEGATIVE else 0.0
+    return f"{100 * max(low, least):.{digits}f} to {100 * min(high, 1.0):.{digits}f}"
 
 
 def places(row: Any) -> str:
