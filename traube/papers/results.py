@@ -38,8 +38,13 @@ def _section(table: Table, path: Path) -> str:
     if not path.is_file():
         return f"{title}\n\nNot written yet: `traube run` writes it."
     rows = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    rows["note"] = rows["note"].fillna("")
     printed, measured = rows["published"].notna(), rows["measured"].notna()
     counts = f"{(printed & measured).sum()} of {printed.sum()} printed numbers stand beside one measured here."
-    notes = [f"- {count} x {note}" for note, count in rows.loc[rows["note"] != "", "note"].value_counts().items()]
-    return "\n\n".join([title, counts, markdown(table.shown(rows)), *(["\n".join(notes)] if notes else [])])
+    notes = [f"- {count} x {note}" for note, count in rows.loc[printed, "note"].value_counts().items()]
+    shown = table.shown(rows).map(_in_words)
+    shown = shown.loc[:, (shown != "").any()]
+    return "\n\n".join([title, counts, markdown(shown), *(["\n".join(notes)] if notes else [])])
+
+
+def _in_words(value: object) -> str:
+    return "" if pd.isna(value) else f"{value:g}" if isinstance(value, float) else str(value)
