@@ -108,6 +108,8 @@ def test_a_model_alone_is_best_of_itself(storage: Storage, task: Task) -> None:
     assert "no other model is scored" in found.answer and "traube models" in found.advice
     # as on the leaderboard: no further than the metric's scale
     assert "(40.0 to 100.0)" in replace(found, low=0.4, high=1.1).answer
+    assert "(0.0 to 60.0)" in replace(found, low=-0.1, high=0.6).answer
+    assert "(40.0 to 60.0)" in replace(found, low=0.4, high=0.6).answer
 
 
 def test_what_is_not_scored_is_said(storage: Storage, task: Task) -> None:

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.storage.conftest import Open
-from tests.storage.made import make_record, read_contents, save_cell
+from tests.storage.made import make_assignments, make_record, make_scores, read_contents, save_cell
 from tests.waiting import wait_for
 from traube.storage import Storage, leases
 from traube.storage.catalog import LEASE
@@ -54,6 +54,7 @@ def test_a_lease_lasts_for_as_long_as_it_is_held(
         end = read_end()
         wait_for(lambda: read_end() > end + 1, "renewing")
         assert other.try_acquire() == lease.owner
+        assert storage.save_cell(make_record("a" * 16), {"assignments": make_assignments(1)}, make_scores(1))
     assert other.try_acquire() is None
 
 
