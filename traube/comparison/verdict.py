@@ -11,7 +11,7 @@ families.
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
@@ -114,7 +114,7 @@ class Verdict:
     @property
     def id(self) -> str:
         """Content hash: equal verdicts have equal ids."""
-        values = {**asdict(self), "undecided": self.undecided and self.undecided.name}
+        values = {**vars(self), "undecided": self.undecided and self.undecided.name}
         return digest({name: f"{v:.9g}" if isinstance(v, float) else v for name, v in values.items()})[:12]
 
     @property

@@ -81,6 +81,20 @@ def test_ns_falls_while_it_learns_and_ps_is_the_rest(base: Transformer, grouped:
     assert all(-1e-6 <= e["ns"] <= 1 and e["ns"] + e["ps"] == pytest.approx(1) for e in clusterer.history)
 
 
+def test_attention_learns_from_equation_7_and_stays_at_chance_without_it(
+    base: Transformer, grouped: Grouped, tmp_path: Path
+) -> None:
+    values = {"frozen": True, "scaled": True, "epochs": 20, "stage_1": 20, "batch": 54, "head_learning_rate": 3e-3}
+    chance = 1 - 1 / 3  # of three groups of one size
+    ns = {}
+    for contrast in ("coded", "unguided"):
+        clusterer = Aecl.with_values(**values, contrast=contrast)
+        clusterer.fit_predict(grouped[0], 3, base, 0, tmp_path / contrast, labels=grouped[1])
+        ns[contrast] = clusterer.history[-1]["ns"]
+    assert ns["coded"] < 0.8 * chance
+    assert ns["unguided"] == pytest.approx(chance, abs=0.05)
+
+
 def test_a_frozen_encoder_stays_as_it_is_and_one_that_learns_does_not(
     base: Transformer, grouped: Grouped, tmp_path: Path
 ) -> None:

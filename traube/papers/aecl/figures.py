@@ -6,7 +6,17 @@ from numpy.typing import NDArray
 
 from traube.core.errors import TraubeError
 from traube.models.vectors import locate_matrix, open_matrix, store_matrix
-from traube.papers.aecl.tables import FROZEN, NAMES, ON_ENCODER, PRINTED, PROTOCOL, TASKS, WITHOUT, measured
+from traube.papers.aecl.tables import (
+    ABLATIONS,
+    FROZEN,
+    NAMES,
+    ON_ENCODER,
+    PRINTED,
+    PROTOCOL,
+    TASKS,
+    WITHOUT,
+    measured,
+)
 from traube.papers.context import Context
 from traube.papers.spec import Drawing
 from traube.pipeline.cluster import REPRESENTATIONS
@@ -26,8 +36,9 @@ TRAININGS = {
     **WITHOUT,
     CONFIDENT: "aecl_confident",
     "AECL, frozen encoder": FROZEN,
-    "No IC, frozen encoder": f"{SWEEP}.contrast=unguided",
-    f"{CONFIDENT}, frozen encoder": f"{SWEEP}.contrast=confident",
+    "No IC, frozen encoder": f"{ABLATIONS}.contrast=unguided",
+    f"{CONFIDENT}, frozen encoder": f"{ABLATIONS}.contrast=confident",
+    "AECL, frozen encoder, unit vectors": f"{ABLATIONS}.scaled=False",
 }
 STAGES = {"figure_8": "stage_1", "figure_9": "stage_2"}
 CURVES = {"same_class_similarity": "cosine between texts of one class", "ns": "similarity to other classes (NS)"}

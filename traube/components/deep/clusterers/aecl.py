@@ -47,6 +47,7 @@ class AeclRecipe(EncoderRecipe):
     cluster_temperature: float = Field(1.0, gt=0, le=1_000, description="of L_C; the paper prints .5")
     instance_weight: float = Field(10.0, ge=0, le=1e6, description="lambda 1, of L_I")
     label_weight: float = Field(5.0, ge=0, le=1e6, description="lambda 2, of labels; 0 in stage 3: no pseudo-labels")
+    cluster_weight: float = Field(1.0, ge=0, le=1e6, description="of L_C, in stage 3; the paper has none, which is 1")
     softness_weight: float = Field(0.01, ge=0, le=1e6, description="lambda 3, of L_E1")
     balance: Literal["auto", "even", "slight", "heavy"] | Annotated[float, Field(ge=0, le=1e6)] = Field(
         "auto",
@@ -152,7 +153,7 @@ class AeclFit(EncoderFit):
             entropies = losses.ENTROPIES[recipe.signs]
             parts["clusters_contrast"] = cluster_contrast(log_p.exp(), recipe.cluster_temperature)
             parts["entropies"] = entropies(log_p, recipe.softness_weight, spread_weight(recipe, self.k))
-            loss = loss + parts["clusters_contrast"] + parts["entropies"]
+            loss = loss + recipe.cluster_weight * parts["clusters_contrast"] + parts["entropies"]
             if recipe.pseudo_labels:
                 parts["labels"] = losses.sure_cross_entropy(logits[0], logits[1], recipe.threshold)
                 loss = loss + recipe.label_weight * parts["labels"]
