@@ -7,6 +7,7 @@ import pytest
 
 from traube.core import paths
 from traube.core.references import cite, references, surnames
+from traube.models.card import catalogue
 from traube.papers import papers
 from traube.tasks import PAIRS, sources
 
@@ -48,6 +49,7 @@ def entries_of(names: list[str], venue: str, year: str) -> set[str]:
 
 def quoted_keys() -> set[str]:
     citations = {s.card.citation for s in (*sources().values(), *sources(PAIRS).values()) if s.card.family != "own"}
+    citations |= {card.citation for card in catalogue().values()} - {""}
     return {key for c in citations - FREE_TEXT for key in c.split(", ")} | {p.reference for p in papers().values()}
 
 

@@ -333,6 +333,7 @@ def test_tables_fit_eighty_columns_and_cut_no_name_and_json_has_what_had_no_room
         "methods": ["agglomerative_average", "cluster_selection_method=eom", "`traube methods --all`"],
         "methods --all": ["pca+umap/agglomerative_cosine"],
         "models": ["paraphrase_multilingual_mpnet_base_v2", "to be downloaded"],
+        "models gbert_base": ["deepset/gbert-base", "Chan et al."],
         "tasks": ["words", "not here"],
         "tasks tenkgnad_s2s_mteb": ["slvnwhrl/tenkgnad-clustering-s2s", "downloads it"],
         "trainers": ["cob", "splits"],

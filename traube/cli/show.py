@@ -228,13 +228,7 @@ def tasks(
         shown = ("description", "family", "language", "licence", "source", "citation")
         about = {"task": source.name, **{name: getattr(source.card, name) for name in shown}}
         about["citation"] = cite(source.card.citation)
-        about["status"] = source.missing() or "ready"
-        if as_json:
-            print_json([about])
-            return
-        for name, value in about.items():
-            if value:
-                out.print(f"[bold]{name}[/]: {escape(value)}")
+        _print_one({**about, "status": source.missing() or "ready"}, as_json)
         return
 
     rows: list[dict[str, Any]] = [
@@ -262,15 +256,33 @@ def tasks(
         out.print(f"[dim]`traube tasks {absent[0]}` says where to get what is not here[/]")
 
 
+def _print_one(about: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json([about])
+        return
+    for name, value in about.items():
+        if value:
+            out.print(f"[bold]{name}[/]: {escape(str(value))}")
+
+
 @app.command()
-def models(as_json: Json = False) -> None:
-    """List the models and whether their weights are on this machine."""
+def models(
+    model: Annotated[str | None, typer.Argument(help="Of which all is shown.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """List the models and whether their weights are on this machine.
+
+    traube models gbert_base
+    """
     from traube.models import model_cards
     from traube.models.similarity import TrainedSimilarity
     from traube.models.weights import check_folder, locate
 
+    cards = model_cards()
+    if model is not None and model not in cards:
+        raise unknown("model", model, cards)
     rows = []
-    for name, card in model_cards().items():
+    for name, card in cards.items() if model is None else [(model, cards[model])]:
         status = "ready"
         try:
             if card.kind in ("packaged", "transformer", "pairwise"):
@@ -286,7 +298,10 @@ def models(as_json: Json = False) -> None:
         source += f", compared by {card.similarity}" if card.similarity else ""
         row = {"model": name, "kind": card.kind, "source": source, "revision": card.revision or "", "status": status}
         rows.append(row)
-    if as_json:
+    if model is not None:
+        card = cards[model]
+        _print_one(rows[0] | {"description": card.description, "citation": cite(card.citation)}, as_json)
+    elif as_json:
         print_json(rows)
     else:
         print_table(rows, fold={"model": 30, "source": 30, "status": 16}, optional=["revision", "source", "kind"])

@@ -27,6 +27,7 @@ class ModelCard(Strict):
         "transformer"
     )
     description: str = ""
+    citation: str = Field("", description="keys of references.bib, or free text")
     # lexical models
     features: int | None = Field(
         None, ge=1, description="vocabulary size; the most frequent terms are kept. Of hashed: the number of buckets"
