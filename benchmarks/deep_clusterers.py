@@ -1,6 +1,6 @@
 """Deep clusterers on short texts beside k-means on the same encoder: ACC and NMI in percent, by seed.
 
-`python benchmarks/deep_clusterers.py aecl tweet --seeds 0 1 2 --set frozen=true`, with TRAUBE_RAW at
+`python benchmarks/deep_clusterers.py aecl tweet --seeds 0 1 2 --set frozen=true scaled=true`, with TRAUBE_RAW at
 the raw data and TRAUBE_HOME at a folder of one's own. Texts are augmented as published. A training
 that was stopped goes on from below TRAUBE_HOME.
 """
@@ -59,8 +59,10 @@ def main() -> None:
         said = Progress(said=lambda words: print(words, flush=True)) if asked.say else Progress()
         found = clusterer.fit_predict(texts, k, base, seed, work, said, gold)
         seconds = time.perf_counter() - began
+        last = clusterer.history[-1]
+        attention = f"  NS {last['ns']:.3f}" if "ns" in last else ""  # similarity to other classes
         print(
-            f"seed {seed}  {asked.clusterer}  {percent(gold, found)}  {len(set(found))} clusters  {seconds:.0f} s",
+            f"seed {seed}  {asked.clusterer}  {percent(gold, found)}  {len(set(found))} clusters{attention}  {seconds:.0f} s",
             flush=True,
         )
 
