@@ -66,6 +66,19 @@ def test_sizes_stand_beside_what_is_printed_wrong(context: Context, task: Task) 
     assert made["note"].str.contains("printed wrong").sum() == 2
 
 
+def test_each_set_has_the_lambda_4_and_the_other_texts_that_are_published() -> None:
+    protocols = load_params().protocols
+    for name in (*tables.WITHOUT.values(), *tables.WITHOUT_FROZEN.values()):
+        found = {}
+        for task in tables.TASKS:
+            (aecl,) = (m for m in protocols[name].for_task(task).methods() if m.clusterer == "aecl")
+            found[task] = (aecl.clusterer_params["balance"], aecl.clusterer_params["augmentation"])
+        assert {task for task, (balance, _) in found.items() if balance == "even"} == {
+            "agnews", "stackoverflow", "biomedical"
+        }  # fmt: skip
+        assert [task for task, (_, texts) in found.items() if texts != "published"] == ["googlenews_ts"]
+
+
 def test_one_seed_has_no_deviation_and_several_have() -> None:
     assert np.isnan(deviation(pd.Series([50.0])))
     assert deviation(pd.Series([50.0, 52.0])) == 1.0
