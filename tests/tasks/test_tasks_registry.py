@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from traube.core.config import read_yaml
 from traube.core.errors import TraubeError, Unavailable
 from traube.tasks import card_errors, get_source, load_task, sources
+from traube.tasks.source import CATALOGUE
 
 CARD = "file: a.csv\ntext: body\n"
 
@@ -20,6 +22,11 @@ def test_traubes_own_tasks(cards: Path) -> None:
         assert source.name == name
         assert source.card.licence and source.card.source and source.card.description and source.card.language
         assert source.card.declared.splits or source.card.declared.rows
+
+
+def test_each_card_of_the_catalogue_is_of_a_task(cards: Path) -> None:
+    own = [name for name in sources(None) if not name.startswith("pydocs")]
+    assert sorted(read_yaml(CATALOGUE)[0]) == sorted(own)
 
 
 def test_absent_raw_data_is_named_with_its_origin_and_licence(cards: Path, raw_folder: Path) -> None:

@@ -16,7 +16,7 @@ from traube.tasks.task import SPLIT_COLUMNS, Part
 
 Level = Literal["flat", "hier"]
 
-LEVELS: dict[Level, str] = {"flat": "top section", "hier": "whole path of sections"}
+LEVELS: tuple[Level, ...] = ("flat", "hier")  # the top section; the whole path of sections
 SEPARATOR = "/"  # between the sections of a label at level `hier`
 
 

@@ -1,12 +1,13 @@
 """What a reader of raw data must be able to do."""
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import pandas as pd
 
-from traube.core.config import Strict, parse
+from traube.core.config import Strict, parse, read_yaml
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.hashing import digest, file_sha256, stated_sha256
 from traube.core.inputs import is_file, named
@@ -14,6 +15,19 @@ from traube.tasks.task import Task, TaskCard, index_texts
 
 # The line of each key of a card, for errors.
 KeyLines = dict[tuple[Any, ...], int]
+
+CATALOGUE = Path(__file__).parent / "catalogue.yaml"
+C = TypeVar("C", bound=TaskCard)
+
+
+@lru_cache(maxsize=1)
+def _catalogue() -> dict[str, Any]:
+    return read_yaml(CATALOGUE)[0]
+
+
+def catalogue_card(name: str, form: type[C]) -> C:
+    """Return the card of a task that comes with Traube."""
+    return form.model_validate({"name": name, **_catalogue()[name]})
 
 
 class Source(ABC):

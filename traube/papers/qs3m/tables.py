@@ -8,10 +8,10 @@ from traube.papers.context import Context
 from traube.papers.published import Published
 from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, Key, page_scores, split_sets
 from traube.papers.spec import split_sizes
+from traube.tasks.sections import LEVELS
 from traube.tasks.task import Task
 
 CAR = {"CAR-A": "trec_car", "CAR-B": "trec_car_b", "test200": "car_test200"}
-LEVELS = ("flat", "hier")
 WIKIPEDIA = tuple(f"{name}_{level}" for name in CAR.values() for level in LEVELS)
 ARXIV = "arxiv_subjects"
 TASKS = (*WIKIPEDIA, ARXIV)

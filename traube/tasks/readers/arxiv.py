@@ -8,8 +8,8 @@ import pandas as pd
 from traube.core.errors import TraubeError, unknown
 from traube.core.paths import raw
 from traube.tasks.reading import plain_or_gzipped, read_rows
-from traube.tasks.source import Source
-from traube.tasks.task import Declared, Part, TaskCard, make_split
+from traube.tasks.source import Source, catalogue_card
+from traube.tasks.task import Part, TaskCard, make_split
 
 SUBJECTS = {
     "astro-ph": "Astrophysics",
@@ -27,19 +27,8 @@ class ArxivSubjects(Source):
 
     has_training_splits = True
 
-    def __init__(self, name: str, what: str, rows: tuple[int, int], file: str) -> None:
-        card = TaskCard(
-            name=name,
-            family="qs3m",
-            description=f"{what}, by subtopic, for the subject's title as query; two folds.",
-            language="en",
-            licence="CC0 (arXiv's metadata)",
-            citation="kashyapi2022query, geiger2020arxiv",
-            source="https://github.com/staeiou/arxiv_archive (DOI 10.5281/zenodo.1463242), as JSONL of subject, subtopic, abstract",
-            main_metric="ari/noise_as_cluster",
-            declared=Declared(splits=len(SUBJECTS), rows=rows, classes=(4, 10)),
-        )
-        super().__init__(card)
+    def __init__(self, name: str, file: str) -> None:
+        super().__init__(catalogue_card(name, TaskCard))
         self.file = file
 
     def files(self) -> list[Path]:
@@ -93,10 +82,7 @@ class ArxivSubjects(Source):
 
 
 def sources() -> list[Source]:
-    each, pool = "500 abstracts of arXiv from each of seven subjects", "Up to 500 abstracts of arXiv from each subtopic"
     return [
-        ArxivSubjects("arxiv_subjects", each, (249, 250), "arxiv_qs3m_like_7x500.jsonl"),
-        ArxivSubjects(
-            "arxiv_subjects_full", f"{pool} of seven subjects", (900, 2500), "arxiv_pool_500_per_subtopic.jsonl"
-        ),
+        ArxivSubjects("arxiv_subjects", "arxiv_qs3m_like_7x500.jsonl"),
+        ArxivSubjects("arxiv_subjects_full", "arxiv_pool_500_per_subtopic.jsonl"),
     ]

@@ -17,16 +17,15 @@ import pandas as pd
 from traube.core.errors import TraubeError
 from traube.core.paths import raw
 from traube.tasks.reading import plain_or_gzipped, read_text
-from traube.tasks.source import Source
+from traube.tasks.source import Source, catalogue_card
 from traube.tasks.splitting import everything, random_fractions
-from traube.tasks.task import Declared, TaskCard
+from traube.tasks.task import TaskCard
 
 Kind = Literal["s2s", "p2p"]
 
 FOLDER = "germeval2019_task1"
 PARTS = ("blurbs_train.txt", "blurbs_dev.txt", "blurbs_test.txt")  # of a classification task; here one collection
 DRAWN = 10  # splits by top genre, and as many by second-level genre
-TEXTS: dict[Kind, str] = {"s2s": "titles", "p2p": "titles with blurbs"}
 
 # The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are told by their names.
 BOOK = re.compile(r"<book\b[^>]*>(.*?)</book>", re.S)
@@ -56,18 +55,7 @@ class Blurbs(Source):
     """Titles, or titles and blurbs, of the books that have one top genre and one or two second-level genres."""
 
     def __init__(self, kind: Kind) -> None:
-        card = TaskCard(
-            name=f"blurbs_{kind}",
-            family="german",
-            description=f"German books ({TEXTS[kind]}), by top genre and second-level genre.",
-            language="de",
-            licence="CC BY-NC 4.0; texts (c) Verlagsgruppe Random House GmbH",
-            citation="wehrli2023german, remus2019germeval",
-            source="https://www.inf.uni-hamburg.de/en/inst/ab/lt/resources/data/germeval-2019-hmc.html",
-            # Bounds, from a tenth of the smallest part, whose smallest genre has few books, to all parts.
-            declared=Declared(splits=28, rows=(2, 20_784), classes=(2, 93)),
-        )
-        super().__init__(card)
+        super().__init__(catalogue_card(f"blurbs_{kind}", TaskCard))
         self.kind = kind
 
     def files(self) -> list[Path]:
@@ -146,4 +134,4 @@ def labelled(all_books: list[Book]) -> pd.DataFrame:
 
 
 def sources() -> list[Source]:
-    return [Blurbs(kind) for kind in TEXTS]
+    return [Blurbs("s2s"), Blurbs("p2p")]

@@ -16,8 +16,8 @@ from traube.core.errors import TraubeError, Unavailable
 from traube.core.files import locked, write_json
 from traube.core.inputs import is_file, parse_json, read_bytes
 from traube.tasks.reading import as_text, format_of, plain_or_gzipped, read_rows
-from traube.tasks.source import CardSource, Source
-from traube.tasks.task import Declared, TaskCard, make_split
+from traube.tasks.source import CardSource, Source, catalogue_card
+from traube.tasks.task import TaskCard, make_split
 
 
 class RowsCard(TaskCard):
@@ -149,24 +149,12 @@ class GermanRows(MtebRows):
     levels : of the splits in order, each with the number of splits that have it
     """
 
-    def __init__(
-        self, name: str, mteb: str, revision: str, levels: tuple[tuple[str, int], ...], declared: Declared, licence: str
-    ) -> None:
-        card = RowsCard(
-            name=f"{name.replace('-clustering', '').replace('-', '_')}_mteb",
-            family="german",
-            description=f"{mteb}, the splits that the authors released.",
-            language="de",
-            licence=licence,
-            citation="wehrli2023german",
-            mteb=mteb,
-            declared=declared,
-            dataset=f"slvnwhrl/{name}",
-            revision=revision,
-        )
-        super().__init__(Path(name), card)
+    def __init__(self, name: str, *levels: tuple[str, int]) -> None:
+        card = catalogue_card(name, RowsCard)
+        repository = str(card.dataset).rpartition("/")[2]
+        super().__init__(Path(repository), card)
         self.levels = levels
-        self.local = f"{name}.jsonl"
+        self.local = f"{repository}.jsonl"
 
     def files(self) -> list[Path]:
         """The file `slvnwhrl/<name>.jsonl`, also .gz, of the raw data, or the downloaded files."""
@@ -220,15 +208,12 @@ def _downloads() -> dict[str, str]:
 
 def sources() -> list[Source]:
     # the order of the levels is judged from public scores of each split
-    blurbs = (("coarse", 10), ("fine", 18)), Declared(splits=28, rows=(177, 16_425), classes=(4, 93)), "CC BY-NC 4.0"
-    articles = (("category", 10),), Declared(splits=10, rows=(1_436, 9_962), classes=(9, 9)), "CC BY-NC-SA 4.0"
-    released = (  # with the revisions that MTEB's metadata name
-        ("blurbs-clustering-s2s", "BlurbsClusteringS2S", "22793b6a6465bf00120ad525e38c51210858132c", *blurbs),
-        ("blurbs-clustering-p2p", "BlurbsClusteringP2P", "a2dd5b02a77de3466a3eaa98ae586b5610314496", *blurbs),
-        ("tenkgnad-clustering-s2s", "TenKGnadClusteringS2S", "6cddbe003f12b9b140aec477b583ac4191f01786", *articles),
-        ("tenkgnad-clustering-p2p", "TenKGnadClusteringP2P", "5c59e41555244b7e45c9a6be2d720ab4bafae558", *articles),
-    )
-    return [GermanRows(*data_set) for data_set in released]
+    return [
+        GermanRows("blurbs_s2s_mteb", ("coarse", 10), ("fine", 18)),
+        GermanRows("blurbs_p2p_mteb", ("coarse", 10), ("fine", 18)),
+        GermanRows("tenkgnad_s2s_mteb", ("category", 10)),
+        GermanRows("tenkgnad_p2p_mteb", ("category", 10)),
+    ]
 
 
 CARDS = {"rows": MtebRows, "dataset": MtebRows}

@@ -13,9 +13,9 @@ from traube.core.errors import TraubeError, Unavailable
 from traube.core.files import write_text
 from traube.core.inputs import CHUNK, opened
 from traube.core.paths import raw
-from traube.tasks.source import Source
+from traube.tasks.source import Source, catalogue_card
 from traube.tasks.splitting import each_value
-from traube.tasks.task import Declared, TaskCard
+from traube.tasks.task import TaskCard
 
 URL = "https://ndownloader.figshare.com/files/5975967"
 SHA256 = "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610"
@@ -38,19 +38,8 @@ class Newsgroups(Source):
 
     has_training_splits = True
 
-    def __init__(self, name: str, description: str, shifted_labels: bool = False) -> None:
-        card = TaskCard(
-            name=name,
-            family="cob",
-            description=description,
-            language="en",
-            licence="none stated",
-            citation="kashyapi2021learn, lang1995newsweeder",
-            source=f"{URL} (the by-date archive, 14 MB)",
-            main_metric="ari/noise_as_cluster",
-            declared=Declared(splits=150, rows=(46, BLOCK), classes=(16, 20)),
-        )
-        super().__init__(card)
+    def __init__(self, name: str, shifted_labels: bool = False) -> None:
+        super().__init__(catalogue_card(name, TaskCard))
         self.shifted_labels = shifted_labels
 
     def files(self) -> list[Path]:
@@ -128,8 +117,4 @@ class Newsgroups(Source):
 
 
 def sources() -> list[Source]:
-    shifted = "The same with labels shifted by empty posts, as in the published numbers."
-    return [
-        Newsgroups("newsgroups", "Posts to twenty newsgroups in blocks of fifty."),
-        Newsgroups("newsgroups_paper", shifted, shifted_labels=True),
-    ]
+    return [Newsgroups("newsgroups"), Newsgroups("newsgroups_paper", shifted_labels=True)]

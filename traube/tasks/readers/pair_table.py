@@ -28,7 +28,7 @@ from traube.core.inputs import parse_json
 from traube.core.paths import raw
 from traube.tasks.reading import Rows, as_score, as_text, plain_or_gzipped, read_rows
 from traube.tasks.scored_pairs import PairCard, PairSource
-from traube.tasks.source import CardSource
+from traube.tasks.source import CardSource, catalogue_card
 
 N_TURNS = "n_turns"
 
@@ -173,25 +173,7 @@ class NluSimilarityDe(PairSource):
 
 
 def sources() -> list[PairSource]:
-    nlu = PairCard(
-        name="nlu_similarity_de",
-        description="German utterances to a home assistant: 1,127 pairs, scored by one annotator.",
-        language="de",
-        licence="CC BY 4.0",
-        citation="may2022nlu",
-        source="https://github.com/t-systems-on-site-services-gmbh/NLU-Evaluation-Data-de-en",
-        scale=(0.0, 5.0),
-    )
-    giccs = PairCard(
-        name="giccs",
-        family="giccs",
-        description="GiCCS: the last turn of a German dialogue and an utterance; 300 pairs, scored by best-worst scaling.",
-        language="de",
-        licence="see its Zenodo record",
-        citation="asaadi2022giccs",
-        source="https://doi.org/10.5281/zenodo.7266256",
-        groups=("domain", "source", N_TURNS),
-    )
+    nlu, giccs = (catalogue_card(name, PairCard) for name in ("nlu_similarity_de", "giccs"))
     return [NluSimilarityDe(nlu), Giccs(giccs)]
 
 

@@ -20,16 +20,15 @@ from traube.core.files import append_line, locked
 from traube.core.inputs import parse_json, read_bytes
 from traube.core.paths import raw
 from traube.tasks.reading import lines, plain_or_gzipped
-from traube.tasks.source import Source
+from traube.tasks.source import Source, catalogue_card
 from traube.tasks.splitting import SEED, everything, generator, shuffled
-from traube.tasks.task import Declared, TaskCard
+from traube.tasks.task import TaskCard
 
 Kind = Literal["s2s", "p2p"]
 Way = Literal["right", "paper"]
 
 SPLITS = 10
 FEWEST, MOST = 10, 50  # subreddits of a split
-TEXTS: dict[Kind, str] = {"s2s": "titles", "p2p": "titles with texts"}
 
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 GREEDY_LINK = re.compile(r"\[(.*)\]\(.*\)")  # the authors': up to the last bracket of the line
@@ -48,18 +47,7 @@ class Reddit(Source):
     """
 
     def __init__(self, kind: Kind, way: Way) -> None:
-        defects = ", with the defects of the authors' scripts" if way == "paper" else ""
-        card = TaskCard(
-            name=f"reddit_{kind}" + ("_paper" if way == "paper" else ""),
-            family="german",
-            description=f"German Reddit submissions ({TEXTS[kind]}) by subreddit{defects}.",
-            language="de",
-            licence="the submissions' authors'; for your own research only, not to be shared",
-            citation="wehrli2023german",
-            source="Reddit's API",
-            declared=Declared(splits=SPLITS, classes=(FEWEST, MOST)),
-        )
-        super().__init__(card)
+        super().__init__(catalogue_card(f"reddit_{kind}" + ("_paper" if way == "paper" else ""), TaskCard))
         self.kind, self.way = kind, way
 
     def files(self) -> list[Path]:
@@ -238,5 +226,4 @@ def _fetched(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def sources() -> list[Source]:
-    ways: tuple[Way, ...] = ("right", "paper")
-    return [Reddit(kind, way) for way in ways for kind in TEXTS]
+    return [Reddit("s2s", "right"), Reddit("p2p", "right"), Reddit("s2s", "paper"), Reddit("p2p", "paper")]

@@ -12,20 +12,16 @@ import pandas as pd
 from traube.core.errors import TraubeError
 from traube.core.paths import raw
 from traube.tasks.reading import csv_rows, lines, plain_or_gzipped
-from traube.tasks.source import Source
+from traube.tasks.source import Source, catalogue_card
 from traube.tasks.splitting import everything
-from traube.tasks.task import Declared, TaskCard
-
-AECL = "https://github.com/YZH0905/AECL-STC (prepare_data/augmented data)"
-RAKIB = "https://github.com/rashadulrakib/short-text-clustering-enhancement (data)"
-STC2 = "https://github.com/jacoxu/STC2 (dataset)"
+from traube.tasks.task import TaskCard
 
 EMPTY = "."  # what the paper's code puts in place of a missing text
 
 
 @dataclass(frozen=True)
 class Collection:
-    """One data set: its size, and the files that hold it, best first.
+    """The files that hold a data set, best first.
 
     Attributes
     ----------
@@ -34,23 +30,20 @@ class Collection:
     paired : a file of texts and a file of labels, line by line
     """
 
-    title: str
-    rows: int
-    classes: int
     aecl: str = ""
     tabbed: str = ""
     paired: str = ""
 
 
 COLLECTIONS = {
-    "agnews": Collection("AG News", 8_000, 4, aecl="agnews", tabbed="agnewsdataraw-8000"),
-    "searchsnippets": Collection("SearchSnippets", 12_340, 8, aecl="searchsnippets", paired="SearchSnippets"),
-    "stackoverflow": Collection("Stack Overflow titles", 20_000, 20, aecl="stackoverflow", paired="StackOverflow"),
-    "biomedical": Collection("PubMed titles of BioASQ", 20_000, 20, aecl="biomedical", paired="Biomedical"),
-    "googlenews_ts": Collection("Google News titles and snippets", 11_109, 152, tabbed="TS"),
-    "googlenews_t": Collection("Google News titles", 11_108, 152, aecl="T", tabbed="T"),
-    "googlenews_s": Collection("Google News snippets", 11_108, 152, aecl="S", tabbed="S"),
-    "tweet": Collection("Tweets", 2_472, 89, aecl="tweet", tabbed="tweet-original-order.txt"),
+    "agnews": Collection(aecl="agnews", tabbed="agnewsdataraw-8000"),
+    "searchsnippets": Collection(aecl="searchsnippets", paired="SearchSnippets"),
+    "stackoverflow": Collection(aecl="stackoverflow", paired="StackOverflow"),
+    "biomedical": Collection(aecl="biomedical", paired="Biomedical"),
+    "googlenews_ts": Collection(tabbed="TS"),
+    "googlenews_t": Collection(aecl="T", tabbed="T"),
+    "googlenews_s": Collection(aecl="S", tabbed="S"),
+    "tweet": Collection(aecl="tweet", tabbed="tweet-original-order.txt"),
 }
 
 
@@ -58,19 +51,7 @@ class ShortText(Source):
     """One collection, from the best of its forms that is there."""
 
     def __init__(self, name: str, collection: Collection) -> None:
-        sites = {AECL: collection.aecl, RAKIB: collection.tabbed, STC2: collection.paired}
-        rows, classes = collection.rows, collection.classes
-        card = TaskCard(
-            name=name,
-            family="shorttext",
-            description=f"{collection.title}: {rows} short texts, {classes} topics.",
-            language="en",
-            licence="none stated; for research, cite the authors",
-            citation="yao2025discriminative, xu2017self, rakib2020enhancement",
-            source=" or ".join(site for site, file in sites.items() if file),
-            declared=Declared(splits=1, rows=(rows, rows), classes=(classes, classes)),
-        )
-        super().__init__(card)
+        super().__init__(catalogue_card(name, TaskCard))
         self.collection = collection
 
     def files(self) -> list[Path]:

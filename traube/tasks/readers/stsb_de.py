@@ -8,6 +8,7 @@ from traube.core.errors import TraubeError
 from traube.core.paths import raw
 from traube.tasks.reading import as_score, lines, plain_or_gzipped
 from traube.tasks.scored_pairs import PairCard, PairSource
+from traube.tasks.source import catalogue_card
 
 FILES = {"train": "train", "dev": "validation", "test": "test"}  # what a file's name says, and its part
 
@@ -16,16 +17,7 @@ class StsbDe(PairSource):
     """One translation, whose files' names begin with the translator's."""
 
     def __init__(self, name: str, translator: str) -> None:
-        card = PairCard(
-            name=name,
-            description=f"The STS benchmark in German, translated by {translator}: 8,628 pairs, 1,379 of them to be scored.",
-            language="de",
-            licence="scores CC BY-SA 4.0; texts mixed, see its LICENSE",
-            citation="cer2017semeval, may2020german",
-            source="https://github.com/t-systems-on-site-services-gmbh/german-STSbenchmark",
-            scale=(0.0, 5.0),
-        )
-        super().__init__(card)
+        super().__init__(catalogue_card(name, PairCard))
         self.translator = translator.lower()
 
     def files(self) -> list[Path]:

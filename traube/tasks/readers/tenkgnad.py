@@ -10,15 +10,14 @@ import pandas as pd
 from traube.core.errors import TraubeError
 from traube.core.paths import raw
 from traube.tasks.reading import csv_rows, plain_or_gzipped
-from traube.tasks.source import Source
+from traube.tasks.source import Source, catalogue_card
 from traube.tasks.splitting import random_fractions
-from traube.tasks.task import Declared, TaskCard
+from traube.tasks.task import TaskCard
 
 Kind = Literal["s2s", "p2p"]
 
 SPLITS = 10
 PARTS = ("train.csv", "test.csv")  # upstream's classification task; for clustering they are one collection
-TEXTS: dict[Kind, str] = {"s2s": "titles", "p2p": "whole articles"}
 CATEGORIES = {"Etat", "Inland", "International", "Kultur", "Panorama", "Sport", "Web", "Wirtschaft", "Wissenschaft"}
 
 
@@ -30,19 +29,7 @@ class TenKGnad(Source):
     """
 
     def __init__(self, kind: Kind) -> None:
-        csv = " or https://github.com/tblock/10kGNAD (train.csv and test.csv)"
-        card = TaskCard(
-            name=f"tenkgnad_{kind}",
-            family="german",
-            description=f"Ten random samples of German news articles ({TEXTS[kind]}) in nine categories.",
-            language="de",
-            licence="CC BY-NC-SA 4.0",
-            citation="wehrli2023german, schabus2017million",
-            source=f"https://ofai.github.io/million-post-corpus/ (corpus.sqlite3){csv if kind == 'p2p' else ''}",
-            # Bounds, from a tenth of the test part to all articles: either part may be absent.
-            declared=Declared(splits=SPLITS, rows=(103, 10_400), classes=(9, 9)),
-        )
-        super().__init__(card)
+        super().__init__(catalogue_card(f"tenkgnad_{kind}", TaskCard))
         self.kind = kind
 
     def files(self) -> list[Path]:
@@ -104,4 +91,4 @@ class _Text(HTMLParser):
 
 
 def sources() -> list[Source]:
-    return [TenKGnad(kind) for kind in TEXTS]
+    return [TenKGnad("s2s"), TenKGnad("p2p")]

@@ -18,15 +18,14 @@ from traube.core.inputs import opened
 from traube.core.paths import raw
 from traube.tasks.reading import lines, plain_or_gzipped
 from traube.tasks.sections import Passage
-from traube.tasks.source import Source
+from traube.tasks.source import Source, catalogue_card
 from traube.tasks.splitting import each_value, generator, shuffled
-from traube.tasks.task import Declared, Part, TaskCard
+from traube.tasks.task import Part, TaskCard
 
 Level = Literal["coarse", "fine"]
 
-LEVELS: dict[Level, str] = {"coarse": "top section", "fine": "whole path of sections"}
+LEVELS: tuple[Level, ...] = ("coarse", "fine")  # the top section; the whole path of sections
 MALFORMED = (ValueError, TypeError, IndexError, AttributeError)  # raised by objects in another form
-SITE = "http://trec-car.cs.unh.edu/datareleases/"
 LEAD = "(lead)"  # the label of passages before the first section, which are a group of their own
 
 TRAIN = ("train/base.train.cbor", "train/train.pages.cbor")  # the first that is there
@@ -51,9 +50,8 @@ class TrecCar(Source):
 
     has_training_splits = True
 
-    def __init__(self, name: str, level: Level, what: str, file: str, splits: int) -> None:
-        description = f"{what} of TREC CAR: the passages of each article by their {LEVELS[level]}."
-        super().__init__(card_of(f"{name}_{level}", "cob", description, "kashyapi2021learn", file, splits))
+    def __init__(self, name: str, level: Level) -> None:
+        super().__init__(catalogue_card(f"{name}_{level}", TaskCard))
         self.level = level
 
     def files(self) -> list[Path]:
@@ -223,26 +221,5 @@ def first_of(*places: str | Path) -> Path:
     return next((path for path in paths if path.is_file()), paths[0])
 
 
-def card_of(
-    name: str, family: str, description: str, citation: str, file: str, splits: int | tuple[int, int] | None
-) -> TaskCard:
-    """The card of a task of articles; `file` says which are read, and of which release."""
-    return TaskCard(
-        name=name,
-        family=family,
-        description=description,
-        language="en",
-        licence="CC BY-SA 3.0",
-        citation=f"{citation}, dietz2017trec",
-        source=f"{SITE} ({file})",
-        main_metric="ari/noise_as_cluster",
-        declared=Declared(splits=splits, rows=(2, 1000), classes=(2, 200)),
-    )
-
-
 def sources() -> list[Source]:
-    y1, files = "Wikipedia articles of benchmark Y1", "benchmarkY1test, benchmarkY1train and train of v2.0"
-    return [
-        *(TrecCar("trec_car", level, y1, files, 132) for level in LEVELS),
-        *(Test200("car_test200", level, "The sample test200", "test200 of v1.5", 74) for level in LEVELS),
-    ]
+    return [*(TrecCar("trec_car", level) for level in LEVELS), *(Test200("car_test200", level) for level in LEVELS)]

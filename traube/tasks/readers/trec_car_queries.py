@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from traube.tasks.readers.trec_car import CAR_B, TRAIN, articles, card_of, first_of, parts_of_test200
+from traube.tasks.readers.trec_car import CAR_B, TRAIN, articles, first_of, parts_of_test200
 from traube.tasks.sections import LEVELS, Level, Page, Passage, draw, grouped, path_of, records
-from traube.tasks.source import Source
+from traube.tasks.source import Source, catalogue_card
 from traube.tasks.splitting import generator, shuffled
-from traube.tasks.task import text_id
+from traube.tasks.task import TaskCard, text_id
 
 TRAINING_ARTICLES = 162_000  # of QS3M's similarity metric, section 4
 
@@ -23,9 +23,8 @@ class CarB(Source):
 
     place = CAR_B
 
-    def __init__(self, name: str, level: Level, what: str, file: str, splits: int | tuple[int, int] | None) -> None:
-        description = f"{what} of TREC CAR, titles as queries: an article's passages by their {LEVELS[level]}."
-        super().__init__(card_of(f"{name}_{level}", "qs3m", description, "kashyapi2022query", file, splits))
+    def __init__(self, name: str, level: Level) -> None:
+        super().__init__(catalogue_card(f"{name}_{level}", TaskCard))
         self.level = level
 
     def files(self) -> list[Path]:
@@ -119,12 +118,5 @@ def _triple(page: list[Passage], level: Level, held_out: set[str]) -> list[Passa
 
 
 def sources() -> list[Source]:
-    y1, files = "Wikipedia articles of benchmark Y1", "benchmarkY1test, benchmarkY1train and train of v2.0"
-    found: list[Source] = []
-    for level in LEVELS:
-        found += [
-            CarA("trec_car", level, f"{y1} (CAR-A)", files, 132),
-            CarB("trec_car_b", level, f"{y1}'s training part (CAR-B)", files, None),
-            Test200("car_test200", level, "The sample test200", "test200 of v1.5", (39, 74)),
-        ]
-    return found
+    kinds = ((CarA, "trec_car"), (CarB, "trec_car_b"), (Test200, "car_test200"))
+    return [source(name, level) for level in LEVELS for source, name in kinds]
