@@ -1,7 +1,7 @@
 """`traube annotate`: best-worst scaling by volunteers, from items to scores."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import isnan
 from pathlib import Path
@@ -75,7 +75,7 @@ def design_(
     if language not in WORDINGS:
         raise unknown("language", language, WORDINGS)
     said = {"best": best, "worst": worst, "title": title, "instructions": instructions}
-    wording = replace(WORDINGS[language], **{name: text for name, text in said.items() if text is not None})
+    wording = WORDINGS[language] | {name: text for name, text in said.items() if text is not None}
     known = read_items(items)
     tuples = design_of(known, size, per_item, seed=seed)
     columns = [f"item_{i + 1}" for i in range(size)]

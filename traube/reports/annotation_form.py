@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from traube.core.hashing import digest
 from traube.reports.rendering import render
-from traube.tasks.annotation_sheets import Item, Sheet, Wording
+from traube.tasks.annotation_sheets import Item, Sheet
 
 
-def sheet_form(sheet: Sheet, items: Mapping[str, Item], wording: Wording) -> str:
+def sheet_form(sheet: Sheet, items: Mapping[str, Item], wording: Mapping[str, str]) -> str:
     """Return the page of a sheet."""
     questions = [(items[one[0]].context, [items[item] for item in one]) for one in sheet.tuples]
     key = digest([sheet.tuples])  # under which a browser keeps the answers

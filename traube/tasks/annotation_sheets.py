@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from traube.core.config import read_yaml
 from traube.core.errors import TraubeError
 from traube.core.inert import csv_text
 from traube.tasks.best_worst import ITEM, PER_ITEM, Tuple, design, least_met
@@ -43,48 +44,8 @@ class Sheet:
     tuples: tuple[Tuple, ...]
 
 
-@dataclass(frozen=True)
-class Wording:
-    """What a form says.
-
-    Attributes
-    ----------
-    best, worst : the two questions, as heads of columns
-    """
-
-    title: str
-    instructions: str
-    best: str
-    worst: str
-    name: str
-    save: str
-    answered: str
-    unanswered: str
-
-
-WORDINGS = {
-    "en": Wording(
-        title="Which is most similar, which is least?",
-        instructions="In each box, choose the text that is most similar to the last line above it, and the one that is least similar.",
-        best="most similar",
-        worst="least similar",
-        name="Your name",
-        save="Save answers",
-        answered="answered",
-        unanswered="Not everything is answered. Save nevertheless?",
-    ),
-    "de": Wording(
-        title="Was ist am ähnlichsten, was am wenigsten?",
-        instructions="Wählen Sie in jedem Kasten die Äußerung, die der letzten Zeile darüber am ähnlichsten ist, und die, "
-        "die ihr am wenigsten ähnlich ist.",
-        best="am ähnlichsten",
-        worst="am wenigsten ähnlich",
-        name="Ihr Name",
-        save="Antworten speichern",
-        answered="beantwortet",
-        unanswered="Es ist nicht alles beantwortet. Trotzdem speichern?",
-    ),
-}
+# What a form says, by language.
+WORDINGS: dict[str, dict[str, str]] = read_yaml(Path(__file__).parent / "wordings.yaml")[0]
 
 
 def read_items(path: Path) -> dict[str, Item]:
@@ -92,12 +53,6 @@ def read_items(path: Path) -> dict[str, Item]:
 
     It may have the columns `group` (tuples are drawn within one: a dialogue) and `context` (what is shown above the
     tuple: lines, or a list in jsonl). Other columns are for whoever reads the scores.
-
-    Raises
-    ------
-    TraubeError
-        If a column or a value is missing, an id occurs twice or could be read as a formula, or the items of a group
-        have several contexts.
     """
     rows = read_rows(path)
     absent = [None] * len(rows)
@@ -127,13 +82,7 @@ def read_items(path: Path) -> dict[str, Item]:
 
 
 def design_of(items: Mapping[str, Item], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
-    """The tuples of items, drawn within each group; as `design`.
-
-    Raises
-    ------
-    TraubeError
-        If a group has too few items; says which.
-    """
+    """The tuples of items, drawn within each group; as `design`."""
     groups: dict[str, list[str]] = {}
     for item in items.values():
         groups.setdefault(item.group, []).append(item.item)
@@ -153,11 +102,6 @@ def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *,
     Parameters
     ----------
     each : annotators of a tuple; by default all
-
-    Raises
-    ------
-    TraubeError
-        If there are fewer annotators than a tuple needs.
     """
     per_tuple = annotators if each is None else each
     if not 1 <= per_tuple <= annotators:
