@@ -38,7 +38,7 @@ NETWORKS = {"qs3m": "QS3M", "qss": "QSS", "attention": "attn-QS3M"}
 SPACES: dict[str, dict[str, float]] = {"Query's space": {}, "Page's space": {"share": 1.0}}
 PRE_TRAINED = ("ForMaskedLM", "ForPreTraining")  # networks of language models, in their config.json
 FOLD = "fold_"
-KEYS = ["method", "base", "recipe", "trained_on"]  # what tells ways of comparing apart, as in `Way`
+KEYS = ["method", "base", "recipe", "trained_on"]  # what tells ways of comparing apart
 VERSION = "1"  # of what is measured here; raise it when it changes
 
 Distances = Callable[[int, Split], np.ndarray]  # of a page's number and the page
@@ -51,18 +51,13 @@ class Way:
 
     Attributes
     ----------
-    method : its name in the paper's tables
-    base : the encoder's name; empty for what has none
-    recipe : digest of one that is not the trainer's own
-    trained_on : the task whose labels it learned from; empty for what is not trained
+    key : values of `KEYS`: its name in the paper's tables, the encoder's name, the digest of a recipe that is not the
+        trainer's own, and the task whose labels it learned from; empty for what has none
     made_of : what the distances follow from, besides the task and this module's code
     distances : gives what finds the distances between the passages of a page, float [n, n]
     """
 
-    method: str
-    base: str
-    recipe: str
-    trained_on: str
+    key: Key
     made_of: list[Any]
     distances: Callable[[], Distances]
 
@@ -168,12 +163,12 @@ def _ways(
     for key, checkpoints in every.items():
         for name, split_set in checkpoints:
             try:
-                yield _own(context, task, split_set, context.model(name, None), *key)
+                yield _own(context, task, split_set, context.model(name, None), key)
             except TraubeError as error:
                 context.warn(f"{task.name}: {error}")
     if every:
         for name, method in LEXICAL.items():
-            yield _own(context, task, fold, context.model(name, None), method)
+            yield _own(context, task, fold, context.model(name, None), (method, "", "", ""))
         yield _by_metric(context, task, "TFIDF cosine", "", context.model("tfidf_all", None), "cosine")
 
 
@@ -185,28 +180,19 @@ def _of_encoder(
     yield _by_metric(context, task, "SBERT cosine", base, model, "cosine")
     for method, share in SPACES.items():
         card = model.card.model_copy(update={"similarity": "query_space", **share})
-        yield _own(context, task, fold, model_of(card), method, base)
+        yield _own(context, task, fold, model_of(card), (method, base, "", ""))
 
     def distances_with_query() -> Distances:
         together = query_first(context.workbench, task, splits, model, context.progress)
         return lambda number, _: _pairwise(together[number].load(), "cosine")
 
-    yield Way("Query first", base, "", "", [_identity(model), SEPARATOR], distances_with_query)
+    yield Way(("Query first", base, "", ""), [_identity(model), SEPARATOR], distances_with_query)
 
 
-def _own(
-    context: Context,
-    task: Task,
-    split_set: str,
-    model: Model,
-    method: str,
-    base: str = "",
-    recipe: str = "",
-    trained_on: str = "",
-) -> Way:
+def _own(context: Context, task: Task, split_set: str, model: Model, key: Key) -> Way:
     """A model that has a similarity of its own."""
     made_of = [_identity(model), *([split_set] if split_set == DESCRIPTION else [])]
-    return Way(method, base, recipe, trained_on, made_of, lambda: by_model(context, task, model, split_set))
+    return Way(key, made_of, lambda: by_model(context, task, model, split_set))
 
 
 def _identity(model: Model) -> list[Any]:
@@ -235,7 +221,7 @@ def _by_metric(context: Context, task: Task, method: str, base: str, model: Mode
         vectors = context.vectors(task, model)
         return lambda _, split: _pairwise(vectors.subset(split.rows).load(), metric)
 
-    return Way(method, base, "", "", [_identity(model), metric], distances)
+    return Way((method, base, "", ""), [_identity(model), metric], distances)
 
 
 def _pairwise(vectors: Any, metric: str) -> np.ndarray:
@@ -257,7 +243,7 @@ def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Sp
         rows = [(split.split, *scores_of(distances(i, split), split)) for i, split in enumerate(splits)]
         scores = pd.DataFrame(rows, columns=["page", *METRICS])
         storage.save("artifact", {"kind": PAGES, "key": key}, {"scores": write_table(scores)})
-    return scores.assign(**{key: getattr(way, key) for key in KEYS})
+    return scores.assign(**dict(zip(KEYS, way.key, strict=True)))
 
 
 def scores_of(distances: np.ndarray, split: Split) -> tuple[float, float, float]:
