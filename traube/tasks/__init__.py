@@ -48,13 +48,7 @@ def card_errors() -> dict[Path, TraubeError]:
 
 
 def get_source(name: str, kind: TaskType | None = CLUSTERING) -> Source:
-    """Return the source of a task; by default of clustering, None: of any type.
-
-    Raises
-    ------
-    TraubeError
-        If there is no such task, or its card is broken.
-    """
+    """Return the source of a task; by default of clustering, None: of any type."""
     source = sources(None).get(name)
     if source is None:
         for path, error in card_errors().items():

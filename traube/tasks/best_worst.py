@@ -43,11 +43,6 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
     Returns
     -------
     Tuples in random order, their items in random order.
-
-    Raises
-    ------
-    TraubeError
-        If an item occurs twice, or there are too few for a tuple.
     """
     names = list(items)
     twice = [name for name, times in Counter(names).items() if times > 1]
@@ -227,13 +222,7 @@ def _tuples(table: Rows, names: Sequence[str] = ()) -> list[Tuple]:
 
 
 def read_ids(table: Rows, name: str) -> list[str]:
-    """A column of ids, as judgements name them: without what a spreadsheet puts around them.
-
-    Raises
-    ------
-    TraubeError
-        If there is no such column.
-    """
+    """A column of ids, as judgements name them: without what a spreadsheet puts around them."""
     ids = [(text or "").strip() for text in table.texts(name)]
     return [text[1:] if text[:1] == "'" and text[1:2] in {"=", "+", "-", "@"} else text for text in ids]
 
@@ -285,13 +274,7 @@ def read_design(path: Path) -> list[Tuple]:
 
 
 def read_expert(path: Path) -> dict[str, bool]:
-    """What an expert says of items, from a table item, above (yes or no).
-
-    Raises
-    ------
-    TraubeError
-        If a column is missing, a value is neither yes nor no, or an item has both.
-    """
+    """What an expert says of items, from a table item, above (yes or no)."""
     table = read_rows(path)
     items, said = (read_ids(table, name) for name in ("item", "above"))
     words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}

@@ -43,11 +43,6 @@ def all_pairs(split: Split, *, separator: str | None = None) -> Pairs:
     ----------
     separator : what stands between the sections of labels that are paths; pairs of a section and one above it are then
         left out. None: no pair is
-
-    Raises
-    ------
-    TraubeError
-        If the split has no labels.
     """
     same, different = _partners(split, separator)
     return _pairs(same.at(np.arange(same.total)), different.at(np.arange(different.total)))
@@ -61,11 +56,6 @@ def balanced_pairs(split: Split, *, seed: int = SEED, separator: str | None = No
     ----------
     seed : of the draw, which depends on the split's name and level besides
     separator : as for `all_pairs`
-
-    Raises
-    ------
-    TraubeError
-        If the split has no labels.
     """
     same, different = _partners(split, separator)
     count = min(same.total, different.total, most)

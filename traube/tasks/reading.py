@@ -29,13 +29,7 @@ def plain_or_gzipped(path: Path) -> Path:
 
 
 def read_text(path: Path) -> str:
-    """The contents of a UTF-8 file, without a byte order mark.
-
-    Raises
-    ------
-    TraubeError
-        If the file is empty, is damaged, is not UTF-8, or is too large.
-    """
+    """The contents of a UTF-8 file, without a byte order mark."""
     text = read_any_text(path)
     if not text.strip():
         raise TraubeError(f"{path}: the file is empty")
@@ -66,11 +60,6 @@ def csv_rows(
     Parameters
     ----------
     width : number of fields that each row must have; None for that of the first row
-
-    Raises
-    ------
-    TraubeError
-        If a row has another number of fields, or a quoted field does not end.
     """
     reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=separator, quotechar=quote, strict=True)
     begin = 1
@@ -110,11 +99,6 @@ class Rows:
         ----------
         where : str, optional
             What asks for the column; by default the file.
-
-        Raises
-        ------
-        TraubeError
-            If there is no such column.
         """
         if name not in self.columns:
             there = f" (columns of {self.path.name}: {', '.join(self.columns)})" if where else ""
@@ -122,24 +106,12 @@ class Rows:
         return self.columns[name]
 
     def texts(self, name: str, where: str = "") -> list[str | None]:
-        """Return the values of a column as texts, None where there is none; parameters as `column`.
-
-        Raises
-        ------
-        TraubeError
-            If there is no such column, or a value is not a single one.
-        """
+        """Return the values of a column as texts, None where there is none; parameters as `column`."""
         return [as_text(value, place, name) for value, place in zip(self.column(name, where), self.places, strict=True)]
 
 
 def format_of(path: Path) -> str:
-    """csv, tsv, jsonl, parquet or txt, from the file's name.
-
-    Raises
-    ------
-    TraubeError
-        If it is none of them.
-    """
+    """csv, tsv, jsonl, parquet or txt, from the file's name."""
     suffixes = [s.lower().lstrip(".") for s in path.suffixes]
     kind = suffixes[-2] if suffixes[-1:] == ["gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
     if kind not in ("csv", "tsv", "jsonl", "parquet", "txt"):
@@ -154,11 +126,6 @@ def read_rows(path: Path, separator: str | None = None) -> Rows:
     ----------
     separator : what separates the fields; by default a tab in tsv, and in csv a comma, or a semicolon where the header
         has no comma, as German spreadsheets write it
-
-    Raises
-    ------
-    TraubeError
-        If the file cannot be read; the message names the file and the line.
     """
     kind = format_of(path)
     if kind == "txt":
@@ -226,13 +193,7 @@ def _read_parquet(path: Path) -> Rows:
 
 
 def as_text(value: Any, place: str, column: str) -> str | None:
-    """A value as text; None for null, NaN and the empty string. A whole number loses the `.0` that nulls give it.
-
-    Raises
-    ------
-    TraubeError
-        If it is not a single value; names the place and the column.
-    """
+    """A value as text; None for null, NaN and the empty string. A whole number loses the `.0` that nulls give it."""
     if value is None or value == "" or value != value:
         return None
     if isinstance(value, bytes):  # as some programs write text to parquet
@@ -248,13 +209,7 @@ def as_text(value: Any, place: str, column: str) -> str | None:
 
 
 def as_score(text: str, place: str) -> float:
-    """Return a score as a number.
-
-    Raises
-    ------
-    TraubeError
-        If it is none; names the place.
-    """
+    """Return a score as a number."""
     try:
         return float(text)
     except ValueError:

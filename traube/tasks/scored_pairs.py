@@ -89,13 +89,7 @@ def has_history(pairs: pd.DataFrame) -> bool:
 
 
 def select_pairs(task: Task, part: str) -> Task:
-    """Return the pairs of a part; the corpus stays whole.
-
-    Raises
-    ------
-    TraubeError
-        If it has none, or is no pair task.
-    """
+    """Return the pairs of a part; the corpus stays whole."""
     _get_card(task)
     pairs = task.rows[task.rows["part"] == part].reset_index(drop=True)
     if pairs.empty:

@@ -92,11 +92,6 @@ def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test
     Returns
     -------
     DataFrame split_set, part, page, query, label, text (str), a row a passage in each split set, in the order of the pages
-
-    Raises
-    ------
-    TraubeError
-        If a page has no title: it is the query, which must not be empty.
     """
     rows: list[tuple[str, ...]] = []
     for page in pages:

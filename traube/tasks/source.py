@@ -81,11 +81,6 @@ class Source(ABC):
     def check(self) -> None:
         """Compare the raw files with their checksums, where something states them: what was sound when it was
         downloaded may be damaged since.
-
-        Raises
-        ------
-        TraubeError
-            If one is another.
         """
         for path in self.files():
             stated = stated_sha256(path)
@@ -167,13 +162,7 @@ class CardSource(Source, Generic[K]):
 
     @classmethod
     def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> Self:
-        """Return the source of a card that has been read.
-
-        Raises
-        ------
-        TraubeError
-            If a key is missing, unknown or wrong; names the card, the line and the key.
-        """
+        """Return the source of a card that has been read."""
         return cls(path, parse(cls.form, {**value, "name": path.stem}, path, key_lines), key_lines)
 
     def files(self) -> list[Path]:

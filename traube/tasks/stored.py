@@ -89,13 +89,7 @@ def complete_task(storage: Storage, card: TaskCard) -> None:
 
 
 def read_ingested(storage: Storage, name: str, table: str) -> pd.DataFrame:
-    """Return what was read of a task last, its corpus or records, whether its splits or pairs are stored or not.
-
-    Raises
-    ------
-    TraubeError
-        If it has not been read yet, or the table is corrupt.
-    """
+    """Return what was read of a task last, its corpus or records, whether its splits or pairs are stored or not."""
     read = _get_ingested(storage, name)
     if read is None:
         raise not_read(name)

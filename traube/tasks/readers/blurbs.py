@@ -86,13 +86,7 @@ class Blurbs(Source):
 
 
 def books(path: Path) -> Iterator[Book]:
-    """The books of a file.
-
-    Raises
-    ------
-    TraubeError
-        If a book has no end, no title or no body; names the file and the line.
-    """
+    """The books of a file."""
     text = read_text(path)
     whole = {match.start(): match[1] for match in BOOK.finditer(text)}
     for begun in re.finditer(r"<book\b", text):

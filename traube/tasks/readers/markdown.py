@@ -101,11 +101,6 @@ def page_of(path: Path, name: str) -> Page:
     """A file's title and passages: headings are sections, paragraphs, lists and quotes passages; code, tables and HTML
     are none. The title is that of the front matter, or the only heading of level one if it comes first, or the name of
     the file.
-
-    Raises
-    ------
-    TraubeError
-        If it cannot be read, is too large or is not UTF-8.
     """
     from markdown_it import MarkdownIt
 

@@ -103,11 +103,6 @@ def texts_of(rows: Rows, column: str = "text", option: str = "--text") -> list[s
     Parameters
     ----------
     option : of the command line, that names the column
-
-    Raises
-    ------
-    TraubeError
-        If there is no such column, there are no rows, or a value is none that can be a text.
     """
     column = "text" if format_of(rows.path) == "txt" else column
     if column not in rows.columns:

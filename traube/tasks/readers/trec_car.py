@@ -117,11 +117,6 @@ def passages(path: Path) -> pd.DataFrame:
 def articles(path: Path) -> Iterator[list[Passage]]:
     """The passages of each article of a file of articles, of which one is held at a time; or of a file of paragraphs,
     whose sections the qrels beside it tell.
-
-    Raises
-    ------
-    TraubeError
-        If the file is damaged or holds something else.
     """
     name = path.name.removesuffix(".gz")
     if not name.endswith(("paragraphs.cbor", ".paragraphs")):
@@ -153,13 +148,7 @@ def _labels(sections: tuple[str, ...]) -> tuple[str, str]:
 
 
 def qrels(path: Path) -> pd.DataFrame:
-    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`), paragraph (its id), sections.
-
-    Raises
-    ------
-    TraubeError
-        Naming the line that is no qrel.
-    """
+    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`), paragraph (its id), sections."""
     rows = []
     for number, line in enumerate(lines(path), start=1):
         fields = line.split()
