@@ -47,7 +47,8 @@ class Reddit(Source):
     """
 
     def __init__(self, kind: Kind, way: Way) -> None:
-        super().__init__(catalogue_card(f"reddit_{kind}" + ("_paper" if way == "paper" else ""), TaskCard))
+        name = f"reddit_{kind}_paper" if way == "paper" else f"reddit_{kind}"
+        super().__init__(catalogue_card(name, TaskCard))
         self.kind, self.way = kind, way
 
     def files(self) -> list[Path]:
