@@ -44,7 +44,6 @@ __all__ = [
 
 modules_of(registered)
 
-# Methods of other packages: an entry point of this group names a module that registers them
-# when it is imported.
+# Methods of other packages: an entry point of this group names a module that registers them when it is imported.
 for entry in entry_points(group="traube.components"):
     entry.load()

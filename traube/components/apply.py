@@ -44,8 +44,7 @@ def reduce(
     Raises
     ------
     TraubeError
-        If the reducer or a parameter does not exist or is out of range, or X is not a
-        finite, non-empty matrix.
+        If the reducer or a parameter does not exist or is out of range, or X is not a finite, non-empty matrix.
     DoesNotFit
         If a dense copy of sparse vectors would not fit.
     """
@@ -137,11 +136,6 @@ def cluster_by_distance(
     Returns
     -------
     int64 [n], as `cluster`
-
-    Raises
-    ------
-    TraubeError
-        As in `cluster`; or if the clusterer does not work on distances.
     """
     component = get_clusterer(clusterer)
     resolved = component.resolve(params)
@@ -166,11 +160,6 @@ def cluster_by_text(
     Returns
     -------
     int64 [n], as `cluster`
-
-    Raises
-    ------
-    TraubeError
-        As in `cluster`; or if there are no texts, or the clusterer does not work on them.
     """
     component = get_clusterer(clusterer)
     if component.input_kind != "texts":
@@ -200,9 +189,8 @@ def _run(
 ) -> Any:
     """Build and fit, in one thread.
 
-    Threads add their partial sums in the order in which they finish, so with several of them the
-    last bits of a k-means centre, and now and then a label, would differ from run to run. Splits,
-    methods and seeds run side by side instead.
+    Threads add their partial sums in the order in which they finish, so with several of them the last bits of a k-means
+    centre, and now and then a label, would differ from run to run. Splits, methods and seeds run side by side instead.
     """
     try:
         estimator = component.estimator(params, seed, **given)

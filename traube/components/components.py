@@ -107,13 +107,7 @@ class Component:
         return {"version": self.version, **own, **versions(self.libraries)}
 
     def resolve(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """All parameters: the defaults, with `params` in place of some.
-
-        Raises
-        ------
-        TraubeError
-            If there is no such parameter, its value cannot be, or JSON cannot write it.
-        """
+        """All parameters: the defaults, with `params` in place of some."""
         given = dict(params or {})
         for key in given:
             if key in GIVEN:
@@ -163,18 +157,12 @@ CLUSTERERS: dict[str, Component] = {}
 
 
 def get_reducer(reducer: str | Component) -> Component:
-    """Return a reducer as it is, or the registered one of a name.
-
-    Raises
-    ------
-    TraubeError
-        If there is none of the name; those that are near are named.
-    """
+    """Return a reducer as it is, or the registered one of a name."""
     return reducer if isinstance(reducer, Component) else _get("reducer", REDUCERS, reducer)
 
 
 def get_clusterer(clusterer: str | Component) -> Component:
-    """Return a clusterer as it is, or the registered one of a name; raises as `get_reducer`."""
+    """Return a clusterer as it is, or the registered one of a name."""
     return clusterer if isinstance(clusterer, Component) else _get("clusterer", CLUSTERERS, clusterer)
 
 
@@ -207,11 +195,6 @@ def register_reducer(
         among their neighbours
     replace : put it in the place of one with the same name, such as in a notebook's cell that is
         run again
-
-    Raises
-    ------
-    TraubeError
-        If the name is not well-formed or is taken, or a default cannot be written as JSON.
     """
     accepted = inspect.signature(build).parameters
     component = Component(
@@ -249,8 +232,7 @@ def register_clusterer(
     by_distance: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda params: None,
     replace: bool = False,
 ) -> Component:
-    """Add a clusterer: anything that makes an estimator with `fit_predict(X) -> int [n]`, where -1
-    is noise.
+    """Add a clusterer: anything that makes an estimator with `fit_predict(X) -> int [n]`, where -1 is noise.
 
     Parameters
     ----------
@@ -259,11 +241,6 @@ def register_clusterer(
         `fit_predict(texts) -> int [n]`
     assign : which cluster new points join, a function of `traube.components.new_points` or one like it
     name, build, params, seeded, dense, version, libraries, types, replace : see `register_reducer`
-
-    Raises
-    ------
-    TraubeError
-        If the name is not well-formed or is taken, or a default cannot be written as JSON.
 
     Examples
     --------

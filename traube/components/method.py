@@ -15,11 +15,6 @@ class Method:
     """A reducer and a clusterer by name, with parameters.
 
     Those not given are filled in with the defaults.
-
-    Raises
-    ------
-    TraubeError
-        If a name or a parameter does not exist.
     """
 
     reducer: str
@@ -28,8 +23,7 @@ class Method:
     clusterer_params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Resolved at once, so that a misspelt parameter is found before hours of work, and equal
-        # methods are equal.
+        # Resolved at once, so that a misspelt parameter is found before hours of work, and equal methods are equal.
         object.__setattr__(self, "reducer_params", get_reducer(self.reducer).resolve(self.reducer_params))
         object.__setattr__(self, "clusterer_params", get_clusterer(self.clusterer).resolve(self.clusterer_params))
 
@@ -111,11 +105,6 @@ def parse_method(name: str, params: Params | None = None) -> Method:
     ----------
     params : parameters by component, such as {"umap": {"n_neighbors": 30}}. One table may serve many
         methods: what it says of other components is left aside.
-
-    Raises
-    ------
-    TraubeError
-        If the name has no slash, or a component or parameter does not exist.
     """
     reducer, slash, clusterer = name.partition("/")
     if not slash:

@@ -65,10 +65,9 @@ def choose_k_by_distance(
 ) -> tuple[int, pd.DataFrame]:
     """The number of clusters at which a clusterer's own clustering fits the distances best.
 
-    The fit is the correlation of distances with lying in different clusters (the point-biserial
-    index of Milligan & Cooper 1985). The silhouette would take one text apart from all others: on
-    40 pages of TREC CAR it chose 2 clusters in the median, where there are 5.5 sections, and came to
-    an ARI of .029, the correlation to .097.
+    The fit is the correlation of distances with lying in different clusters (the point-biserial index of Milligan &
+    Cooper 1985). The silhouette would take one text apart from all others: on 40 pages of TREC CAR it chose 2 clusters
+    in the median, where there are 5.5 sections, and came to an ARI of .029, the correlation to .097.
 
     Parameters
     ----------
@@ -81,11 +80,6 @@ def choose_k_by_distance(
     k : int; of equal ones the smallest
     table : DataFrame (k, correlation), a row per candidate in ascending order; nan where there is
         one cluster only
-
-    Raises
-    ------
-    TraubeError
-        As `choose_k`, or `cluster_by_distance`; or if all distances are the same.
     """
     rows = _sample(len(distances), seed)
     tried = _tried(len(distances), len(rows), candidates)

@@ -39,8 +39,7 @@ class Clusters:
     words : key words by cluster
     typical : positions of typical texts by cluster
     k_table : how well each number of clusters fits, where the number was chosen: `excess` of stability
-        (`traube.components.choose_stable_k`), `silhouette`, or the `correlation` of
-        `choose_k_by_distance`
+        (`traube.components.choose_stable_k`), `silhouette`, or the `correlation` of `choose_k_by_distance`
     stability : of each cluster, from 0 to 1: how well it is found again in other samples of the texts;
         empty but for `STABLE`
     names : of clusters that have been given one; see `name`
@@ -218,13 +217,7 @@ def cluster_texts(
 
 
 def filled(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Positions of the texts that are not blank, int64 [m].
-
-    Raises
-    ------
-    TraubeError
-        If there are none.
-    """
+    """Positions of the texts that are not blank, int64 [m]; an error where there are none."""
     rows = np.array([i for i, text in enumerate(texts) if text.strip()], dtype=np.int64)
     if not len(rows):
         raise TraubeError("all texts are empty: there is nothing to group" if texts else "there are no texts to group")
@@ -234,11 +227,6 @@ def filled(texts: Sequence[str]) -> NDArray[np.int64]:
 def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where each distinct text that is not blank stands first, int64 [m], and which of these each text
     is, int64 [n]; -1 for a blank one.
-
-    Raises
-    ------
-    TraubeError
-        If all are blank.
     """
     rows, number = filled(texts), dict[str, int]()
     which = np.full(len(texts), -1, dtype=np.int64)

@@ -48,12 +48,6 @@ def put_like(
     Clusters, named as the groups are, numbered in the order of their names; a group that no text
         joins has no typical ones. `strays` are texts that fit none
 
-    Raises
-    ------
-    TraubeError
-        If there are no texts or examples, there is one group only, or almost every example is a
-        group of its own.
-
     Examples
     --------
     >>> examples = ["dough and bread", "a loaf of bread", "a ship and its crew", "the crew of the ship"]
@@ -108,13 +102,7 @@ def _nearest(known: Matrix, of: NDArray[np.int64], new: Matrix) -> tuple[NDArray
 
 
 def check_groups(groups: Sequence[str], column: str = "labels") -> None:
-    """Refuse labels that are no groups.
-
-    Raises
-    ------
-    TraubeError
-        If there are none or one, or almost all differ.
-    """
+    """Refuse labels that are no groups: none or one, or almost all different."""
     counts = Counter(groups)
     if len(counts) < 2:
         raise TraubeError(
@@ -128,13 +116,7 @@ def check_groups(groups: Sequence[str], column: str = "labels") -> None:
 
 
 def put_by(served: Served, texts: Sequence[str]) -> Clusters:
-    """Put texts into the clusters of a served clustering; blank ones join none.
-
-    Raises
-    ------
-    TraubeError
-        As `Served.predict`.
-    """
+    """Put texts into the clusters of a served clustering; blank ones join none."""
     rows = filled(texts)
     found = served.predict([texts[i] for i in rows])
     labels, distance = found["cluster"].to_numpy(np.int64), found["distance"].to_numpy(np.float64)

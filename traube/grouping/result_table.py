@@ -18,8 +18,7 @@ def result_table(rows: Rows, clusters: Clusters) -> pd.DataFrame:
     Returns
     -------
     DataFrame [n]: the file's columns as they are, then group (int64; -1 is none), name, distance and,
-        where it is known, stability. Where the file has such a column, ours is called `traube_` and
-        its name
+        where it is known, stability. Where the file has such a column, ours is called `traube_` and its name
     """
     own = {as_cell(name): [_cell(value) for value in values] for name, values in rows.columns.items()}
     table = pd.DataFrame(own, dtype=object, index=range(len(rows)))

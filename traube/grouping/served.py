@@ -75,11 +75,6 @@ class Served:
         DataFrame [n] cluster (int; -1 is noise), distance (to the cluster's centre, in the reduced
         space; by a similarity, the mean to the cluster's texts, where the split's pairs lie
         between 0 and 1; nan for noise), words (the cluster's key words, in one string)
-
-        Raises
-        ------
-        TraubeError
-            If there are no texts, one is empty, or the model has changed.
         """
         if not texts or any(not isinstance(t, str) or not t.strip() for t in texts):
             raise TraubeError("give at least one text, none of them empty")

@@ -52,13 +52,7 @@ class Judgements:
         worst: Sequence[str],
         annotators: Sequence[str],
     ) -> Self:
-        """From names.
-
-        Raises
-        ------
-        TraubeError
-            If there are none, or an item is best and worst at once, or is chosen and was not shown.
-        """
+        """From names."""
         if not len(best):
             raise TraubeError("there are no judgements")
         named = np.asarray(shown, dtype=object).reshape(len(best), -1)
@@ -100,9 +94,8 @@ Scoring: TypeAlias = Callable[[Judgements], Array]  # a score for each item, nan
 def counting_scores(judgements: Judgements) -> Array:
     """Each item's score, float64 [items] in [0, 1]; nan for an item that was not shown.
 
-    The share of its judgements in which it was best less that in which it was worst, a number in
-    [-1, 1], moved to [0, 1] by (x + 1) / 2 (section 3.4; Orme, 2009). So the scores of items that
-    were shown equally often have the mean 0.5.
+    The share of its judgements in which it was best less that in which it was worst, in [-1, 1], moved to [0, 1] by
+    (x + 1) / 2 (section 3.4; Orme, 2009). So the scores of items that were shown equally often have the mean 0.5.
     """
     n, answers = len(judgements.items), (judgements.best, judgements.worst, judgements.shown)
     best, worst, seen = (np.bincount(items.ravel(), minlength=n) for items in answers)
@@ -244,10 +237,9 @@ def split_half(
 ) -> Array:
     """Spearman's rho between the scores of two halves of the judgements, float64 [repetitions].
 
-    The judgements of each tuple are divided at random: of five, two give the one score and three
-    the other (section 4.2). A tuple that was judged once has no half of its own: where all are, see
-    `split_half_of_annotators`. Items that one half does not show are left out; nan where fewer than
-    two are left.
+    The judgements of each tuple are divided at random: of five, two give the one score and three the other (section
+    4.2). A tuple that was judged once has no half of its own: where all are, see `split_half_of_annotators`. Items that
+    one half does not show are left out; nan where fewer than two are left.
     """
     rng = np.random.default_rng(seed)
     sizes = np.bincount(judgements.tuples)
@@ -274,11 +266,6 @@ def split_half_of_annotators(
 
     It is what to use where each tuple is judged once, and, for a growing number of annotators,
     tells how many are needed.
-
-    Raises
-    ------
-    TraubeError
-        If there are not twice as many annotators.
     """
     people = np.unique(judgements.annotators)
     if not 1 <= annotators <= len(people) // 2:
@@ -311,9 +298,7 @@ def mean_and_deviation(rhos: Array) -> tuple[float, float]:
 
 
 def spearman_brown(rho: ArrayLike) -> Array:
-    """What the correlation of halves says of the whole: 2 rho / (1 + rho); nan for -1. The paper does
-    not use it.
-    """
+    """What the correlation of halves says of the whole: 2 rho / (1 + rho); nan for -1. The paper does not use it."""
     halves = np.asarray(rho, dtype=np.float64)
     whole: Array = 2 * halves / np.where(halves > -1, 1 + halves, np.nan)
     return whole

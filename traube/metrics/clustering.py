@@ -24,8 +24,7 @@ SILHOUETTE_ROWS = 5_000
 
 
 def acc(labels_true: Labels, labels_pred: Labels) -> float:
-    """Clustering accuracy: the share of matched items under the best one-to-one map of
-    clusters to classes.
+    """Clustering accuracy: the share of matched items under the best one-to-one map of clusters to classes.
 
     The map is found by the Hungarian algorithm. Clusters and classes may differ in number; those
     left without a partner count as wrong. nan without items.
@@ -45,16 +44,14 @@ def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, fl
 
     Returns
     -------
-    dict with `<metric>/<policy>` for METRICS x NOISE_POLICIES, `clusters` (their number, noise not
-    counted) and `noise_share` (in [0, 1]). The policies score noise as one ordinary cluster
-    (`noise_as_cluster`), drop its items (`noise_dropped`; nan if nothing is left) or make each of
-    its items a cluster of its own (`noise_as_singletons`).
+    dict with `<metric>/<policy>` for METRICS x NOISE_POLICIES, `clusters` (their number, noise not counted) and
+    `noise_share` (in [0, 1]). The policies score noise as one ordinary cluster (`noise_as_cluster`), drop its items
+    (`noise_dropped`; nan if nothing is left) or make each of its items a cluster of its own (`noise_as_singletons`).
 
     Raises
     ------
     TraubeError
-        If there are no items, the lengths differ, a gold label is missing, or the
-        predictions are no integers.
+        If there are no items, the lengths differ, a gold label is missing, or the predictions are no integers.
     """
     scores: dict[str, float] = {}
     for policies, _, true, predicted in _readings(labels_true, labels_pred):
@@ -80,11 +77,6 @@ def replicates(
     Returns
     -------
     dict with float64 [GROUPS] for each `<metric>/<policy>`; nan where a group holds all items
-
-    Raises
-    ------
-    TraubeError
-        As in `score`.
     """
     scores: dict[str, Values] = {}
     for policies, kept, true, predicted in _readings(labels_true, labels_pred):
@@ -96,8 +88,7 @@ def replicates(
 def internal(
     vectors: Vectors, labels: NDArray[np.integer], groups: Codes, seed: int
 ) -> tuple[dict[str, float], dict[str, Values]]:
-    """What can be said of a clustering without gold labels, and how far it depends on
-    which texts there are.
+    """What can be said of a clustering without gold labels, and how far it depends on which texts there are.
 
     Parameters
     ----------
@@ -112,11 +103,6 @@ def internal(
         than two clusters, or where each sampled item is a cluster of its own), `clusters` and
         `noise_share`. Sampling bounds the memory: the distances of 5,000 rows take 200 MB at most.
     replicates : dict with the `silhouette` of the items outside of each group, float64 [GROUPS]
-
-    Raises
-    ------
-    TraubeError
-        If there are no items, the lengths differ, or the labels are no integers.
     """
     labels = _integers(labels)
     if len(labels) != vectors.shape[0]:

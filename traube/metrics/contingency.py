@@ -19,8 +19,7 @@ Values: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Contingency:
-    """How often each class meets each cluster: of all items, or of several
-    selections of them at once.
+    """How often each class meets each cluster: of all items, or of several selections of them at once.
 
     Attributes
     ----------

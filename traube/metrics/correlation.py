@@ -77,11 +77,6 @@ def correlation(
     ----------
     x, y : [n]
     groups : [n], which group each item is of, drawn as a whole; by default each is one by itself
-
-    Raises
-    ------
-    TraubeError
-        As `pearson`.
     """
     left, right = _checked(x, y)
     _, member = np.unique(np.arange(len(left)) if groups is None else np.asarray(groups), return_inverse=True)

@@ -50,9 +50,8 @@ def _ami(table: Contingency) -> Values:
 def expected_information(table: Contingency) -> Values:
     """E[I] of each table over all tables with its class sizes a_c and cluster sizes b_k, [tables].
 
-    Vinh et al. (2010): the sum over c, k and all n_ck of n_ck / n log(n n_ck / (a_c b_k)) times its
-    hypergeometric probability. All tables are summed together; classes, and clusters, that have the
-    same size in each are summed once.
+    Vinh et al. (2010): the sum over c, k and all n_ck of n_ck / n log(n n_ck / (a_c b_k)) times its hypergeometric
+    probability. All tables are summed together; classes, and clusters, that have the same size in each are summed once.
     """
     from scipy.special import gammaln
 

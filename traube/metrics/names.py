@@ -19,17 +19,11 @@ SYNONYMS = {"nmi": "v_measure"}
 
 
 def full_name(name: str) -> str:
-    """The name under which a metric is stored: `nmi` is `v_measure/noise_as_cluster`, and so is
-    `v_measure`.
+    """The name under which a metric is stored: `nmi` is `v_measure/noise_as_cluster`, and so is `v_measure`.
 
     Parameters
     ----------
     name : a metric, with or without `/` and what becomes of noise
-
-    Raises
-    ------
-    TraubeError
-        If there is no such metric; the message names near ones.
     """
     metric, _, policy = name.partition("/")
     full = name if name == SILHOUETTE else f"{SYNONYMS.get(metric, metric)}/{policy or NOISE_POLICIES[0]}"

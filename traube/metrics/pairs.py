@@ -19,11 +19,6 @@ def auc(alike: NDArray[np.floating[Any]], same: NDArray[np.bool_]) -> float:
     ----------
     alike : [p], how alike the items of each pair are; larger is more alike
     same : bool [p], whether they are of the same group
-
-    Raises
-    ------
-    TraubeError
-        If a similarity is NaN or infinite.
     """
     from sklearn.metrics import roc_auc_score
 

@@ -73,17 +73,11 @@ def rttr(tokens: Sequence[str]) -> float:
 
 
 def mtld(tokens: Sequence[str], threshold: float = 0.72) -> float:
-    """The mean length of the stretches of a text in which types per token stay above a threshold
-    (by default that of McCarthy and Jarvis, 2010);
-    the mean of reading it forwards and backwards.
+    """The mean length of the stretches of a text in which types per token stay above a threshold (by default that of
+    McCarthy and Jarvis, 2010); the mean of reading it forwards and backwards.
 
     A last stretch that ends above the threshold counts for the part of the way to it. A text of
     only different tokens has no such part: it counts as one stretch. Nan of nothing.
-
-    Raises
-    ------
-    TraubeError
-        If the threshold is not between 0 and 1.
     """
     if not 0 < threshold < 1:
         raise TraubeError(f"threshold {threshold:g}: types per token are between 0 and 1")

@@ -26,11 +26,6 @@ def spread(vectors: NDArray[np.floating[Any]] | sparse.csr_matrix) -> dict[str, 
         spread (Mu and Viswanath 2018, equation 5)
     effective_rank : exponential of the entropy of the centred vectors' normalised singular values;
         1 to d (Roy and Vetterli 2007)
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two vectors.
     """
     x = np.asarray(vectors.toarray() if isinstance(vectors, sparse.csr_matrix) else vectors, dtype=np.float64)
     n = len(x)

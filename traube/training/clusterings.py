@@ -93,13 +93,7 @@ class ClusteringTrainer(Trainer[C]):
         return mean_score(part_as_test(loop.task, "validation"), snapshot, VALIDATED, ARI, loop.executor)
 
     def split_problems(self, task: Task, texts: Sequence[str]) -> list["Problem"]:
-        """The train splits, as rows of `texts` and classes.
-
-        Raises
-        ------
-        TraubeError
-            If there is none of the size asked for, or one is too large for the memory: its matrices are quadratic.
-        """
+        """The train splits, as rows of `texts` and classes; refused where matrices of one would not fit into the memory."""
         rows = {text: row for row, text in enumerate(texts)}
         trained = part_as_test(task, "train")
         rows_of_corpus = np.array([rows[t] for t in trained.texts], dtype=np.int64)

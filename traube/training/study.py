@@ -87,12 +87,6 @@ def search(
     path : the study's file
     changes : values of the recipe that are not searched
     watch : told of each evaluation, with the trial's number
-
-    Raises
-    ------
-    TraubeError
-        If there is nothing to search for this trainer, a value is searched and given, or the
-        study's trials are of other data or another base model.
     """
     import optuna
 

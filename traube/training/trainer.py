@@ -161,14 +161,7 @@ class Trainer(RecipeMixin[R]):
         return list(dict.fromkeys([*task.texts, *extra]))
 
     def labelled_rows(self, task: Task, extra: Sequence[str], split_set: str = "default") -> pd.DataFrame:
-        """Return the rows of the train and validation splits, for a trainer that learns from labels.
-
-        Raises
-        ------
-        TraubeError
-            If there are no splits of both parts, some have no labels, or more texts are given: there
-            is nothing to learn from them.
-        """
+        """Return the rows of the train and validation splits, for a trainer that learns from labels."""
         if extra:
             raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
         where = f"{task.name}: split set '{split_set}'"

@@ -161,8 +161,7 @@ class DeepClusterer(RecipeMixin[R]):
 
     @abstractmethod
     def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> Fit:
-        """All that is trained, as it is before the first epoch. What it draws, it draws from torch,
-        which is seeded.
+        """All that is trained, as it is before the first epoch. What it draws, it draws from torch, which is seeded.
 
         Parameters
         ----------
@@ -233,13 +232,7 @@ class DeepClusterer(RecipeMixin[R]):
         return [self.augment(texts, seed + i) for i in range(self.augmentations)]
 
     def predict(self, texts: Sequence[str]) -> Labels:
-        """The clusters that other texts join, int64 [n].
-
-        Raises
-        ------
-        TraubeError
-            If nothing was fitted, or k was 1.
-        """
+        """The clusters that other texts join, int64 [n]."""
         if not texts:
             raise TraubeError(f"{self.name}: there are no texts to group")
         return self.fitted.predict(list(texts))
@@ -252,13 +245,7 @@ class DeepClusterer(RecipeMixin[R]):
 
     @property
     def fitted(self) -> Any:
-        """The training that `fit_predict` ended.
-
-        Raises
-        ------
-        TraubeError
-            If there was none: nothing was fitted, or k was 1.
-        """
+        """The training that `fit_predict` ended."""
         if self._fit is None:
             raise TraubeError(f"{self.name}: nothing was trained: call fit_predict first, with more than one cluster")
         return self._fit

@@ -125,9 +125,7 @@ class Encoded:
         return torch.cat(blocks)[torch.from_numpy(np.argsort(order)).to(device)]
 
     def vectors(self) -> "Tensor":
-        """Vectors of all texts without gradients or dropout, float32 [n, d]. Rows of equal texts are
-        equal.
-        """
+        """Vectors of all texts without gradients or dropout, float32 [n, d]. Rows of equal texts are equal."""
         import torch
 
         first: dict[tuple[int, ...], int] = {}

@@ -17,8 +17,7 @@ from traube.components.spherical import Array, Labels
 
 
 def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> Matrix:
-    """First centres [n_clusters, d] by greedy k-means++ (Arthur & Vassilvitskii 2007), as
-    scikit-learn draws them.
+    """First centres [n_clusters, d] by greedy k-means++ (Arthur & Vassilvitskii 2007), as scikit-learn draws them.
 
     For dense float32 vectors scikit-learn widens all of them anew for every centre, two thirds of
     the time of a mini-batch k-means. Here it is done once, at 8 bytes a number; mini-batch k-means
@@ -55,10 +54,9 @@ def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -
 class Agglomerative(ClusterMixin, _SparseInput):
     """Agglomerative clustering of dense or sparse vectors, as in scikit-learn.
 
-    scikit-learn computes the distances pair by pair, which takes several times as long; here they
-    are matrix products. A zero vector (a text without any known word) has no direction, and
-    scikit-learn refuses it under the cosine: here all zero vectors are alike, and orthogonal to
-    everything else, by one more dimension for themselves.
+    scikit-learn computes the distances pair by pair, which takes several times as long; here they are matrix products.
+    A zero vector (a text without any known word) has no direction, and scikit-learn refuses it under the cosine: here
+    all zero vectors are alike, and orthogonal to everything else, by one more dimension for themselves.
 
     Parameters
     ----------
@@ -72,14 +70,7 @@ class Agglomerative(ClusterMixin, _SparseInput):
     metric: str = "euclidean"
 
     def fit(self, X: Matrix, y: None = None) -> Self:
-        """Fit on [n, d]; `labels_` is int64 [n]. Memory: 8 n^2 bytes, the distances and
-        SciPy's copy of them.
-
-        Raises
-        ------
-        ValueError
-            If the linkage does not exist, or is "ward" with another metric than "euclidean".
-        """
+        """Fit on [n, d]; `labels_` is int64 [n]. Memory: 8 n^2 bytes, the distances and SciPy's copy of them."""
         from scipy.cluster.hierarchy import fcluster, linkage
         from scipy.spatial.distance import squareform
 
@@ -90,8 +81,7 @@ class Agglomerative(ClusterMixin, _SparseInput):
         distances = squareform(X, checks=False) if precomputed else _condensed(X, self.metric)
         merges = linkage(distances, self.linkage)
         n = len(merges) + 1
-        # the first n - k merges, also where heights are equal (SciPy's cut_tree takes two
-        # hundred times as long)
+        # the first n - k merges, also where heights are equal (SciPy's cut_tree takes two hundred times as long)
         cut = fcluster(merges, n - self.n_clusters - 1, "monocrit", monocrit=np.arange(n - 1, dtype=np.float64))
         self.labels_: Labels = cut.astype(np.int64) - 1
         return self
@@ -114,8 +104,7 @@ def _condensed(X: Matrix, metric: str) -> NDArray[np.float64]:
     n = X.shape[0]
     condensed = np.empty(n * (n - 1) // 2)
     filled = row = 0
-    # in double precision equal distances stay equal: word counts have many, and their order
-    # decides the merges
+    # in double precision equal distances stay equal: word counts have many, and their order decides the merges
     for block in pairwise_distances_chunked(X.astype(np.float64), metric=metric, working_memory=256):
         for distances in block:
             row += 1
@@ -146,8 +135,7 @@ class AgglomerativeKnn(ClusterMixin, BaseEstimator):
         graph = kneighbors_graph(X, min(self.n_neighbors, len(X) - 1))
         inner = AgglomerativeClustering(n_clusters=self.n_clusters, linkage="ward", connectivity=graph)
         with warnings.catch_warnings():
-            # scikit-learn then links the graph's parts at their nearest points,
-            # which is what we want.
+            # scikit-learn then links the graph's parts at their nearest points, which is what we want.
             warnings.filterwarnings("ignore", message="the number of connected components", category=UserWarning)
             self.labels_: Labels = inner.fit_predict(X).astype(np.int64)
         return self
@@ -155,8 +143,7 @@ class AgglomerativeKnn(ClusterMixin, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class DBStream(ClusterMixin, BaseEstimator):
-    """DBSTREAM (Hahsler & Bolaños 2016) by river: learn all points in their order,
-    then assign all of them.
+    """DBSTREAM (Hahsler & Bolaños 2016) by river: learn all points in their order, then assign all of them.
 
     The radius is in the units of the coordinates. On coordinates of a small range, such as
     principal components of unit vectors, the default of 1.0 holds everything in one cluster.
@@ -177,9 +164,8 @@ class DBStream(ClusterMixin, BaseEstimator):
 
     Notes
     -----
-    The published DBSTREAM numbers of the German benchmark come from river 0.14, where
-    several faults (river #1265, #1324, #1730) left micro-clusters unmerged; a mended river
-    cannot give the same.
+    The published DBSTREAM numbers of the German benchmark come from river 0.14, where several faults (river #1265,
+    #1324, #1730) left micro-clusters unmerged; a mended river cannot give the same.
     """
 
     clustering_threshold: float = 1.0

@@ -39,8 +39,7 @@ def keep_machine_code() -> None:
     )
     with _kept(f"umap-{installed('umap-learn')}"):
         for module, name in slow:
-            # no folder can be written to, or another umap-learn has no such function: it is
-            # compiled in memory
+            # no folder can be written to, or another umap-learn has no such function: it is compiled in memory
             with suppress(RuntimeError, AttributeError):
                 getattr(module, name).enable_caching()
 

@@ -24,10 +24,9 @@ TREES = 100
 class IterativeClassification(ClusterMixin, _SparseInput):
     """A clustering, mended by a classifier that learns from the inner part of each cluster.
 
-    In every iteration a share P is drawn uniformly from [`least`, `most`]. In each cluster the
-    outliers are left aside, and of the others at most P n / k, drawn at random, are learnt from by
-    multinomial logistic regression, which labels all other texts anew. It ends once the clusters'
-    sizes change by no more than `steady`, in the mean.
+    In every iteration a share P is drawn uniformly from [`least`, `most`]. In each cluster the outliers are left aside,
+    and of the others at most P n / k, drawn at random, are learnt from by multinomial logistic regression, which labels
+    all other texts anew. It ends once the clusters' sizes change by no more than `steady`, in the mean.
 
     Parameters
     ----------
@@ -60,13 +59,7 @@ class IterativeClassification(ClusterMixin, _SparseInput):
     random_state: int | None = None
 
     def fit(self, X: Matrix, y: None = None) -> Self:
-        """Fit on [n, d], dense or csr.
-
-        Raises
-        ------
-        ValueError
-            If `least` is above `most`.
-        """
+        """Fit on [n, d], dense or csr."""
         from sklearn.linear_model import LogisticRegression
 
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)

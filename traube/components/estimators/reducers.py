@@ -84,10 +84,9 @@ class Umap(_Reducer):
     n_components, n_neighbors, metric, min_dist, spread, n_epochs, init : as in umap-learn.
         Differences: the metric is cosine, and `n_neighbors` is at most n - 1.
     knn : "exact" computes the neighbours by brute force in scikit-learn; "approximate" leaves them
-        to UMAP: exact ones through a Python call for every pair of dense vectors below 4,096 texts
-        (four fifths of a fit), NN-descent above, whose compilation costs 20 s and more in each
-        process. After "exact", new texts are placed at the weighted mean of their nearest
-        neighbours' places; after "approximate" UMAP places them itself.
+        to UMAP: exact ones through a Python call for every pair of dense vectors below 4,096 texts (four fifths of a
+        fit), NN-descent above, whose compilation costs 20 s and more in each process. After "exact", new texts are
+        placed at the weighted mean of their nearest neighbours' places; after "approximate" UMAP places them itself.
     random_state : with a seed UMAP is deterministic on one machine, and single-threaded
 
     Notes
@@ -108,13 +107,7 @@ class Umap(_Reducer):
     random_state: int | None = None
 
     def fit(self, X: Matrix, y: None = None) -> Self:
-        """Fit on [n, d], dense or csr; `embedding_` is float32 [n, n_components].
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of its range.
-        """
+        """Fit on [n, d], dense or csr; `embedding_` is float32 [n, n_components]."""
         if self.knn not in ("exact", "approximate"):
             raise ValueError(f"knn must be 'exact' or 'approximate', not {self.knn!r}")
         X = self._validated(X, fitting=True)
@@ -132,8 +125,7 @@ class Umap(_Reducer):
         exact = self.knn == "exact"
         n_neighbors = min(self.n_neighbors, n - 1)
         too_few = self.init == "spectral" and n <= self.n_components + 1
-        # UMAP's own curve, in the precision of the layout: powers of single numbers take a fifth
-        # less of a whole fit
+        # UMAP's own curve, in the precision of the layout: powers of single numbers take a fifth less of a whole fit
         a, b = map(np.float32, find_ab_params(self.spread, self.min_dist))
         self.umap_ = UMAP(
             n_components=self.n_components,

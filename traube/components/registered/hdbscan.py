@@ -31,8 +31,7 @@ TYPES: dict[str, Any] = {
 def hdbscan(**params: Any) -> Any:
     from hdbscan import HDBSCAN
 
-    # One job: same labels, but no worker processes, which took 10 s to start where the
-    # clustering took 0.6 s.
+    # One job: same labels, but no worker processes, which took 10 s to start where the clustering took 0.6 s.
     return HDBSCAN(core_dist_n_jobs=1, **params)
 
 

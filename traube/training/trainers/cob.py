@@ -68,11 +68,6 @@ class Blackbox:
         Returns
         -------
         like `gold`, of the clusterings; in backward, the gradient (A' - A) / lambda
-
-        Raises
-        ------
-        TraubeError
-            If a distance is not finite.
         """
         import torch
 
@@ -97,13 +92,7 @@ class Blackbox:
         return Clustered.apply(self, [t.detach() for t in gold], *distances)
 
     def solve(self, distances: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-        """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer.
-
-        Raises
-        ------
-        TraubeError
-            If a distance is not finite.
-        """
+        """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer."""
         n = len(distances)
         if not np.isfinite(distances).all():
             raise TraubeError("a distance between two vectors is NaN or infinite")

@@ -111,13 +111,7 @@ class Qs3m(Trainer[Qs3mRecipe]):
         return sorted(usual.loc[usual["text_id"].isin(learnt), "part"].unique())
 
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
-        """The texts of the train and validation splits, and their queries where these are asked for.
-
-        Raises
-        ------
-        TraubeError
-            As `labelled_rows`; or if there are no queries and the recipe asks for them.
-        """
+        """The texts of the train and validation splits, and their queries where these are asked for."""
         seen = self.labelled_rows(task, extra, self.recipe.split_set)
         if self.recipe.query != "text":
             wanted = seen["text_id"]

@@ -74,9 +74,7 @@ class Aecl(DeepClusterer[AeclRecipe]):
 
 
 def stages(recipe: AeclRecipe, n: int, k: int) -> tuple[int, int]:
-    """Epochs of the stages 1 and 2 (section 4.10). Where fewer than 70 are trained in all, they keep
-    their share.
-    """
+    """Epochs of the stages 1 and 2 (section 4.10). Where fewer than 70 are trained in all, they keep their share."""
     size = "large" if n >= LARGE else "medium" if n >= MEDIUM else "small"
     share = min(1.0, recipe.epochs / EPOCHS)
     first = max(1, round(share * FIRST[size])) if recipe.stage_1 is None else recipe.stage_1
