@@ -28,7 +28,7 @@ def init() -> None:
 
     `make setup` calls it; calling it again does no harm.
     """
-    from traube.components.registered.umap import compile_umap
+    from traube.components.registered.reducers import compile_umap
     from traube.pipeline.executors import ProcessExecutor
 
     with ProcessExecutor() as executor:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-COMPILE = "from traube.components.registered.umap import compile_umap; compile_umap()"
+COMPILE = "from traube.components.registered.reducers import compile_umap; compile_umap()"
 FIT = """
 import numpy as np
 from traube.components import REDUCERS, reduce

@@ -1,6 +1,7 @@
 """Limits of parameters, as types that pydantic checks."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -10,3 +11,9 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 PartOf = Annotated[float, Field(ge=0, lt=1)]
+
+
+def with_limits(values: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """Return `params` and `types` as registering takes them, of each parameter's default and type."""
+    params = {name: default for name, (default, _) in values.items()}
+    return {"params": params, "types": {name: kind for name, (_, kind) in values.items()}}

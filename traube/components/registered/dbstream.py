@@ -1,25 +1,22 @@
 """DBSTREAM."""
 
 from traube.components.components import NUMERICAL, LazyEstimator, register_clusterer
-from traube.components.limits import NotNegative, Positive
+from traube.components.limits import NotNegative, Positive, with_limits
 
-PARAMS = {
-    "clustering_threshold": 1.0,
-    "fading_factor": 0.01,
-    "cleanup_interval": 2,
-    "intersection_factor": 0.3,
-    "minimum_weight": 1.0,
+VALUES = {
+    "clustering_threshold": (1.0, Positive),
+    "fading_factor": (0.01, Positive),
+    "cleanup_interval": (2, Positive),
+    "intersection_factor": (0.3, Positive),
+    "minimum_weight": (1.0, NotNegative),
 }
-TYPES = {name: NotNegative if name == "minimum_weight" else Positive for name in PARAMS}
-
 
 register_clusterer(
     "dbstream",
     LazyEstimator("traube.components.estimators.clusterers", "DBStream"),
-    PARAMS,
+    **with_limits(VALUES),
     takes_k=False,
     seeded=False,
     input_kind="reduced",
     libraries=(*NUMERICAL, "river"),
-    types=TYPES,
 )

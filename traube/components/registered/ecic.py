@@ -1,28 +1,27 @@
 """Iterative classification over another clusterer's clusters."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from traube.components.components import NUMERICAL, LazyEstimator, get_clusterer, register_clusterer
-from traube.components.limits import Count, NotNegative, PartOf, Share
+from traube.components.limits import Count, NotNegative, PartOf, Share, with_limits
 
-PARAMS = {"start": "kmeans", "iterations": 50, "least": 0.5, "most": 0.95, "outliers": 0.1, "steady": 0.05}
-TYPES: dict[str, Any] = {
-    "start": Literal["kmeans", "minibatch_kmeans", "agglomerative", "agglomerative_average", "agglomerative_cosine"],
-    "iterations": Count,
-    "least": Share,
-    "most": Share,
-    "outliers": PartOf,
-    "steady": NotNegative,
+Start = Literal["kmeans", "minibatch_kmeans", "agglomerative", "agglomerative_average", "agglomerative_cosine"]
+VALUES = {
+    "start": ("kmeans", Start),
+    "iterations": (50, Count),
+    "least": (0.5, Share),
+    "most": (0.95, Share),
+    "outliers": (0.1, PartOf),
+    "steady": (0.05, NotNegative),
 }
 
 register_clusterer(
     "ecic",
     LazyEstimator("traube.components.estimators.ecic", "IterativeClassification"),
-    PARAMS,
+    **with_limits(VALUES),
     takes_k=True,
     seeded=True,
     dense=False,
     quadratic=lambda params: get_clusterer(params["start"]).holds_distances({}),  # as its start does
     libraries=(*NUMERICAL, "numba"),
-    types=TYPES,
 )

@@ -5,26 +5,17 @@ from typing import Any, Literal
 import numpy as np
 
 from traube.components.components import NUMERICAL, register_clusterer
-from traube.components.limits import Count, NotNegative, Positive, Several
+from traube.components.limits import Count, NotNegative, Positive, Several, with_limits
 from traube.components.new_points import Build, Clusters, Matrix
 
-PARAMS = {
-    "min_cluster_size": 5,
-    "min_samples": None,
-    "metric": "euclidean",
-    "alpha": 1.0,
-    "cluster_selection_method": "eom",
-    "cluster_selection_epsilon": 0.0,
-    "allow_single_cluster": False,
-}
-TYPES: dict[str, Any] = {
-    "min_cluster_size": Several,
-    "min_samples": Count | None,
-    "metric": str,
-    "alpha": Positive,
-    "cluster_selection_method": Literal["eom", "leaf"],
-    "cluster_selection_epsilon": NotNegative,
-    "allow_single_cluster": bool,
+VALUES = {
+    "min_cluster_size": (5, Several),
+    "min_samples": (None, Count | None),
+    "metric": ("euclidean", str),
+    "alpha": (1.0, Positive),
+    "cluster_selection_method": ("eom", Literal["eom", "leaf"]),
+    "cluster_selection_epsilon": (0.0, NotNegative),
+    "allow_single_cluster": (False, bool),
 }
 
 
@@ -50,13 +41,12 @@ def assign(build: Build, points: Matrix, clusters: Clusters, new: Matrix) -> Clu
 register_clusterer(
     "hdbscan",
     hdbscan,
-    PARAMS,
+    **with_limits(VALUES),
     takes_k=False,
     seeded=False,
     input_kind="reduced",
     libraries=(*NUMERICAL, "hdbscan"),
     assign=assign,
-    types=TYPES,
     # dense regions are told by distances as well as by coordinates
     by_distance=lambda params: {**params, "metric": "precomputed"},
 )

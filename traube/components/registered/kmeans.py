@@ -1,22 +1,17 @@
-"""k-means: Lloyd's algorithm, and mini-batches."""
+"""k-means: Lloyd's algorithm, mini-batches, and one that finds the number of clusters by itself."""
 
 from typing import Any, Literal
 
 from traube.components.components import LazyEstimator, register_clusterer
-from traube.components.limits import Count, NotNegative, Share
+from traube.components.limits import Count, NotNegative, Several, Share, with_limits
 
-START = {"init": "k-means++", "n_init": "auto"}
-LLOYD = {"max_iter": 300, "tol": 1e-4, "algorithm": "lloyd"}
-MINIBATCH = {"batch_size": 500, "max_iter": 100, "max_no_improvement": 10, "reassignment_ratio": 0.01}
-TYPES: dict[str, Any] = {
-    "init": Literal["k-means++", "random"],
-    "n_init": Literal["auto"] | Count,
-    "max_iter": Count,
-    "tol": NotNegative,
-    "algorithm": Literal["lloyd", "elkan"],
-    "batch_size": Count,
-    "max_no_improvement": Count | None,
-    "reassignment_ratio": Share,
+START = {"init": ("k-means++", Literal["k-means++", "random"]), "n_init": ("auto", Literal["auto"] | Count)}
+LLOYD = {"max_iter": (300, Count), "tol": (1e-4, NotNegative), "algorithm": ("lloyd", Literal["lloyd", "elkan"])}
+MINIBATCH = {
+    "batch_size": (500, Count),
+    "max_iter": (100, Count),
+    "max_no_improvement": (10, Count | None),
+    "reassignment_ratio": (0.01, Share),
 }
 
 
@@ -32,8 +27,21 @@ def minibatch_kmeans(**params: Any) -> Any:
 
 
 # seconds: measured at 2,000 to 10,000 texts in 250 to 2,000 clusters, of vectors of 384 dimensions and of TF-IDF
-OF_BOTH: dict[str, Any] = {"takes_k": True, "seeded": True, "dense": False, "types": TYPES}
+OF_BOTH: dict[str, Any] = {"takes_k": True, "seeded": True, "dense": False}
+KMEANS = LazyEstimator("sklearn.cluster", "KMeans")
+register_clusterer("kmeans", KMEANS, **with_limits(START | LLOYD), seconds=(6.5e-7, 6e-6), **OF_BOTH)
 register_clusterer(
-    "kmeans", LazyEstimator("sklearn.cluster", "KMeans"), {**START, **LLOYD}, seconds=(6.5e-7, 6e-6), **OF_BOTH
+    "minibatch_kmeans", minibatch_kmeans, **with_limits(START | MINIBATCH), seconds=(4e-7, 4e-6), **OF_BOTH
 )
-register_clusterer("minibatch_kmeans", minibatch_kmeans, {**START, **MINIBATCH}, seconds=(4e-7, 4e-6), **OF_BOTH)
+
+register_clusterer(
+    "stable_kmeans",
+    LazyEstimator("traube.components.estimators.stable_kmeans", "StableKMeans"),
+    {"n_neighbors": 14},
+    takes_k=False,
+    finds_k=True,
+    seeded=True,
+    dense=False,
+    version="2",  # more samples of few clusters, an even window, a sample of many vectors
+    types={"n_neighbors": Several},
+)
