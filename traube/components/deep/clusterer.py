@@ -1,6 +1,6 @@
 """What a deep clusterer is: it trains on one task's texts, without labels, and groups them. All that they share is
-here: recipes, the loop over epochs, resuming, the history. Each says what is trained (`begin`) as a `Fit`: what the
-loss of a batch is, and what the labels are in the end.
+here: recipes, the loop over epochs, resuming, the history. Each says what is trained as a `Fit`: what the loss of a
+batch is, and what the labels are in the end.
 """
 
 import math
@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -66,8 +66,13 @@ class Step:
     more: dict[str, "Tensor"] = field(default_factory=dict)
 
 
-class Fit(ABC):
-    """One training: some texts, a number of clusters, a seed.
+class Fit(ABC, Generic[R]):
+    """One training as it is before the first epoch. What it draws, it draws from torch, which is seeded.
+
+    Parameters
+    ----------
+    views : the texts, then as many augmentations as it learns from
+    k : number of clusters
 
     Attributes
     ----------
@@ -78,12 +83,16 @@ class Fit(ABC):
         nothing more is to be learnt, whatever the number of epochs
     """
 
-    n: int
     modules: Any
     optimizer: Any
     memory: dict[str, Any]
 
-    def begin_epoch(self, epoch: int) -> None:  # noqa: B027 (most have nothing to do)
+    def __init__(self, recipe: R, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
+        from traube.components.deep import losses
+
+        self.recipe, self.n, self.k, self.seed, self.losses = recipe, len(views[0]), k, seed, losses
+
+    def begin_epoch(self, epoch: int) -> None:
         """What is done before an epoch's first batch, such as choosing targets."""
 
     @abstractmethod
@@ -145,6 +154,7 @@ class DeepClusterer(RecipeMixin[R]):
         where labels were given, what they say of it
     """
 
+    training: ClassVar[type[Fit[Any]]]  # all that is trained
     augmentations: ClassVar[int] = 0
     substituted: ClassVar[float] = 0.2
     seconds_between_saves: float = 10.0
@@ -153,20 +163,11 @@ class DeepClusterer(RecipeMixin[R]):
         super().__init__(recipe)
         self.augment = augment
         self.history: list[Entry] = []
-        self._fit: Fit | None = None
+        self._fit: Fit[R] | None = None
 
     @abstractmethod
     def epochs(self, n: int) -> int:
         """Passes over n texts."""
-
-    @abstractmethod
-    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> Fit:
-        """All that is trained, as it is before the first epoch. What it draws, it draws from torch, which is seeded.
-
-        Parameters
-        ----------
-        views : the texts, then as many augmentations as it learns from
-        """
 
     def fit_predict(
         self,
@@ -207,7 +208,7 @@ class DeepClusterer(RecipeMixin[R]):
             return np.zeros(len(texts), dtype=np.int64)
         views = [texts, *self._others(texts, seed)]
         with _seeded(seed, -1, base.device):
-            fit = self.begin(views, k, base, seed)
+            fit = self.training(self.recipe, views, k, base, seed)
 
         used = [digest([list(view) for view in views]), k, base.fingerprint, seed, base.device]
         recipe = self.recipe.model_dump(mode="json")
@@ -250,7 +251,7 @@ class DeepClusterer(RecipeMixin[R]):
             raise TraubeError(f"{self.name}: nothing was trained: call fit_predict first, with more than one cluster")
         return self._fit
 
-    def _train(self, fit: Fit, kept: Work, seed: int, device: str, progress: Progress, gold: Labels | None) -> None:
+    def _train(self, fit: Fit[R], kept: Work, seed: int, device: str, progress: Progress, gold: Labels | None) -> None:
         import torch
 
         steps, epochs = len(even_batches(np.arange(fit.n), self.recipe.batch)), self.epochs(fit.n)
@@ -284,7 +285,7 @@ class DeepClusterer(RecipeMixin[R]):
             progress.said(f"epoch {epoch + 1}: {', '.join(shown)}")
             kept.save(fit, self.history, epoch + 1 == epochs)
 
-    def _descend(self, fit: Fit, epoch: int, rows: Rows) -> Step:
+    def _descend(self, fit: Fit[R], epoch: int, rows: Rows) -> Step:
         fit.modules.train()
         fit.optimizer.zero_grad(set_to_none=True)
         step = fit.step(epoch, rows)
@@ -335,7 +336,7 @@ def _compare_step(gold: Labels, step: Step) -> Entry:
     return entry
 
 
-def _compare_clusters(fit: Fit, predicted: Labels, gold: Labels | None) -> Entry:
+def _compare_clusters(fit: Fit[Any], predicted: Labels, gold: Labels | None) -> Entry:
     """An epoch's clusters beside those of the epoch before and the gold labels; empty if a text has none yet."""
     if (predicted < 0).any():
         return {}

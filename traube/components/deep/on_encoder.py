@@ -1,7 +1,7 @@
 """Trainings of an encoder with something on top of it: what AECL, SCCL and RSTC share."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -30,21 +30,19 @@ class EncoderRecipe(DeepRecipe):
     scaled: bool = Field(False, description="bring vectors to the mean length of standard normal ones")
 
 
-class EncoderFit(Fit):
-    """An encoder, views of the texts, and what is put on it.
+E = TypeVar("E", bound=EncoderRecipe)
 
-    Parameters
-    ----------
-    views : the texts themselves, then other texts of the same meaning
+
+class EncoderFit(Fit[E]):
+    """An encoder, views of the texts, and what is put on it.
 
     Attributes
     ----------
     first : vectors of the texts before the training, float32 [n, d], scaled
     """
 
-    def __init__(self, recipe: EncoderRecipe, views: Sequence[Sequence[str]], base: Base) -> None:
-        self.n = len(views[0])
-        self.bf16 = recipe.bf16
+    def __init__(self, recipe: E, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
+        super().__init__(recipe, views, k, base, seed)
         self.network = copied(base, recipe.max_length, recipe.dropout)
         self.views = [Encoded(self.network, view, recipe.bf16) for view in views]
         plain = self.views[0].vectors()
@@ -55,15 +53,15 @@ class EncoderFit(Fit):
         # vectors that stay as they are are computed once
         self._fixed = [self.first, *(view.vectors() * scale for view in self.views[1:])] if recipe.frozen else None
 
-    def learn(self, heads: Any, recipe: EncoderRecipe) -> None:
+    def learn(self, heads: Any) -> None:
         """Say what is put on the encoder: it and, unless frozen, the encoder are learnt (Adam)."""
         import torch
         from torch import nn
 
         heads.to(self.first.device)
-        learnt = [{"params": list(heads.parameters()), "lr": recipe.head_learning_rate}]
+        learnt = [{"params": list(heads.parameters()), "lr": self.recipe.head_learning_rate}]
         if self._fixed is None:
-            learnt.append({"params": list(self.network.parameters()), "lr": recipe.learning_rate})
+            learnt.append({"params": list(self.network.parameters()), "lr": self.recipe.learning_rate})
         # what is not learnt needs no saving
         self.modules = nn.ModuleDict({"heads": heads} | ({"encoder": self.network} if self._fixed is None else {}))
         self.optimizer = torch.optim.Adam(learnt, fused=self.first.device.type != "mps")
@@ -87,4 +85,4 @@ class EncoderFit(Fit):
 
     def vectors_of(self, texts: Sequence[str]) -> "Tensor":
         """Vectors of other texts, [n, d]."""
-        return Encoded(self.network, texts, self.bf16).vectors() * self.memory["scale"]
+        return Encoded(self.network, texts, self.recipe.bf16).vectors() * self.memory["scale"]

@@ -58,21 +58,6 @@ class AeclRecipe(EncoderRecipe):
     threshold: float = Field(0.95, ge=0, le=1, description="from which the clusterer is sure of a label")
 
 
-class Aecl(DeepClusterer[AeclRecipe]):
-    """Sample attention, similarity-guided contrast, pseudo-labels."""
-
-    name = "aecl"
-    section = "Yao & Li, section 3"
-    augmentations = 1
-    defaults = AeclRecipe(batch=400, learning_rate=5e-6, head_learning_rate=5e-4)
-
-    def epochs(self, n: int) -> int:
-        return self.recipe.epochs
-
-    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "AeclFit":
-        return AeclFit(self.recipe, views, k, base, seed)
-
-
 def stages(recipe: AeclRecipe, n: int, k: int) -> tuple[int, int]:
     """Epochs of the stages 1 and 2 (section 4.10). Where fewer than 70 are trained in all, they keep their share."""
     size = "large" if n >= LARGE else "medium" if n >= MEDIUM else "small"
@@ -95,7 +80,7 @@ def spread_weight(recipe: AeclRecipe, k: int) -> float:
     return BALANCE[guessed if recipe.balance == "auto" else recipe.balance]
 
 
-class AeclFit(EncoderFit):
+class AeclFit(EncoderFit[AeclRecipe]):
     """AECL on two views of some texts.
 
     Both views of a batch go through one encoder; a projection gives z, attention over the batch gives consistent
@@ -105,15 +90,13 @@ class AeclFit(EncoderFit):
     """
 
     def __init__(self, recipe: AeclRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
-        from traube.components.deep import losses
         from traube.components.deep.networks import AeclHeads
 
-        super().__init__(recipe, views, base)
-        self.recipe, self.k, self.seed, self.losses = recipe, k, seed, losses
+        super().__init__(recipe, views, k, base, seed)
         self.stage_1, self.stage_2 = stages(recipe, self.n, k)
         self.memory["targets"] = None
         self.heads = AeclHeads(self.first.shape[1], k, recipe.attention)
-        self.learn(self.heads, recipe)
+        self.learn(self.heads)
 
     def stage(self, epoch: int) -> int:
         """1, 2 or 3."""
@@ -191,6 +174,19 @@ class AeclFit(EncoderFit):
                 _, _, logits, _ = self.heads(vectors[rows][None])
                 labels[rows] = logits[0].argmax(dim=1).cpu().numpy()
         return labels
+
+
+class Aecl(DeepClusterer[AeclRecipe]):
+    """Sample attention, similarity-guided contrast, pseudo-labels."""
+
+    name = "aecl"
+    section = "Yao & Li, section 3"
+    training = AeclFit
+    augmentations = 1
+    defaults = AeclRecipe(batch=400, learning_rate=5e-6, head_learning_rate=5e-4)
+
+    def epochs(self, n: int) -> int:
+        return self.recipe.epochs
 
 
 CLUSTERER = Aecl

@@ -32,35 +32,17 @@ class RstcRecipe(EncoderRecipe):
     evenness: float = Field(0.1, gt=0, le=1_000, description="what unlike sizes cost; .1 where they are, 1 where not")
 
 
-class Rstc(DeepClusterer[RstcRecipe]):
-    """Pseudo-labels by self-adaptive optimal transport, and a contrast."""
-
-    name = "rstc"
-    section = "Zheng et al. 2023, section 3"
-    augmentations = 2
-    substituted = 0.1
-    defaults = RstcRecipe(batch=200, learning_rate=5e-6, head_learning_rate=5e-4)
-
-    def epochs(self, n: int) -> int:
-        return math.ceil(self.recipe.iterations / math.ceil(n / self.recipe.batch))
-
-    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "RstcFit":
-        return RstcFit(self.recipe, views, k, base)
-
-
-class RstcFit(EncoderFit):
-    def __init__(self, recipe: RstcRecipe, views: Sequence[Sequence[str]], k: int, base: Base) -> None:
+class RstcFit(EncoderFit[RstcRecipe]):
+    def __init__(self, recipe: RstcRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
         from torch import nn
 
-        from traube.components.deep import losses
         from traube.components.deep.networks import assignment, projection
 
-        super().__init__(recipe, views, base)
-        self.recipe, self.losses = recipe, losses
+        super().__init__(recipe, views, k, base, seed)
         dimensions = self.first.shape[1]
         self.project, self.assign = projection(dimensions), assignment(dimensions, dimensions, k)
         self.memory |= {"steps": 0, "labels": None, "settled": False}
-        self.learn(nn.ModuleDict({"project": self.project, "assign": self.assign}), recipe)
+        self.learn(nn.ModuleDict({"project": self.project, "assign": self.assign}))
         first = recipe.alone * recipe.iterations
         times = first + np.linspace(0, 1, recipe.refreshes) ** 2 * (recipe.iterations - first)
         self.times = {int(time) for time in times}
@@ -157,6 +139,20 @@ def _sizes(prices: "Tensor", evenness: float) -> "Tensor":
         low, high = (middle, high) if float(at(middle).sum()) < 1 else (low, middle)
     sizes = at((low + high) / 2)
     return sizes / sizes.sum()
+
+
+class Rstc(DeepClusterer[RstcRecipe]):
+    """Pseudo-labels by self-adaptive optimal transport, and a contrast."""
+
+    name = "rstc"
+    section = "Zheng et al. 2023, section 3"
+    training = RstcFit
+    augmentations = 2
+    substituted = 0.1
+    defaults = RstcRecipe(batch=200, learning_rate=5e-6, head_learning_rate=5e-4)
+
+    def epochs(self, n: int) -> int:
+        return math.ceil(self.recipe.iterations / math.ceil(n / self.recipe.batch))
 
 
 CLUSTERER = Rstc

@@ -27,34 +27,17 @@ class ScclRecipe(EncoderRecipe):
     labels: Literal["k_means", "centres"] = Field("k_means", description="whose clusters count in the end")
 
 
-class Sccl(DeepClusterer[ScclRecipe]):
-    """Contrast of two augmentations, and centres that move."""
-
-    name = "sccl"
-    section = "Zhang et al. 2021, section 3"
-    augmentations = 2
-    defaults = ScclRecipe(batch=400, learning_rate=1e-5, head_learning_rate=1e-3)
-
-    def epochs(self, n: int) -> int:
-        return math.ceil(self.recipe.iterations / math.ceil(n / self.recipe.batch))
-
-    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "ScclFit":
-        return ScclFit(self.recipe, views, k, base, seed)
-
-
-class ScclFit(EncoderFit):
+class ScclFit(EncoderFit[ScclRecipe]):
     def __init__(self, recipe: ScclRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
         import torch
 
-        from traube.components.deep import losses
         from traube.components.deep.networks import Centres, projection
 
-        super().__init__(recipe, views, base)
-        self.recipe, self.k, self.seed, self.losses = recipe, k, seed, losses
+        super().__init__(recipe, views, k, base, seed)
         self.project, self.centres = projection(self.first.shape[1]), Centres(k, self.first.shape[1])
         _, centres = k_means(self.first.cpu().numpy(), k, seed, starts=10)
         self.centres.put(torch.from_numpy(centres))
-        self.learn(torch.nn.ModuleDict({"project": self.project, "centres": self.centres}), recipe)
+        self.learn(torch.nn.ModuleDict({"project": self.project, "centres": self.centres}))
 
     def step(self, epoch: int, rows: Rows) -> Step:
         """Equation 6: the contrast of two augmentations, and the divergence from sharpened targets."""
@@ -83,6 +66,19 @@ class ScclFit(EncoderFit):
     def _by_centres(self, vectors: "Tensor") -> Labels:
         with self.at_rest():
             return self.centres(vectors).argmax(dim=1).cpu().numpy().astype(np.int64)
+
+
+class Sccl(DeepClusterer[ScclRecipe]):
+    """Contrast of two augmentations, and centres that move."""
+
+    name = "sccl"
+    section = "Zhang et al. 2021, section 3"
+    training = ScclFit
+    augmentations = 2
+    defaults = ScclRecipe(batch=400, learning_rate=1e-5, head_learning_rate=1e-3)
+
+    def epochs(self, n: int) -> int:
+        return math.ceil(self.recipe.iterations / math.ceil(n / self.recipe.batch))
 
 
 CLUSTERER = Sccl

@@ -30,28 +30,14 @@ class SelfTrainRecipe(DeepRecipe):
     words: Source = Field("encoder", description="whose word vectors; corpus: made of the texts")
 
 
-class SelfTrain(DeepClusterer[SelfTrainRecipe]):
-    """SIF embeddings, an autoencoder, self-training."""
-
-    name = "self_train"
-    section = "Hadifar et al. 2019, section 3"
-    defaults = SelfTrainRecipe(batch=64)
-
-    def epochs(self, n: int) -> int:
-        return self.recipe.pretraining + self.recipe.epochs
-
-    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "SelfTrainFit":
-        return SelfTrainFit(self.recipe, views[0], k, base, seed)
-
-
-class SelfTrainFit(Fit):
-    def __init__(self, recipe: SelfTrainRecipe, texts: Sequence[str], k: int, base: Base, seed: int) -> None:
+class SelfTrainFit(Fit[SelfTrainRecipe]):
+    def __init__(self, recipe: SelfTrainRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
         import torch
 
-        from traube.components.deep import losses
         from traube.components.deep.networks import Autoencoder
 
-        self.recipe, self.n, self.k, self.seed, self.losses = recipe, len(texts), k, seed, losses
+        super().__init__(recipe, views, k, base, seed)
+        texts = views[0]
         self.sif = Sif.fit(Words.of(texts, recipe.words, base.network, seed), texts, recipe.rarity)
         self.device = torch.device(base.device)
         self.points = self._points(texts)
@@ -110,6 +96,18 @@ class SelfTrainFit(Fit):
 
     def predict(self, texts: Sequence[str]) -> Labels:
         return self._assigned(self._points(texts)).argmax(dim=1).cpu().numpy().astype(np.int64)
+
+
+class SelfTrain(DeepClusterer[SelfTrainRecipe]):
+    """SIF embeddings, an autoencoder, self-training."""
+
+    name = "self_train"
+    section = "Hadifar et al. 2019, section 3"
+    training = SelfTrainFit
+    defaults = SelfTrainRecipe(batch=64)
+
+    def epochs(self, n: int) -> int:
+        return self.recipe.pretraining + self.recipe.epochs
 
 
 CLUSTERER = SelfTrain

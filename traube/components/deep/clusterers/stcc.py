@@ -31,27 +31,14 @@ class StccRecipe(DeepRecipe):
     words: Source = Field("corpus", description="whose word vectors; corpus: made of the texts")
 
 
-class Stcc(DeepClusterer[StccRecipe]):
-    """A convolutional network that is taught spectral codes."""
-
-    name = "stcc"
-    section = "Xu et al. 2017, section 3"
-    defaults = StccRecipe(batch=200)
-
-    def epochs(self, n: int) -> int:
-        return self.recipe.epochs
-
-    def begin(self, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> "StccFit":
-        return StccFit(self.recipe, views[0], k, base, seed)
-
-
-class StccFit(Fit):
-    def __init__(self, recipe: StccRecipe, texts: Sequence[str], k: int, base: Base, seed: int) -> None:
+class StccFit(Fit[StccRecipe]):
+    def __init__(self, recipe: StccRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
         import torch
 
         from traube.components.deep.networks import TextCnn
 
-        self.recipe, self.n, self.k, self.seed = recipe, len(texts), k, seed
+        super().__init__(recipe, views, k, base, seed)
+        texts = views[0]
         self.device = torch.device(base.device)
         self.words = Words.of(texts, recipe.words, base.network, seed)
         codes = spectral_codes(texts, recipe.codes, recipe.neighbours, seed)
@@ -117,6 +104,18 @@ def spectral_codes(texts: Sequence[str], bits: int, neighbours: int, seed: int) 
         warnings.filterwarnings("ignore", message="Graph is not fully connected", category=UserWarning)
         points = spectral_embedding(graph, n_components=bits, random_state=seed, drop_first=True)
     return np.asarray(points > np.median(points, axis=0), dtype=bool)
+
+
+class Stcc(DeepClusterer[StccRecipe]):
+    """A convolutional network that is taught spectral codes."""
+
+    name = "stcc"
+    section = "Xu et al. 2017, section 3"
+    training = StccFit
+    defaults = StccRecipe(batch=200)
+
+    def epochs(self, n: int) -> int:
+        return self.recipe.epochs
 
 
 CLUSTERER = Stcc
