@@ -12,9 +12,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from traube.core.errors import TraubeError
 from traube.grouping.cluster_texts import Clusters, cluster_texts
+from traube.grouping.describe import strays, strays_by_distance
 from traube.grouping.known_groups import put_like
 from traube.grouping.naming import named_by
-from traube.grouping.strays import strays, strays_by_distance
 from traube.models.likelihood import CausalModel
 
 EXAMPLES = ["dough and bread", "a loaf of bread", "dough, a loaf", "a ship and its crew", "the crew of the ship"]

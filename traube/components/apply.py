@@ -126,17 +126,7 @@ def _labels(
 def cluster_by_distance(
     clusterer: str | Component, params: Mapping[str, Any] | None, distances: Matrix, k: int | None, seed: int | None
 ) -> Labels:
-    """Fit a clusterer on distances and give the labels.
-
-    Parameters
-    ----------
-    distances : float [n, n], symmetric, 0 on the diagonal
-    clusterer, params, k, seed : as in `cluster`
-
-    Returns
-    -------
-    int64 [n], as `cluster`
-    """
+    """As `cluster`, on distances, float [n, n]: symmetric, 0 on the diagonal; for clusterers that work on these."""
     component = get_clusterer(clusterer)
     resolved = component.resolve(params)
     suited = component.by_distance(resolved)
@@ -150,17 +140,7 @@ def cluster_by_distance(
 def cluster_by_text(
     clusterer: str | Component, params: Mapping[str, Any] | None, texts: Sequence[str], k: int | None, seed: int | None
 ) -> Labels:
-    """Fit a clusterer on texts and give the labels.
-
-    Parameters
-    ----------
-    texts : at least one; empty ones too
-    clusterer, params, k, seed : as in `cluster`
-
-    Returns
-    -------
-    int64 [n], as `cluster`
-    """
+    """As `cluster`, on texts, of which empty ones may be some, but not none; for clusterers that work on these."""
     component = get_clusterer(clusterer)
     if component.input_kind != "texts":
         raise TraubeError(f"{component.name} works on {component.fitted_on}, not on texts")

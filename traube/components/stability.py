@@ -14,10 +14,7 @@ from numpy.typing import NDArray
 from traube.components.spherical import Array, Labels, best_of_each, unit
 from traube.core.errors import TraubeError
 
-GRID = (
-    *range(2, 11),
-    *(12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 46, 53, 61, 70, 80, 92, 106, 122, 140, 160, 184, 210),
-)
+GRID = (*range(2, 11), *(12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 46, 53, 61, 70, 80, 92, 106, 122, 140, 160, 184, 210))
 TEXTS = 2_000  # that are looked at, whatever there are
 TEXTS_A_CLUSTER = 8  # there must be so many for a number of clusters to be tried
 COMPONENTS = 100

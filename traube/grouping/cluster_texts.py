@@ -14,8 +14,7 @@ from traube.components.apply import Labels, Matrix
 from traube.core import paths
 from traube.core.errors import TraubeError, Unsupported
 from traube.core.progress import SILENT, Progress
-from traube.grouping.describe import distances, keywords, mean_distances, typical
-from traube.grouping.strays import strays, strays_by_distance
+from traube.grouping.describe import distances, keywords, mean_distances, strays, strays_by_distance, typical
 from traube.models import Model, Similarity, load_model
 from traube.models.card import Precision
 from traube.pipeline.executors import make_executor
@@ -43,7 +42,7 @@ class Clusters:
     stability : of each cluster, from 0 to 1: how well it is found again in other samples of the texts;
         empty but for `STABLE`
     names : of clusters that have been given one; see `name`
-    strays : bool [n], texts that fit no cluster (`traube.grouping.strays`); they are in the nearest one
+    strays : bool [n], texts that fit no cluster (`traube.grouping.describe.strays`); they are in the nearest one
         all the same, until `without_strays`
     blank : how many texts are empty or hold nothing but spaces; they are in no cluster
     """

@@ -1,4 +1,4 @@
-"""What a cluster is about: its key words and its typical texts."""
+"""What a cluster is about: its key words, its typical texts, and texts that do not fit it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from traube.components.new_points import Matrix, centres
+from traube.components.spherical import Labels
 from traube.grouping.terms import Terms, terms_of
 from traube.models.vectors import Dense
 
@@ -125,11 +127,8 @@ def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -
 
 
 def mean_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean distance of each text to the others of its cluster, float64 [n]; 0 where it is alone, nan for noise.
-
-    Parameters
-    ----------
-    pairs : float [n, n], the distances of all pairs, 0 on the diagonal
+    """Mean distance of each text to the others of its cluster, float64 [n]; 0 where it is alone, nan for noise. Of the
+    distances of all pairs, float [n, n], 0 on the diagonal.
     """
     distance = np.full(len(clusters), np.nan)
     for c in np.unique(clusters[clusters >= 0]):
@@ -142,3 +141,59 @@ def typical(clusters: NDArray[np.int64], distance: NDArray[np.float64], count: i
     """Positions of the texts of each cluster with the smallest distances."""
     order = np.argsort(distance, kind="stable")
     return {int(c): order[clusters[order] == c][:count].tolist() for c in np.unique(clusters[clusters >= 0])}
+
+
+def strays(
+    vectors: Matrix, clusters: Labels, known: Matrix | None = None, of: Labels | None = None
+) -> NDArray[np.bool_]:
+    """Which texts are nearer to the mean of all texts than to that of their own cluster.
+
+    Vectors are made unit; of a unit vector x this is x (c - m) < (c c - m m) / 2, where c is the mean
+    of its cluster and m that of all.
+
+    Parameters
+    ----------
+    vectors : [n, d], dense or csr
+    clusters : int64 [n], -1 for noise
+    known, of : vectors of texts whose clusters are known, and these; by default the same texts
+
+    Returns
+    -------
+    bool [n]; none where there are fewer than two clusters, and none of the noise
+    """
+    from sklearn.preprocessing import normalize
+
+    known, of = (vectors, clusters) if known is None or of is None else (known, of)
+    found = np.zeros(len(clusters), dtype=bool)
+    if len(np.unique(of[of >= 0])) < 2:
+        return found
+    points = normalize(known[np.flatnonzero(of >= 0)])
+    ids, means = centres(points, of[of >= 0])
+    middle = np.asarray(points.mean(axis=0)).ravel()
+    for c, mean in zip(ids, means, strict=True):
+        rows = np.flatnonzero(clusters == c)
+        along = np.asarray(normalize(vectors[rows]) @ (mean - middle)) if len(rows) else np.empty(0)
+        found[rows] = along < (mean @ mean - middle @ middle) / 2
+    return found
+
+
+def strays_by_distance(pairs: Dense, clusters: Labels, known: Labels | None = None) -> NDArray[np.bool_]:
+    """Which texts are no nearer to their own cluster's texts, on average, than to all others.
+
+    Parameters
+    ----------
+    pairs : float [n, m], distances to texts whose clusters are known
+    clusters : int64 [n], -1 for noise
+    known : int64 [m], theirs; by default those of the same texts
+
+    Returns
+    -------
+    bool [n], as `strays`
+    """
+    known = clusters if known is None else known
+    found = np.zeros(len(clusters), dtype=bool)
+    for c in np.unique(known[known >= 0]):
+        rows, inside = np.flatnonzero(clusters == c), known == c
+        if len(rows) and not inside[known >= 0].all():
+            found[rows] = pairs[rows][:, inside].mean(axis=1) >= pairs[rows][:, (known >= 0) & ~inside].mean(axis=1)
+    return found

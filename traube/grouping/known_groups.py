@@ -12,9 +12,8 @@ from traube.components.new_points import centres, nearest_on_average
 from traube.core.errors import TraubeError
 from traube.core.progress import SILENT, Progress
 from traube.grouping.cluster_texts import Clusters, check_query, encoded, filled
-from traube.grouping.describe import keywords, typical
+from traube.grouping.describe import keywords, strays, strays_by_distance, typical
 from traube.grouping.served import Served
-from traube.grouping.strays import strays, strays_by_distance
 from traube.models import load_model
 from traube.models.card import Precision
 from traube.tasks.task import names_texts

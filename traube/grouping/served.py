@@ -112,11 +112,8 @@ class Served:
 def freeze(
     storage: Storage, task: Task, candidate: Candidate, model: Model, vectors: Vectors, split_set: str
 ) -> Served:
-    """The served clustering of a candidate: of the task's largest test split, by its first seed.
-
-    Parameters
-    ----------
-    vectors : of the task's corpus, by that model
+    """The served clustering of a candidate: of the task's largest test split, by its first seed; `vectors` are those of
+    the task's corpus by that model.
     """
     cell = storage.get_cell(candidate.cells[0])
     if cell is None:

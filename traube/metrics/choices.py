@@ -16,12 +16,7 @@ def right_answers(gold: ArrayLike) -> list[int]:
 
 def credit(liked: ArrayLike, right: Sequence[int]) -> float:
     """Of the answers that a model likes best, the share that is right: 0 or 1 without a tie, and
-    what guessing among them would give with one.
-
-    Parameters
-    ----------
-    liked : float [options], larger is better
-    right : positions of the right answers; one is enough
+    what guessing among them would give with one. Of how much each option is liked, and the positions of right answers.
     """
     best = right_answers(liked)
     return len(set(best) & set(right)) / len(best)

@@ -28,12 +28,6 @@ def auc(alike: NDArray[np.floating[Any]], same: NDArray[np.bool_]) -> float:
 
 
 def page_auc(alike: NDArray[np.floating[Any]], labels: NDArray[Any]) -> float:
-    """As `auc`, of all n (n - 1) / 2 pairs of a page.
-
-    Parameters
-    ----------
-    alike : [n, n], how alike the items of a page are; what is above the diagonal is read
-    labels : [n], the items' groups
-    """
+    """As `auc`, of all n (n - 1) / 2 pairs of a page: above the diagonal of `alike`, [n, n]; by their groups, [n]."""
     first, second = np.triu_indices(len(labels), 1)
     return auc(alike[first, second], labels[first] == labels[second])

@@ -127,13 +127,8 @@ class Trainer(RecipeMixin[R]):
         return ""
 
     def names(self, task: str, base: str, extra: bool = False) -> str:
-        """What its checkpoints are called, before `-last` and `-best`.
-
-        A recipe that is not the default has a digest in the name, so that no training takes the place of another.
-
-        Parameters
-        ----------
-        extra : whether it is trained on more texts than the task's
+        """What its checkpoints are called, before `-last` and `-best`. One with a recipe that is not the default, or with
+        more texts than the task's, has a digest in its name, so that no training takes the place of another.
         """
         usual = self.defaults.model_dump(mode="json")
         changed = {

@@ -4,6 +4,7 @@ batch is, and what the labels are in the end.
 """
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from pydantic import Field
 from traube.components.deep.augmentation import Augment, swapped_or_deleted
 from traube.components.deep.encoding import Base, Rows
 from traube.components.deep.grouping import Labels, Points
-from traube.components.deep.work import Work
+from traube.core.disk import replacing
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.core.progress import SILENT, Progress
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 Entry: TypeAlias = dict[str, float]
 
+FILE = "training.pt"  # of what a stopped training goes on from
 SHOWN = ("acc", "nmi", "loss")  # what fits beside a progress bar
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "scikit-learn", "numpy")
 
@@ -126,6 +128,50 @@ class Fit(ABC, Generic[R]):
     @abstractmethod
     def predict(self, texts: Sequence[str]) -> Labels:
         """The clusters that other texts join, int64 [n]."""
+
+
+class Work:
+    """What a training that was stopped goes on from: one file, written whole.
+
+    Parameters
+    ----------
+    folder : it lies there
+    identity : what the result follows from; a file of anything else is not gone on with
+    seconds : between two writes, but for the last one
+    """
+
+    def __init__(self, folder: Path, identity: str, device: str, seconds: float) -> None:
+        self.path, self.identity, self.device, self.seconds = folder / FILE, identity, device, seconds
+        self.written = time.monotonic()
+
+    def restore(self, fit: Any) -> list[dict[str, float]]:
+        """Bring a training, a `Fit`, to where it was stopped; the history so far, empty if there is none.
+
+        A file that is damaged, or of another training, counts as absent.
+        """
+        import torch
+
+        try:
+            kept = torch.load(self.path, map_location=self.device, weights_only=True)
+        except Exception:  # absent, or whatever torch raises of a damaged one
+            return []
+        if not isinstance(kept, dict) or kept.get("identity") != self.identity:
+            return []
+        fit.modules.load_state_dict(kept["modules"])
+        fit.optimizer.load_state_dict(kept["optimizer"])
+        fit.memory = kept["memory"]
+        return list(kept["history"])
+
+    def save(self, fit: Any, history: list[dict[str, float]], last: bool) -> None:
+        """Write how far a training is, if the last time was long ago."""
+        import torch
+
+        if not last and time.monotonic() - self.written < self.seconds:
+            return
+        state = {"modules": fit.modules.state_dict(), "optimizer": fit.optimizer.state_dict(), "memory": fit.memory}
+        with replacing(self.path) as temporary:
+            torch.save({**state, "identity": self.identity, "history": history}, temporary)
+        self.written = time.monotonic()
 
 
 def even_batches(rows: Rows, batch: int) -> list[Rows]:

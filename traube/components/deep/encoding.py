@@ -26,9 +26,6 @@ class Base(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
-
-    @property
     def device(self) -> str: ...
 
     @property

@@ -114,12 +114,7 @@ def cross_entropy_contrast(first: Tensor, second: Tensor, temperature: float) ->
 
 
 def cluster_contrast_coded(p: Tensor, temperature: float) -> Tensor:
-    """L_C as coded: columns of the assignments are compared, the positive in the denominator.
-
-    Parameters
-    ----------
-    p : assignments of two views, [2, n, k]
-    """
+    """L_C as coded: columns of two views' assignments, [2, n, k], are compared, the positive in the denominator."""
     return cross_entropy_contrast(p[0].T, p[1].T, temperature)
 
 
@@ -134,11 +129,7 @@ CLUSTER_CONTRASTS = {"coded": cluster_contrast_coded, "printed": cluster_contras
 
 def sure_cross_entropy(first: Tensor, second: Tensor, threshold: float) -> Tensor:
     """L_P (equations 4 and 12): cross entropy of the second view with what the first view says,
-    where it is surer than the threshold; the mean over all texts.
-
-    Parameters
-    ----------
-    first, second : logits, [n, k]
+    where it is surer than the threshold; the mean over all texts. Of logits, [n, k].
     """
     sureness, labels = first.detach().softmax(dim=1).max(dim=1)
     return ((sureness >= threshold) * functional.cross_entropy(second, labels, reduction="none")).mean()

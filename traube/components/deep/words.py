@@ -37,12 +37,7 @@ class Words:
 
     @classmethod
     def of(cls, texts: Sequence[str], source: Source, network: Any, seed: int) -> "Words":
-        """The words of texts, with vectors.
-
-        Parameters
-        ----------
-        network : the encoder's, for its words
-        """
+        """The words of texts, with vectors that are made of the texts, or are those of the encoder's network."""
         counted = Counter(word for text in texts for word in split_words(text))
         words = sorted(counted) or [""]
         numbers = {word: i for i, word in enumerate(words)}
@@ -102,12 +97,7 @@ class Sif:
 
     @classmethod
     def fit(cls, words: Words, texts: Sequence[str], rarity: float) -> "Sif":
-        """Of some texts.
-
-        Parameters
-        ----------
-        rarity : a of a / (a + p), p being a word's share of all
-        """
+        """Of some texts; `rarity` is a of a / (a + p), p being a word's share of all."""
         weights = rarity / (rarity + words.counts / max(1, words.counts.sum()))
         plain = cls(words, weights, np.zeros(words.vectors.shape[1]), 1.0)
         means = plain.of(texts)

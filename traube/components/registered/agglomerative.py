@@ -23,11 +23,7 @@ register_clusterer(
     "agglomerative", EXACT, {"linkage": "ward", "metric": "euclidean"}, by_distance=by_distance, **OF_EXACT
 )
 register_clusterer(
-    "agglomerative_average",
-    EXACT,
-    {"linkage": "average", "metric": "euclidean"},
-    by_distance=by_distance,
-    **OF_EXACT,
+    "agglomerative_average", EXACT, {"linkage": "average", "metric": "euclidean"}, by_distance=by_distance, **OF_EXACT
 )
 register_clusterer(
     "agglomerative_cosine", EXACT, {"linkage": "average", "metric": "cosine"}, input_kind="embeddings", **OF_EXACT

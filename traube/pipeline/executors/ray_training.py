@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from traube.components.deep.clusterer import FILE
 from traube.components.deep.encoding import InMemory
-from traube.components.deep.work import FILE
 from traube.core.disk import replacing
 from traube.core.errors import TraubeError
 from traube.core.progress import Progress
