@@ -28,8 +28,7 @@ class Component:
 
     Attributes
     ----------
-    build : makes the scikit-learn estimator from `params`, with `n_clusters` and `random_state`
-        where it takes them
+    build : makes the scikit-learn estimator from `params`, with `n_clusters` and `random_state` where it takes them
     params : every parameter that may be set, with its default
     takes_k : it needs the number of clusters. `k: auto` is then a parameter of it, beside its own:
         the number is chosen from the vectors in place of that of the split's classes
@@ -187,14 +186,12 @@ def register_reducer(
     ----------
     name : lower-case letters, digits and `_ + . -`; must not be taken
     build : an estimator's class, or a function that returns an estimator
-    params : the parameters that may be set, with defaults; None = those of `build`'s signature that
-        have one
+    params : the parameters that may be set, with defaults; None = those of `build`'s signature that have one
     seeded : `build` takes `random_state`; None = as its signature says
     dense, version, libraries, identity, types, pace : see `Component`
     place : where new vectors go, a function of `traube.components.new_points` or one like it; None =
         among their neighbours
-    replace : put it in the place of one with the same name, such as in a notebook's cell that is
-        run again
+    replace : put it in the place of one with the same name, such as in a notebook's cell that is run again
     """
     accepted = inspect.signature(build).parameters
     component = Component(

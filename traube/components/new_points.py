@@ -21,9 +21,6 @@ Place: TypeAlias = Callable[[Build, Matrix, Matrix, Matrix], Matrix]
 Assign: TypeAlias = Callable[[Build, Matrix, Clusters, Matrix], Clusters]
 
 
-# places
-
-
 def as_they_are(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
     """For a reducer that changes nothing."""
     return new
@@ -47,9 +44,6 @@ def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) ->
     weights[distances < 1e-6] = 1e6  # one of the texts themselves stays where it is
     weights /= weights.sum(axis=1, keepdims=True)
     return np.einsum("nk,nkm->nm", weights, np.asarray(points)[rows]).astype(np.float32)
-
-
-# clusters
 
 
 def centres(points: Matrix, clusters: Clusters) -> tuple[Clusters, NDArray[np.float64]]:

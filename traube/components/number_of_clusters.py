@@ -30,8 +30,7 @@ def choose_k(
     Returns
     -------
     k : int; of equal ones the smallest
-    table : DataFrame (k, silhouette), a row per candidate in ascending order; nan where k-means
-        found fewer than two
+    table : DataFrame (k, silhouette), a row per candidate in ascending order; nan where k-means found fewer than two
 
     Raises
     ------
@@ -78,8 +77,7 @@ def choose_k_by_distance(
     Returns
     -------
     k : int; of equal ones the smallest
-    table : DataFrame (k, correlation), a row per candidate in ascending order; nan where there is
-        one cluster only
+    table : DataFrame (k, correlation), a row per candidate in ascending order; nan where there is one cluster only
     """
     rows = _sample(len(distances), seed)
     tried = _tried(len(distances), len(rows), candidates)

@@ -45,12 +45,11 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
     -------
     k : int; where the excess is largest, but where clusters are all but the same in all samples, the
         largest such number. 1 if no number of clusters is steadier than in the cloud, or there are fewer than 16 texts
-    table : DataFrame (k, stability, null, excess), a row per candidate in ascending order, after one
-        for a single cluster, whose excess is 0. The stabilities are mean adjusted Rand indices; the
-        excess is their difference, the mean with both neighbours'; where clusters are all but the same
-        in all samples it is their own, or by how much wider the gaps between them are than between
-        those of clouds: a long cloud is cut in two at the same place too. The largest excess says how
-        far to believe k: below .15 there are no clear groups, up to .3 weak ones
+    table : DataFrame (k, stability, null, excess), a row per candidate in ascending order, after one for a single
+        cluster, whose excess is 0. The stabilities are mean adjusted Rand indices; the excess is their difference, the
+        mean with both neighbours'; where clusters are all but the same in all samples it is their own, or by how much
+        wider the gaps between them are than between those of clouds: a long cloud is cut in two at the same place too.
+        The largest excess says how far to believe k: below .15 there are no clear groups, up to .3 weak ones
     """
     random = np.random.default_rng(seed)
     points = looked_at(X, _drawn(X.shape[0], random), seed)

@@ -32,9 +32,8 @@ class Clusters:
     Attributes
     ----------
     labels : int64 [n], -1 for noise and for blank texts
-    distances : float64 [n], to the mean of the text's cluster, in the model's space; by a
-        similarity, the mean distance to the cluster's other texts, where the most alike of all
-        pairs is 0 apart and the least alike 1
+    distances : float64 [n], to the mean of the text's cluster, in the model's space; by a similarity, the mean distance
+        to the cluster's other texts, where the most alike of all pairs is 0 apart and the least alike 1
     words : key words by cluster
     typical : positions of typical texts by cluster
     k_table : how well each number of clusters fits, where the number was chosen: `excess` of stability
@@ -149,8 +148,7 @@ def cluster_texts(
         another method `choose_k`, or `choose_k_by_distance`)
     seed : of everything random
     query : what the texts were found for, where the model is a similarity that compares for a query
-    precision : of a transformer; auto is bf16 where that is faster here and agrees with fp32, None what
-        its card says
+    precision : of a transformer; auto is bf16 where that is faster here and agrees with fp32, None what its card says
     progress : who is told of texts that are encoded
 
     Raises

@@ -88,9 +88,6 @@ class Judgements:
 Scoring: TypeAlias = Callable[[Judgements], Array]  # a score for each item, nan where it was not shown
 
 
-# scores
-
-
 def counting_scores(judgements: Judgements) -> Array:
     """Each item's score, float64 [items] in [0, 1]; nan for an item that was not shown.
 
@@ -121,9 +118,6 @@ def implied_pairs(judgements: Judgements) -> tuple[Ints, Ints, Ints]:
     others = judgements.shown[rows, slots]
     winners, losers = np.concatenate([best, best[rows], others]), np.concatenate([worst, others, worst[rows]])
     return winners, losers, np.concatenate([np.arange(len(judgements)), rows, rows])
-
-
-# agreement
 
 
 def krippendorff_alpha(units: ArrayLike, values: ArrayLike) -> float:
@@ -169,10 +163,9 @@ def alpha(judgements: Judgements, coding: Literal["slot", "item"] = "slot") -> f
 
     Parameters
     ----------
-    coding : what counts as the value. `slot` : which of the tuple's places the item has, in an
-        order that is drawn for each tuple, the same for all annotators: then chance is 1 / m.
-        `item` : the item itself: of many tuples, nearly no two values are equal by chance, which
-        makes alpha larger. The paper does not say which it uses
+    coding : what counts as the value. `slot` : which of the tuple's places the item has, in an order that is drawn for
+        each tuple, the same for all annotators: then chance is 1 / m. `item` : the item itself: of many tuples, nearly
+        no two values are equal by chance, which makes alpha larger. The paper does not say which it uses
     """
     best, worst = judgements.best, judgements.worst
     if coding != "item" and len(judgements):
@@ -227,9 +220,6 @@ def compliance(judgements: Judgements, scores: ArrayLike) -> Array:
     ordered = values[winners] > values[losers]
     shares: Array = np.bincount(people[judged], ordered) / np.bincount(people[judged])
     return shares
-
-
-# reliability
 
 
 def split_half(
@@ -305,13 +295,8 @@ def spearman_brown(rho: ArrayLike) -> Array:
 
 
 def against_expert(scores: ArrayLike, above: ArrayLike) -> NDArray[np.bool_]:
-    """Whether an expert contradicts each score, bool [n] (section 4.3). A score of just 0.5, and
-    one that is nan, contradicts nothing.
-
-    Parameters
-    ----------
-    scores : float [n], in [0, 1]
-    above : bool [n], whether the expert says that it is above 0.5
+    """Whether an expert contradicts each score in [0, 1], bool [n], by saying that it is above 0.5, or not (section 4.3).
+    A score of just 0.5, and one that is nan, contradicts nothing.
     """
     values, said = np.asarray(scores, dtype=np.float64), np.asarray(above, dtype=bool)
     wrong: NDArray[np.bool_] = np.where(said, values < 0.5, values > 0.5)
@@ -320,27 +305,18 @@ def against_expert(scores: ArrayLike, above: ArrayLike) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Reliability:
-    """What is known of how far some judgements can be trusted.
-
-    Attributes
-    ----------
-    items, tuples, judgements, annotators : how many there are
-    alpha : Krippendorff's, of both questions
-    strong_best, strong_worst : shares of tuples
-    compliance, compliance_min : mean and minimum over the annotators, by the scores that are counted
-    split_half, split_half_sd : mean and standard deviation over the repetitions
-    """
+    """What is known of how far some judgements can be trusted, and how many there are."""
 
     items: int
     tuples: int
     judgements: int
     annotators: int
-    alpha: float
-    strong_best: float
+    alpha: float  # Krippendorff's, of both questions
+    strong_best: float  # shares of tuples
     strong_worst: float
-    compliance: float
+    compliance: float  # mean and minimum over the annotators, by the scores that are counted
     compliance_min: float
-    split_half: float
+    split_half: float  # mean and standard deviation over the repetitions
     split_half_sd: float
 
 

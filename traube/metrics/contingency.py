@@ -23,8 +23,7 @@ class Contingency:
 
     Attributes
     ----------
-    counts : int64 [tables, pairs], n_ck of the (class, cluster) pairs that occur at
-        all, ordered by class
+    counts : int64 [tables, pairs], n_ck of the (class, cluster) pairs that occur at all, ordered by class
     rows, columns : int64 [pairs], the class and the cluster of each pair, numbered from 0
     """
 

@@ -41,11 +41,7 @@ class Correlation:
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
-    """Pearson's r; nan where one side does not vary.
-
-    Parameters
-    ----------
-    x, y : [n]
+    """Pearson's r of two [n]; nan where one side does not vary.
 
     Raises
     ------

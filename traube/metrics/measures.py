@@ -149,8 +149,7 @@ MEASURES: dict[str, Callable[[Contingency], Values]] = {
 
 NOISE_POLICIES = ("noise_as_cluster", "noise_dropped", "noise_as_singletons")
 METRICS = tuple(MEASURES)
-# Texts are put into this many groups by their ids: the groups of the jackknife
-# (`traube.comparison.jackknife`).
+# Texts are put into this many groups by their ids: those of the jackknife (`traube.comparison.jackknife`).
 GROUPS = 20
 SILHOUETTE = "silhouette"  # of clusterings without gold labels
 FULL_NAMES = tuple(f"{metric}/{policy}" for metric in METRICS for policy in NOISE_POLICIES)

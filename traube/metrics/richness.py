@@ -98,12 +98,8 @@ def mtld(tokens: Sequence[str], threshold: float = 0.72) -> float:
 
 
 def richness(texts: Iterable[str], language: str | None = None) -> Richness:
-    """The words of some texts, taken as one; types, RTTR and MTLD are of the tokens of LexicalRichness.
-
-    Parameters
-    ----------
-    language : a spaCy model such as `de_core_news_sm`, for lemmas; without spaCy or this model
-        there are none
+    """The words of some texts, taken as one; types, RTTR and MTLD are of the tokens of LexicalRichness. `language` is a
+    spaCy model such as `de_core_news_sm`, for lemmas; without spaCy or this model there are none.
     """
     text = "\n".join(texts)
     tokens = lexical_tokens(text)

@@ -37,20 +37,13 @@ METRIC = "v_measure/noise_as_cluster"
 WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(42,))
 
 R = TypeVar("R", bound=TrainingRecipe)
-LearnsFrom = Literal["texts", "splits", "pairs"]
 LEARNT = ("train", "validation")  # parts of splits whose labels are learnt from
 Ranges = Mapping[str, tuple[float, float] | list[int]]
 Blocks = Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]
 
 
 class NetworkAtStep(BatchEncoder):
-    """A network as it is at a step, as the engine wants a model.
-
-    Parameters
-    ----------
-    base : the model from which the training started
-    encode_batches : gives the network's vectors, as `BatchEncoder.encode_batches`
-    """
+    """A network as it is at a step, as the engine wants a model; `base` is that from which the training started."""
 
     weight_bytes = 0  # the network is in memory
 
@@ -101,7 +94,8 @@ class Trainer(RecipeMixin[R]):
     What is defined here serves trainers on texts; those that learn from something else say so, and override it.
     """
 
-    learns_from: ClassVar[LearnsFrom]  # texts without labels; labels of train and validation splits; or pairs of texts
+    # texts without labels; labels of train and validation splits; or pairs of texts
+    learns_from: ClassVar[Literal["texts", "splits", "pairs"]]
     paper: ClassVar[Mapping[str, Any]] = {}  # values of the paper's recipe where the defaults are Traube's own
     # what a study searches: by value of the recipe, the least and the greatest, or all there are
     searched: ClassVar[Ranges] = {}
@@ -214,8 +208,7 @@ class Trainer(RecipeMixin[R]):
         ----------
         task : what is trained on, and scored on the way: without labels, the texts of all parts and
             its test splits; with labels, its train and its validation splits
-        out : folder of checkpoints; `<name>-last` and `<name>-best` are written there, whole or not
-            at all
+        out : folder of checkpoints; `<name>-last` and `<name>-best` are written there, whole or not at all
         extra : more texts to train on
         watch : told of each entry of the curve
 

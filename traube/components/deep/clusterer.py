@@ -195,9 +195,8 @@ class DeepClusterer(RecipeMixin[R]):
     augmentations : how many other texts of each text it learns from
     substituted : share of a text's words that contextual substitution replaces
     seconds_between_saves : a kill loses no more than this, or than an epoch if that takes longer
-    history : of the last fit, an entry for each epoch: its losses by name, `clusters` (that were
-        predicted), `changed` (share of texts whose cluster is another than an epoch before) and,
-        where labels were given, what they say of it
+    history : of the last fit, an entry for each epoch: its losses by name, `clusters` (that were predicted), `changed`
+        (share of texts whose cluster is another than an epoch before) and, where labels were given, what they say of it
     """
 
     training: ClassVar[type[Fit[Any]]]  # all that is trained

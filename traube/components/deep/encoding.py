@@ -46,12 +46,8 @@ class InMemory:
 
 
 def copied(base: Base, max_length: int | None, dropout: bool) -> Any:
-    """The encoder's network in fp32, to be changed.
-
-    Parameters
-    ----------
-    max_length : tokens of a text that are read; None: the network's own limit
-    dropout : whether its dropout stays
+    """The encoder's network in fp32, to be changed: it reads so many tokens of a text, or as many as by itself, and has
+    its dropout or none.
     """
     from copy import deepcopy
 

@@ -59,12 +59,6 @@ ATTENTIONS: dict[str, Callable[[int], nn.Module]] = {"coded": CodedAttention, "p
 class AeclHeads(nn.Module):
     """What AECL puts on an encoder: projection G_z, sample attention G_h, clustering network G_p
     (section 3; sizes as in the code).
-
-    Parameters
-    ----------
-    dimensions : of the encoder's vectors
-    k : number of clusters
-    attention : key of `ATTENTIONS`
     """
 
     def __init__(self, dimensions: int, k: int, attention: str = "coded") -> None:
@@ -101,11 +95,8 @@ def assignment(width: int, dimensions: int, k: int) -> nn.Module:
 
 
 class Centres(nn.Module):
-    """Centres of clusters that move (DEC, Xie et al. 2016): log of Student's t assignments.
-
-    Parameters
-    ----------
-    k, dimensions : of the centres, which are all zero until they are set
+    """Centres of clusters that move (DEC, Xie et al. 2016): log of Student's t assignments. They are all zero until they
+    are set.
     """
 
     def __init__(self, k: int, dimensions: int) -> None:

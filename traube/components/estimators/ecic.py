@@ -37,9 +37,8 @@ class IterativeClassification(ClusterMixin, _SparseInput):
     least, most : bounds of the share P
     outliers : share of a cluster's texts that an isolation forest leaves aside, rounded down; .1 is
         that of the authors' public code
-    steady : mean change of the clusters' sizes, relative to their sizes, at which it ends; from good
-        clusters that is after the first iteration. With 0 it goes on as the authors' public code
-        does, which makes all 50
+    steady : mean change of the clusters' sizes, relative to their sizes, at which it ends; from good clusters that is
+        after the first iteration. With 0 it goes on as the authors' public code does, which makes all 50
     random_state : seed
 
     Attributes

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,8 @@ from traube.components.estimators.compiled import compiled
 from traube.components.spherical import Labels
 
 Counts = NDArray[np.int32]
+# Where each text's words begin, as in a csr matrix, [n + 1]; numbers of its different words and how often each is in it.
+Words: TypeAlias = tuple[NDArray[np.int64], Counts, Counts]
 
 
 @dataclass(eq=False, repr=False)
@@ -45,8 +47,7 @@ class Gsdmm(ClusterMixin, BaseEstimator):
 
     Attributes
     ----------
-    labels_ : int64 [n], from 0 in the order of the first text of each cluster; -1 where a text has
-        no word
+    labels_ : int64 [n], from 0 in the order of the first text of each cluster; -1 where a text has no word
     n_clusters_ : clusters that are not empty
     """
 
@@ -58,7 +59,7 @@ class Gsdmm(ClusterMixin, BaseEstimator):
 
     def fit(self, X: Sequence[str], y: None = None) -> Self:
         """Fit on texts."""
-        begins, words, times, vocabulary = word_counts(X)
+        (begins, words, times), vocabulary = word_counts(X)
         self.labels_: Labels = np.full(len(X), -1, dtype=np.int64)
         worded = np.flatnonzero(np.diff(begins))
         random = check_random_state(self.random_state)
@@ -67,7 +68,7 @@ class Gsdmm(ClusterMixin, BaseEstimator):
             drawn = random.randint(k, size=len(worded)).astype(np.int64)
             seed = int(random.randint(2**31 - 1))
             begins = np.append(begins[worded], begins[-1])  # texts without words have none between
-            sample(begins, words, times, drawn, (k, vocabulary), self.alpha, self.beta, self.sweeps, seed)
+            sample((begins, words, times), drawn, (k, vocabulary), self.alpha, self.beta, self.sweeps, seed)
             self.labels_[worded] = pd.factorize(drawn)[0]  # from 0, in the order in which they first occur
         self.n_clusters_ = int(self.labels_.max(initial=-1)) + 1
         return self
@@ -79,42 +80,24 @@ class Gsdmm(ClusterMixin, BaseEstimator):
         return tags
 
 
-def word_counts(texts: Iterable[str]) -> tuple[NDArray[np.int64], Counts, Counts, int]:
-    """How often each word is in each text.
-
-    Returns
-    -------
-    begins : int64 [n + 1], where each text's words begin, as in a csr matrix
-    words : int32 [nnz], the numbers of its different words
-    times : int32 [nnz], how often each is in the text
-    vocabulary : number of different words of all texts
-    """
+def word_counts(texts: Iterable[str]) -> tuple[Words, int]:
+    """How often each word is in each text, and the number of different words of all texts."""
     number: dict[str, int] = {}
     counted = [Counter(number.setdefault(word, len(number)) for word in split_words(text)) for text in texts]
     begins = np.cumsum([0, *map(len, counted)], dtype=np.int64)
     size = int(begins[-1])
     words = np.fromiter(chain.from_iterable(counted), dtype=np.int32, count=size)
     times = np.fromiter(chain.from_iterable(found.values() for found in counted), dtype=np.int32, count=size)
-    return begins, words, times, len(number)
+    return (begins, words, times), len(number)
 
 
 @compiled
-def sample(
-    begins: Any,
-    words: Any,
-    times: Any,
-    clusters: Any,
-    shape: tuple[int, int],
-    alpha: float,
-    beta: float,
-    sweeps: int,
-    seed: int,
-) -> None:
+def sample(X: Any, clusters: Any, shape: tuple[int, int], alpha: float, beta: float, sweeps: int, seed: int) -> None:
     """Draw the cluster of every text anew, sweep by sweep, in place.
 
     Parameters
     ----------
-    begins, words, times : of `word_counts`; every text has a word
+    X : of `word_counts`; every text has a word
     clusters : int64 [n], the clusters to begin with
     shape : number of clusters, and of different words
     """
@@ -124,12 +107,12 @@ def sample(
     total = np.zeros(k)  # n_k
     counts = np.zeros((vocabulary, k))  # n_k^w, a word's clusters side by side
     for d in range(len(clusters)):
-        _move(begins, words, times, d, clusters[d], 1, texts, total, counts)
+        _move(X, d, clusters[d], 1, texts, total, counts)
     weight, log_weight = np.empty(k), np.empty(k)
     for _ in range(sweeps):
         for d in range(len(clusters)):
-            _move(begins, words, times, d, clusters[d], -1, texts, total, counts)
-            _weigh(begins, words, times, d, alpha, beta, texts, total, counts, weight, log_weight)
+            _move(X, d, clusters[d], -1, texts, total, counts)
+            _weigh(X, d, alpha, beta, texts, total, counts, weight, log_weight)
             # a cluster, drawn by the logarithms of its weights
             most, total_weight = log_weight.max(), 0.0
             for c in range(k):
@@ -137,12 +120,13 @@ def sample(
                 weight[c] = total_weight
             drawn = np.searchsorted(weight, np.random.random() * total_weight, side="right")  # noqa: NPY002
             clusters[d] = min(int(drawn), k - 1)
-            _move(begins, words, times, d, clusters[d], 1, texts, total, counts)
+            _move(X, d, clusters[d], 1, texts, total, counts)
 
 
 @compiled
-def _move(begins: Any, words: Any, times: Any, d: int, c: int, sign: int, texts: Any, total: Any, counts: Any) -> None:
+def _move(X: Any, d: int, c: int, sign: int, texts: Any, total: Any, counts: Any) -> None:
     """Put text d into a cluster (sign 1), or take it out (-1)."""
+    begins, words, times = X
     texts[c] += sign
     for e in range(begins[d], begins[d + 1]):
         counts[words[e], c] += sign * times[e]
@@ -151,19 +135,10 @@ def _move(begins: Any, words: Any, times: Any, d: int, c: int, sign: int, texts:
 
 @compiled
 def _weigh(
-    begins: Any,
-    words: Any,
-    times: Any,
-    d: int,
-    alpha: float,
-    beta: float,
-    texts: Any,
-    total: Any,
-    counts: Any,
-    weight: Any,
-    log_weight: Any,
+    X: Any, d: int, alpha: float, beta: float, texts: Any, total: Any, counts: Any, weight: Any, log_weight: Any
 ) -> None:
     """The logarithms of equation 4 for text d, up to a constant, into `log_weight` [k]."""
+    begins, words, times = X
     k, prior = len(texts), len(counts) * beta
     for c in range(k):
         weight[c] = texts[c] + alpha

@@ -21,17 +21,8 @@ STACK = 64
 
 
 def depths(X: Any, labels: NDArray[np.int64], trees: int, seed: int) -> NDArray[np.float64]:
-    """How deep each text lies in the isolation forest of its cluster, mean over the trees; the less,
-    the more it is an outlier there.
-
-    Parameters
-    ----------
-    X : [n, d], dense or csr with sorted columns
-    labels : int64 [n]
-
-    Returns
-    -------
-    float64 [n], E(h(x)) of the paper's equation 2
+    """How deep each text lies in the isolation forest of its cluster, mean over the trees, float64 [n]: E(h(x)) of the
+    paper's equation 2; the less, the more it is an outlier there. X is [n, d], dense or csr with sorted columns.
     """
     order = np.argsort(labels, kind="stable")
     _, sizes = np.unique(labels, return_counts=True)

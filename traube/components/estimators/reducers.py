@@ -127,19 +127,14 @@ class Umap(_Reducer):
         too_few = self.init == "spectral" and n <= self.n_components + 1
         # UMAP's own curve, in the precision of the layout: powers of single numbers take a fifth less of a whole fit
         a, b = map(np.float32, find_ab_params(self.spread, self.min_dist))
+        own = {**self.get_params(), "n_neighbors": n_neighbors, "init": "random" if too_few else self.init}
+        del own["knn"]
         self.umap_ = UMAP(
-            n_components=self.n_components,
-            n_neighbors=n_neighbors,
-            metric=self.metric,
-            min_dist=self.min_dist,
-            spread=self.spread,
+            **own,
             a=a,
             b=b,
-            n_epochs=self.n_epochs,
-            init="random" if too_few else self.init,
             precomputed_knn=(*_neighbours(X, n_neighbors, self.metric), None) if exact else (None, None, None),
             force_approximation_algorithm=exact,  # or UMAP ignores the neighbours of fewer than 4,096 texts
-            random_state=self.random_state,
             n_jobs=-1 if self.random_state is None else 1,  # what a seed forces anyway, with a warning
         )
         with warnings.catch_warnings():

@@ -171,15 +171,8 @@ class MaskedTexts(Examples):
 
 
 def choose(words: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Positions of the tokens to predict: whole words in random order, as long as they fit 15 % of the tokens.
-
-    Parameters
-    ----------
-    words : int32 [t], the word of each token; -1 for special tokens
-
-    Returns
-    -------
-    int64 [m], ascending; one word at least, if there is one
+    """Positions of the tokens to predict, int64 [m], ascending: whole words in random order, as long as they fit 15 % of
+    the tokens; one word at least, if there is one. `words`, int32 [t], are those of the tokens; -1 for special ones.
     """
     names, sizes = np.unique(words[words >= 0], return_counts=True)
     if not len(names):
