@@ -38,12 +38,12 @@ SAFE = {**LOCAL, "use_safetensors": True, "weights_only": True}
 Reader = Callable[[Path], Any]  # what a file of the copy holds, bytes or of JSON, or the path that it is a link to
 # The settings of a module that is no network, and whether it has weights.
 MODULES: dict[str, tuple[type[Strict], bool]] = {
-    "Pooling": (allowed.Pooling, False),
+    "Pooling": (allowed.SETTINGS["Pooling"], False),
     "Dense": (allowed.Dense, True),
-    "Normalize": (allowed.Normalize, False),
+    "Normalize": (allowed.SETTINGS["Normalize"], False),
     "LayerNorm": (allowed.LayerNorm, True),
     "Dropout": (allowed.Dropout, False),
-    "WeightedLayerPooling": (allowed.WeightedLayerPooling, True),
+    "WeightedLayerPooling": (allowed.SETTINGS["WeightedLayerPooling"], True),
 }
 ENCODER = [("", "Transformer")]  # what a folder without modules.json is
 
@@ -179,9 +179,9 @@ def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
         raise TraubeError(f"{folder}: no vocabulary; expected {_below(place, 'tokenizer.json')}")
     known: dict[str, Reader] = {
         "config.json": _network,
-        "tokenizer_config.json": _settings(allowed.TokenizerSettings),
-        "special_tokens_map.json": _settings(allowed.SpecialTokens),
-        "generation_config.json": _settings(allowed.GenerationSettings),
+        "tokenizer_config.json": _settings(allowed.SETTINGS["TokenizerSettings"]),
+        "special_tokens_map.json": _settings(allowed.SETTINGS["SpecialTokens"]),
+        "generation_config.json": _settings(allowed.SETTINGS["GenerationSettings"]),
         **dict.fromkeys(allowed.TRANSFORMER_SETTINGS, _settings(allowed.TransformerSettings)),
         **dict.fromkeys(
             (*allowed.VOCABULARIES, *allowed.VOCABULARY_PARTS), lambda path: read_bytes(path, LARGEST_FILE)
