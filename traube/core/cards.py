@@ -43,13 +43,7 @@ def read_each(files: Iterable[Path], read: Callable[[Path], C]) -> tuple[dict[st
 
 
 def read_one(path: Path, read: Callable[[Path], C]) -> C:
-    """What is read of a card.
-
-    Raises
-    ------
-    TraubeError
-        If it cannot be used, for whatever reason.
-    """
+    """What is read of a card; whatever is wrong with it, one kind of error."""
     try:
         return read(path)
     except TraubeError:

@@ -40,13 +40,7 @@ class Strict(BaseModel):
 
 
 def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
-    """Read a YAML mapping; return it and the line of each key path.
-
-    Raises
-    ------
-    TraubeError
-        If the file is absent, is not YAML, is larger or deeper than the limits above, or does not hold a mapping.
-    """
+    """Read a YAML mapping, within the limits above; return it and the line of each key path."""
     try:
         text = read_bytes(path, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:

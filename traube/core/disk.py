@@ -36,11 +36,6 @@ def check_outputs(written: Sequence[Path], read: Sequence[Path] = ()) -> None:
     ----------
     written : files that are to be written, in their order
     read : files that must stay as they are
-
-    Raises
-    ------
-    TraubeError
-        If a place has no folder or is one, is a file that is read, under whatever name, or two places are the same.
     """
     for number, path in enumerate(written):
         if not path.parent.is_dir():
@@ -65,11 +60,6 @@ def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary name to write to; on success it becomes `path` at once, on failure nothing is left.
 
     What a link leads to is written, and the link stays. A device or a pipe is given the bytes.
-
-    Raises
-    ------
-    TraubeError
-        If the disk is full, the folder cannot be written, or a link leads to itself.
     """
     if path.is_symlink() and not _takes_bytes(path):
         path = Path(os.path.realpath(path))

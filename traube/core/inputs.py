@@ -21,13 +21,7 @@ LONGEST_NAME, LONGEST_PATH = 255, 4096  # bytes; what file systems take
 
 
 def regular(path: Path) -> os.stat_result:
-    """Refuse what is no plain file: a pipe or a device would be waited for, and may never end.
-
-    Raises
-    ------
-    TraubeError
-        If it is absent, cannot be looked at, or is something else than a file.
-    """
+    """Refuse what is no plain file: a pipe or a device would be waited for, and may never end."""
     try:
         state = path.stat()
     except FileNotFoundError:
@@ -67,13 +61,7 @@ def opened(path: Path, most: int | None = None) -> io.BufferedReader:
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """The contents of a file, unpacked if its name ends in `.gz`; see `opened`.
-
-    Raises
-    ------
-    TraubeError
-        Also if it is damaged or cannot be read.
-    """
+    """The contents of a file, unpacked if its name ends in `.gz`; see `opened`."""
     try:
         with opened(path, most) as file:
             return b"".join(iter(lambda: file.read(CHUNK), b""))
@@ -84,13 +72,7 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What `json.loads` gives; whatever is wrong with the text, one kind of error.
-
-    Raises
-    ------
-    ValueError
-        If it is not JSON, not UTF-8, or nested too deep.
-    """
+    """What `json.loads` gives; a ValueError if it is not JSON, not UTF-8, or nested too deep."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -98,13 +80,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def named(folder: Path, name: str) -> Path:
-    """The path that a person names: from a folder, absolute, or from a home (`~`). It need not be there.
-
-    Raises
-    ------
-    TraubeError
-        If no file can have that name.
-    """
+    """The path that a person names: from a folder, absolute, or from a home (`~`). It need not be there."""
     try:
         parts = os.fsencode(name).split(b"/")
         if len(os.fsencode(name)) > LONGEST_PATH or max(map(len, parts)) > LONGEST_NAME:

@@ -33,13 +33,7 @@ class RecipeMixin(ABC, Generic[R]):
 
     @classmethod
     def with_values(cls, /, **values: Any) -> Self:
-        """Return one with the default recipe but for some values, which may be texts.
-
-        Raises
-        ------
-        TraubeError
-            If a name or a value cannot be; the message says which.
-        """
+        """Return one with the default recipe but for some values, which may be texts."""
         try:
             return cls(type(cls.defaults).model_validate({**cls.defaults.model_dump(), **values}))
         except ValidationError as error:

@@ -37,20 +37,12 @@ def blobs() -> str:
 
 
 def database() -> str:
-    """The URL of the shared database, mostly without its password; empty where there is none.
-
-    Raises
-    ------
-    TraubeError
-        If it is no URL of Postgres, or the password's file cannot be read.
-    """
+    """The URL of the shared database, mostly without its password; empty where there is none."""
     return check_database(_value(DATABASE))
 
 
 def check_database(url: str) -> str:
-    """Return a URL of Postgres as libpq takes it, which is told the password where a file of ours holds it; raises what
-    `database` does.
-    """
+    """Return a URL of Postgres as libpq takes it, which is told the password where a file of ours holds it."""
     if not url:
         return ""
     parts = urlsplit(url)

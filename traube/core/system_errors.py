@@ -54,13 +54,7 @@ def explain_system_error(error: BaseException) -> str | None:
 
 
 def refuse_little_memory() -> None:
-    """Refuse to start where a limit leaves too little memory: libraries hang where they get none.
-
-    Raises
-    ------
-    TraubeError
-        If this process may have less than `LEAST_MEMORY`.
-    """
+    """Refuse to start where a limit leaves too little memory: libraries hang where they get none."""
     try:
         import resource
     except ImportError:  # Windows knows no such limits

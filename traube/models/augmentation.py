@@ -96,11 +96,6 @@ def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
     Returns
     -------
     by word its neighbours, the nearest first; a word without any is absent
-
-    Raises
-    ------
-    TraubeError
-        If the model is bound to a corpus.
     """
     if model.corpus_bound:
         raise TraubeError(f"model '{model.name}' is fitted on whole texts, and words have no neighbours in it")
@@ -129,13 +124,7 @@ class Published:
     by_text: Mapping[str, str]  # the augmented text of each
 
     def __call__(self, texts: Sequence[str], seed: int) -> list[str]:
-        """The augmented text of each, in their order.
-
-        Raises
-        ------
-        TraubeError
-            If one of them has none.
-        """
+        """The augmented text of each, in their order."""
         absent = [text for text in texts if text not in self.by_text]
         if absent:
             raise TraubeError(
@@ -159,13 +148,7 @@ class Contextual:
     batch: int = 64  # texts read at once
 
     def __call__(self, texts: Sequence[str], seed: int) -> list[str]:
-        """One changed text for each, in their order.
-
-        Raises
-        ------
-        TraubeError
-            If the folder holds no masked language model.
-        """
+        """One changed text for each, in their order."""
         import torch
 
         random = np.random.default_rng(seed)

@@ -116,11 +116,6 @@ def write_folder(storage: Storage, files: Mapping[str, str], folder: Path) -> No
     ----------
     files : dict of str
         Blobs, by the path in the folder.
-
-    Raises
-    ------
-    TraubeError
-        If a blob is corrupt, or a path is none below the folder.
     """
     # names are from whoever writes to the storage: each must lead to a file of its own in the folder
     is_nested = any(str(parent) in files for name in files for parent in PurePosixPath(name).parents)

@@ -38,13 +38,7 @@ def folders() -> list[Path]:
 
 
 def card_of(folder: Path) -> ModelCard:
-    """The model card of a checkpoint. Cheap: looks at names only.
-
-    Raises
-    ------
-    TraubeError
-        If the folder's name cannot be a model's or is taken, or the folder or a file of it leads out of `checkpoints/`.
-    """
+    """The model card of a checkpoint. Cheap: looks at names only."""
     if not NAME.fullmatch(folder.name) or ".." in folder.name:
         raise TraubeError(f"{folder}: rename it: a checkpoint's name is of a-z, 0-9, _ . and -, without '..'")
     if folder.name in catalogue():
@@ -95,14 +89,7 @@ def unfinished(folder: Path) -> str | None:
 
 
 def check(folder: Path) -> ModelCard:
-    """Refuse a checkpoint that cannot be evaluated; read every tensor, once for each `state`.
-
-    Raises
-    ------
-    TraubeError
-        As `card_of`, `check_folder` and `check_tensors`; or if a JSON file is broken, a weights file is cut off, or a
-        weight is NaN or infinite.
-    """
+    """Refuse a checkpoint that cannot be evaluated; read every tensor, once for each `state`."""
     with library_errors(f"{folder}: cannot be read"):
         card = card_of(folder)
         check_folder(folder, card)

@@ -25,11 +25,6 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
     head : {"causal", "masked", "new"}
         What the network predicts: the next word, masked words, or masked words by a head that may
         be new and random, since it will be trained.
-
-    Raises
-    ------
-    TraubeError
-        If the folder asks for what is on no list, or its weights are not the network's.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer

@@ -63,11 +63,6 @@ class CausalModel:
         Parameters
         ----------
         local : use only what is on this machine
-
-        Raises
-        ------
-        TraubeError
-            If it cannot be had or is no causal language model.
         """
         folder = Path(name).expanduser()
         if not folder.is_dir():
@@ -93,13 +88,7 @@ class CausalModel:
         return loaded
 
     def refuse_what_looks_ahead(self) -> None:
-        """Refuse a model whose logits change with later tokens, as a masked one's do: it would see the answer.
-
-        Raises
-        ------
-        TraubeError
-            If it is one, or if it fails on a few tokens.
-        """
+        """Refuse a model whose logits change with later tokens, as a masked one's do: it would see the answer."""
         import torch
 
         ids = torch.tensor([[1, 2, 3], [1, 2, 4]], device=self.model.device)
@@ -131,13 +120,7 @@ class CausalModel:
         return None if said is None else int(said)
 
     def likelihoods(self, prompt: str, continuations: Sequence[str]) -> list[Likelihood]:
-        """The likelihood of each continuation, which a blank joins to the prompt.
-
-        Raises
-        ------
-        TraubeError
-            If one is empty, adds no token, or is too long with the prompt; or if a likelihood is NaN.
-        """
+        """The likelihood of each continuation, which a blank joins to the prompt."""
         prompt = prompt.rstrip()  # a blank at its end is the continuation's
         begin = max(len(self._ids(prompt)), 1)  # the first token has nothing before it
         sequences = []

@@ -89,11 +89,6 @@ class Similarity(ABC):
         page : [n, d], a row an item; a query that is made of the items is made of these
         new : [k, d]
         text : as in `distances`
-
-        Raises
-        ------
-        TraubeError, DoesNotFit
-            As `distances`.
         """
         n, query = page.shape[0], self.asked(page, text)
         at_once = NEW_AT_ONCE if self.by_pairs else 1  # where a new item changes the others, each is compared alone
@@ -182,13 +177,7 @@ class TrainedSimilarity(Similarity):
 
     @classmethod
     def at(cls, checkpoint: Path) -> Self:
-        """The similarity of a checkpoint.
-
-        Raises
-        ------
-        TraubeError
-            If there is none, or a value of its description cannot be; names it.
-        """
+        """The similarity of a checkpoint."""
         folder = checkpoint / FOLDER
         path = folder / CONFIG
         try:
@@ -253,13 +242,7 @@ def _loaded(similarity: TrainedSimilarity) -> Any:
 
 
 def load_network(path: Path, config: SimilarityConfig) -> Any:
-    """The network of a description, with the weights of a file.
-
-    Raises
-    ------
-    TraubeError
-        If the weights are others than the network's, or not finite.
-    """
+    """The network of a description, with the weights of a file."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file

@@ -33,13 +33,7 @@ COUNT = re.compile(r"(^|_)(layers?|experts|groups|blocks|stages|depth|networks|s
 
 
 def check_tensors(folder: Path) -> None:
-    """Refuse weights that are not those of the network that the folder describes.
-
-    Raises
-    ------
-    TraubeError
-        If tensors are missing, have another shape, or belong to no part of the network; names them.
-    """
+    """Refuse weights that are not those of the network that the folder describes."""
     fault = _fault(folder, tuple(stamps(folder).items()))
     if fault:
         raise TraubeError(f"{folder}: {fault}")

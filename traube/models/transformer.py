@@ -132,11 +132,6 @@ class Transformer(BatchEncoder):
 
         Texts of like token length share a batch, so that little is spent on padding. On a CPU each core has a batch of
         its own. A batch that does not fit the GPU's memory is halved, and so are the batches after it.
-
-        Raises
-        ------
-        TraubeError
-            If a vector is not finite, or a single text does not fit the GPU's memory.
         """
         import torch
 

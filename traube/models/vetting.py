@@ -49,13 +49,7 @@ ENCODER = [("", "Transformer")]  # what a folder without modules.json is
 
 
 def modules(folder: Path) -> list[tuple[str, str]]:
-    """Return the folder and the name of each module, those behind a router in its place.
-
-    Raises
-    ------
-    TraubeError
-        If modules.json or a router's settings are broken, or ask for what is not allowed.
-    """
+    """Return the folder and the name of each module, those behind a router in its place."""
     return [(place, name) for place, name in _modules(folder) if name != "Router"]
 
 
@@ -94,11 +88,6 @@ def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
     ----------
     plain : bool, default=False
         Whether only the network in the folder itself counts, as for a language model.
-
-    Raises
-    ------
-    TraubeError
-        If a file is missing or is no plain file, or a module is not allowed; names it.
     """
     package: dict[str, Reader] = {
         "modules.json": _module_entries,
@@ -116,13 +105,7 @@ def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
 
 
 def contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Path]:
-    """Return what a copy of a model's folder holds, by path below it; a path is what a file of it is a link to.
-
-    Raises
-    ------
-    TraubeError
-        As `layout`, and if a file holds or asks for what is on no list; names the file and the key.
-    """
+    """Return what a copy of a model's folder holds, by path below it; a path is what a file of it is a link to."""
     held: dict[str, bytes | Path] = {}
     left = LARGEST_FOLDER
     for name, read in layout(folder, plain=plain).items():
@@ -141,11 +124,6 @@ def vetted_copy(folder: Path, *, plain: bool = False) -> Iterator[Path]:
     """Make a copy of a model's folder for libraries to load, without all that is on no list.
 
     While it exists, nothing can be unpickled in the thread that made it, nor in those begun since.
-
-    Raises
-    ------
-    TraubeError
-        As `contents`.
     """
     held = contents(folder, plain=plain)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as made, no_pickles():
@@ -387,12 +365,8 @@ def _weight_map(path: Path) -> dict[str, str]:
 
 @contextmanager
 def library_errors(where: str, let: type[BaseException] = TraubeError) -> Iterator[None]:
-    """Turn whatever a library raises of a foreign folder into one line; panics of Rust are no `Exception`.
-
-    Raises
-    ------
-    TraubeError
-        `where`, and what the library says; but an error of the kind `let` as it is.
+    """Turn whatever a library raises of a foreign folder into one line, but for errors of the kind `let`; panics of Rust
+    are no `Exception`.
     """
     try:
         yield

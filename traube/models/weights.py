@@ -93,14 +93,7 @@ def _revision(card: ModelCard) -> str | None:
 
 
 def check_folder(folder: Path, card: ModelCard) -> None:
-    """Refuse a folder that cannot be loaded safely.
-
-    Raises
-    ------
-    TraubeError
-        As `traube.models.vetting.contents`; or if the model gives no vectors, or its weights have
-        another checksum than the card says.
-    """
+    """Refuse a folder that cannot be loaded safely."""
     where = f"model '{card.name}'"
     try:
         held = contents(folder)

@@ -40,11 +40,6 @@ def write_backup(storage: Storage, checkpoints: Path, file: Path) -> list[str]:
         The folder of checkpoints and of the state of trainings.
     file : Path
         The archive, which must not be there.
-
-    Raises
-    ------
-    TraubeError
-        If the file is there.
     """
     if file.exists():
         raise TraubeError(f"{file}: is there already; give the backup another name")
@@ -84,11 +79,6 @@ def restore_backup(file: Path, folder: Path, checkpoints: Path) -> None:
         The data directory. It may hold a file `.env`.
     checkpoints : Path
         The folder of checkpoints, which may hold others.
-
-    Raises
-    ------
-    TraubeError
-        If the data directory is not empty, a checkpoint of the backup is there, or the file is no backup.
     """
     if folder.is_dir() and (present := sorted(path.name for path in folder.iterdir() if path.name != ".env")):
         raise TraubeError(f"{folder}: is not empty ({present[0]}); set TRAUBE_HOME to an empty folder")

@@ -207,13 +207,7 @@ class Catalog:
         return self.read(lambda connection: connection.execute(statement).scalar())
 
     def bind(self, identity: str) -> None:
-        """Bind the catalog to a blob store, once.
-
-        Raises
-        ------
-        TraubeError
-            If it is bound to another one.
-        """
+        """Bind the catalog to a blob store, once."""
         insert = self.insert(SETTING).values(name="blobs", content=identity).on_conflict_do_nothing()
         if self.get_setting("blobs") is None:
             self.write(lambda connection: connection.execute(insert).close())
@@ -415,11 +409,6 @@ def open_catalog(folder: Path, url: str = "", *, is_read_only: bool | None = Non
         What `TRAUBE_DATABASE` says.
     is_read_only : bool, optional
         By default whether the folder cannot be written to.
-
-    Raises
-    ------
-    TraubeError
-        If the database cannot be opened.
     """
     if url:
         return Catalog(

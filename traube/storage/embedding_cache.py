@@ -79,13 +79,7 @@ class EmbeddingCache:
         return np.memmap(path, np.float32, "r", shape=(len(records), dimensions))
 
     def append(self, texts: Sequence[str], vectors: Floats) -> None:
-        """Store embeddings, of shape (n_texts, n_dimensions), here and as blocks in the storage.
-
-        Raises
-        ------
-        TraubeError
-            If they have another length than those that are there, or the disk is full.
-        """
+        """Store embeddings, of shape (n_texts, n_dimensions), here and as blocks in the storage."""
         records = np.empty(len(texts), RECORD)
         vectors = np.ascontiguousarray(vectors, np.float32)
         records["text"] = np.frombuffer(b"".join(map(_hash_text, texts)), "V16")
