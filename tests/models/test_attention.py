@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from traube.models.attention import NAME, use_products, use_torchs
+from traube.models.attention import NAME, use_products
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 50}
 ENCODERS = ("bert", "roberta", "xlm-roberta", "electra", "modernbert", "mpnet", "deberta-v2", "distilbert", "albert")
@@ -64,7 +64,7 @@ def test_torchs_kernel_is_taken_up_again() -> None:
     with torch.no_grad():
         before = hidden(model, padded=True)
         use_products(model)
-        use_torchs(model)
+        use_products(model, undo=True)
         torch.testing.assert_close(hidden(model, padded=True), before, rtol=0, atol=0)
     assert model.config._attn_implementation == "sdpa"
 

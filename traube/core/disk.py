@@ -30,13 +30,7 @@ def make_private(folder: Path) -> None:
 
 
 def check_outputs(written: Sequence[Path], read: Sequence[Path] = ()) -> None:
-    """Refuse places to write to before there is work that could be lost.
-
-    Parameters
-    ----------
-    written : files that are to be written, in their order
-    read : files that must stay as they are
-    """
+    """Refuse places to write to, in their order, before there is work that could be lost; what is read stays as it is."""
     for number, path in enumerate(written):
         if not path.parent.is_dir():
             raise TraubeError(f"{path.parent}: there is no such folder to write {path.name} to")

@@ -60,11 +60,8 @@ def _hashable(column: "pd.Series") -> "pd.Series":
 
 
 def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
-    """SHA-256 of a file that has been hashed before, by whichever process, unless its stamp is another.
-
-    Parameters
-    ----------
-    stamp : of the file as it is now: size, time of change, and whatever else
+    """SHA-256 of a file that has been hashed before, by whichever process, unless its stamp is another: its size, its time
+    of change, and whatever else.
     """
     if stamp[0] < LARGE:
         return file_sha256(path)

@@ -12,25 +12,19 @@ NAME = "products"
 ALIGNED = 16  # softmax is slow on rows that do not fill the processor's registers
 
 
-def use_products(network: Any) -> None:
-    """Have a sentence-transformers network attend by products of matrices, where it attends as torch does by default."""
+def use_products(network: Any, *, undo: bool = False) -> None:
+    """Have a sentence-transformers network attend by products of matrices, where it attends as torch does by default;
+    or, to undo that, as torch does again.
+    """
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
     from transformers.masking_utils import sdpa_mask
 
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, sdpa_mask)
+    before, after = (NAME, "sdpa") if undo else ("sdpa", NAME)
     for model in network.modules():
-        if isinstance(model, PreTrainedModel) and model.config._attn_implementation == "sdpa":
-            model.set_attn_implementation(NAME)
-
-
-def use_torchs(network: Any) -> None:
-    """Undo `use_products`."""
-    from transformers import PreTrainedModel
-
-    for model in network.modules():
-        if isinstance(model, PreTrainedModel) and model.config._attn_implementation == NAME:
-            model.set_attn_implementation("sdpa")
+        if isinstance(model, PreTrainedModel) and model.config._attn_implementation == before:
+            model.set_attn_implementation(after)
 
 
 def attend(

@@ -87,15 +87,10 @@ class Eda:
 
 
 def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
-    """For each word of some texts the words of these that a model puts nearest to it; none for what has a number.
+    """For each word of some texts the words of these that a model puts nearest to it, the nearest first; none for what has a
+    number, and a word without any is absent.
 
-    Parameters
-    ----------
-    model : its vector of a word is that of the word as a text; so any but a corpus-bound one will do
-
-    Returns
-    -------
-    by word its neighbours, the nearest first; a word without any is absent
+    A vector of a word is that of the word as a text, so any model but a corpus-bound one will do.
     """
     if model.corpus_bound:
         raise TraubeError(f"model '{model.name}' is fitted on whole texts, and words have no neighbours in it")

@@ -32,10 +32,7 @@ def exchange_with_nodes() -> None:
 def exchange_checkpoints(storage: Storage, root: Path) -> None:
     """Store the checkpoints that are new or changed here, and fetch those that others have stored.
 
-    Parameters
-    ----------
-    root : Path
-        Folder of the checkpoints. What others are writing to is left for the next time.
+    What others are writing to is left for the next time.
     """
     with locked(root / NOTE):
         notes = read_json(root / NOTE)
@@ -110,12 +107,8 @@ def _fetch(storage: Storage, folder: Path, row: Mapping[str, Any], note: Note) -
 
 
 def write_folder(storage: Storage, files: Mapping[str, str], folder: Path) -> None:
-    """Put stored files into a folder, in the place of what it holds: all of them, or none if one is corrupt.
-
-    Parameters
-    ----------
-    files : dict of str
-        Blobs, by the path in the folder.
+    """Put stored files, blobs by the path in the folder, in the place of what a folder holds: all of them, or none if one is
+    corrupt.
     """
     # names are from whoever writes to the storage: each must lead to a file of its own in the folder
     is_nested = any(str(parent) in files for name in files for parent in PurePosixPath(name).parents)

@@ -58,12 +58,7 @@ class CausalModel:
 
     @classmethod
     def load(cls, name: str, *, local: bool = False) -> "CausalModel":
-        """A model of the hub, or in a folder.
-
-        Parameters
-        ----------
-        local : use only what is on this machine
-        """
+        """A model of the hub, or in a folder; a local one is only looked for on this machine."""
         folder = Path(name).expanduser()
         if not folder.is_dir():
             if name.startswith((".", "/", "~")) or name.count("/") > 1:

@@ -71,13 +71,7 @@ class _OfEncoder(_DelegateMixin):
 
 
 class Pairwise(_OfEncoder):
-    """A trained similarity.
-
-    Parameters
-    ----------
-    card : ModelCard of kind `pairwise`
-    device : `cuda`, `mps` or `cpu`; by default the best one there is
-    """
+    """A trained similarity: the model of a card of kind `pairwise`."""
 
     corpus_bound = False
 
@@ -109,13 +103,7 @@ class Pairwise(_OfEncoder):
 
 
 class Compared(_OfEncoder):
-    """A model whose vectors, its encoder's and kept with those, a similarity without weights compares.
-
-    Parameters
-    ----------
-    card : ModelCard that names a similarity
-    encoder : the model of the card without it
-    """
+    """A model whose vectors, its encoder's and kept with those, a similarity without weights compares."""
 
     def __init__(self, card: ModelCard, encoder: Model, similarity: Untrained) -> None:
         self.card = card

@@ -17,21 +17,9 @@ PIN = "pin"  # kind of these documents
 
 
 def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> ModelCard:
-    """Pin cells and, of a checkpoint, its weights.
+    """Pin cells that are served and, of a checkpoint, its weights; return the card with these, any other as it is.
 
-    Parameters
-    ----------
-    key : str
-        Identifies what is served.
-    fingerprint : str
-        The model's, by itself.
-    cells : sequence of str
-        Ids of the cells that are served.
-
-    Returns
-    -------
-    ModelCard
-        With the pinned weights; any other card as it is.
+    `key` identifies what is served; the fingerprint is the model's, by itself.
     """
     source, files = Path(card.model or ""), dict[str, bytes | Path]()
     if card.kind in ("transformer", "pairwise") and source.parent == paths.checkpoints():

@@ -25,13 +25,8 @@ Encode = Callable[[Sequence[str]], Dense]
 def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Callable[[str], Encode]) -> str:
     """What `precision: auto` means on this machine: bf16 if it is faster here and agrees with fp32, else fp32.
 
-    Probed once a machine and model, and kept in TRAUBE_HOME/precision.json: the precision is part of the fingerprint.
-
-    Parameters
-    ----------
-    name : of the model, for the log
-    hashes : of the model's files
-    load : gives the model's `encode` in a precision
+    Probed once a machine and model (by the hashes of its files), and kept in TRAUBE_HOME/precision.json: the precision is
+    part of the fingerprint. `load` gives the model's `encode` in a precision.
     """
     path = paths.home() / "precision.json"
     known = read_json(path)  # damaged: measured again

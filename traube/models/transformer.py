@@ -20,7 +20,7 @@ from traube.core.early_imports import import_whole
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.hashing import digest, remembered_sha256
 from traube.core.versions import versions
-from traube.models.attention import use_products, use_torchs
+from traube.models.attention import use_products
 from traube.models.base import BatchEncoder
 from traube.models.card import ModelCard
 from traube.models.precision import resolve_precision
@@ -230,7 +230,7 @@ class Transformer(BatchEncoder):
         import torch
 
         in_bf16 = next(network.parameters()).dtype == torch.bfloat16
-        (use_products if in_bf16 and self.device == "cpu" else use_torchs)(network)
+        use_products(network, undo=not (in_bf16 and self.device == "cpu"))
         return self.with_network(network.to(self.device))
 
     @cached_property

@@ -96,14 +96,9 @@ def pack_matrix(values: Dense | sparse.csr_matrix) -> bytes:
 
 
 def store_matrix(storage: Storage, kind: str, key: str, values: Dense | sparse.csr_matrix, **cost: float) -> Path:
-    """Store a matrix as an artifact, and return its file.
+    """Store a matrix as an artifact that is found by kind and key, and return its file.
 
-    Parameters
-    ----------
-    kind, key : str
-        What it is found by.
-    cost : float
-        Seconds and megabytes of memory (`seconds`, `memory`) that it took.
+    `cost` is what it took: seconds, and megabytes of memory (`seconds`, `memory`).
     """
     content = pack_matrix(values)
     row = {"kind": kind, "key": key, "bytes": len(content), "texts": values.shape[0], **cost}

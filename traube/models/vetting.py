@@ -82,12 +82,8 @@ def _with_routes(folder: Path, place: str, class_path: str, deepest: int) -> Ite
 
 
 def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
-    """Return the files of a model's folder that may be opened, by path below it, with what reads each.
-
-    Parameters
-    ----------
-    plain : bool, default=False
-        Whether only the network in the folder itself counts, as for a language model.
+    """Return the files of a model's folder that may be opened, by path below it, with what reads each; those of the network
+    in the folder itself if `plain`, as for a language model.
     """
     package: dict[str, Reader] = {
         "modules.json": _module_entries,

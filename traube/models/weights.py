@@ -122,12 +122,7 @@ def stamps(folder: Path, *, plain: bool = False) -> dict[Path, Stamp]:
 
 
 def files(folder: Path, *, plain: bool = False) -> list[Path]:
-    """The files of a model's folder that may be opened when it is loaded: those that its fingerprint is of.
-
-    Parameters
-    ----------
-    plain : as in `traube.models.vetting.layout`
-    """
+    """The files of a model's folder that may be opened when it is loaded, as in `layout`: those that its fingerprint is of."""
     return sorted(folder / name for name in layout(folder, plain=plain))
 
 

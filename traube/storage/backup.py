@@ -30,16 +30,9 @@ _TRANSIENT = (".lock", "-wal", "-shm", "-journal")
 
 
 def write_backup(storage: Storage, checkpoints: Path, file: Path) -> list[str]:
-    """Write a backup; return what was left out, each in a line.
+    """Write a backup of a data directory and its checkpoints to a new file; return what was left out, each in a line.
 
-    Parameters
-    ----------
-    storage : Storage
-        The storage of the data directory. Others may write to it meanwhile.
-    checkpoints : Path
-        The folder of checkpoints and of the state of trainings.
-    file : Path
-        The archive, which must not be there.
+    Others may write to the storage meanwhile.
     """
     if file.exists():
         raise TraubeError(f"{file}: is there already; give the backup another name")
@@ -69,16 +62,8 @@ def write_backup(storage: Storage, checkpoints: Path, file: Path) -> list[str]:
 
 
 def restore_backup(file: Path, folder: Path, checkpoints: Path) -> None:
-    """Restore a backup into an empty data directory.
-
-    Parameters
-    ----------
-    file : Path
-        The archive.
-    folder : Path
-        The data directory. It may hold a file `.env`.
-    checkpoints : Path
-        The folder of checkpoints, which may hold others.
+    """Restore a backup into a data directory that holds nothing, but perhaps a file `.env`, and its checkpoints beside
+    others.
     """
     if folder.is_dir() and (present := sorted(path.name for path in folder.iterdir() if path.name != ".env")):
         raise TraubeError(f"{folder}: is not empty ({present[0]}); set TRAUBE_HOME to an empty folder")

@@ -52,18 +52,10 @@ def make_marker(identity: str, version: int = VERSION) -> bytes:
 def retry(
     request: Callable[[], T], where: str, is_lost: Callable[[Exception], bool], patience: float | None = None
 ) -> T:
-    """Make a request, again and again while its server does not answer.
+    """Make a request, again and again while its server does not answer, for `PATIENCE` seconds or so many as are given.
 
-    Parameters
-    ----------
-    request : callable
-        What is called.
-    where : str
-        The server as people know it.
-    is_lost : callable
-        Tells an error of the connection from one that another attempt would meet again.
-    patience : float, optional
-        Seconds until the request is given up. By default `PATIENCE`.
+    `where` is the server as people know it; `is_lost` tells an error of the connection from one that another attempt
+    would meet again.
 
     Raises
     ------
@@ -89,13 +81,7 @@ def retry(
 
 
 class Blobs:
-    """Blobs below a URL that fsspec knows.
-
-    Parameters
-    ----------
-    url : str
-        Where the blobs lie, such as `s3://bucket/prefix`.
-    """
+    """Blobs below a URL that fsspec knows, such as `s3://bucket/prefix`."""
 
     def __init__(self, url: str) -> None:
         import fsspec
@@ -223,13 +209,7 @@ class Blobs:
 
 
 class FolderBlobs(Blobs):
-    """Blobs in a folder of this machine.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the blobs lie. Made when something is put.
-    """
+    """Blobs in a folder of this machine, which is made when something is put."""
 
     def __init__(self, folder: Path) -> None:
         from fsspec.implementations.local import LocalFileSystem
@@ -279,15 +259,7 @@ class FolderBlobs(Blobs):
 
 
 def open_blobs(url: str, folder: Path) -> Blobs:
-    """Return the blobs at a URL, or in a folder where it is empty or a path.
-
-    Parameters
-    ----------
-    url : str
-        What `TRAUBE_BLOBS` says.
-    folder : Path
-        The default.
-    """
+    """Return the blobs at the URL or in the folder that `TRAUBE_BLOBS` names, by default those in `folder`."""
     if "://" in url:
         scheme, _, rest = url.partition("://")
         return Blobs(f"{scheme.lower()}://{rest}")

@@ -145,17 +145,10 @@ class Catalog:
     def write(self, work: Callable[[sa.Connection], T], patience: float | None = None) -> T:
         """Do all of something or nothing; it may be tried again, so it must do no harm twice.
 
-        Parameters
-        ----------
-        work : callable
-            What is done with a connection.
-        patience : float, optional
-            Seconds to wait for a database that does not answer.
-
         Raises
         ------
         Unreachable
-            If the database does not answer in time.
+            If the database does not answer in so many seconds (`patience`).
         """
         self.check_writable()
         return self._transact(work, "READ COMMITTED", patience)
@@ -234,18 +227,8 @@ class Catalog:
     ) -> bool:
         """Enter an entry, unless what stands under its key is newer; return whether that was allowed.
 
-        Parameters
-        ----------
-        blob : str
-            Name of the entry's blob.
-        entry : Entry
-            What is entered.
-        put_again : callable
-            Puts the entry's blobs, which `clean` may have deleted just before.
-        is_allowed : callable, optional
-            Asked in the same transaction.
-        patience : float, optional
-            Seconds to wait for a database that does not answer.
+        `put_again` puts the entry's blobs, which `clean` may have deleted just before. `is_allowed` is asked in the same
+        transaction.
         """
         blobs = list_blobs({**entry.row, "blob": blob})
         unmark = sa.delete(MARK).where(MARK.c.blob.in_(blobs)).returning(MARK.c.blob)
@@ -399,16 +382,9 @@ def list_blobs(row: Mapping[str, Any]) -> list[str]:
 
 
 def open_catalog(folder: Path, url: str = "", *, is_read_only: bool | None = None) -> Catalog:
-    """Return the catalog in a database, by default SQLite in a folder.
+    """Return the catalog in the database that `TRAUBE_DATABASE` names, by default SQLite in a data directory.
 
-    Parameters
-    ----------
-    folder : Path
-        The data directory.
-    url : str, default=""
-        What `TRAUBE_DATABASE` says.
-    is_read_only : bool, optional
-        By default whether the folder cannot be written to.
+    By default it is read-only where the folder cannot be written to.
     """
     if url:
         return Catalog(

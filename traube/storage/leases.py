@@ -26,17 +26,7 @@ RENEWAL = 15.0  # seconds
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to commit results.
-
-    Attributes
-    ----------
-    catalog : Catalog
-        Where the lease is a row.
-    task, model, stage : str
-        What it is for.
-    owner : str
-        Who holds it: the machine, the process and a random id.
-    """
+    """The right to commit results of a stage of a task under a model; `owner` is the machine, the process and a random id."""
 
     catalog: Catalog
     task: str
@@ -83,15 +73,7 @@ class Lease:
 
 @contextmanager
 def hold(catalog: Catalog, task: str, model: str, stage: str) -> Iterator[Lease]:
-    """Wait for a lease and hold it.
-
-    Parameters
-    ----------
-    catalog : Catalog
-        Where leases are kept.
-    task, model, stage : str
-        What is computed.
-    """
+    """Wait for the lease of a stage of a task under a model, and hold it."""
     lease = Lease(catalog, task, model, stage, f"{platform.node()} (process {os.getpid()}) {uuid4().hex}")
     is_reported = False
     while (holder := lease.try_acquire()) is not None:

@@ -272,12 +272,8 @@ class Storage:
         return next(iter(self.read_rows("cell", cell_id=cell_id)), None)
 
     def read_cells(self, *tasks: str, ids: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return finished cells: of some tasks or of all, by task and id, or those with these ids, in their order.
-
-        Returns
-        -------
-        DataFrame
-            A row for each cell, with `CELL_COLUMNS`.
+        """Return finished cells, a row for each with `CELL_COLUMNS`: of some tasks or of all, by task and id, or those with
+        these ids, in their order.
         """
         where = [tables.CELL.c.status != "clustered", *([tables.CELL.c.task.in_(tasks)] if tasks else [])]
         chunks = [sa.true()] if ids is None else [tables.CELL.c.cell_id.in_(chunk) for chunk in _cut(ids)]
@@ -538,13 +534,7 @@ class Storage:
         return lines
 
     def clean(self, *, seconds: float = DAY) -> tuple[int, int]:
-        """Mark the blobs that nothing refers to, and delete those that were marked for so long.
-
-        Returns
-        -------
-        marked, deleted : int
-            Numbers of blobs.
-        """
+        """Mark the blobs that nothing refers to, and delete those that were marked for so long; return how many are each."""
         found, mark = {blob for blob, _ in self.blobs.list()}, tables.MARK
         deleted: list[str] = []
 
