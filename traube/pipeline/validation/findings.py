@@ -118,13 +118,7 @@ def kept_verdicts(storage: Storage, task: str, data_version: str, tables: tuple[
 
 
 def refuse_kept(storage: Storage, card: TaskCard, data_version: str, tables: tuple[Table, ...]) -> None:
-    """Stop where a check failed, as is kept of this version of the data, that the card says stops the task.
-
-    Raises
-    ------
-    TraubeError
-        Naming the first such check.
-    """
+    """Stop where a check failed, as is kept of this version of the data, that the card says stops the task."""
     verdicts = kept_verdicts(storage, card.name, data_version, tables) or {}
     for table in tables:
         for check in CHECKS[table]:
