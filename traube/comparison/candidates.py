@@ -142,13 +142,7 @@ def first_of_each(options: Iterable[Candidate]) -> list[Candidate]:
 
 
 def find(options: Sequence[Candidate], wanted: str) -> Candidate:
-    """Return the candidate that a person means by `model` (its best method) or `model:reducer/clusterer`.
-
-    Raises
-    ------
-    TraubeError
-        If there is none; the message names near ones.
-    """
+    """Return the candidate that a person means by `model` (its best method) or `model:reducer/clusterer`."""
     model, _, method = wanted.partition(":")
     of_model = [c for c in options if c.model == model]
     if not of_model:

@@ -150,12 +150,7 @@ def compare_on(
     -------
     comparisons : list of Comparison
     left_out : dict of str to str
-        Why tasks cannot be compared on.
-
-    Raises
-    ------
-    TraubeError
-        If no task can be compared on; the message says why.
+        Why tasks cannot be compared on. If none can, that is raised.
     """
     known = {*model_cards(), *pd.unique(storage.read_cells()["model"])}
     for side in (a, b):  # a model that neither exists nor has ever been scored is misspelt

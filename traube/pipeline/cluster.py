@@ -66,17 +66,13 @@ def cluster(
 ) -> Iterator[CellResult]:
     """Cluster the test splits of a task by each cell's method; results come as cells are finished.
 
-    One cell that fails does not stop the others. Reductions are kept in the storage and found there the next time.
+    One cell that fails does not stop the others; a worker process that is killed does. Reductions are kept in the
+    storage and found there the next time.
 
     Parameters
     ----------
     similarity : what compares the texts of a split, for a model that has one of its own
     model : that of the vectors, for clusterers that train it further
-
-    Raises
-    ------
-    TraubeError
-        If a worker process was killed (mostly: out of memory).
     """
     possible = []
     for cell in cells:

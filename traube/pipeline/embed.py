@@ -107,11 +107,6 @@ def embed_task(
     -------
     vectors : Vectors [n, d], a row for each text of the corpus
     encoded : number of texts that had to be encoded
-
-    Raises
-    ------
-    TraubeError
-        If the task has no test split.
     """
     scored = task.scored
     if not len(scored):

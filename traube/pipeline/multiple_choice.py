@@ -36,13 +36,7 @@ class Question:
 
 
 def questions(task: Task) -> list[Question]:
-    """The dialogues of a pair task, in its order.
-
-    Raises
-    ------
-    TraubeError
-        If a dialogue has fewer than two candidates, or more than letters.
-    """
+    """The dialogues of a pair task, in its order."""
     texts = task.corpus.set_index("text_id")["text"]
     found = []
     for dialogue, pairs in task.rows.groupby("dialogue", sort=False):
@@ -92,11 +86,6 @@ def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.Da
     -------
     DataFrame n_turns, context, score, accuracy, error, chance, questions. The dialogues whose gold
     scores tie for the best count as right for any of them
-
-    Raises
-    ------
-    TraubeError
-        As `questions` and `CausalModel.likelihoods`.
     """
     asked = sorted(questions(task), key=lambda question: len(question.turns))
     progress.total("questions", 2 * len(asked))

@@ -82,13 +82,7 @@ class Request:
 
 
 def request_of(params: Params, protocol: str = "", methods: Sequence[str] = (), seeds: Sequence[int] = ()) -> Request:
-    """Return what params.yaml asks for, under another protocol, methods or seeds where they are given.
-
-    Raises
-    ------
-    TraubeError
-        If there is no such protocol or method.
-    """
+    """Return what params.yaml asks for, under another protocol, methods or seeds where they are given."""
     name = protocol or params.protocol
     chosen = params.chosen(name)
     return Request(

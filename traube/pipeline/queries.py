@@ -35,11 +35,6 @@ def query_first(
     Returns
     -------
     for each split Vectors [n, d], a row an item of the split
-
-    Raises
-    ------
-    TraubeError
-        If a split has no query, or as `Workbench.vectors_of_texts`.
     """
     texts, together = task.texts, []
     for split in splits:

@@ -39,11 +39,6 @@ def score(
     -------
     DataFrame cell_id, split, level, metric, value, replicates (float64 [GROUPS], the value without
     each group of texts; None of numbers that are no metric)
-
-    Raises
-    ------
-    TraubeError
-        If a split cannot be scored, or a worker process was killed (mostly: out of memory).
     """
     splits = {(s.split, s.level): s for s in task.test_splits(split_set)}
     group_of_text = groups_of(task.corpus["text_id"])
@@ -79,16 +74,12 @@ def score_cells(
     vectors: Vectors | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[tuple[Cell, pd.DataFrame | Failure]]:
-    """Score cells whose assignments are stored, a few at a time. One that cannot be scored stops no other.
+    """Score cells whose assignments are stored, a few at a time. One that cannot be scored stops no other;
+    assignments that cannot be read do, and workers that are not to be had.
 
     Yields
     ------
     cell, scores (or why there are none)
-
-    Raises
-    ------
-    TraubeError
-        If assignments cannot be read, or there are no workers to be had.
     """
     for start in range(0, len(cells), CELLS_AT_ONCE):
         group = cells[start : start + CELLS_AT_ONCE]

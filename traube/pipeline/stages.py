@@ -37,13 +37,7 @@ class Corpus:
 
 
 def read_corpus(source: Source, storage: Storage) -> Corpus:
-    """Read raw data and store its unique texts, and what they are drawn from.
-
-    Raises
-    ------
-    TraubeError
-        If raw data is missing, damaged, or cannot be read.
-    """
+    """Read raw data and store its unique texts, and what they are drawn from."""
     reason = source.missing()
     if reason:
         raise Unavailable(f"task '{source.name}' is unavailable: {reason}")
@@ -54,13 +48,7 @@ def read_corpus(source: Source, storage: Storage) -> Corpus:
 
 
 def draw(source: Source, storage: Storage) -> tuple[pd.DataFrame, Manifest]:
-    """Draw a task's splits or pairs from its stored records and store them; it counts once it is completed.
-
-    Raises
-    ------
-    TraubeError
-        If the corpus was not read whole, or splits cannot be drawn from it.
-    """
+    """Draw a task's splits or pairs from its stored records and store them; it counts once it is completed."""
     rows = source.draw(read_ingested(storage, source.name, "records"))
     return rows, save_rows(storage, source.card, rows)
 

@@ -14,24 +14,12 @@ from traube.tasks.stored import Manifest, get_manifest, is_valid, not_read
 
 
 def plan(request: Request, storage: Storage) -> Plan:
-    """Compare what is requested with what is at hand.
-
-    Raises
-    ------
-    TraubeError
-        If a task or model does not exist.
-    """
+    """Compare what is requested with what is at hand."""
     return Plan.of(request, survey(request, storage))
 
 
 def survey(request: Request, storage: Storage) -> AtHand:
-    """Find out what there is of a request's tasks and models: those as their raw data is now.
-
-    Raises
-    ------
-    TraubeError
-        If a task or model does not exist.
-    """
+    """Find out what there is of a request's tasks and models: those as their raw data is now."""
     new, unavailable = unread(request.tasks, storage)
     models = usable_models(request, unavailable)
     known = (name for name in dict.fromkeys(request.tasks) if name not in new and name not in unavailable)
@@ -40,13 +28,7 @@ def survey(request: Request, storage: Storage) -> AtHand:
 
 
 def survey_stored(tasks: Iterable[str], model: Model, storage: Storage) -> AtHand:
-    """Find out what there is of stored tasks, whatever has become of their raw data, and a model.
-
-    Raises
-    ------
-    TraubeError
-        If a task has not been read yet.
-    """
+    """Find out what there is of stored tasks, whatever has become of their raw data, and a model."""
     found = {}
     for name in tasks:
         if (manifest := get_manifest(storage, name)) is None:

@@ -51,23 +51,11 @@ class Workbench:
         return cls(open_storage(home), executor or ProcessExecutor())
 
     def task(self, name: str) -> Task:
-        """A stored task, with the card that it was read with.
-
-        Raises
-        ------
-        TraubeError
-            If it has not been read yet, or a file of it is damaged.
-        """
+        """A stored task, with the card that it was read with."""
         return self.given[name].task if name in self.given else read_task(self.storage, name)
 
     def manifest(self, name: str) -> Manifest:
-        """The versions of a stored task.
-
-        Raises
-        ------
-        TraubeError
-            If it has not been read yet.
-        """
+        """The versions of a stored task."""
         manifest = get_manifest(self.storage, name)
         if manifest is None:
             raise not_read(name)

@@ -25,13 +25,7 @@ ENGINES = ("local", "ray")
 
 
 def engine() -> str:
-    """Return what does the work, `local` processes or a `ray` cluster: `TRAUBE_ENGINE`, or what params.yaml says.
-
-    Raises
-    ------
-    TraubeError
-        If it is neither.
-    """
+    """Return what does the work, `local` processes or a `ray` cluster: `TRAUBE_ENGINE`, or what params.yaml says."""
     from traube.pipeline.params import load_params  # only here: workers need none
 
     path = paths.params()
@@ -42,13 +36,7 @@ def engine() -> str:
 
 
 def make_executor() -> Executor:
-    """Return a new executor of the engine that is set. Nothing is started yet.
-
-    Raises
-    ------
-    TraubeError
-        If there is no such engine.
-    """
+    """Return a new executor of the engine that is set. Nothing is started yet."""
     if engine() == "local":
         return ProcessExecutor()
     from traube.pipeline.executors.ray import RayExecutor

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 
 def cores() -> int:
-    """Return the number of cores of this machine to work on: `TRAUBE_WORKERS`, by default those this process may use.
-
-    Raises
-    ------
-    TraubeError
-        If it is not a whole number from 1.
-    """
+    """Return the number of cores of this machine to work on: `TRAUBE_WORKERS`, by default those this process may use."""
     value = os.environ.get("TRAUBE_WORKERS")
     if value is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

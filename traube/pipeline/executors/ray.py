@@ -59,13 +59,7 @@ class RayExecutor(Executor):
         return self._connection
 
     def start(self) -> None:
-        """Connect to the cluster.
-
-        Raises
-        ------
-        TraubeError
-            If Ray is not installed, or the cluster cannot be reached or is of another version.
-        """
+        """Connect to the cluster."""
         if self._connection is None:
             ray = self._connection = _connected()
             self._sent = SentOnce(ray.put)
@@ -195,11 +189,6 @@ def _encode_shares(ray: Any, holders: Sequence[Any], shares: Sequence[Sequence[s
     """Yield the number of each share of the texts, and its batches, as they are ready.
 
     Ray starts a holder that died anew, and has it do again what it was at.
-
-    Raises
-    ------
-    TraubeError
-        If a share cannot be encoded, or what encodes it dies again and again.
     """
     waiting, unfinished = deque(range(len(shares))), len(shares)
     # a holder has no share until it has begun: one that finds no room would keep it for good
