@@ -1,12 +1,18 @@
 """Data quality: what is checked of a task's tables. `rules` says what, `facts` computes what rules speak of, `validate`
-runs Great Expectations and shows Data Docs, or where that is not installed runs `verdicts`, `process` where, `findings`
-says what was found and keeps it. Making data right is not done here: a failed check only says so.
+runs Great Expectations and shows Data Docs, or where that is not installed runs `verdicts`, `findings` says what was
+found and keeps it. Making data right is not done here: a failed check only says so.
 """
 
 from traube.pipeline.validation.findings import Finding, keep_findings, kept_verdicts, refuse_kept
-from traube.pipeline.validation.process import in_own_process, warm_up
 from traube.pipeline.validation.rules import CHECKS, Check, Rule, Table, blocks
-from traube.pipeline.validation.validate import Validation, data_docs, validate_table, validate_tasks
+from traube.pipeline.validation.validate import (
+    Validation,
+    data_docs,
+    in_own_process,
+    validate_table,
+    validate_tasks,
+    warm_up,
+)
 
 __all__ = [
     "CHECKS",

@@ -1,21 +1,25 @@
 """Checks the tables of a task by Great Expectations, and writes what was found to a page of Data Docs. Where it is not
-installed, `traube.pipeline.validation.verdicts` judges the same rules, and there is no page. It takes seconds to
-import, so that is done where a table is checked, never when this module is loaded.
+installed, `traube.pipeline.validation.verdicts` judges the same rules, and there is no page. It takes two seconds to
+import, and much memory, so that is done where a table is checked, never when this module is loaded: best in a process
+of its own (`in_own_process`), which imports it while the caller does something else.
 """
 
 import html
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
 
 from traube.core import paths
 from traube.core.files import locked, write_text
+from traube.pipeline.executors import Executor
+from traube.pipeline.executors.base import broken
 from traube.pipeline.validation.facts import FACTS
 from traube.pipeline.validation.findings import Finding, finding_of
 from traube.pipeline.validation.rules import CHECKS, Table, blocks
@@ -24,6 +28,8 @@ from traube.storage import Storage
 from traube.tasks.stored import get_card, read_task
 from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, TaskCard
 
+P = ParamSpec("P")
+T = TypeVar("T")
 COLUMNS: dict[Table, tuple[str, ...]] = {"corpus": CORPUS_COLUMNS, "splits": SPLIT_COLUMNS}  # that are judged
 
 
@@ -164,3 +170,27 @@ def _write_page(folder: Path, task: str, table: Table, validation: Any, findings
         head = '<!DOCTYPE html>\n<meta charset="utf-8">\n<title>Data Docs</title>\n<h1>Data Docs</h1>'
         write_text(folder / "index.html", f"{head}\n<ul>\n{links}\n</ul>\n")
     return page
+
+
+def warm_up(executor: Executor) -> None:
+    """Have the process import Great Expectations, and return at once."""
+    if find_spec("great_expectations"):
+        executor.call_apart(_import)
+
+
+def in_own_process(executor: Executor, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What a check returns; it is computed in the executor's process for this, which is started if it does
+    not run. Where Great Expectations is not installed there is nothing to spare, and it is computed here. If the process
+    is killed, that is a TraubeError, and the next call starts another.
+    """
+    if not find_spec("great_expectations"):
+        return check(*args, **kwargs)
+    try:
+        return executor.call_apart(check, *args, **kwargs).result()
+    except BrokenProcessPool as error:
+        executor.stop()
+        raise broken(error) from None
+
+
+def _import() -> None:  # returns nothing: a module that is sent back would be imported by the caller, too
+    import great_expectations  # noqa: F401

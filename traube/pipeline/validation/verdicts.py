@@ -2,6 +2,7 @@
 six kinds of expectations that `traube.pipeline.validation.rules` uses.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -42,10 +43,8 @@ def judge(table: Table, declared: Declared, judged: pd.DataFrame) -> list[Verdic
 
 def _verdict(check: str, rule: Rule, arguments: dict[str, Any], judged: pd.DataFrame) -> Verdict:
     if rule.expectation == "ExpectTableRowCountToBeBetween":
-        number = len(judged)
-        least, greatest = arguments.get("min_value"), arguments.get("max_value")
-        is_between = (least is None or number >= least) and (greatest is None or number <= greatest)
-        return Verdict(check, rule.says, is_between, [], observed=number)
+        least, greatest = _bounds(arguments)
+        return Verdict(check, rule.says, least <= len(judged) <= greatest, [], observed=len(judged))
     rows = _breaks(rule.expectation, arguments, judged).to_numpy(dtype=bool).nonzero()[0].tolist()
     return Verdict(check, rule.says, not rows, rows, len(rows))
 
@@ -65,10 +64,9 @@ def _breaks(expectation: str, arguments: dict[str, Any], judged: pd.DataFrame) -
             return column.notna() & ~column.isin(arguments["value_set"])
         case "ExpectColumnValuesToBeBetween":
             numbers = pd.to_numeric(column).astype("Float64")
-            broken = pd.Series(False, judged.index, dtype="boolean")
-            if (least := arguments.get("min_value")) is not None:
-                broken |= numbers < least
-            if (greatest := arguments.get("max_value")) is not None:
-                broken |= numbers > greatest
-            return broken.fillna(False)
+            return ~numbers.between(*_bounds(arguments)).fillna(True)
     raise KeyError(expectation)
+
+
+def _bounds(arguments: dict[str, Any]) -> tuple[float, float]:
+    return arguments.get("min_value", -math.inf), arguments.get("max_value", math.inf)
