@@ -23,17 +23,7 @@ DEFAULT_METRIC = str(TaskCard.model_fields["main_metric"].default)
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model with a method on a task.
-
-    Attributes
-    ----------
-    cells : tuple of str
-        Ids, one for each seed.
-    mean : float
-        Of the metric, over splits, levels and seeds.
-    level : str
-        The level of the labels that it is scored at; empty for all of them.
-    """
+    """A model with a method on a task."""
 
     task: str
     protocol: str
@@ -42,9 +32,9 @@ class Candidate:
     fingerprint: str
     method: str
     data_version: str
-    cells: tuple[str, ...]
-    mean: float
-    level: str = ""
+    cells: tuple[str, ...]  # ids, one for each seed
+    mean: float  # of the metric, over splits, levels and seeds
+    level: str = ""  # of the labels, at which it is scored; empty for all of them
 
     @property
     def corpus_bound(self) -> bool:
@@ -91,8 +81,6 @@ def candidates(
 
     Parameters
     ----------
-    name : str
-        The protocol's.
     cells : DataFrame, optional
         From `traube.pipeline.current`; by default the protocol's own, of whichever fingerprint.
     level : str, optional

@@ -31,22 +31,15 @@ class Why(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of a task's challenger, and why.
-
-    Attributes
-    ----------
-    verdict : Verdict, optional
-        On the challenger (a) against the champion (b).
-    elsewhere : tuple of (str, Verdict or None), optional
-        The task of the family that speaks against a promotion, with the verdict there.
-    """
+    """What becomes of a task's challenger, and why."""
 
     task: str
     why: Why
     rules: Promotion
     challenger: Candidate
     champion: Candidate | None = None
-    verdict: Verdict | None = None
+    verdict: Verdict | None = None  # on the challenger (a) against the champion (b)
+    # the task of the family that speaks against a promotion, with the verdict there
     elsewhere: tuple[str, Verdict | None] | None = None
 
     @property

@@ -28,24 +28,12 @@ class Unlabelled(TraubeError):
 
 @dataclass(frozen=True)
 class Standing:
-    """How models stand on a task, over its splits and levels.
+    """How models stand on a task, over its splits and levels."""
 
-    Attributes
-    ----------
-    models : tuple of Candidate
-        The best method of each model, the best model first.
-    samples : tuple of Sample
-        The scores of each model, its method being chosen anew in each replicate.
-    intervals : ndarray of shape (n_models, 2)
-        Interval of each model's score, the choice of the method included.
-    ranking : Ranking
-        The verdict on every pair of models, named by their models' names.
-    """
-
-    models: tuple[Candidate, ...]
-    samples: tuple[Sample, ...]
-    intervals: Array
-    ranking: Ranking
+    models: tuple[Candidate, ...]  # the best method of each model, the best model first
+    samples: tuple[Sample, ...]  # the scores of each model, its method being chosen anew in each replicate
+    intervals: Array  # of each model's score, the choice of the method included, [n_models, 2]
+    ranking: Ranking  # the verdict on every pair of models, named by their models' names
 
 
 def best_method(samples: Sequence[Sample]) -> Sample:
@@ -73,16 +61,8 @@ def options_on(
     metric: str | None = None,
     own_choice: bool = False,
 ) -> tuple[Task, list[Candidate]]:
-    """Return a stored task and what is scored of its present data under a protocol, the best first.
-
-    Parameters
-    ----------
-    name : str
-        The protocol's.
-    metric : str, optional
-        Instead of the main one.
-    own_choice : bool, default=False
-        Whether methods and seeds count that were asked for beside the protocol's own.
+    """Return a stored task and what is scored of its present data under a protocol, by its main metric or another, the
+    best first; with `own_choice` methods and seeds count too that were asked for beside the protocol's own.
 
     Raises
     ------
@@ -137,8 +117,6 @@ def compare_on(
 
     Parameters
     ----------
-    name : str
-        The protocol's.
     a, b : str
         `model`, its best method on each task: then the verdict is that of the task's table, whose
         pairs of models are the family. Or `model:reducer/clusterer`: then what is compared was

@@ -37,44 +37,22 @@ class Undecided(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on side `a` against side `b`.
+    """The verdict on side `a` against side `b`."""
 
-    Attributes
-    ----------
-    a, b : str
-        The sides, as people call them.
-    about : str
-        What is compared: task, level, metric and protocol.
-    difference : float
-        Mean score of a minus that of b, in the metric's unit; nan if they have nothing in common.
-    error, df : float
-        Its standard error and degrees of freedom.
-    deviation : float
-        Standard deviation of the splits' differences; of one split, the error.
-    splits : int
-        Number of splits that are compared.
-    comparisons : int
-        Size of the family: for so many comparisons level and interval hold together.
-    level : float
-        Chance that any comparison of the family is significant where none should be.
-    undecided : Undecided, optional
-        Why the numbers decide nothing.
-    test : str
-        What was computed.
-    """
-
-    a: str
+    a: str  # as people call it
     b: str
-    about: str = ""
-    difference: float = math.nan
-    error: float = math.nan
-    df: float = math.nan
-    deviation: float = math.nan
-    splits: int = 0
-    comparisons: int = 1
-    level: float = LEVEL
-    undecided: Undecided | None = None
-    test: str = "paired jackknife over texts"
+    about: str = ""  # what is compared: task, level, metric and protocol
+    difference: float = (
+        math.nan
+    )  # mean score of a minus that of b, in the metric's unit; nan without anything in common
+    error: float = math.nan  # standard error of the difference
+    df: float = math.nan  # its degrees of freedom
+    deviation: float = math.nan  # standard deviation of the splits' differences; of one split, the error
+    splits: int = 0  # number of splits that are compared
+    comparisons: int = 1  # size of the family: for so many comparisons level and interval hold together
+    level: float = LEVEL  # chance that any comparison of the family is significant where none should be
+    undecided: Undecided | None = None  # why the numbers decide nothing
+    test: str = "paired jackknife over texts"  # what was computed
 
     @property
     def p(self) -> float:

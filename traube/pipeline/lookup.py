@@ -15,13 +15,7 @@ class Lookup:
         self._known: dict[tuple[str, Precision | None], Model | TraubeError] = {}
 
     def usable(self, name: str, precision: Precision | None = None) -> Model:
-        """The model of that name, whose weights are here and sound.
-
-        Raises
-        ------
-        TraubeError
-            As `load_model`; or if the weights are not here, or broken.
-        """
+        """The model of that name, whose weights are here and sound; a TraubeError says why it cannot be had."""
         key = name, precision
         if key not in self._known:
             try:

@@ -170,13 +170,7 @@ class Params(Strict):
 
 
 def load_params(path: Path | None = None) -> Params:
-    """Read params.yaml.
-
-    Raises
-    ------
-    TraubeError
-        Naming the file, the line and the key of the first fault.
-    """
+    """Read params.yaml; a TraubeError names the file, the line and the key of the first fault."""
     path = path or paths.params()
     value, lines = read_yaml(path)
     params = parse(Params, value, path, lines)

@@ -119,18 +119,8 @@ class Recorder:
         cost: Cost | None = None,
         histories: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep a cell's clusters; it counts once it is scored.
-
-        Parameters
-        ----------
-        assignments : DataFrame
-            Split, level, item, cluster.
-        seconds : float
-            The clusterings' time.
-        cost : Cost, optional
-            With the reductions that cells share, where it was measured.
-        histories : dict, optional
-            How the clusterer was trained: by split and level, an entry for each epoch.
+        """Keep a cell's clusters (split, level, item, cluster), with time and cost as `record` has them; it counts once it
+        is scored. How the clusterer was trained are its histories: by split and level, an entry for each epoch.
         """
         entry = self._record(cell, "clustered", seconds=seconds, cost=cost)
         tables = {"assignments": assignments[["split", "level", "item", "cluster"]]}

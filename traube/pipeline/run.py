@@ -77,23 +77,8 @@ Event = Encoded | Clustered | Scored | Failed
 def run(plan: Plan, workbench: Workbench, progress: Progress = SILENT, run_id: str = "") -> Iterator[Event]:
     """Do what a plan says is missing. Whatever an event tells of is stored before it is yielded.
 
-    A model whose vectors fail a blocking check is not clustered on the task.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is missing, and which stages are to be done.
-    workbench : Workbench
-        Gives tasks and vectors, keeps results, and does the work.
-    progress : Progress, default=SILENT
-        Who is told of the work as it is done.
-    run_id : str, default=""
-        Of the run that asks, for the records; empty where nobody keeps runs.
-
-    Yields
-    ------
-    Encoded, Clustered, Scored or Failed
-        What became of a task's vectors, or of a cell.
+    A model whose vectors fail a blocking check is not clustered on the task. Records name the run that asks by its
+    `run_id`, which is empty where nobody keeps runs.
 
     Raises
     ------

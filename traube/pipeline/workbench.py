@@ -30,19 +30,12 @@ class Given:
 
 @dataclass(frozen=True)
 class Workbench:
-    """The tasks of a storage, vectors of texts, and who does the work.
+    """The tasks of a storage, vectors of texts, and who does the work."""
 
-    Attributes
-    ----------
-    storage : tasks and results
-    executor : encodes, reduces, clusters and scores; by default processes of this machine. Whoever
-        has it do more than encode ends it
-    given : tasks in place of the storage's, by name
-    """
-
-    storage: Storage
+    storage: Storage  # tasks and results
+    # encodes, reduces, clusters and scores; whoever has it do more than encode ends it
     executor: Executor = field(default_factory=ProcessExecutor)
-    given: Mapping[str, Given] = field(default_factory=dict)
+    given: Mapping[str, Given] = field(default_factory=dict)  # tasks in place of the storage's, by name
 
     @classmethod
     def at(cls, home: Path, executor: Executor | None = None) -> Self:

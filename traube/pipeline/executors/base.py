@@ -74,13 +74,7 @@ class Executor(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start the workers, unless they are there.
-
-        Raises
-        ------
-        TraubeError
-            If they cannot be had.
-        """
+        """Start the workers, unless they are there; a TraubeError says why they cannot be had."""
 
     @abstractmethod
     def submit(self, function: Callable[..., Any], *args: Any, memory: int) -> Future[Any]:
