@@ -130,22 +130,14 @@ def best(samples: Sequence[Sample]) -> Sample:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two samples on the same splits, or of every pair of several.
-
-    Attributes
-    ----------
-    mean : float, or ndarray of shape (n_samples, n_samples)
-        Mean difference over the splits, in the metric's unit.
-    error, df : float or ndarray
-        Its standard error and degrees of freedom.
-    deviation : float or ndarray
-        Standard deviation of the splits' differences; of one split, the error.
+    """The difference of two samples on the same splits, or of every pair of several: then each field is an array of
+    shape (n_samples, n_samples).
     """
 
-    mean: Any
-    error: Any
-    df: Any
-    deviation: Any
+    mean: Any  # over the splits, in the metric's unit
+    error: Any  # its standard error
+    df: Any  # degrees of freedom of the error
+    deviation: Any  # standard deviation of the splits' differences; of one split, the error
 
 
 def intervals(samples: Sequence[Sample]) -> Array:

@@ -135,20 +135,8 @@ def compare(
 ) -> Verdict:
     """Compare two samples on the splits that both have, and whose scores and replicates exist.
 
-    Parameters
-    ----------
-    a, b : str
-        The sides, as people call them.
-    one, other : Sample
-        Their scores.
-    about, comparisons, level
-        As in `Verdict`.
-
-    Returns
-    -------
-    Verdict
-        With a single split and a single seed of a method that draws random numbers, the interval
-        holds what the texts explain only, and nothing is decided.
+    With a single split and a single seed of a method that draws random numbers, the interval of the verdict holds what
+    the texts explain only, and nothing is decided.
     """
     shared = one.sound & other.sound
     common = [name for name in one.splits if name in shared]
@@ -172,8 +160,6 @@ def compare_paired(a: str, one: ArrayLike, b: str, other: ArrayLike, *, comparis
     ----------
     one, other : array-like of shape (n_units,)
         Scores of the sides on the same units.
-    comparisons
-        As in `Verdict`.
     """
     d = np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64)
     n, mean = len(d), float(d.mean()) if len(d) else math.nan

@@ -66,8 +66,7 @@ def embed(
 
     Parameters
     ----------
-    texts : the corpus, in order
-    corpus_version : a hash of them, under which the vectors of a corpus-bound model are stored
+    corpus_version : a hash of the texts, under which the vectors of a corpus-bound model are stored
     told : of what the encoding took, if anything was encoded
     executor : encodes, if the model is not bound to the corpus; by default this process does
 

@@ -115,13 +115,8 @@ def embed_pairs(
 
 
 def score_pairs(task: Task, alike: Array, resamples: int = RESAMPLES) -> pd.DataFrame:
-    """Correlations of similarities with a task's gold scores; what `evaluate_pairs` returns.
-
-    Intervals are made by drawing dialogues; of pairs that are of no dialogue, pairs.
-
-    Parameters
-    ----------
-    alike : [p], for each of the task's pairs
+    """Correlations of similarities [p], one for each of the task's pairs, with its gold scores; what `evaluate_pairs`
+    returns. Intervals are made by drawing dialogues; of pairs that are of no dialogue, pairs.
     """
     gold, dialogues = task.rows["score"].to_numpy(), task.rows["dialogue"].to_numpy()
     rows = []

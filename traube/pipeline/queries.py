@@ -24,17 +24,8 @@ def query_first(
     *,
     separator: str = SEPARATOR,
 ) -> list[Vectors]:
-    """The vectors of each split's texts with its query in front. What the model has encoded before is
-    not encoded again.
-
-    Parameters
-    ----------
-    splits : of the task
-    separator : what stands between query and text
-
-    Returns
-    -------
-    for each split Vectors [n, d], a row an item of the split
+    """The vectors of each split's texts with its query in front, and a separator between them: for each split Vectors
+    [n, d], a row an item of the split. What the model has encoded before is not encoded again.
     """
     texts, together = task.texts, []
     for split in splits:
