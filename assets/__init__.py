@@ -7,40 +7,24 @@ from collections.abc import Iterable
 import dagster as dg
 
 from traube.tasks import CLUSTERING, Source
-from traube.tasks.task import Stage
 
 
 def all_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
     """Every asset: each task's stages, what is made of all of them, the papers, what can be trained, and the sweeps."""
     from assets.checkpoints import checkpoint_assets
-    from assets.clusterings import clusterings_asset, deep_clusterings_asset
     from assets.datasets import corpus_asset, rows_asset
-    from assets.embeddings import embeddings_asset
     from assets.papers import paper_assets
     from assets.registry import registry
     from assets.report import leaderboard_asset, regressions, report, task_reports_asset
-    from assets.scores import pair_scores_asset, scores_asset
+    from assets.stages import STAGES
     from assets.sweeps import sweep_assets
 
-    of_stage = {
-        Stage.EMBEDDINGS: embeddings_asset,
-        Stage.CLUSTERINGS: clusterings_asset,
-        Stage.DEEP_CLUSTERINGS: deep_clusterings_asset,
-        Stage.SCORES: scores_asset,
-        Stage.PAIR_SCORES: pair_scores_asset,
-    }
     assets, tasks, sources = list[dg.AssetsDefinition](), list[Source](), list(sources)
     for task in sources:
-        stages = [of_stage[stage] for stage in task.card.type.stages]
+        stages = [STAGES[stage] for stage in task.card.type.stages]
         assets += [make(task) for make in (corpus_asset, rows_asset, *stages)]
         if task.card.type is CLUSTERING:
             tasks.append(task)
-    assets += [
-        leaderboard_asset(sources),
-        registry,
-        regressions,
-        report,
-        task_reports_asset(tasks),
-    ]
+    assets += [leaderboard_asset(sources), registry, regressions, report, task_reports_asset(tasks)]
     trained = [asset for task in tasks for asset in checkpoint_assets(task)]
     return [*assets, *paper_assets({key for asset in trained for key in asset.keys}), *trained, *sweep_assets()]

@@ -2,12 +2,13 @@
 other. `studies/`: recipes searched.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 from pydantic import Field
 
-from assets.common import asset_key, final_failures
+from assets.common import asset_key, final_failures, told
 from resources.benchmark import EncoderResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.core import paths
@@ -69,10 +70,9 @@ def _trained(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinition
             f"{left.watched}_last": left.scores[-1],
             f"{left.watched}_best": max(left.scores),
         }
-        try:
-            metadata |= tracking.log_curve(left.last.name.removesuffix("-last"), left.curve, context.run.run_id)
-        except Exception as error:  # a checkpoint is never lost because the tracking server is
-            context.log.warning(f"the checkpoint is there, but MLflow could not be told: {error}")
+        name = left.last.name.removesuffix("-last")
+        log = partial(tracking.log_curve, name, left.curve, context.run.run_id)
+        metadata |= told(context, log, "the checkpoint is there")
         return dg.MaterializeResult(metadata=metadata)
 
     return trained
@@ -127,10 +127,8 @@ def _searched(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinitio
             "trials": dg.MetadataValue.md(markdown(table)),
             "path": dg.MetadataValue.path(path),
         }
-        try:
-            metadata |= tracking.log_study(path.stem, result.best, table, pages, context.run.run_id)
-        except Exception as error:  # the study is a file of its own
-            context.log.warning(f"the study is kept, but MLflow could not be told: {error}")
+        log = partial(tracking.log_study, path.stem, result.best, table, pages, context.run.run_id)
+        metadata |= told(context, log, "the study is kept")
         return dg.MaterializeResult(metadata=metadata)
 
     return searched

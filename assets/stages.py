@@ -1,0 +1,363 @@
+"""The stages of a task for a model, which is the partition: `T/embeddings`, `T/clusterings` and `T/deep_clusterings`,
+`T/scores`; of a pair task `T/embeddings` and `T/pair_scores`.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+
+from assets.common import FILL, MODELS, asset_key, final_failures, told
+from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
+from resources.quality import QualityResource, check_specs
+from resources.tracking import TrackingResource
+from resources.unlogged import add_debt
+from traube.core.errors import Unsupported
+from traube.core.hashing import digest
+from traube.core.progress import Progress
+from traube.metrics import SCORING_VERSION
+from traube.pipeline.cell import CLUSTERING_VERSION, Cell
+from traube.pipeline.executors import Executor
+from traube.pipeline.pairs import KINDS, PAIRS_VERSION, PairCell, read_pair_scores
+from traube.pipeline.plan import Plan, Request
+from traube.pipeline.run import Clustered, Encoded, Event, Failed, run
+from traube.pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, failed_cells
+from traube.pipeline.survey import survey_stored
+from traube.pipeline.validation import Table, refuse_kept
+from traube.pipeline.workbench import Workbench
+from traube.reports.markdown import markdown
+from traube.reports.studies import last_epochs
+from traube.reports.tables import summary
+from traube.storage import Storage
+from traube.tasks import CLUSTERING, Source
+from traube.tasks.scored_pairs import ALL
+from traube.tasks.stored import read_task
+from traube.tasks.task import Stage
+
+SECONDS_TO_WAIT = 60
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage of a task at work for a model, and what does the work."""
+
+    context: dg.AssetExecutionContext
+    task: str
+    storage: Storage
+    encoder: EncoderResource
+    request: Request
+    quality: QualityResource
+    tracking: TrackingResource
+    workers: Executor
+    progress: Progress
+
+    @property
+    def owed(self) -> tuple[str, str, str]:
+        """Of which scores MLflow is told: model, task and protocol."""
+        return self.context.partition_key, self.task, self.request.protocol_name
+
+    def plan(self) -> Plan:
+        """Plan what is asked of the task and the model; an error if the model cannot compare pairs."""
+        model = self.encoder.model(self.context.partition_key, self.request.protocol.precision)
+        plan = Plan.of(replace(self.request, tasks=[self.task]), survey_stored([self.task], model, self.storage))
+        if not plan.total:
+            raise Unsupported(f"model '{self.context.partition_key}' compares texts for a query, and pairs have none")
+        return plan
+
+    def run(self, plan: Plan, stage: Stage) -> Iterator[Event]:
+        workbench = Workbench(self.storage, self.workers)
+        return run(plan.only(stage), workbench, self.progress, self.context.run.run_id)
+
+    def log(self, logs: Iterable[Callable[[], dict[str, dg.MetadataValue]]]) -> dict[str, dg.MetadataValue]:
+        """Tell MLflow of all scores; return the metadata."""
+        return told(self.context, partial(self.tracking.log_all, *self.owed, logs))
+
+
+def model_asset(
+    source: Source, stage: str, upstream: Iterable[str], **about: Any
+) -> Callable[[Callable[[Step], dg.MaterializeResult]], dg.AssetsDefinition]:
+    """Decorate what computes a stage of a task for a model, the partition.
+
+    It is at work once for a task and a model, among all processes and machines that share the storage: whoever waited
+    finds what the other has stored. Its errors are final failures.
+    """
+
+    def decorate(compute: Callable[[Step], dg.MaterializeResult]) -> dg.AssetsDefinition:
+        @dg.asset(
+            key=asset_key(source.name, stage),
+            deps=[asset_key(source.name, name) for name in upstream],
+            partitions_def=MODELS,
+            automation_condition=FILL,
+            group_name=source.card.family,
+            **about,
+        )
+        def alone(
+            context: dg.AssetExecutionContext,
+            storage: StorageResource,
+            encoder: EncoderResource,
+            benchmark: BenchmarkResource,
+            quality: QualityResource,
+            tracking: TrackingResource,
+            workers: dg.ResourceParam[Executor],
+            progress: dg.ResourceParam[Progress],
+        ) -> dg.MaterializeResult:
+            with final_failures(), storage.open().hold(source.name, context.partition_key, "cells"):
+                opened, request = storage.open(), benchmark.request()
+                step = Step(context, source.name, opened, encoder, request, quality, tracking, workers, progress)
+                return compute(step)
+
+        return alone
+
+    return decorate
+
+
+def embeddings_asset(source: Source) -> dg.AssetsDefinition:
+    card, key = source.card, asset_key(source.name, "embeddings")
+    tables: tuple[Table, Table] = ("corpus", card.type.table)
+    is_clustering = card.type is CLUSTERING
+    of_pairs = "texts of the test pairs, and of these with their histories"
+    vector_checks = [
+        dg.AssetCheckSpec(name, asset=key, description=text, blocking=name not in WARNING_CHECKS, partitions_def=MODELS)
+        for name, text in VECTOR_CHECKS.items()
+    ]
+
+    @model_asset(
+        source,
+        Stage.EMBEDDINGS,
+        tables,
+        kinds={"numpy"},
+        description=f"A model's vectors of the {'unique texts of the test splits' if is_clustering else of_pairs}.",
+        check_specs=vector_checks if is_clustering else None,
+    )
+    def embeddings(step: Step) -> dg.MaterializeResult:
+        def check_tables() -> list[dg.AssetCheckResult]:
+            task = read_task(step.storage, card.name)
+            on_corpus = step.quality.check(card, "corpus", task.corpus, task.corpus, step.workers)
+            return [*on_corpus, *step.quality.check(card, card.type.table, task.rows, task.corpus, step.workers)]
+
+        specs = [spec for table in tables for spec in check_specs(card, table)]
+        refuse_failed_checks(step.context, specs, check_tables)
+        began = time.perf_counter()
+        plan = step.plan()
+        refuse_kept(step.storage, card, plan.at_hand.tasks[source.name].data_version, tables)
+        (made,) = step.run(plan, Stage.EMBEDDINGS)
+        assert isinstance(made, Encoded)
+        seconds, encoded = time.perf_counter() - began, made.encoded or 0
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(made.fingerprint),
+            metadata={
+                "texts": made.texts,
+                "dimensions": made.dimensions,
+                "encoded_now": encoded,
+                "from_cache": made.texts - encoded,
+                "texts_per_second": encoded / seconds,
+                "device": made.device,
+                "fingerprint": made.fingerprint,
+                "seconds": seconds,
+            },
+            check_results=[
+                dg.AssetCheckResult(
+                    asset_key=key,
+                    check_name=check.name,
+                    passed=check.passed,
+                    severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+                    metadata=check.facts,
+                )
+                for check in made.checks
+            ],
+        )
+
+    return embeddings
+
+
+def refuse_failed_checks(
+    context: dg.AssetExecutionContext,
+    specs: Iterable[dg.AssetCheckSpec],
+    check: Callable[[], Iterable[dg.AssetCheckResult]],
+) -> None:
+    """Stop where a blocking check upstream failed in an earlier run: Dagster sees one run only. Where one was begun
+    and not finished (the process was killed, the disk was full), `check` makes all of them now.
+    """
+    passed, is_unfinished = dict[dg.AssetCheckKey, bool](), False
+    blocking = [spec.key for spec in specs if spec.blocking]
+    for key in blocking:
+        event = _latest_evaluation(context, key)
+        if event is not None and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            passed[key] = event.asset_check_evaluation_data.passed
+        elif event is not None:
+            is_unfinished = True
+
+    for result in check() if is_unfinished else ():
+        assert result.asset_key is not None
+        assert result.check_name is not None
+        key = dg.AssetCheckKey(result.asset_key, result.check_name)
+        passed[key] = result.passed
+        evaluation = dg.AssetCheckEvaluation(
+            key.asset_key, key.name, result.passed, result.metadata, None, result.severity, result.description
+        )
+        context.instance.report_runless_asset_event(evaluation)  # found outside of the check's own step
+
+    for key in blocking:
+        if not passed.get(key, True):
+            raise dg.Failure(
+                f"{key.asset_key.to_user_string()}: the blocking check '{key.name}' failed; mend the data, and "
+                "`traube run` reads it again",
+                allow_retries=False,
+            )
+
+
+def _latest_evaluation(context: dg.AssetExecutionContext, key: dg.AssetCheckKey) -> dg.DagsterEvent | None:
+    """What is known of a check. What another run is about to find out is waited for."""
+    deadline = time.monotonic() + SECONDS_TO_WAIT
+    while True:
+        record = context.instance.get_latest_asset_check_evaluation_record(key)
+        event = record.event.dagster_event if record and record.event else None
+        if record is None or event is None or event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            return event
+        run = context.instance.get_run_by_id(record.run_id)
+        if run is None or run.is_finished or time.monotonic() > deadline:
+            return event
+        time.sleep(0.2)
+
+
+def clusterings_asset(source: Source) -> dg.AssetsDefinition:
+    description = "The clusters that each method finds in each split."
+    return _clusterings_asset(source, Stage.CLUSTERINGS, kinds={"scikitlearn"}, description=description)
+
+
+def deep_clusterings_asset(source: Source) -> dg.AssetsDefinition:
+    return _clusterings_asset(
+        source,
+        Stage.DEEP_CLUSTERINGS,
+        kinds={"torch"},
+        description="The clusters that each method finds that trains on the texts of each split. A training that was "
+        "stopped goes on where it was.",
+        # of steps that share a GPU; runs follow each other, so no limit of its own is set (the UI can)
+        pool="training",
+        # what a GPU loses now and then; of other errors a cell says so itself
+        retry_policy=dg.RetryPolicy(max_retries=1),
+    )
+
+
+def _clusterings_asset(source: Source, stage: Stage, **about: Any) -> dg.AssetsDefinition:
+    @model_asset(source, stage, ("embeddings", "splits"), code_version=CLUSTERING_VERSION, **about)
+    def clustered(step: Step) -> dg.MaterializeResult:
+        began = time.perf_counter()
+        statuses, cells, plan = Counter[str](), list[Cell](), step.plan()
+        for event in step.run(plan, stage):
+            assert isinstance(event, Clustered | Failed)
+            status = "done" if isinstance(event, Clustered) else event.status
+            statuses[status] += 1
+            cells.append(event.cell)
+            if event.reason:
+                step.context.log.warning(f"{event.cell.title}: {status}: {event.reason}")
+
+        metadata: dict[str, Any] = {"clustered_now": statuses["done"]}
+        metadata |= {status: statuses[status] for status in ("failed", "unsupported", "unavailable")}
+        metadata["seconds"] = time.perf_counter() - began
+        if stage is Stage.DEEP_CLUSTERINGS:
+            table = last_epochs(step.storage, cells)
+            epochs = "nothing was trained" if table.empty else markdown(table.round(4))
+            metadata["last_epochs"] = dg.MetadataValue.md(epochs)
+        version = digest(sorted(cell.cell_id for cell in plan.cells))
+        return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=metadata)
+
+    return clustered
+
+
+def scores_asset(source: Source) -> dg.AssetsDefinition:
+    @model_asset(
+        source,
+        Stage.SCORES,
+        (Stage.CLUSTERINGS, Stage.DEEP_CLUSTERINGS, "splits"),
+        kinds={"parquet", "mlflow"},
+        code_version=SCORING_VERSION,
+        description="How well the clusters agree with the gold labels, under every metric.",
+    )
+    def scores(step: Step) -> dg.MaterializeResult:
+        request, plan = step.request, step.plan()
+        # what counts for the protocol stands by itself: a method or seed that somebody asked for besides is a run of its own
+        official = Plan.of(replace(request, tasks=[source.name], methods=None, seeds=None), plan.at_hand).cell_ids
+        own = add_debt(*step.owed, sorted({*plan.cell_ids} - {*official}))
+        for _ in step.run(plan, Stage.SCORES):
+            pass
+
+        metadata, logs = dict[str, dg.MetadataValue](), []
+        for ids, own_choice in (*((ids, True) for ids in own), (official, False)):
+            cells = step.storage.read_cells(ids=ids)
+            if cells.empty:
+                continue
+            values = step.storage.read_scores(cells, replicates=True)
+            protocols = {request.protocol_name: request.protocol}
+            table = summary(cells, values, {source.name: source.card}, protocols=protocols)
+            log, origin = step.tracking.log, _origin(step.context)
+            logs.append(partial(log, source.card, cells, values, table, origin, own_choice=own_choice))
+            metadata |= _metadata(table, own_choice)
+        metadata |= step.log(logs)
+        if failed := failed_cells(step.storage, plan.cell_ids):  # what was scored of the others is shown
+            raise dg.Failure(failed, metadata=metadata, allow_retries=False)
+        version = dg.DataVersion(digest([sorted(plan.cell_ids), SCORING_VERSION]))
+        return dg.MaterializeResult(data_version=version, metadata=metadata)
+
+    return scores
+
+
+def _origin(context: dg.AssetExecutionContext) -> dict[str, str]:
+    """Tags by which a run of MLflow's links back to Dagster's."""
+    run_id, asset = context.run.run_id, context.asset_key.to_user_string()
+    return {"dagster.run_id": run_id, "dagster.asset_key": asset, "dagster.partition": context.partition_key}
+
+
+def _metadata(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataValue]:
+    """The table; and per level the best method's score, which Dagster plots across models, if the methods are official."""
+    shown = table[["level", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds"]]
+    if own_choice:
+        return {"own_choice": dg.MetadataValue.md(markdown(shown.round(4)))}
+    metadata: dict[str, dg.MetadataValue] = {"scores": dg.MetadataValue.md(markdown(shown.round(4)))}
+    for level, rows in table.dropna(subset="mean").groupby("level"):
+        best = rows.loc[rows["mean"].idxmax()]
+        metadata[f"best_{level}"] = dg.MetadataValue.float(float(best["mean"]))
+        metadata[f"best_{level}_method"] = dg.MetadataValue.text(str(best["method"]))
+    return metadata
+
+
+def pair_scores_asset(source: Source) -> dg.AssetsDefinition:
+    @model_asset(
+        source,
+        Stage.PAIR_SCORES,
+        ("embeddings", "pairs"),
+        kinds={"parquet", "mlflow"},
+        code_version=PAIRS_VERSION,
+        description="How well each comparison of the model's vectors follows the gold scores.",
+    )
+    def pair_scores(step: Step) -> dg.MaterializeResult:
+        plan = step.plan()
+        add_debt(*step.owed)
+        computed = sum(1 for _ in step.run(plan, Stage.PAIR_SCORES))
+        cells = [cell for cell in plan.cells if isinstance(cell, PairCell)]
+        table = read_pair_scores(step.storage, cells)
+        whole = table[table["group"] == ALL]
+        log = partial(step.tracking.log_pairs, source.card, cells[0], table, _origin(step.context))
+        metadata = {
+            "scored_now": dg.MetadataValue.int(computed),
+            **{kind: dg.MetadataValue.float(float(whole[kind].iloc[0])) for kind in KINDS},
+            "scores": dg.MetadataValue.md(markdown(table.drop(columns=["task", "model"]).round(4))),
+            **step.log([log]),
+        }
+        return dg.MaterializeResult(data_version=dg.DataVersion(digest(sorted(plan.cell_ids))), metadata=metadata)
+
+    return pair_scores
+
+
+STAGES = {
+    Stage.EMBEDDINGS: embeddings_asset,
+    Stage.CLUSTERINGS: clusterings_asset,
+    Stage.DEEP_CLUSTERINGS: deep_clusterings_asset,
+    Stage.SCORES: scores_asset,
+    Stage.PAIR_SCORES: pair_scores_asset,
+}
