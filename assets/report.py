@@ -15,8 +15,7 @@ from traube.core.errors import reason
 from traube.core.hashing import frame_digest
 from traube.pipeline.params import load_params
 from traube.reports.markdown import markdown
-from traube.reports.pages import SERVED, make_page
-from traube.reports.publish import publish_index, publish_leaderboard, publish_regressions
+from traube.reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
 from traube.reports.tables import CSV
 from traube.tasks.source import Source
 

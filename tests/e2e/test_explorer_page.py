@@ -22,7 +22,7 @@ from traube.pipeline.params import Protocol
 from traube.pipeline.plan import cells
 from traube.pipeline.record import Recorder
 from traube.pipeline.workbench import Workbench
-from traube.reports.explorer import task_page
+from traube.reports.explorer.page import task_page
 from traube.reports.tables import leaderboard
 from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task, TaskCard, index_texts, make_split

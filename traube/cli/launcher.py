@@ -37,7 +37,7 @@ from traube.pipeline.validation import (
     validate_table,
 )
 from traube.pipeline.workbench import Workbench
-from traube.reports.publish import publish_index, publish_leaderboard, publish_regressions
+from traube.reports.pages import publish_index, publish_leaderboard, publish_regressions
 from traube.storage import open_storage
 from traube.tasks import get_source
 from traube.tasks.stored import complete_task, read_task
@@ -56,13 +56,7 @@ def prepare_home() -> None:
 
 
 class Launcher(AbstractContextManager["Launcher"]):
-    """Computes in this process.
-
-    Parameters
-    ----------
-    progress : who is told of the work as it is done
-    verbose : print warnings of single cells, and tracebacks
-    executor : does the work; by default one that is made and ended here
+    """Computes in this process; `verbose` prints warnings of single cells, and tracebacks.
 
     Attributes
     ----------
@@ -118,11 +112,8 @@ class Launcher(AbstractContextManager["Launcher"]):
         return errors
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
-        """Rebuild leaderboard and report, and the papers' tables. Returns the errors, one line each.
-
-        Parameters
-        ----------
-        tasks : all that has changed: what is made of other tasks alone stays as it is. By default everything is rebuilt
+        """Rebuild leaderboard and report, and the papers' tables; where `tasks` are all that has changed, what is made of
+        other tasks alone stays as it is. Returns the errors, one line each.
         """
         stopping.check()
         errors: list[str] = []

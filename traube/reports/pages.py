@@ -1,33 +1,48 @@
-"""Where the pages lie, and a task's page made where it is not up to date: what makes it is imported only then."""
+"""What is made anew of everything stored: leaderboard, changes since the night before, and the page of all tasks; and a
+task's page, made where it is not up to date: what makes it is imported only then.
+"""
 
+import shutil
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from traube.comparison.regressions import kept_changes
+from traube.comparison.regressions import CHANGES, NIGHT, kept_changes, present, regressions, snapshot
 from traube.core.errors import TraubeError
-from traube.core.files import locked, read_parquet, write_text
+from traube.core.files import locked, read_parquet, write_json, write_parquet, write_text
 from traube.core.hashing import digest, file_sha256
+from traube.core.inert import csv_text
 from traube.core.versions import installed
+from traube.pipeline.lookup import Lookup
 from traube.pipeline.params import Protocol
+from traube.pipeline.plan import Request
+from traube.pipeline.survey import unavailable
 from traube.pipeline.workbench import Workbench
 from traube.reports.rendering import render
-from traube.reports.tables import NAME, places, shown_interval, shown_name
+from traube.reports.tables import (
+    CSV,
+    MADE_OF,
+    NAME,
+    REBUILT,
+    leaderboard,
+    made_now,
+    places,
+    shown_interval,
+    shown_name,
+    state,
+)
+from traube.storage import Storage
 
 FOLDER, INDEX = "report", "index.html"  # below a home
 SERVED = "/traube"  # where `traube dev` serves that folder, beside the Dagster UI
 
 
 def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, home: Path) -> Path:
-    """A task's page as of the last publication, made anew where what it shows has changed.
-
-    Raises
-    ------
-    TraubeError
-        If nothing of the task is published.
-    """
+    """A task's page as of the last publication, made anew where what it shows has changed."""
     try:
         table = read_parquet(bench.storage.get_table_path(NAME))
     except FileNotFoundError:
@@ -39,15 +54,16 @@ def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, ho
     own = table[table["task"].isin((task, ""))]
     changed = changes[changes["task"] == task] if len(changes) else changes
     ours = [file_sha256(path) for path in sorted((Path(__file__).parent / "templates").iterdir())]
-    path, state = home / FOLDER / f"{task}.html", digest([own.to_json(), changed.to_json(), installed("traube"), ours])
+    made_of = digest([own.to_json(), changed.to_json(), installed("traube"), ours])
+    path = home / FOLDER / f"{task}.html"
     with locked(path):
         is_new, is_current = not path.exists(), False
         with suppress(OSError), path.open(encoding="utf-8") as file:
-            is_current = state in file.read(500)
+            is_current = made_of in file.read(500)
         if not is_current:
-            from traube.reports.explorer import task_page
+            from traube.reports.explorer.page import task_page
 
-            write_text(path, task_page(bench, protocols, task, table, changes, state))
+            write_text(path, task_page(bench, protocols, task, table, changes, made_of))
     if is_new:
         write_index(table, changes, home)
     return path
@@ -61,13 +77,8 @@ def write_index(table: pd.DataFrame, changes: pd.DataFrame | None, home: Path) -
 
 
 def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, pages: Collection[str] = ()) -> str:
-    """Return the page of all tasks, which needs no server and leads to each task's own. All text is escaped.
-
-    Parameters
-    ----------
-    table : from `leaderboard`
-    changes : from `regressions`, with a column `since`
-    pages : tasks whose own pages lie beside it
+    """Return the page of all tasks, which needs no server and leads to each task's own page, where it is one of `pages`.
+    All text is escaped; changes are those of `regressions`, with a column `since`.
     """
     done = table[table["status"] == "done"]
     sections = [
@@ -93,3 +104,44 @@ def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, p
         changes=[] if changes is None else list(changes.itertuples(index=False)),
         others=others.astype(object).fillna("").to_dict("records"),
     )
+
+
+def publish_leaderboard(storage: Storage, request: Request, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+    """Make the leaderboard from what is stored, and write it; what is requested and cannot be had has a row."""
+    # the lock spans reading and writing: a slower writer that read first would
+    # lose the other's rows
+    with locked(storage.get_table_path(NAME)):
+        made_of = state(storage)
+        lookup = Lookup()
+        absent = unavailable(request, storage, lookup)
+        table = leaderboard(storage, absent, protocols=protocols, lookup=lookup)
+        write_parquet(storage.get_table_path(NAME), table)
+        write_text(storage.get_table_path(CSV), csv_text(table))
+        write_json(storage.get_table_path(MADE_OF), made_now(storage, made_of))
+    return table
+
+
+def publish_regressions(
+    storage: Storage, protocols: Mapping[str, Protocol], timezone: str, night: str | None = None
+) -> tuple[str, pd.DataFrame]:
+    """Compare what counts now with the last night before today's, and write and return what changed, as `regressions`
+    does. A day begins as the benchmark's timezone says; `night` is the date of the one that this is part of, if any.
+    """
+    date = night or datetime.now(ZoneInfo(timezone)).date().isoformat()
+    with locked(storage.get_table_path(CHANGES)):
+        # a day is remembered as its night left it; without a night, as the day's
+        # first publication did
+        counting = present(storage, protocols)
+        if night or not storage.read_rows("document", kind=NIGHT, key=date):
+            snapshot(storage, counting, date)
+        since, changes = regressions(storage, protocols, counting, date)
+        write_parquet(storage.get_table_path(CHANGES), changes.assign(since=since))
+    return since, changes
+
+
+def publish_index(storage: Storage, home: Path) -> Path:
+    """Write the page of all tasks, and note that the publication is whole: to be called last of all."""
+    path = write_index(read_parquet(storage.get_table_path(NAME)), kept_changes(storage), home)
+    # a publication that was cut short is made again
+    shutil.copyfile(storage.get_table_path(MADE_OF), storage.get_table_path(REBUILT))
+    return path

@@ -1,7 +1,3 @@
 """A task's page, one file that needs no server: `page` puts together what each other module gathers for one part.
 
 What people wrote is carried as JSON and put into the page as text, never as HTML."""
-
-from traube.reports.explorer.page import task_page
-
-__all__ = ["task_page"]
