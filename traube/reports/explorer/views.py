@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,30 +25,16 @@ Points = NDArray[np.float32]
 Codes = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Confusion:
-    """How often a gold class fell into a cluster.
-
-    Attributes
-    ----------
-    classes : int64 [c], gold classes in the order of the rows
-    clusters : int64 [k], clusters in the order of the columns; noise, if there is any, last
-    counts : int64 [c, k]
-    match : by cluster, the class that it stands for; absent where there are more clusters than
-        classes
-    """
-
-    classes: Codes
-    clusters: Codes
-    counts: NDArray[np.int64]
-    match: dict[int, int]
-
-
-def confusion(gold: Codes, found: Codes) -> Confusion:
-    """Gold classes against clusters, ordered so that what belongs together lies on the diagonal.
+def confusion(gold: Codes, found: Codes) -> dict[str, Any]:
+    """Count gold classes against clusters, ordered so that what belongs together lies on the diagonal.
 
     A cluster stands for one class at most and a class for one cluster: the assignment under which
     most texts agree (Kuhn, 1955). The largest agreement comes first.
+
+    Returns
+    -------
+    The classes of the rows, the clusters of the columns (noise, if there is any, last), the counts, and by cluster the
+    class that it stands for: none where there are more clusters than classes. As JSON takes them
     """
     from scipy.optimize import linear_sum_assignment
     from sklearn.metrics.cluster import contingency_matrix
@@ -63,8 +48,12 @@ def confusion(gold: Codes, found: Codes) -> Confusion:
     matched, of = matched[order], of[order]
     row_order = np.r_[matched, _others(len(classes), matched, counts.sum(axis=1))]
     column_order = np.r_[of, _others(len(clusters), of, np.where(clusters == NOISE, -1, counts.sum(axis=0)))]
-    match = {int(clusters[j]): int(classes[i]) for i, j in zip(matched, of, strict=True)}
-    return Confusion(classes[row_order], clusters[column_order], counts[np.ix_(row_order, column_order)], match)
+    return {
+        "rows": classes[row_order].tolist(),
+        "columns": clusters[column_order].tolist(),
+        "counts": counts[np.ix_(row_order, column_order)].tolist(),
+        "match": {str(clusters[j]): int(classes[i]) for i, j in zip(matched, of, strict=True)},
+    }
 
 
 def _others(n: int, taken: Codes, sizes: NDArray[np.int64]) -> Codes:
@@ -84,11 +73,7 @@ def thinned(groups: Codes, most: int = SHOWN) -> Codes:
 def views(
     bench: Workbench, task: Task, protocol: Protocol | None, firsts: Sequence[Candidate], lookup: Lookup
 ) -> list[dict[str, Any]]:
-    """The largest test split of each level, as some models see it.
-
-    Parameters
-    ----------
-    firsts : the best of each model under the protocol
+    """The largest test split of each level, as some models see it, each by its best method under the protocol.
 
     Returns
     -------
@@ -167,15 +152,7 @@ def _seen(
         "found": found[shown].tolist(),
         "noise": int((found == NOISE).sum()),
     }
-    if split.labels is None:
-        return seen
-    table = confusion(gold, found)
-    return seen | {
-        "rows": table.classes.tolist(),
-        "columns": table.clusters.tolist(),
-        "counts": table.counts.tolist(),
-        "match": {str(cluster): name for cluster, name in table.match.items()},
-    }
+    return seen if split.labels is None else seen | confusion(gold, found)
 
 
 def _placed_by_umap(
