@@ -10,7 +10,7 @@ from tests import giccs_like
 from tests.e2e.conftest import NEEDS_BROWSER
 from tests.waiting import wait_for
 from traube.metrics.agreement import counting_scores
-from traube.reports.annotation_form import sheet_form
+from traube.reports.rendering import sheet_form
 from traube.tasks.annotation_sheets import WORDINGS, Item, Sheet, sheets
 from traube.tasks.best_worst import Answers, read_judgements
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from traube.core.errors import TraubeError
-from traube.reports.annotation_form import sheet_form
+from traube.reports.rendering import sheet_form
 from traube.tasks.annotation_sheets import WORDINGS, design_of, read_items, sheet_table, sheets
 from traube.tasks.best_worst import design, read_judgements
 

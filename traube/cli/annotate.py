@@ -69,7 +69,7 @@ def design_(
     """
     import pandas as pd
 
-    from traube.reports.annotation_form import sheet_form
+    from traube.reports.rendering import sheet_form
     from traube.tasks.annotation_sheets import WORDINGS, design_of, read_items, sheet_table, sheets
 
     if language not in WORDINGS:

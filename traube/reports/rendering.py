@@ -4,7 +4,7 @@ What people wrote is carried as JSON, or escaped by the template, and put into t
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -13,23 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
+from traube.core.hashing import digest
 from traube.core.versions import installed
 from traube.reports.figures import Plot, as_data
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from traube.tasks.annotation_sheets import Item, Sheet
+
 
 def render(template: str, *, data: Any = None, **values: Any) -> str:
-    """Return a page of a template.
-
-    Parameters
-    ----------
-    data : object, optional
-        What the page's scripts read, as JSON takes it.
-    **values
-        What the template shows.
-    """
+    """Return a page of a template, which shows values; its scripts read data that JSON takes."""
     values |= {
         "nonce": secrets.token_urlsafe(16),
         "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -42,6 +37,13 @@ def render(template: str, *, data: Any = None, **values: Any) -> str:
 def figures_page(title: str, plots: Sequence[Plot], notes: Sequence[str] = ()) -> str:
     """Return a page of figures, with what is told of them."""
     return render("figures.html", data=as_data(plots), title=title, plots=plots, notes=notes)
+
+
+def sheet_form(sheet: "Sheet", items: Mapping[str, "Item"], wording: Mapping[str, str]) -> str:
+    """Return a sheet of best-worst scaling as a page that is filled in in a browser and saves a CSV file."""
+    questions = [(items[one[0]].context, [items[item] for item in one]) for one in sheet.tuples]
+    key = digest([sheet.tuples])  # under which a browser keeps the answers
+    return render("annotation_form.html", sheet=sheet, questions=questions, wording=wording, key=key)
 
 
 def as_json(data: Any) -> Markup:
