@@ -18,18 +18,11 @@ from traube.storage import Storage, open_storage
 
 
 class BenchmarkResource(dg.ConfigurableResource):
-    """The benchmark of params.yaml, narrowed or widened by a run's configuration.
+    """The benchmark of params.yaml, narrowed or widened by a run's configuration."""
 
-    Attributes
-    ----------
-    protocol : name of a protocol in params.yaml; by default the one chosen there
-    methods : like `umap/hdbscan`; by default the protocol's
-    seeds : by default the protocol's
-    """
-
-    protocol: str = ""
-    methods: list[str] = Field(default_factory=list)
-    seeds: list[int] = Field(default_factory=list)
+    protocol: str = Field(default="", description="name of a protocol in params.yaml; by default the one chosen there")
+    methods: list[str] = Field(default_factory=list, description="like umap/hdbscan; by default the protocol's")
+    seeds: list[int] = Field(default_factory=list, description="by default the protocol's")
 
     def protocols(self) -> dict[str, Protocol]:
         return load_params().protocols
@@ -39,14 +32,9 @@ class BenchmarkResource(dg.ConfigurableResource):
 
 
 class StorageResource(dg.ConfigurableResource):
-    """What is computed.
+    """What is computed."""
 
-    Attributes
-    ----------
-    home : folder of everything written at run time; by default `TRAUBE_HOME`
-    """
-
-    home: str = ""
+    home: str = Field(default="", description="folder of everything written at run time; by default TRAUBE_HOME")
 
     @property
     def root(self) -> Path:
@@ -61,14 +49,9 @@ class StorageResource(dg.ConfigurableResource):
 
 
 class EncoderResource(dg.ConfigurableResource):
-    """Turns the name of a model (a partition key) into the model.
+    """Turns the name of a model (a partition key) into the model."""
 
-    Attributes
-    ----------
-    device : cuda, mps or cpu; by default the best one there is
-    """
-
-    device: str = ""
+    device: str = Field(default="", description="cuda, mps or cpu; by default the best one there is")
 
     def model(self, name: str, precision: Precision | None) -> Model:
         """Return a model, loaded once a process however many tasks a run evaluates."""

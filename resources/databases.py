@@ -50,13 +50,7 @@ class Database:
     last: tuple[str, str] = (STAMP, "1")
 
     def rows(self) -> int | None:
-        """How many rows the table has, 0 or 1; None if the tables were never finished.
-
-        Raises
-        ------
-        TraubeError
-            If the file is no database.
-        """
+        """How many rows the table has, 0 or 1; None if the tables were never finished. An error if it is no database."""
         if not self.path.exists():
             return None
         try:
@@ -77,13 +71,7 @@ class Database:
         return rows if stamped and (rows or last) else None
 
     def check(self) -> None:
-        """Read the whole file.
-
-        Raises
-        ------
-        TraubeError
-            If it is damaged.
-        """
+        """Read the whole file; an error if it is damaged."""
         try:
             with closing(self._open()) as connection:
                 verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -116,13 +104,7 @@ def mlflow_database(path: Path) -> Database:
 
 
 def make_dagster(folder: Path) -> None:
-    """Make the folder of Dagster's instance, unless it is there.
-
-    Raises
-    ------
-    TraubeError
-        If a database of it is damaged, or it cannot be written.
-    """
+    """Make the folder of Dagster's instance, unless it is there."""
     if settings.database():
         return _make_shared_dagster(folder)
     _check_name(folder)
@@ -167,13 +149,7 @@ def _make_schema(name: str, make_tables: Callable[[], None]) -> None:
 
 
 def connect() -> Any:
-    """Return a connection to the shared database.
-
-    Raises
-    ------
-    TraubeError
-        If it cannot be reached, or refuses.
-    """
+    """Return a connection to the shared database."""
     url = settings.database()
     try:
         import psycopg2
@@ -213,13 +189,7 @@ def _check_name(path: Path) -> None:
 
 
 def make_mlflow(path: Path, artifacts: Path | str) -> None:
-    """Make MLflow's database, with our experiment in it, unless it is there.
-
-    Raises
-    ------
-    TraubeError
-        If it is damaged, or cannot be written.
-    """
+    """Make MLflow's database, with our experiment in it, unless it is there."""
     _check_name(path)
     if mlflow_database(path).rows() is not None:
         return

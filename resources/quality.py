@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 import pandas as pd
+from pydantic import Field
 
 from traube.pipeline.executors import Executor
 from traube.pipeline.validation import CHECKS, Table, blocks, data_docs, in_own_process, validate_table
@@ -22,14 +23,9 @@ def check_specs(card: TaskCard, table: Table) -> list[dg.AssetCheckSpec]:
 
 
 class QualityResource(dg.ConfigurableResource):
-    """Checks the tables of a task, in a process of the run's executor, and keeps a page of Data Docs for each.
+    """Checks the tables of a task, in a process of the run's executor, and keeps a page of Data Docs for each."""
 
-    Attributes
-    ----------
-    folder : where Data Docs are written, a page for each task and table; by default `quality` in `TRAUBE_HOME`
-    """
-
-    folder: str = ""
+    folder: str = Field(default="", description="where Data Docs are written; by default quality in TRAUBE_HOME")
 
     def check(
         self, card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame, executor: Executor

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from pydantic import Field
 
 from resources.tracking import connect, default_uri
 from traube.core.errors import TraubeError, Unknown, unknown
@@ -37,14 +38,9 @@ def registered_name(task: str) -> str:
 
 
 class RegistryResource(dg.ConfigurableResource):
-    """Reads and moves champions and challengers.
+    """Reads and moves champions and challengers."""
 
-    Attributes
-    ----------
-    uri : tracking store; by default `MLFLOW_TRACKING_URI`, or `mlflow.db` below TRAUBE_HOME
-    """
-
-    uri: str = ""
+    uri: str = Field(default="", description="by default MLFLOW_TRACKING_URI, or mlflow.db below TRAUBE_HOME")
 
     def client(self) -> Any:
         return connect(self.uri or default_uri())[0]
@@ -101,13 +97,7 @@ class RegistryResource(dg.ConfigurableResource):
         return str(made.version)
 
     def champion(self, task: str) -> "Served":
-        """The clustering that is served for a task; runs no stored code.
-
-        Raises
-        ------
-        TraubeError
-            If the task has no champion, or its files are gone.
-        """
+        """The clustering that is served for a task; runs no stored code."""
         import mlflow
 
         from traube.grouping import served as serving
@@ -154,14 +144,7 @@ class RegistryResource(dg.ConfigurableResource):
         self.client().set_registered_model_alias(registered_name(task), CHALLENGER, version)
 
     def promote(self, task: str, version: str | None = None) -> str:
-        """Make a version (by default the challenger) the champion, and remember the one before.
-        Returns the version.
-
-        Raises
-        ------
-        TraubeError
-            If there is no such version.
-        """
+        """Make a version, by default the challenger, the champion, and remember the one before. Returns the version."""
         self._known(task)
         version = version or self._version_of(task, CHALLENGER)
         client, name = self.client(), registered_name(task)
@@ -185,13 +168,7 @@ class RegistryResource(dg.ConfigurableResource):
         client.set_registered_model_alias(name, CHAMPION, version)
 
     def rollback(self, task: str) -> str:
-        """Make the champion before this one champion again. Returns its version.
-
-        Raises
-        ------
-        TraubeError
-            If there was none.
-        """
+        """Make the champion before this one champion again. Returns its version."""
         self._known(task)
         history = self._history(task)
         if len(history) < 2:
@@ -239,12 +216,8 @@ def _tags(version: Any) -> dict[str, str]:
 
 
 def is_candidate(held: Mapping[str, str], candidate: "Candidate", weights: str | None) -> bool:
-    """Whether a version of the registry is that candidate, on whichever data.
-
-    Parameters
-    ----------
-    weights : the fingerprint of the candidate's model by itself, if the candidate is the model as it is now; the
-        candidate's own fingerprint also hashes the corpus where the model was fitted to it
+    """Whether a version of the registry is that candidate, on whichever data; `weights` is the fingerprint of its model by
+    itself, if that is as it is now: the candidate's own also hashes the corpus where the model was fitted to it.
     """
     same = held["fingerprint"] == candidate.fingerprint or (weights is not None and held.get("weights") == weights)
     return same and (held["model"], held["method"]) == (candidate.model, candidate.method)

@@ -15,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 import pandas as pd
+from pydantic import Field
 
 from resources.databases import EXPERIMENT, make_mlflow, make_shared_mlflow, mlflow_url
 from resources.unlogged import settle_debt
@@ -36,14 +37,9 @@ MOST_RUNS = 50_000  # that MLflow gives at once
 
 
 class TrackingResource(dg.ConfigurableResource):
-    """Logs scores to MLflow. What is logged is returned as metadata for Dagster: the link to the MLflow run.
+    """Logs scores to MLflow. What is logged is returned as metadata for Dagster: the link to the MLflow run."""
 
-    Attributes
-    ----------
-    uri : tracking store; by default `MLFLOW_TRACKING_URI`, or `mlflow.db` below TRAUBE_HOME
-    """
-
-    uri: str = ""
+    uri: str = Field(default="", description="by default MLFLOW_TRACKING_URI, or mlflow.db below TRAUBE_HOME")
 
     def client(self) -> Any:
         """Return an MlflowClient whose store is initialised, and the experiment's id."""
@@ -67,14 +63,8 @@ class TrackingResource(dg.ConfigurableResource):
         *,
         own_choice: bool = False,
     ) -> dict[str, dg.MetadataValue]:
-        """Log the scored cells of one task and model; update the runs that are there already.
-
-        Parameters
-        ----------
-        cells, scores : as the storage gives them
-        table : from `summary`
-        origin : tags that link back to the Dagster run
-        own_choice : of methods or seeds that are not the protocol's: they have runs of their own
+        """Log the scored cells of one task and model, whose `summary` is a table; update the runs that are there already.
+        Those of one's own choice, of methods or seeds that are not the protocol's, have runs of their own.
         """
         done = cells[cells["status"] == "done"]
         if done.empty:
@@ -144,13 +134,8 @@ class TrackingResource(dg.ConfigurableResource):
     def log_pairs(
         self, card: TaskCard, cell: Cell, table: pd.DataFrame, origin: Mapping[str, str]
     ) -> dict[str, dg.MetadataValue]:
-        """Log how well a model follows the gold scores of a pair task, as one run; update it if it is there already.
-
-        Parameters
-        ----------
-        cell : one of its cells
-        table : of all, from `read_pair_scores`
-        origin : tags that link back to the Dagster run
+        """Log how well a model follows the gold scores of a pair task (`read_pair_scores` of all cells, of which `cell` is
+        one), as one run; update it if it is there already.
         """
         metrics: dict[str, float] = {}  # such as spearman/cosine, and spearman/cosine/history/domain=find_hotel
         for row in table.to_dict("records"):

@@ -15,15 +15,8 @@ NOT_POSTED = "the alert was not posted"
 
 
 def post(url: str, message: dict[str, Any]) -> str:
-    """Post a message as JSON. Redirects are not followed: they may lead to http, or to someone else.
-
-    Parameters
-    ----------
-    url : https, or http to this machine
-
-    Returns
-    -------
-    Why it was not posted, as one line that names at most scheme and host; empty if it was.
+    """Post a message as JSON to https, or to http of this machine; return why it was not posted, as one line that names
+    at most scheme and host, or nothing. Redirects are not followed: they may lead to http, or to someone else.
     """
     address = _allowed(url)
     if address is None:
