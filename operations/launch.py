@@ -137,12 +137,8 @@ class Launcher(AbstractContextManager["Launcher"]):
         return self._execute_one("sweep", ["sweeps", name], asked)
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
-        """Rebuild leaderboard and report, and the registry and the papers' tables. Returns the errors, one line each.
-
-        Parameters
-        ----------
-        tasks : all that has changed: what is made of other tasks alone stays as it is. By default everything is
-            rebuilt, but for the tasks' pages: `traube open` makes one when it is asked for
+        """Rebuild leaderboard, report, registry and the papers' tables, but not the tasks' pages, which `traube open`
+        makes when they are asked for. Returns the errors, one line each.
         """
         import_whole("mlflow")
         graph = self.definitions.resolve_asset_graph()

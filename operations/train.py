@@ -57,10 +57,7 @@ def train(
     trainer: TrainerName,
     task: TaskName,
     model: BaseName = "minilm",
-    recipe: Annotated[
-        list[str] | None,
-        typer.Option("--set", help=VALUES["train"]),
-    ] = None,
+    recipe: Annotated[list[str] | None, typer.Option("--set", help=VALUES["train"])] = None,
     unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also use the task's texts without labels.")] = False,
     verbose: Verbose = False,
 ) -> None:
@@ -132,10 +129,7 @@ def tune(
         int,
         typer.Option(min=1, help="The number of finished trials that the study is to reach, counting earlier ones."),
     ] = 20,
-    recipe: Annotated[
-        list[str] | None,
-        typer.Option("--set", help=VALUES["tune"]),
-    ] = None,
+    recipe: Annotated[list[str] | None, typer.Option("--set", help=VALUES["tune"])] = None,
     verbose: Verbose = False,
 ) -> None:
     """Search for a trainer's best recipe on a task with Optuna.

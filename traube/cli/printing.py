@@ -56,13 +56,7 @@ def about(seconds: float) -> str:
 def failed_check(
     asset: str, name: str, blocking: bool, broken: str = "", rows: int | None = None, page: object = None
 ) -> str:
-    """Say in a line that a check of an asset failed.
-
-    Parameters
-    ----------
-    broken : the rules that do not hold, in words
-    rows, page : how many rows break them, and a page that shows them
-    """
+    """Say in a line that a check of an asset failed: how many rows break which rules, and which page shows them."""
     see = "" if page is None else f"; see {page}"
     where = "" if rows is None else f" ({counted(rows, 'row')}{see})"
     kind = "blocking check" if blocking else "check"

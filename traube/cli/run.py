@@ -9,17 +9,7 @@ import typer
 from traube.cli import platform
 from traube.cli.best import print_answer
 from traube.cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
-from traube.cli.printing import (
-    about,
-    bars,
-    counted,
-    err,
-    escape,
-    out,
-    print_notes,
-    print_outdated,
-    print_unavailable,
-)
+from traube.cli.printing import about, bars, counted, err, escape, out, print_notes, print_outdated, print_unavailable
 from traube.cli.show import print_leaderboard
 from traube.core import paths
 from traube.core.early_imports import begin_import
@@ -94,12 +84,7 @@ def run(
 
 
 def compute(request: "Request", storage: "Storage", before: "Plan", verbose: bool = False) -> Outcome:
-    """Run datasets, evaluate and publish as far as they are needed, and say so.
-
-    Parameters
-    ----------
-    before : the plan of the request as it is now
-    """
+    """Run datasets, evaluate and publish as far as they are needed, and say so; `before` is the plan as it is now."""
     from traube.components import get_reducer
     from traube.pipeline import validation
     from traube.pipeline.executors import make_executor

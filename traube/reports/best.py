@@ -138,11 +138,7 @@ class Best:
 
 
 def best_on(storage: Storage, task_name: str, name: str, protocol: Protocol) -> Best:
-    """What groups a task's texts best under a protocol, over its splits and levels.
-
-    Parameters
-    ----------
-    name : the protocol's
+    """What groups a task's texts best under a protocol of a name, over its splits and levels.
 
     Raises
     ------
@@ -157,13 +153,7 @@ def best_on(storage: Storage, task_name: str, name: str, protocol: Protocol) -> 
 
 
 def best_of(found: Standing, task: Task, known: pd.DataFrame) -> Best:
-    """Return what is best of the models that stand on a task.
-
-    Parameters
-    ----------
-    known : DataFrame
-        From `costs`.
-    """
+    """Return what is best of the models that stand on a task; `known` is the table of its `costs`."""
     winner, *others = found.models
     rivals = tuple(Rival(other, found.ranking.verdict(winner.model, other.model)) for other in others)
     texts = int(task.splits.loc[task.splits["part"] == "test", "text_id"].nunique())

@@ -35,16 +35,7 @@ def export_mteb(storage: Storage, protocols: Mapping[str, Protocol], method: str
     """Write `<org>__<model>/<revision>/<Task>.json` for every model and labelled task scored by a method.
 
     MTEB knows one method; its own is mini-batch k-means on the vectors as they are. A revision that
-    the hub does not know is the model's fingerprint. Seeds are averaged, split by split.
-
-    Returns
-    -------
-    The files
-
-    Raises
-    ------
-    TraubeError
-        If nothing is scored by that method.
+    the hub does not know is the model's fingerprint. Seeds are averaged, split by split. Returns the files.
     """
     cells = without_sweeps(current_cells(storage, protocols), protocols)
     cells = cells[cells["status"] == "done"]
@@ -126,13 +117,7 @@ def import_mteb(storage: Storage, path: Path) -> pd.DataFrame:
 
 
 def imported_results(storage: Storage) -> pd.DataFrame:
-    """What was imported; DataFrame with IMPORTED_COLUMNS.
-
-    Raises
-    ------
-    TraubeError
-        If they are corrupt: only whoever imported the results can do so again.
-    """
+    """What was imported; DataFrame with IMPORTED_COLUMNS."""
     try:
         read = [storage.read_table(row["files"]["results"]) for row in storage.read_rows("document", kind=IMPORTED)]
     except Corrupt as error:

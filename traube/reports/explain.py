@@ -29,11 +29,6 @@ def explanations(
     -------
     Per cell its record, `scores` (the mean over splits by level, in the leaderboard's metric) and
     `changed_since`, in words
-
-    Raises
-    ------
-    TraubeError
-        If nothing of the kind is stored; the message names what is.
     """
     stored = storage.read_cells()
     every = of_protocols(stored)

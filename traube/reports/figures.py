@@ -26,17 +26,7 @@ Trace = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure.
-
-    Attributes
-    ----------
-    title : str
-        What stands above it.
-    traces : list of dict
-        What is drawn, in plotly's words.
-    layout : dict
-        Axes and size, in plotly's words.
-    """
+    """A figure: its title, and what is drawn and how it is laid out, in plotly's words."""
 
     title: str
     traces: list[Trace]

@@ -65,20 +65,11 @@ class Reproduction:
 def reproduce(
     storage: Storage, protocols: dict[str, Protocol], cell_id: str, progress: Progress = SILENT
 ) -> Reproduction:
-    """Encode, reduce, cluster and score a cell again.
+    """Encode, reduce, cluster and score a cell again, given its id or the beginning of one.
 
     A network's vectors differ in the seventh digit with the texts that share a batch, and UMAP
     makes other layouts of that. So the vectors that were clustered are clustered again, and must
     give the same; and the texts are encoded again, and must come near.
-
-    Parameters
-    ----------
-    cell_id : or the beginning of one
-
-    Raises
-    ------
-    TraubeError
-        If there is no such cell, it has no scores, or its data or weights are not those of then.
     """
     cells = storage.read_cells()
     matching = cells[cells["cell_id"].str.startswith(cell_id)]

@@ -18,12 +18,7 @@ STATE = ["protocol", "model", "fingerprint", "data_version", "code_version"]
 
 
 def rows(table: pd.DataFrame, costs: pd.DataFrame) -> list[dict[str, Any]]:
-    """What is scored, a row for each level, protocol, model and method.
-
-    Parameters
-    ----------
-    table : from `traube.reports.tables.leaderboard`, of one task
-    costs : from `traube.reports.costs.costs`
+    """What is scored of one task in the leaderboard, with its `costs`: a row for each level, protocol, model and method.
 
     Returns
     -------

@@ -33,13 +33,8 @@ def task_page(
     changes: pd.DataFrame | None = None,
     made_of: str = "",
 ) -> str:
-    """A task's page.
-
-    Parameters
-    ----------
-    table : from `traube.reports.tables.leaderboard`; rows of other tasks are left aside
-    changes : from `traube.comparison.regressions`, with a column `since`
-    made_of : noted in the page
+    """A task's page, of its rows in the leaderboard and of what changed (`traube.comparison.regressions`, with `since`);
+    a hash of what it is made of is noted in it.
     """
     own = table[table["task"].isin((task, ""))]
     lookup = Lookup()

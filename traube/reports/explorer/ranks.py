@@ -23,13 +23,7 @@ ROW, STEP, SCALE = 20, 9, 560  # pixels: of a model and of a bar; and the axis' 
 
 
 def diagram(title: str, ranking: Ranking, samples: Sequence[Sample]) -> Plot | None:
-    """Draw the diagram; None where models were not scored on the same splits, or one is alone.
-
-    Parameters
-    ----------
-    samples : sequence of Sample
-        The scores of the ranking's models.
-    """
+    """Draw the diagram; None where models were not scored on the same splits, or one is alone."""
     names, samples, p = ranking.names[:MOST], samples[:MOST], ranking.p[:MOST, :MOST]
     if len(samples) < 2 or len({sample.splits for sample in samples}) > 1:
         return None
@@ -81,16 +75,7 @@ def mean_ranks(names: Sequence[str], samples: Sequence[Sample]) -> pd.Series:
 
 
 def differences(standings: Mapping[str, Standing], splits: Sequence[Split], most: int) -> list[dict[str, Any]]:
-    """Compare each pair of models at each level, split by split, x100.
-
-    Parameters
-    ----------
-    standings : mapping of str to Standing
-        How models stand at each level.
-    splits : sequence of Split
-        Those that are scored.
-    most : int
-        Number of models, the best of each level.
+    """Compare each pair of the best models, `most` at each level, split by split, x100.
 
     Returns
     -------
