@@ -34,7 +34,7 @@ from scipy.optimize import nnls
 from traube import components
 from traube.components import Method
 from traube.metrics import clustering
-from traube.metrics.measures import GROUPS
+from traube.metrics.names import GROUPS
 from traube.models import load_model
 from traube.pipeline.params import load_params
 

@@ -16,7 +16,7 @@ from traube.core import paths
 from traube.core.progress import SILENT
 from traube.pipeline.plan import Request
 from traube.pipeline.survey import plan
-from traube.pipeline.validation import process, validate
+from traube.pipeline.validation import validate
 from traube.reports.tables import CSV, tables_are_current
 from traube.storage import Storage, open_storage
 from traube.tasks.stored import get_manifest
@@ -37,8 +37,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         with monkeypatch.context() as patch:
             patch.setenv("TRAUBE_HOME", str(tmp_path / (home or name)))
             if name == "library":  # as in an environment without the platform
-                for module in (process, validate):
-                    patch.setattr(module, "find_spec", lambda package: None)
+                patch.setattr(validate, "find_spec", lambda package: None)
             with LAUNCHERS[name](SILENT) as launcher:
                 errors = work(launcher)
             return errors, launcher.notes, open_storage(paths.home())

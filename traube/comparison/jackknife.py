@@ -31,7 +31,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtrit  # Student's t; scipy.stats takes half a second to import
 
-from traube.metrics.measures import GROUPS
+from traube.metrics.names import GROUPS
 
 Array: TypeAlias = NDArray[np.float64]
 CONFIDENCE = 0.95

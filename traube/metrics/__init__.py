@@ -2,6 +2,7 @@
 real. It works on labels and numbers; tasks, models and files are unknown here.
 """
 
-from traube.metrics.measures import FULL_NAMES, GROUPS, METRICS, NOISE_POLICIES, SCORING_VERSION, SILHOUETTE, full_name
+from traube.metrics.measures import SCORING_VERSION
+from traube.metrics.names import FULL_NAMES, GROUPS, METRICS, NOISE_POLICIES, SILHOUETTE, full_name
 
 __all__ = ["FULL_NAMES", "GROUPS", "METRICS", "NOISE_POLICIES", "SCORING_VERSION", "SILHOUETTE", "full_name"]

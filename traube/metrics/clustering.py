@@ -14,7 +14,8 @@ from sklearn import metrics as sk
 
 from traube.core.errors import TraubeError
 from traube.metrics.contingency import Codes, Contingency, Labels, Values
-from traube.metrics.measures import GROUPS, MEASURES, METRICS, NOISE_POLICIES, scores_of
+from traube.metrics.measures import MEASURES, scores_of
+from traube.metrics.names import GROUPS, METRICS, NOISE_POLICIES
 
 Vectors: TypeAlias = NDArray[np.float32] | sparse.csr_matrix | sparse.csr_array
 

@@ -1,13 +1,12 @@
 """The agreement metrics: functions of contingency tables, entered in `MEASURES` below. After adding one raise
-`SCORING_VERSION`: stored cells are then scored again from their assignments, not clustered again. Light: cards and
-params are checked against these names, so scikit-learn is imported only where it is needed.
+`SCORING_VERSION`: stored cells are then scored again from their assignments, not clustered again. Light, as `names` is:
+scikit-learn is imported only where it is needed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from traube.core.errors import unknown
 from traube.metrics.contingency import Codes, Contingency, Values, starts
 
 # Raise when the same assignments would be scored otherwise, or a metric is added.
@@ -146,27 +145,6 @@ MEASURES: dict[str, Callable[[Contingency], Values]] = {
     "acc": _acc,
     "purity": _purity,
 }
-
-NOISE_POLICIES = ("noise_as_cluster", "noise_dropped", "noise_as_singletons")
-METRICS = tuple(MEASURES)
-# Texts are put into this many groups by their ids: those of the jackknife (`traube.comparison.jackknife`).
-GROUPS = 20
-SILHOUETTE = "silhouette"  # of clusterings without gold labels
-FULL_NAMES = tuple(f"{metric}/{policy}" for metric in METRICS for policy in NOISE_POLICIES)
-
-# What papers also call them. V-measure is the harmonic mean of homogeneity I/H(C) and completeness
-# I/H(K), 2I/(H(C) + H(K)): the mutual information over the arithmetic mean of both entropies, which
-# scikit-learn and most papers mean by NMI.
-SYNONYMS = {"nmi": "v_measure"}
-
-
-def full_name(name: str) -> str:
-    """The name under which a metric is stored: `nmi` is `v_measure/noise_as_cluster`, and so is `v_measure`."""
-    metric, _, policy = name.partition("/")
-    full = name if name == SILHOUETTE else f"{SYNONYMS.get(metric, metric)}/{policy or NOISE_POLICIES[0]}"
-    if full not in (*FULL_NAMES, SILHOUETTE):
-        raise unknown("metric", name, (*FULL_NAMES, *METRICS, *SYNONYMS, SILHOUETTE))
-    return full
 
 
 def scores_of(table: Contingency, metrics: Sequence[str] | None = None) -> dict[str, Values]:

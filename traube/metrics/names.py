@@ -1,0 +1,25 @@
+"""What the metrics are called. Light: cards and params are validated against it."""
+
+from traube.core.errors import unknown
+from traube.metrics.measures import MEASURES
+
+NOISE_POLICIES = ("noise_as_cluster", "noise_dropped", "noise_as_singletons")
+METRICS = tuple(MEASURES)
+# Texts are put into this many groups by their ids: those of the jackknife (`traube.comparison.jackknife`).
+GROUPS = 20
+SILHOUETTE = "silhouette"  # of clusterings without gold labels
+FULL_NAMES = tuple(f"{metric}/{policy}" for metric in METRICS for policy in NOISE_POLICIES)
+
+# What papers also call them. V-measure is the harmonic mean of homogeneity I/H(C) and completeness
+# I/H(K), 2I/(H(C) + H(K)): the mutual information over the arithmetic mean of both entropies, which
+# scikit-learn and most papers mean by NMI.
+SYNONYMS = {"nmi": "v_measure"}
+
+
+def full_name(name: str) -> str:
+    """The name under which a metric is stored: `nmi` is `v_measure/noise_as_cluster`, and so is `v_measure`."""
+    metric, _, policy = name.partition("/")
+    full = name if name == SILHOUETTE else f"{SYNONYMS.get(metric, metric)}/{policy or NOISE_POLICIES[0]}"
+    if full not in (*FULL_NAMES, SILHOUETTE):
+        raise unknown("metric", name, (*FULL_NAMES, *METRICS, *SYNONYMS, SILHOUETTE))
+    return full
