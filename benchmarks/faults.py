@@ -516,7 +516,7 @@ def main() -> int:
     # a shell that starts this in the background has it ignore Ctrl-C, and the processes here would too
     signal.signal(signal.SIGINT, signal.default_int_handler)
     campaigns: list[Campaign] = []
-    with TemporaryDirectory(prefix="faults-") as temporary:
+    with TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as temporary:
         try:
             conduct(Path(temporary), arguments, campaigns)
         except KeyboardInterrupt:
