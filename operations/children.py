@@ -65,11 +65,14 @@ class Children:
             raise
 
     def kill(self) -> None:
-        """End them and their children at once."""
+        """End them and their children at once; on return these are gone too, however busy the machine is."""
         for process in self._processes.values():
             _kill(process.pid)  # also one that has ended: dagster's code server's child may outlive it
         for process in self._processes.values():
             process.wait()
+        deadline = time.monotonic() + SECONDS_TO_STOP
+        while any(_is_there(process.pid) for process in self._processes.values()) and time.monotonic() < deadline:
+            time.sleep(0.02)
         _record().unlink(missing_ok=True)
 
 
@@ -110,6 +113,14 @@ def _began(pid: int) -> float | None:
         return psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:
         return None
+
+
+def _is_there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):  # macOS refuses where all have ended and none was waited for
+        return False
+    return True
 
 
 def _kill(pid: int) -> None:
