@@ -84,7 +84,7 @@ def _serve(port: int, mlflow_port: int) -> None:
 
     from operations.launch import align
     from resources.tracking import connect, default_uri
-    from sensors.lost_runs import cancel_cut_off_runs, end_unstarted_runs
+    from sensors.lost_runs import cancel_cut_off_runs, cut_off_note, end_unstarted_runs
 
     connect(default_uri())
     with dg.DagsterInstance.get() as instance:
@@ -108,6 +108,8 @@ def _serve(port: int, mlflow_port: int) -> None:
 
     def end() -> None:
         """End the servers and what they run; what that cuts off is cancelled if somebody asked for it."""
+        if stopping.received():
+            cut_off_note().touch()
         children.kill()
         if stopping.received():
             with dg.DagsterInstance.get() as instance:

@@ -3,12 +3,13 @@
 import os
 import platform
 import re
+from pathlib import Path
 
 import dagster as dg
 import psutil
 
 from sensors import Jobs
-from traube.core import settings
+from traube.core import paths, settings
 
 PID, STARTED, HOST = "traube/pid", "traube/process_started", "traube/host"
 ALIVE = (
@@ -34,7 +35,9 @@ def _is_here(run: dg.DagsterRun) -> bool:
 
 
 def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Fail the runs whose process is gone. Returns their ids."""
+    """Fail the runs whose process is gone, but cancel those that a stopped `traube dev` cut off. Returns the failed."""
+    if cut_off_note().exists():
+        cancel_cut_off_runs(instance)
     lost = []
     for run in instance.get_runs(dg.RunsFilter(statuses=ALIVE)):
         process = process_of(instance, run) if _is_here(run) else None
@@ -66,7 +69,15 @@ def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
         if _is_here(run) and (process is None or not _alive(*process)):
             instance.report_run_canceled(run, "`traube dev` was stopped")
             cut_off.append(run.run_id)
+    cut_off_note().unlink(missing_ok=True)
     return cut_off
+
+
+def cut_off_note() -> Path:
+    """The file that stands from the moment that somebody stops `traube dev` until what that cuts off is cancelled: on a
+    busy machine it may have to end before, and whoever looks for lost runs next cancels them.
+    """
+    return paths.home() / "dev.stopped"
 
 
 def process_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:

@@ -19,7 +19,7 @@ from typer.testing import Result
 from assets.common import data_keys
 from operations.children import alone
 from operations.launch import Launcher, WithoutUnwritten, align
-from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, own_process
+from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, cut_off_note, end_lost_runs, own_process
 from tests.made import damage_blob
 from tests.platform.conftest import word_rows, write_task
 from traube.components import parse_method
@@ -356,6 +356,18 @@ def test_what_the_end_of_the_servers_cuts_off_is_cancelled_and_other_runs_are_no
     assert statuses[gone.run_id] == statuses[never_started.run_id] == dg.DagsterRunStatus.CANCELED
     assert statuses[ours.run_id] == dg.DagsterRunStatus.NOT_STARTED
     assert end_lost_runs(launcher.instance) == []
+
+
+def test_what_a_stopped_server_had_no_time_to_cancel_is_cancelled_by_whoever_looks_next(launcher: Launcher) -> None:
+    job = launcher.definitions.resolve_job_def("publish")
+    gone = {PID: str(os.getpid()), STARTED: "0.00"}
+    cut_off = launcher.instance.create_run_for_job(job, tags=gone)
+    cut_off_note().touch()
+    assert end_lost_runs(launcher.instance) == []
+    run = launcher.instance.get_run_by_id(cut_off.run_id)
+    assert run and run.status == dg.DagsterRunStatus.CANCELED
+    killed = launcher.instance.create_run_for_job(job, tags=gone)  # later, and by nobody's wish
+    assert end_lost_runs(launcher.instance) == [killed.run_id]
 
 
 def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(launcher: Launcher) -> None:
