@@ -1,5 +1,6 @@
 """The results page is what was written of the papers' tables, and leaves no empty cell without a reason."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -46,6 +47,27 @@ def test_what_was_written_stands_on_the_page_with_reasons(context: Context, tabl
     told = RUNNER.invoke(app, ["papers", "--output", str(tmp_path / "results.md")])
     assert (shown.output, told.exit_code) == (page, 0)
     assert (tmp_path / "results.md").read_text("utf-8") == page
+
+
+def test_what_another_data_directory_had_measured_stays_on_the_page(
+    context: Context, table: Table, tmp_path: Path
+) -> None:
+    page, folder = tmp_path / "results.md", context.storage.folder
+    write_table(folder, "toy", table, context)
+    results.write_results(context.storage, page)
+    first = page.read_text("utf-8")
+
+    nothing = replace(table, measure=lambda _: measured(context).iloc[:0])
+    write_table(folder, "toy", nothing, context)
+    results.write_results(context.storage, page)
+    assert page.read_text("utf-8") == first
+
+    other = replace(table, measure=lambda _: measured(context).assign(measured=[1.5, 8.0], task=["x", "z"]))
+    write_table(folder, "toy", other, context)
+    results.write_results(context.storage, page)
+    rows = pd.read_csv(tmp_path / "results" / "toy" / "table_1.csv")
+    assert rows[["model", "task", "measured"]].values.tolist() == [["a", "x", 1.5], ["c", "z", 8.0], ["c", "y", 7.0]]
+    assert "1 of 3 printed numbers" in page.read_text("utf-8")
 
 
 def test_the_page_that_comes_with_traube_has_every_table() -> None:

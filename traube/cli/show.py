@@ -345,17 +345,20 @@ def papers(
 ) -> None:
     """Show all tables of the papers: what is printed beside what was measured here, and why where it was not.
 
-    traube papers --output results.md
+    traube papers --output docs/results.md
+
+    With --output the numbers themselves are written too, into a folder of
+    that name (docs/results/). What lies there already and was not measured
+    in this data directory, but on a GPU, say, stays on the page.
     """
-    from traube.core.files import write_text
-    from traube.papers.results import results_page
+    from traube.papers.results import results_page, write_results
     from traube.storage import open_storage
 
-    page = results_page(open_storage(paths.home()))
+    storage = open_storage(paths.home())
     if output is None:
-        print(visible(page), end="")  # noqa: T201
+        print(visible(results_page(storage)), end="")  # noqa: T201
     else:
-        write_text(output, page)
+        write_results(storage, output)
         out.print(f"Written to {escape(str(output))}")
 
 

@@ -1,9 +1,14 @@
 """One page of all papers' tables, as they were last written: what is printed beside what was measured here."""
 
+from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
+from traube.core.files import write_text
+from traube.core.inert import csv_text
 from traube.core.references import cite
 from traube.papers import papers
 from traube.papers.spec import Table, table_path
@@ -15,6 +20,26 @@ INTRODUCTION = """# Results of the papers
 What each table prints beside what was measured here: `printed | measured`, `–` where there is no number. Written by
 `traube papers --output docs/results.md` from stored results, not by hand; what differs from the papers, and why, is in
 [papers.md](papers.md#where-we-differ)."""
+WHICH = ("base", "recipe")  # what tells rows of the same printed number apart
+WHEN = "measured_on"  # the day and the devices
+
+
+def write_results(storage: Storage, output: Path) -> None:
+    """Write the page, and the numbers on it into a folder beside it that has its name: a CSV file for each table.
+
+    Numbers that lie there already, and that this data directory does not have, stay on the page: what a GPU has measured,
+    or an earlier data directory, is not lost. To drop one, delete its row.
+    """
+    folder = output.with_suffix("")
+    shown = {}
+    for name, table in _tables():
+        here, kept = table_path(storage.folder, name, table), folder / name / f"{table.name}.csv"
+        if here.is_file():
+            rows = _read(here)
+            rows[WHEN] = f"{date.today()}, {_devices(storage)}"
+            shown[name, table.name] = rows = _with_kept(rows, _read(kept)) if kept.is_file() else rows
+            write_text(kept, csv_text(rows[rows["measured"].notna()]))
+    write_text(output, _page(shown))
 
 
 def results_page(storage: Storage) -> str:
@@ -25,23 +50,59 @@ def results_page(storage: Storage) -> str:
     storage : Storage
         A data directory, in which `traube run` has written the tables.
     """
-    devices = sorted({device for device in storage.read_cells()["device"] if device})
-    parts = [INTRODUCTION, f"Computed on: {', '.join(devices) or 'nothing yet'}."]
+    paths = {(name, table.name): table_path(storage.folder, name, table) for name, table in _tables()}
+    when = {WHEN: f"{date.today()}, {_devices(storage)}"}
+    return _page({key: _read(path).assign(**when) for key, path in paths.items() if path.is_file()})
+
+
+def _tables() -> Iterator[tuple[str, Table]]:
+    """The papers' own tables, each with its paper's name."""
+    return ((name, table) for name, paper in papers().items() for table in paper.tables if table.published is not None)
+
+
+def _devices(storage: Storage) -> str:
+    return ", ".join(sorted({device for device in storage.read_cells()["device"] if device})) or "nothing yet"
+
+
+def _read(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
+
+def _with_kept(here: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
+    """A table's rows, and those that were kept of what is not measured in them, each where its number is printed."""
+    printed = list(here.columns[: here.columns.get_loc("published")])
+    which = [*printed, *(column for column in WHICH if column in here)]
+    done = here["measured"].notna()
+    kept = kept[~_keys(kept, which).isin(_keys(here[done], which))]
+    rows = pd.concat([here[done | ~_keys(here, printed).isin(_keys(kept, printed))], kept])
+    order = {key: place for place, key in enumerate(dict.fromkeys([*_keys(here, printed), *_keys(kept, printed)]))}
+    return rows.iloc[np.argsort([order[key] for key in _keys(rows, printed)], kind="stable")].reset_index(drop=True)
+
+
+def _keys(rows: pd.DataFrame, columns: list[str]) -> pd.Index:
+    texts = rows[columns].fillna("").astype(str)
+    return pd.Index(["\n".join(row) for row in texts.itertuples(index=False)], dtype=str)
+
+
+def _page(tables: Mapping[tuple[str, str], pd.DataFrame]) -> str:
+    """The page of tables as they were written, by paper and name."""
+    measured = [rows.loc[rows["measured"].notna(), WHEN] for rows in tables.values()]
+    days = sorted({day for each in measured for day in each})
+    parts = [INTRODUCTION, f"Measured on: {'; '.join(days) or 'nothing yet'}."]
     for name, paper in papers().items():
-        tables = [table for table in paper.tables if table.published is not None]
-        parts += [f"## {cite(paper.reference)}", *(_section(t, table_path(storage.folder, name, t)) for t in tables)]
+        parts.append(f"## {cite(paper.reference)}")
+        parts += [_section(table, tables.get((name, table.name))) for of, table in _tables() if of == name]
     return "\n\n".join(parts) + "\n"
 
 
-def _section(table: Table, path: Path) -> str:
+def _section(table: Table, rows: pd.DataFrame | None) -> str:
     title = f"### {table.name.replace('_', ' ').capitalize()}\n\n{table.description}"
-    if not path.is_file():
+    if rows is None:
         return f"{title}\n\nNot written yet: `traube run` writes it."
-    rows = pd.read_csv(path, keep_default_na=False, na_values=[""])
     printed, measured = rows["published"].notna(), rows["measured"].notna()
     counts = f"{(printed & measured).sum()} of {printed.sum()} printed numbers stand beside one measured here."
     notes = [f"- {count} x {note}" for note, count in rows.loc[printed, "note"].value_counts().items()]
-    shown = table.shown(rows).map(_in_words)
+    shown = table.shown(rows.drop(columns=WHEN)).map(_in_words)
     shown = shown.loc[:, (shown != "").any()]
     return "\n\n".join([title, counts, markdown(shown), *(["\n".join(notes)] if notes else [])])
 
