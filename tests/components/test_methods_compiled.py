@@ -16,6 +16,20 @@ X = np.random.default_rng(1).normal(size=(300, 20)).astype(np.float32)
 print(reduce("umap", REDUCERS["umap"].params, X, 42, 10**9).tobytes().hex())
 print(sum(umap_.smooth_knn_dist.stats.cache_misses.values()))
 """
+SEARCH = """
+import sys
+import numpy as np
+from traube.components import reduce
+from traube.components.estimators.late import import_umap
+X = np.random.default_rng(1).normal(size=(300, 20)).astype(np.float32)
+umap = import_umap()
+reduce("umap", {}, X, 42, 10**9)
+print("pynndescent" in sys.modules)
+fitted = umap.UMAP(n_epochs=5, random_state=0, force_approximation_algorithm=True, metric="hellinger").fit(abs(X))
+import pynndescent
+print(type(fitted._knn_search_index) is pynndescent.NNDescent, isinstance(fitted._knn_search_index, umap.umap_.NNDescent))
+print(set(umap.umap_.pynn_named_distances) == set(pynndescent.distances.named_distances), fitted.transform(abs(X)).shape)
+"""
 
 
 def run(code: str, home: Path) -> list[str]:
@@ -38,3 +52,8 @@ def test_machine_code_is_read_from_disk_and_gives_the_same_coordinates(home: Pat
     assert machine_code(home) == kept
 
     assert run(FIT, tmp_path) == [coordinates, "1"]  # a home of its own: compiled anew
+
+
+@pytest.mark.slow
+def test_only_who_searches_for_neighbours_imports_the_search(home: Path) -> None:
+    assert " ".join(run(SEARCH, home)) == "False True True True (300, 2)"

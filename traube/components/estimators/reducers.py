@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from traube.components.estimators.compiled import keep_machine_code
+from traube.components.estimators.late import import_umap
 from traube.components.new_points import Matrix, by_neighbours
 from traube.components.spherical import Array
 
@@ -118,18 +119,16 @@ class Umap(_Reducer):
             return self
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Tensorflow not installed", category=ImportWarning)
-            from umap import UMAP
-            from umap.umap_ import find_ab_params
-
+            umap = import_umap()
         keep_machine_code()
         exact = self.knn == "exact"
         n_neighbors = min(self.n_neighbors, n - 1)
         too_few = self.init == "spectral" and n <= self.n_components + 1
         # UMAP's own curve, in the precision of the layout: powers of single numbers take a fifth less of a whole fit
-        a, b = map(np.float32, find_ab_params(self.spread, self.min_dist))
+        a, b = map(np.float32, umap.umap_.find_ab_params(self.spread, self.min_dist))
         own = {**self.get_params(), "n_neighbors": n_neighbors, "init": "random" if too_few else self.init}
         del own["knn"]
-        self.umap_ = UMAP(
+        self.umap_ = umap.UMAP(
             **own,
             a=a,
             b=b,
