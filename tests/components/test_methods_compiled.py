@@ -20,7 +20,7 @@ SEARCH = """
 import sys
 import numpy as np
 from traube.components import reduce
-from traube.components.estimators.late import import_umap
+from traube.components.estimators.lazy_umap import import_umap
 X = np.random.default_rng(1).normal(size=(300, 20)).astype(np.float32)
 umap = import_umap()
 reduce("umap", {}, X, 42, 10**9)

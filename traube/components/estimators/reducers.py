@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from traube.components.estimators.compiled import keep_machine_code
-from traube.components.estimators.late import import_umap
+from traube.components.estimators.lazy_umap import import_umap
 from traube.components.new_points import Matrix, by_neighbours
 from traube.components.spherical import Array
 

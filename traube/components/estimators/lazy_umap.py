@@ -1,5 +1,5 @@
-"""umap-learn, imported without pynndescent, its search for neighbours, until something is searched for: importing that
-compiles 97 functions, in half a minute where it is new and in seconds afterwards, and exact neighbours need none of them.
+"""umap-learn with a lazy import of pynndescent, its search for neighbours: that compiles 97 functions at its import, in half
+a minute where it is new, and exact neighbours need none of them.
 """
 
 import sys
@@ -10,30 +10,30 @@ from typing import Any
 
 SEARCH = "pynndescent"
 TABLES = {f"{SEARCH}.distances": "named_distances", f"{SEARCH}.sparse": "sparse_named_distances"}
-# UMAP asks for the metric's name even where it was given the neighbours; these, pynndescent has in both tables
+# UMAP asks for the metric's name even where it was given the neighbours; pynndescent has these in both tables
 KNOWN = ("cosine", "euclidean", "manhattan", "correlation")
 
 
 def import_umap() -> ModuleType:
-    """Return umap-learn. Stand-ins that it met at its import fetch pynndescent at their first use, whoever uses them;
-    an import of pynndescent itself never meets them.
+    """Return umap-learn. It meets placeholders at its import, which import pynndescent at their first use, whoever uses
+    them; who imports pynndescent gets pynndescent.
     """
     if "umap" not in sys.modules and SEARCH not in sys.modules:
-        stand_ins = {SEARCH: ModuleType(SEARCH), **{name: ModuleType(name) for name in TABLES}}
-        setattr(stand_ins[SEARCH], NNDescent.__name__, NNDescent)
+        placeholders = {name: ModuleType(name) for name in (SEARCH, *TABLES)}
+        setattr(placeholders[SEARCH], NNDescent.__name__, NNDescent)
         for name, table in TABLES.items():
-            setattr(stand_ins[name], table, Distances(name, table))
-        sys.modules.update(stand_ins)
+            setattr(placeholders[name], table, LazyTable(name, table))
+        sys.modules.update(placeholders)
         try:
             import_module("umap")
         finally:
-            for name in stand_ins:
+            for name in placeholders:
                 del sys.modules[name]
     return import_module("umap")
 
 
-class _Late(type):
-    """The type of a class that stands in for pynndescent's."""
+class _LazyClass(type):
+    """The type of a class that stands for pynndescent's of the same name."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return getattr(import_module(SEARCH), cls.__name__)(*args, **kwargs)
@@ -42,11 +42,11 @@ class _Late(type):
         return SEARCH in sys.modules and isinstance(instance, getattr(sys.modules[SEARCH], cls.__name__))
 
 
-class NNDescent(metaclass=_Late):
-    """An index for the search of neighbours: whoever makes one gets pynndescent's."""
+class NNDescent(metaclass=_LazyClass):
+    """pynndescent's index: calling this makes one of pynndescent's own."""
 
 
-class Distances(Mapping[str, Any]):
+class LazyTable(Mapping[str, Any]):
     """A table of pynndescent's distances by name."""
 
     def __init__(self, module: str, table: str) -> None:
