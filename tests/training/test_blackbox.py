@@ -275,6 +275,12 @@ def test_what_is_frozen_stays_as_it_was(layers: int, base: Transformer, tmp_path
     assert bool(changed) == bool(layers)
 
 
+def test_patience_ends_a_training_that_gets_no_better(base: Transformer, tmp_path: Path) -> None:
+    still = RECIPE | {"learning_rate": 1e-9, "epochs": 8, "evaluate_every": 1}
+    few, all_ = (Cob.with_values(**still | {"patience": n}).fit(words_task(), base, tmp_path) for n in (2, 0))
+    assert len(few.curve) == 3 < len(all_.curve)  # before the first step, and two evaluations that are no better
+
+
 def test_untrained_is_the_random_head_before_the_first_step(base: Transformer, tmp_path: Path) -> None:
     trained = Cob.with_values(**RECIPE).fit(words_task(), base, tmp_path)
     untrained = Untrained.with_values(max_length=16).fit(words_task(), base, tmp_path)

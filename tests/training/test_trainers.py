@@ -75,7 +75,7 @@ def test_the_help_says_which_defaults_are_traubes_own() -> None:
 
     for _ in range(2):  # help that is shown again says it once
         assert said("train").count("the paper's, but Traube's own for qs3m (epochs, batch, ") == 1
-        assert "patience) and triplet (share)." in said("train")
+        assert "symmetric) and triplet (share)." in said("train")
         assert said("tune").count("Default: the paper's.") == 1
     listed = CliRunner().invoke(app, ["trainers", "qs3m", "--json"]).output
     rows = {row["value"]: (row["default"], row["paper's"]) for row in json.loads(listed)}

@@ -16,7 +16,7 @@ from traube.core.hashing import digest
 from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
 from traube.pipeline.params import Protocol
 from traube.tasks.task import Task
-from traube.training.loop import Loop, TrainingRecipe
+from traube.training.loop import Loop, ValidatedRecipe
 from traube.training.trainer import LEARNT, Blocks, NetworkAtStep, Trainer, mean_score
 
 # As COB validates: average linkage on Euclidean distances, the true number of clusters (D.3, D.6).
@@ -26,7 +26,7 @@ HEAD = 256
 MATRICES = 10  # square ones of a step: distances, both adjacencies, their gradients and what the linkage copies
 
 
-class ClusteringRecipe(TrainingRecipe):
+class ClusteringRecipe(ValidatedRecipe):
     """How to train on gold clusterings."""
 
     head: Literal["tanh", "none"] = Field(

@@ -50,6 +50,12 @@ class TrainingRecipe(Recipe):
     seed: int = Field(42, ge=0, lt=2**32)
 
 
+class ValidatedRecipe(TrainingRecipe):
+    """What a training has besides that watches validation splits: their score may end it, that of test splits may not."""
+
+    patience: int = Field(0, ge=0, le=10_000, description="evaluations without a better score to end after; 0: never")
+
+
 class Examples(ABC):
     """Training examples in order: number i is example `order(i // n)[i % n]` of epoch i // n.
 

@@ -30,7 +30,7 @@ from traube.pipeline.params import Protocol
 from traube.pipeline.plan import cells
 from traube.tasks.source import Source
 from traube.tasks.task import Task
-from traube.training.loop import Entry, Examples, Loop, TrainingRecipe
+from traube.training.loop import Entry, Examples, Loop, TrainingRecipe, ValidatedRecipe
 
 METRIC = "v_measure/noise_as_cluster"
 # As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing reduced.
@@ -113,7 +113,7 @@ class Trainer(RecipeMixin[R]):
     @property
     def patience(self) -> int:
         """Evaluations without a better score after which a training ends; 0: it never does."""
-        return 0
+        return self.recipe.patience if isinstance(self.recipe, ValidatedRecipe) else 0
 
     @property
     def variant(self) -> str:
