@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from traube.cli.main import app
 from traube.core import paths
 from traube.papers import Context, Paper, Table, papers, results
-from traube.papers.spec import write_table
+from traube.papers.spec import table_path, write_table
 
 RUNNER = CliRunner()
 
@@ -57,6 +57,10 @@ def test_what_another_data_directory_had_measured_stays_on_the_page(
     results.write_results(context.storage, page)
     first = page.read_text("utf-8")
 
+    table_path(folder, "toy", table).unlink()  # nothing of this paper was asked for
+    results.write_results(context.storage, page)
+    assert page.read_text("utf-8") == first
+
     nothing = replace(table, measure=lambda _: measured(context).iloc[:0])
     write_table(folder, "toy", nothing, context)
     results.write_results(context.storage, page)
@@ -66,7 +70,8 @@ def test_what_another_data_directory_had_measured_stays_on_the_page(
     write_table(folder, "toy", other, context)
     results.write_results(context.storage, page)
     rows = pd.read_csv(tmp_path / "results" / "toy" / "table_1.csv")
-    assert rows[["model", "task", "measured"]].values.tolist() == [["a", "x", 1.5], ["c", "z", 8.0], ["c", "y", 7.0]]
+    measured_rows = rows.loc[rows["measured"].notna(), ["model", "task", "measured"]]
+    assert measured_rows.values.tolist() == [["a", "x", 1.5], ["c", "z", 8.0], ["c", "y", 7.0]]
     assert "1 of 3 printed numbers" in page.read_text("utf-8")
 
 

@@ -25,20 +25,20 @@ WHEN = "measured_on"  # the day and the devices
 
 
 def write_results(storage: Storage, output: Path) -> None:
-    """Write the page, and the numbers on it into a folder beside it that has its name: a CSV file for each table.
+    """Write the page, and its rows into a folder beside it that has its name: a CSV file for each table.
 
     Numbers that lie there already, and that this data directory does not have, stay on the page: what a GPU has measured,
     or an earlier data directory, is not lost. To drop one, delete its row.
     """
-    folder = output.with_suffix("")
+    folder, when = output.with_suffix(""), _when(storage)
     shown = {}
     for name, table in _tables():
-        here, kept = table_path(storage.folder, name, table), folder / name / f"{table.name}.csv"
-        if here.is_file():
-            rows = _read(here)
-            rows[WHEN] = f"{date.today()}, {_devices(storage)}"
-            shown[name, table.name] = rows = _with_kept(rows, _read(kept)) if kept.is_file() else rows
-            write_text(kept, csv_text(rows[rows["measured"].notna()]))
+        here, file = table_path(storage.folder, name, table), folder / name / f"{table.name}.csv"
+        found = [_read(here).assign(**when)] if here.is_file() else []
+        found += [_read(file)] if file.is_file() else []
+        if found:
+            shown[name, table.name] = rows = _joined(*found)
+            write_text(file, csv_text(rows))
     write_text(output, _page(shown))
 
 
@@ -51,8 +51,7 @@ def results_page(storage: Storage) -> str:
         A data directory, in which `traube run` has written the tables.
     """
     paths = {(name, table.name): table_path(storage.folder, name, table) for name, table in _tables()}
-    when = {WHEN: f"{date.today()}, {_devices(storage)}"}
-    return _page({key: _read(path).assign(**when) for key, path in paths.items() if path.is_file()})
+    return _page({key: _read(path).assign(**_when(storage)) for key, path in paths.items() if path.is_file()})
 
 
 def _tables() -> Iterator[tuple[str, Table]]:
@@ -60,23 +59,29 @@ def _tables() -> Iterator[tuple[str, Table]]:
     return ((name, table) for name, paper in papers().items() for table in paper.tables if table.published is not None)
 
 
-def _devices(storage: Storage) -> str:
-    return ", ".join(sorted({device for device in storage.read_cells()["device"] if device})) or "nothing yet"
+def _when(storage: Storage) -> dict[str, str]:
+    devices = sorted({device for device in storage.read_cells()["device"] if device})
+    return {WHEN: ", ".join([str(date.today()), *devices])}
 
 
 def _read(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, keep_default_na=False, na_values=[""])
 
 
-def _with_kept(here: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
-    """A table's rows, and those that were kept of what is not measured in them, each where its number is printed."""
+def _joined(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.DataFrame:
+    """A table's rows, and of those that were kept the numbers that are not measured in it."""
+    if kept is None:
+        return here
     printed = list(here.columns[: here.columns.get_loc("published")])
     which = [*printed, *(column for column in WHICH if column in here)]
     done = here["measured"].notna()
-    kept = kept[~_keys(kept, which).isin(_keys(here[done], which))]
+    kept = kept[kept["measured"].notna() & ~_keys(kept, which).isin(_keys(here[done], which))]
     rows = pd.concat([here[done | ~_keys(here, printed).isin(_keys(kept, printed))], kept])
-    order = {key: place for place, key in enumerate(dict.fromkeys([*_keys(here, printed), *_keys(kept, printed)]))}
-    return rows.iloc[np.argsort([order[key] for key in _keys(rows, printed)], kind="stable")].reset_index(drop=True)
+    # in a printed row's place what is measured of it, by encoder, in the order of the columns
+    row = printed[:-1] or printed
+    orders = (row, [*row, *which[len(printed) :]], printed)
+    ranks = [_keys(pd.concat([here, kept]), columns).unique().get_indexer(_keys(rows, columns)) for columns in orders]
+    return rows.iloc[np.lexsort(ranks[::-1])].reset_index(drop=True)
 
 
 def _keys(rows: pd.DataFrame, columns: list[str]) -> pd.Index:
