@@ -1,6 +1,6 @@
 """One page of all papers' tables, as they were last written: what is printed beside what was measured here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
@@ -30,11 +30,11 @@ def write_results(storage: Storage, output: Path) -> None:
     Numbers that lie there already, and that this data directory does not have, stay on the page: what a GPU has measured,
     or an earlier data directory, is not lost. To drop one, delete its row.
     """
-    folder, when = output.with_suffix(""), _when(storage)
+    folder, read_here = output.with_suffix(""), _read_here(storage)
     shown = {}
     for name, table in _tables():
         here, file = table_path(storage.folder, name, table), folder / name / f"{table.name}.csv"
-        found = [_read(here).assign(**when)] if here.is_file() else []
+        found = [read_here(here)] if here.is_file() else []
         found += [_read(file)] if file.is_file() else []
         if found:
             shown[name, table.name] = rows = _joined(*found)
@@ -50,8 +50,9 @@ def results_page(storage: Storage) -> str:
     storage : Storage
         A data directory, in which `traube run` has written the tables.
     """
+    read_here = _read_here(storage)
     paths = {(name, table.name): table_path(storage.folder, name, table) for name, table in _tables()}
-    return _page({key: _read(path).assign(**_when(storage)) for key, path in paths.items() if path.is_file()})
+    return _page({key: read_here(path) for key, path in paths.items() if path.is_file()})
 
 
 def _tables() -> Iterator[tuple[str, Table]]:
@@ -59,9 +60,16 @@ def _tables() -> Iterator[tuple[str, Table]]:
     return ((name, table) for name, paper in papers().items() for table in paper.tables if table.published is not None)
 
 
-def _when(storage: Storage) -> dict[str, str]:
+def _read_here(storage: Storage) -> Callable[[Path], pd.DataFrame]:
+    """A reader of this data directory's tables, which dates what is measured."""
     devices = sorted({device for device in storage.read_cells()["device"] if device})
-    return {WHEN: ", ".join([str(date.today()), *devices])}
+    when = ", ".join([str(date.today()), *devices])
+
+    def read(path: Path) -> pd.DataFrame:
+        rows = _read(path)
+        return rows.assign(**{WHEN: np.where(rows["measured"].notna(), when, None)})
+
+    return read
 
 
 def _read(path: Path) -> pd.DataFrame:
