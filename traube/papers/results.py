@@ -67,7 +67,7 @@ def _read_here(storage: Storage) -> Callable[[Path], pd.DataFrame]:
 
     def read(path: Path) -> pd.DataFrame:
         rows = _read(path)
-        return rows.assign(**{WHEN: np.where(rows["measured"].notna(), when, None)})
+        return rows.assign(**{WHEN: rows["measured"].notna().map({True: when, False: None})})
 
     return read
 
