@@ -84,12 +84,9 @@ def _serve(port: int, mlflow_port: int) -> None:
 
     from operations.launch import align
     from resources.tracking import connect, default_uri
-    from sensors.lost_runs import cancel_cut_off_runs, cut_off_note, end_unstarted_runs
+    from sensors.lost_runs import cancel_cut_off_runs, end_unstarted_runs, stop_note_path
 
     connect(default_uri())
-    with dg.DagsterInstance.get() as instance:
-        align(instance)
-        end_unstarted_runs(instance)
     port = free_port(port, "Dagster")
     mlflow_port = free_port(mlflow_port, "MLflow", taken=port)
     os.environ |= {
@@ -103,13 +100,16 @@ def _serve(port: int, mlflow_port: int) -> None:
         "PYTHONWARNINGS": "ignore",
         "PYTHONPATH": os.pathsep.join(filter(None, (str(paths.PROJECT), os.environ.get("PYTHONPATH")))),
     }
+    with dg.DagsterInstance.get() as instance:  # now that the port says whose runs a daemon's are
+        align(instance)
+        end_unstarted_runs(instance)
     stopping.heed()  # a shell that starts this in the background has it ignore Ctrl-C
     children = Children()
 
     def end() -> None:
         """End the servers and what they run; what that cuts off is cancelled if somebody asked for it."""
         if stopping.received():
-            cut_off_note().touch()
+            stop_note_path().touch()
         children.kill()
         if stopping.received():
             with dg.DagsterInstance.get() as instance:

@@ -29,14 +29,17 @@ def own_process() -> dict[str, str]:
 def _is_here(run: dg.DagsterRun) -> bool:
     """Whether a run's process is, or was, one of this machine."""
     host = run.tags.get(HOST)
-    if host is None:  # a daemon launched it: where machines share a database, it is of the daemon's
-        return not settings.database() or "TRAUBE_DAGSTER_PORT" in os.environ
-    return host == platform.node()
+    return _is_with_daemon() if host is None else host == platform.node()  # without a host a daemon launched it
+
+
+def _is_with_daemon() -> bool:
+    """Whether the runs that a daemon launches are of this machine: where several share a database, of the daemon's."""
+    return not settings.database() or "TRAUBE_DAGSTER_PORT" in os.environ
 
 
 def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     """Fail the runs whose process is gone, but cancel those that a stopped `traube dev` cut off. Returns the failed."""
-    if cut_off_note().exists():
+    if stop_note_path().exists():
         cancel_cut_off_runs(instance)
     lost = []
     for run in instance.get_runs(dg.RunsFilter(statuses=ALIVE)):
@@ -63,19 +66,24 @@ def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
     """Cancel the runs that a daemon had started or was about to, where somebody has ended it and
     all its processes: that is no failure, and nothing to try again. Returns their ids.
     """
-    cut_off = []
+    cut_off, dying = [], False
     for run in instance.get_runs(dg.RunsFilter(statuses=ALIVE)):
+        if not _is_here(run):
+            continue
         process = process_of(instance, run)
-        if _is_here(run) and (process is None or not _alive(*process)):
+        if process is None or not _alive(*process):
             instance.report_run_canceled(run, "`traube dev` was stopped")
             cut_off.append(run.run_id)
-    cut_off_note().unlink(missing_ok=True)
+        else:
+            dying |= PID not in run.tags  # a daemon's, not of the command line
+    if _is_with_daemon() and not dying:
+        stop_note_path().unlink(missing_ok=True)
     return cut_off
 
 
-def cut_off_note() -> Path:
-    """The file that stands from the moment that somebody stops `traube dev` until what that cuts off is cancelled: on a
-    busy machine it may have to end before, and whoever looks for lost runs next cancels them.
+def stop_note_path() -> Path:
+    """Return the file that says that somebody stopped `traube dev`, until its runs are cancelled. On a busy machine it may
+    have to end before they are; the next search for lost runs cancels them.
     """
     return paths.home() / "dev.stopped"
 

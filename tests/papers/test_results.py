@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from traube.cli.main import app
 from traube.core import paths
+from traube.core.errors import TraubeError
 from traube.papers import Context, Paper, Table, papers, results
 from traube.papers.spec import table_path, write_table
 
@@ -73,6 +74,40 @@ def test_what_another_data_directory_had_measured_stays_on_the_page(
     measured_rows = rows.loc[rows["measured"].notna(), ["model", "task", "measured"]]
     assert measured_rows.values.tolist() == [["a", "x", 1.5], ["c", "z", 8.0], ["c", "y", 7.0]]
     assert "1 of 3 printed numbers" in page.read_text("utf-8")
+
+
+def test_a_kept_number_stands_beside_what_is_printed_today_and_each_encoder_has_its_own(tmp_path: Path) -> None:
+    def written(name: str, *rows: tuple[object, ...]) -> pd.DataFrame:
+        columns = ["n", "metric", "published", "base", "recipe", "measured", "note", results.WHEN]
+        pd.DataFrame(rows, columns=columns).to_csv(tmp_path / name, index=False)
+        return results._read(tmp_path / name)
+
+    before = written(
+        "before",
+        (10, "ri", 0.5, "minilm", "012345", 0.75, "", "2026-01-01, cuda"),
+        (10, "ri", 0.5, "e5", "123456", 0.8, "", "2026-01-01, cuda"),
+        (10, "ari", 0.25, None, None, None, "not measured here", None),
+    )
+    now = written(
+        "now",
+        (10, "ri", 0.6, "minilm", "012345", 0.75, "", "2026-02-02, cpu"),
+        (10, "ari", 0.25, "minilm", "012345", 0.3, "", "2026-02-02, cpu"),
+        (None, "ri", 0.7, None, None, None, "not measured here", None),  # which makes a fraction of n
+    )
+    merged = results._merge_kept(now, before)
+    assert results._merge_kept(merged, before).equals(merged)
+    shown = merged[["metric", "published", "recipe", "measured", results.WHEN]].astype(object)
+    assert shown.where(shown.notna(), None).values.tolist() == [
+        ["ri", 0.6, "012345", 0.75, "2026-01-01, cuda"],  # the same number: measured then
+        ["ari", 0.25, "012345", 0.3, "2026-02-02, cpu"],
+        ["ri", 0.6, "123456", 0.8, "2026-01-01, cuda"],
+        ["ri", 0.7, None, None, None],
+    ]
+
+
+def test_a_page_that_would_lie_where_its_rows_do_is_refused(context: Context, tmp_path: Path) -> None:
+    with pytest.raises(TraubeError, match=r"name a file that ends in \.md"):
+        results.write_results(context.storage, tmp_path / "results")
 
 
 def test_the_page_that_comes_with_traube_has_every_table() -> None:

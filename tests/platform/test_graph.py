@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from typer.testing import Result
 from assets.common import data_keys
 from operations.children import alone
 from operations.launch import Launcher, WithoutUnwritten, align
-from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, cut_off_note, end_lost_runs, own_process
+from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, own_process, stop_note_path
 from tests.made import damage_blob
 from tests.platform.conftest import word_rows, write_task
 from traube.components import parse_method
@@ -362,12 +363,26 @@ def test_what_a_stopped_server_had_no_time_to_cancel_is_cancelled_by_whoever_loo
     job = launcher.definitions.resolve_job_def("publish")
     gone = {PID: str(os.getpid()), STARTED: "0.00"}
     cut_off = launcher.instance.create_run_for_job(job, tags=gone)
-    cut_off_note().touch()
+    stop_note_path().touch()
     assert end_lost_runs(launcher.instance) == []
     run = launcher.instance.get_run_by_id(cut_off.run_id)
     assert run and run.status == dg.DagsterRunStatus.CANCELED
     killed = launcher.instance.create_run_for_job(job, tags=gone)  # later, and by nobody's wish
     assert end_lost_runs(launcher.instance) == [killed.run_id]
+
+
+def test_a_run_that_takes_longer_to_die_than_its_server_is_cancelled_too(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = launcher.instance.create_run_for_job(launcher.definitions.resolve_job_def("publish"))
+    stop_note_path().touch()
+    monkeypatch.setattr("sensors.lost_runs.process_of", lambda instance, run: (os.getpid(), time.time()))
+    assert end_lost_runs(launcher.instance) == []  # it lives
+    monkeypatch.setattr("sensors.lost_runs.process_of", lambda instance, run: (os.getpid(), 0.0))
+    assert end_lost_runs(launcher.instance) == []
+    cancelled = launcher.instance.get_run_by_id(run.run_id)
+    assert cancelled and cancelled.status == dg.DagsterRunStatus.CANCELED
+    assert not stop_note_path().exists()
 
 
 def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(launcher: Launcher) -> None:

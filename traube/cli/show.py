@@ -347,9 +347,9 @@ def papers(
 
     traube papers --output docs/results.md
 
-    With --output the numbers themselves are written too, into a folder of
-    that name (docs/results/). What lies there already and was not measured
-    in this data directory, but on a GPU, say, stays on the page.
+    With --output the rows are written too, into a folder of that name
+    (docs/results/), and numbers that lie there already and that this data
+    directory does not have, of a GPU, say, stand on the page as well.
     """
     from traube.papers.results import results_page, write_results
     from traube.storage import open_storage

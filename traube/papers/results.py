@@ -7,21 +7,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from traube.core.errors import TraubeError
 from traube.core.files import write_text
 from traube.core.inert import csv_text
 from traube.core.references import cite
 from traube.papers import papers
-from traube.papers.spec import Table, table_path
+from traube.papers.spec import OTHERS, Table, table_path
 from traube.reports.markdown import markdown
 from traube.storage import Storage
 
 INTRODUCTION = """# Results of the papers
 
 What each table prints beside what was measured here: `printed | measured`, `–` where there is no number. Written by
-`traube papers --output docs/results.md` from stored results, not by hand; what differs from the papers, and why, is in
-[papers.md](papers.md#where-we-differ)."""
+`traube papers --output docs/results.md` from stored results and the rows in the folder beside it, not by hand; what
+differs from the papers, and why, is in [papers.md](papers.md#where-we-differ)."""
 WHICH = ("base", "recipe")  # what tells rows of the same printed number apart
-WHEN = "measured_on"  # the day and the devices
+WHEN = "measured_on"  # the day on which the number was first written, and the devices of its data directory
 
 
 def write_results(storage: Storage, output: Path) -> None:
@@ -29,7 +30,16 @@ def write_results(storage: Storage, output: Path) -> None:
 
     Numbers that lie there already, and that this data directory does not have, stay on the page: what a GPU has measured,
     or an earlier data directory, is not lost. To drop one, delete its row.
+
+    Raises
+    ------
+    TraubeError
+        If the file is not called `.md`: the folder needs another name.
     """
+    if output.suffix != ".md":
+        raise TraubeError(
+            f"{output}: name a file that ends in .md; its rows are written beside it, into {output.stem}/"
+        )
     folder, read_here = output.with_suffix(""), _read_here(storage)
     shown = {}
     for name, table in _tables():
@@ -37,7 +47,7 @@ def write_results(storage: Storage, output: Path) -> None:
         found = [read_here(here)] if here.is_file() else []
         found += [_read(file)] if file.is_file() else []
         if found:
-            shown[name, table.name] = rows = _joined(*found)
+            shown[name, table.name] = rows = _merge_kept(*found)
             write_text(file, csv_text(rows))
     write_text(output, _page(shown))
 
@@ -73,18 +83,33 @@ def _read_here(storage: Storage) -> Callable[[Path], pd.DataFrame]:
 
 
 def _read(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+    # a recipe is a digest, which may have digits alone
+    return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dict.fromkeys(WHICH, str))
 
 
-def _joined(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.DataFrame:
-    """A table's rows, and of those that were kept the numbers that are not measured in it."""
+def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return a table's rows, and of those that were kept the numbers that are not measured in it, beside what is printed
+    today.
+    """
     if kept is None:
         return here
     printed = list(here.columns[: here.columns.get_loc("published")])
     which = [*printed, *(column for column in WHICH if column in here)]
+    kept = kept.reindex(columns=[*here.columns, *kept.columns.difference(here.columns)])
+    kept = kept[kept["measured"].notna()]
+
+    first = kept.assign(_key=_keys(kept, which)).set_index("_key")[["measured", WHEN]]  # when it was the same
+    ids = _keys(here, which)
+    same = first["measured"].reindex(ids).to_numpy() == here["measured"].to_numpy()
+    here = here.assign(**{WHEN: here[WHEN].mask(same, first[WHEN].reindex(ids).to_numpy())})
+
     done = here["measured"].notna()
-    kept = kept[kept["measured"].notna() & ~_keys(kept, which).isin(_keys(here[done], which))]
+    kept = kept[~_keys(kept, which).isin(ids[done])]
+    known = here.assign(_key=_keys(here, printed)).drop_duplicates("_key").set_index("_key")
+    for column in ("published", *(other for other in OTHERS if other in here)):
+        kept = kept.assign(**{column: known[column].reindex(_keys(kept, printed)).to_numpy()})
     rows = pd.concat([here[done | ~_keys(here, printed).isin(_keys(kept, printed))], kept])
+
     # in a printed row's place what is measured of it, by encoder, in the order of the columns
     row = printed[:-1] or printed
     orders = (row, [*row, *which[len(printed) :]], printed)
@@ -93,14 +118,16 @@ def _joined(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.DataFram
 
 
 def _keys(rows: pd.DataFrame, columns: list[str]) -> pd.Index:
-    texts = rows[columns].fillna("").astype(str)
-    return pd.Index(["\n".join(row) for row in texts.itertuples(index=False)], dtype=str)
+    """Return what tells rows apart, as texts: a whole number is the same one where gaps made it a fraction."""
+    values = rows[columns].astype(object).itertuples(index=False)
+    return pd.Index(
+        ["\n".join("" if pd.isna(v) else str(v).removesuffix(".0") for v in row) for row in values], dtype=str
+    )
 
 
 def _page(tables: Mapping[tuple[str, str], pd.DataFrame]) -> str:
     """The page of tables as they were written, by paper and name."""
-    measured = [rows.loc[rows["measured"].notna(), WHEN] for rows in tables.values()]
-    days = sorted({day for each in measured for day in each})
+    days = sorted({str(day) for rows in tables.values() for day in rows.loc[rows["measured"].notna(), WHEN].dropna()})
     parts = [INTRODUCTION, f"Measured on: {'; '.join(days) or 'nothing yet'}."]
     for name, paper in papers().items():
         parts.append(f"## {cite(paper.reference)}")

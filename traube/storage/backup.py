@@ -25,15 +25,9 @@ FORMAT = 1  # raise when an archive has to be read in another way
 DATA, CHECKPOINTS = "data", "checkpoints"  # folders of the archive
 HISTORY = ("mlflow.db", "mlartifacts", "dagster")  # of MLflow and Dagster
 _DATABASES = ("mlflow.db", "dagster", "catalog.db")  # in this order
-_MADE_AGAIN = (
-    "blobs",
-    "embeddings",
-    "compiled",
-    "weights",
-    "dev.json",
-    "dev.stopped",
-    ".env",
-)  # blobs are taken from the storage
+_MADE_AGAIN = (  # blobs are taken from the storage
+    "blobs", "embeddings", "compiled", "weights", "dev.json", "dev.stopped", ".env"
+)  # fmt: skip
 _TRANSIENT = (".lock", "-wal", "-shm", "-journal")
 
 

@@ -1,35 +1,38 @@
-"""umap-learn with a lazy import of pynndescent, its search for neighbours: that compiles 97 functions at its import, in half
-a minute where it is new, and exact neighbours need none of them.
+"""umap-learn with a lazy import of pynndescent, its search for neighbors: that compiles 97 functions at its import, in half
+a minute where it is new, and exact neighbors need none of them.
 """
 
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
 SEARCH = "pynndescent"
 TABLES = {f"{SEARCH}.distances": "named_distances", f"{SEARCH}.sparse": "sparse_named_distances"}
-# UMAP asks for the metric's name even where it was given the neighbours; pynndescent has these in both tables
+_LOCK = Lock()
+# UMAP asks for the metric's name even where it was given the neighbors; pynndescent has these in both tables
 KNOWN = ("cosine", "euclidean", "manhattan", "correlation")
 
 
 def import_umap() -> ModuleType:
-    """Return umap-learn. It meets placeholders at its import, which import pynndescent at their first use, whoever uses
-    them; who imports pynndescent gets pynndescent.
+    """Import umap-learn with placeholders, each of which imports pynndescent when it is first used; an import of
+    pynndescent itself, afterwards, gives pynndescent.
     """
-    if "umap" not in sys.modules and SEARCH not in sys.modules:
-        placeholders = {name: ModuleType(name) for name in (SEARCH, *TABLES)}
-        setattr(placeholders[SEARCH], NNDescent.__name__, NNDescent)
-        for name, table in TABLES.items():
-            setattr(placeholders[name], table, LazyTable(name, table))
-        sys.modules.update(placeholders)
-        try:
-            import_module("umap")
-        finally:
-            for name in placeholders:
-                del sys.modules[name]
-    return import_module("umap")
+    with _LOCK:
+        if "umap" not in sys.modules and SEARCH not in sys.modules:
+            placeholders = {name: ModuleType(name) for name in (SEARCH, *TABLES)}
+            setattr(placeholders[SEARCH], NNDescent.__name__, NNDescent)
+            for name, table in TABLES.items():
+                setattr(placeholders[name], table, LazyTable(name, table))
+            sys.modules.update(placeholders)
+            try:
+                import_module("umap")
+            finally:
+                for name in placeholders:
+                    sys.modules.pop(name, None)
+        return import_module("umap")
 
 
 class _LazyClass(type):
@@ -39,7 +42,8 @@ class _LazyClass(type):
         return getattr(import_module(SEARCH), cls.__name__)(*args, **kwargs)
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return SEARCH in sys.modules and isinstance(instance, getattr(sys.modules[SEARCH], cls.__name__))
+        # of a module that another thread is importing, nothing is an instance yet
+        return isinstance(instance, getattr(sys.modules.get(SEARCH), cls.__name__, ()))
 
 
 class NNDescent(metaclass=_LazyClass):
