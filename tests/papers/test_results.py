@@ -96,6 +96,7 @@ def test_a_kept_number_stands_beside_what_is_printed_today_and_each_encoder_has_
     )
     merged = results._merge_kept(now, before)
     assert results._merge_kept(merged, before).equals(merged)
+    assert results._merge_kept(now, pd.concat([before, before])).equals(merged)
     shown = merged[["metric", "published", "recipe", "measured", results.WHEN]].astype(object)
     assert shown.where(shown.notna(), None).values.tolist() == [
         ["ri", 0.6, "012345", 0.75, "2026-01-01, cuda"],  # the same number: measured then

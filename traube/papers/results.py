@@ -21,7 +21,7 @@ INTRODUCTION = """# Results of the papers
 What each table prints beside what was measured here: `printed | measured`, `–` where there is no number. Written by
 `traube papers --output docs/results.md` from stored results and the rows in the folder beside it, not by hand; what
 differs from the papers, and why, is in [papers.md](papers.md#where-we-differ)."""
-WHICH = ("base", "recipe")  # what tells rows of the same printed number apart
+WHICH = ("base", "recipe", "trained_on")  # what tells rows of the same printed number apart
 WHEN = "measured_on"  # the day on which the number was first written, and the devices of its data directory
 
 
@@ -97,7 +97,7 @@ def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.Data
     which = [*printed, *(column for column in WHICH if column in here)]
     kept = kept.reindex(columns=[*here.columns, *kept.columns.difference(here.columns)])
     kept = kept[kept["measured"].notna()]
-
+    kept = kept[~_keys(kept, which).duplicated()]  # people edit these files
     first = kept.assign(_key=_keys(kept, which)).set_index("_key")[["measured", WHEN]]  # when it was the same
     ids = _keys(here, which)
     same = first["measured"].reindex(ids).to_numpy() == here["measured"].to_numpy()

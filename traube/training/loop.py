@@ -51,7 +51,7 @@ class TrainingRecipe(Recipe):
 
 
 class ValidatedRecipe(TrainingRecipe):
-    """What a training has besides that watches validation splits: their score may end it, that of test splits may not."""
+    """Recipe of a training that is scored on validation splits, whose score may end it; that of test splits may not."""
 
     patience: int = Field(0, ge=0, le=10_000, description="evaluations without a better score to end after; 0: never")
 
