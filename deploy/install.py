@@ -10,9 +10,12 @@ import shlex
 import subprocess
 import sys
 import venv
+from importlib.util import find_spec
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
+# To put pip into a new environment takes as long as all packages by uv: there it comes by uv, where this Python has one.
+HAS_PIP = find_spec("pip") is not None
 # pip's settings, as the variables from which uv takes the same, and what stands between several values
 FOR_UV = {
     "index-url": ("UV_DEFAULT_INDEX", " "),
@@ -36,8 +39,10 @@ def main() -> None:
     asked = parser.parse_args()
     python = asked.venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not python.exists():
-        venv.create(asked.venv, with_pip=True)
-    installs = [["torch", *shlex.split(asked.torch)]] if asked.torch else []
+        venv.create(asked.venv, with_pip=not HAS_PIP)
+    installs = [["pip", "pip"]]
+    if asked.torch:
+        installs.append(["torch", *shlex.split(asked.torch)])
     for lock in asked.locks:
         packages = sum("==" in line for line in lock.read_text(encoding="utf-8").splitlines())
         installs.append([f"{packages} packages of {lock}", "--no-deps", "--require-hashes", "-r", str(lock)])
@@ -53,15 +58,16 @@ def main() -> None:
 
 def installer(python: Path) -> list[str]:
     """Return the command that installs into the environment of an interpreter, but for what is installed."""
-    return _by_uv(python) or _by_pip(python)
+    own = [sys.executable, "-m", "pip", "--python", str(python)]
+    pip = own if HAS_PIP else [str(python), "-m", "pip"]
+    return _by_uv(python, pip) or _by_pip(pip)
 
 
-def _by_uv(python: Path) -> list[str]:
+def _by_uv(python: Path, pip: list[str]) -> list[str]:
     """The command that installs by uv, with pip's settings in the environment; nothing where uv cannot run."""
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
     uv = python.with_name("uv")
     try:
-        subprocess.run([*pip, "install", "-q", "uv"], check=True, capture_output=True)  # noqa: S603
+        subprocess.run([*pip, "install", "-q", "--disable-pip-version-check", "uv"], check=True, capture_output=True)  # noqa: S603
         subprocess.run([str(uv), "--version"], check=True, capture_output=True)  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
         return []
@@ -70,9 +76,9 @@ def _by_uv(python: Path) -> list[str]:
     return [str(uv), "pip", "install", "--quiet", "--python", str(python)]
 
 
-def _by_pip(python: Path) -> list[str]:
+def _by_pip(pip: list[str]) -> list[str]:
     print("uv cannot run here: pip does the same, in some minutes", flush=True)
-    return [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    return [*pip, "install", "-q", "--disable-pip-version-check"]
 
 
 def uv_settings(listed: str) -> dict[str, str]:

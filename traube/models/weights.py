@@ -94,7 +94,12 @@ def _revision(card: ModelCard) -> str | None:
 
 def check_folder(folder: Path, card: ModelCard) -> None:
     """Refuse a folder that cannot be loaded safely."""
-    where = f"model '{card.name}'"
+    _check(folder, card.name, card.sha256, tuple(stamps(folder).items()))
+
+
+@lru_cache(maxsize=64)  # it reads whole vocabularies
+def _check(folder: Path, name: str, sha256: str | None, _stamps: tuple[tuple[Path, Stamp], ...]) -> None:
+    where = f"model '{name}'"
     try:
         held = contents(folder)
     except TraubeError as error:
@@ -107,7 +112,7 @@ def check_folder(folder: Path, card: ModelCard) -> None:
             f"{where}: {folder}: it is a {kind}; only models that give each text one dense vector can be evaluated"
         )
     weights = [folder / name for name in held if name.endswith(".safetensors")]
-    if card.sha256 and file_hash(weights[0], stamp(weights[0])) != card.sha256:
+    if sha256 and file_hash(weights[0], stamp(weights[0])) != sha256:
         raise TraubeError(f"{where}: {folder}: {weights[0].name} has a wrong checksum; reinstall it")
 
 
