@@ -311,6 +311,16 @@ def test_weights_that_are_overwritten_between_hashing_and_loading_are_noticed(ti
     assert len(model(folder).encode(TEXTS)) == len(TEXTS)
 
 
+def test_weights_that_are_linked_between_hashing_and_loading_are_the_same(tiny_bert: Path, tmp_path: Path) -> None:
+    """As uv does, which installs a model's package into another environment."""
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    chosen = model(folder)
+    before = chosen.fingerprint
+    (tmp_path / "other.safetensors").hardlink_to(folder / "model.safetensors")
+    assert len(chosen.encode(TEXTS)) == len(TEXTS)
+    assert model(folder).fingerprint == before
+
+
 def nan_weights(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     weights["embeddings.LayerNorm.bias"][0] = torch.nan

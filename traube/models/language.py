@@ -8,7 +8,7 @@ from traube.core.errors import TraubeError
 from traube.models.tensors import BESIDE, fault_of, quiet
 from traube.models.transformer import own_weights
 from traube.models.vetting import LOCAL, SAFE, library_errors, vetted_copy
-from traube.models.weights import stamps
+from traube.models.weights import hashes
 
 KINDS = {"causal": "causal language model", "masked": "masked language model", "new": "encoder with a head for words"}
 # Heads for other things than words, which a language model's weights may hold besides.
@@ -33,7 +33,7 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
     where = f"{folder}: no {KINDS[head]} can be loaded"
     try:
         with library_errors("an error of a library"):
-            before = stamps(folder, plain=True)
+            before = hashes(folder, plain=True)
             with vetted_copy(folder, plain=True) as copy, quiet():
                 tokenizer = AutoTokenizer.from_pretrained(copy, **LOCAL)
                 network, found = kind.from_pretrained(
@@ -44,7 +44,7 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
                     output_loading_info=True,
                 )
             own_weights(network)
-            changed = stamps(folder, plain=True) != before
+            changed = hashes(folder, plain=True) != before
     except TraubeError as error:
         fault = str(error).removeprefix(f"{folder}: ").removeprefix(f"{folder}/")
         raise TraubeError(f"{where}: {fault}") from None

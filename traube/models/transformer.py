@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from traube.core.early_imports import import_whole
 from traube.core.errors import TraubeError, Unavailable
-from traube.core.hashing import digest, remembered_sha256
+from traube.core.hashing import digest
 from traube.core.versions import versions
 from traube.models.attention import use_products
 from traube.models.base import BatchEncoder
@@ -27,7 +27,7 @@ from traube.models.precision import resolve_precision
 from traube.models.tensors import check_tensors, quiet
 from traube.models.vectors import Dense
 from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
-from traube.models.weights import Stamp, check_folder, download, is_folder, locate, stamps
+from traube.models.weights import check_folder, download, hashes, is_folder, locate
 
 logger = logging.getLogger(__name__)
 
@@ -117,12 +117,8 @@ class Transformer(BatchEncoder):
         return digest([FINGERPRINT, files, [prompt, card.max_length, pooling, self.precision]])
 
     @cached_property
-    def _stamps(self) -> dict[Path, Stamp]:
-        return stamps(self.folder)
-
-    @property
     def _hashes(self) -> dict[Path, str]:
-        return {path: remembered_sha256(path, stamp) for path, stamp in self._stamps.items()}
+        return hashes(self.folder)
 
     def load(self) -> int:
         return sum(weights.nbytes for weights in self.network.parameters())
@@ -237,10 +233,10 @@ class Transformer(BatchEncoder):
     def network(self) -> Any:
         """The sentence-transformers network, loaded when it is first needed."""
         with library_errors(f"model '{self.name}': {self.folder}: cannot be loaded"):
-            _ = self.fingerprint  # of the files as they are before they are read
+            before = self._hashes
             check_tensors(self.folder)
             network = _load(self.card, self.folder, self.device, self.precision)
-            changed = stamps(self.folder) != self._stamps
+            changed = hashes(self.folder) != before
         if changed:
             raise TraubeError(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
         return network

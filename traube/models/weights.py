@@ -10,7 +10,7 @@ from pathlib import Path
 from traube.core import inputs, paths
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.files import write_json
-from traube.core.hashing import file_sha256
+from traube.core.hashing import file_sha256, remembered_sha256
 from traube.core.inputs import named, parse_json
 from traube.models.allowed import DOWNLOADED, NOT_DOWNLOADED
 from traube.models.card import ModelCard
@@ -129,6 +129,13 @@ def stamps(folder: Path, *, plain: bool = False) -> dict[Path, Stamp]:
 def files(folder: Path, *, plain: bool = False) -> list[Path]:
     """The files of a model's folder that may be opened when it is loaded, as in `layout`: those that its fingerprint is of."""
     return sorted(folder / name for name in layout(folder, plain=plain))
+
+
+def hashes(folder: Path, *, plain: bool = False) -> dict[Path, str]:
+    """SHA-256 of each of these files. That they differ says that a file was written; that stamps do may mean that it was
+    linked, as uv links a model's package into another environment.
+    """
+    return {path: remembered_sha256(path, state) for path, state in stamps(folder, plain=plain).items()}
 
 
 @lru_cache(maxsize=512)
