@@ -26,6 +26,7 @@ from traube.models.language import load_language_model
 from traube.models.likelihood import CausalModel
 from traube.models.transformer import Transformer as Model
 from traube.models.vetting import contents, no_pickles, vetted_copy
+from traube.models.weights import hashes
 
 TEXTS = ["the cat", "a dog a star", "soup"]
 Attack = Callable[[Path, Path], object]  # spoils a folder; what it would run creates the second path
@@ -367,7 +368,7 @@ def test_the_tensors_in_memory_are_those_of_the_hashed_files(tiny_bert: Path, tm
     """A pickle beside them, of the same names and other values, changes neither vectors nor fingerprint."""
     folder = SOUND[kind](tiny_bert, tmp_path / "sound")
     model = Model(ModelCard(name="case", model=str(folder)), "cpu")
-    hashed = [path for path in model._stamps if path.suffix == ".safetensors"]
+    hashed = [path for path in hashes(folder) if path.suffix == ".safetensors"]
     kept = {value.numpy().tobytes() for path in hashed for value in load_file(path).values()}
     loaded = {name: value.numpy().tobytes() for name, value in model.network.state_dict().items()}
     assert loaded and all(value in kept for value in loaded.values())
