@@ -7,7 +7,6 @@ import dagster as dg
 
 from assets.common import OF_TASKS
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
-from traube.core import paths
 from traube.core.hashing import frame_digest
 from traube.core.progress import Progress
 from traube.papers import Context, Figure, Table, papers
@@ -54,8 +53,6 @@ def _asset(
             workbench=storage.workbench(workers),
             protocols=benchmark.protocols(),
             protocol=benchmark.request().protocol_name,
-            checkpoints=paths.checkpoints(),
-            studies=storage.root / "studies",
             model=encoder.model,
             warn=context.log.warning,
             progress=progress,

@@ -16,12 +16,10 @@ def context() -> Context:
 
 def at_home() -> Context:
     """What is measured from TRAUBE_HOME."""
-    home, params = paths.home(), load_params()
+    params = load_params()
     return Context(
-        workbench=Workbench.at(home),
+        workbench=Workbench.at(paths.home()),
         protocols=params.protocols,
         protocol=params.protocol,
-        checkpoints=paths.checkpoints(),
-        studies=home / "studies",
         model=lambda name, precision: load_model(name, "cpu", precision),
     )

@@ -129,8 +129,6 @@ class Launcher(AbstractContextManager["Launcher"]):
                 workbench=self.workbench,
                 protocols=params.protocols,
                 protocol=params.protocol,
-                checkpoints=paths.checkpoints(),
-                studies=paths.home() / "studies",
                 model=lambda name, precision: load_model(name, precision=precision),
                 warn=self._warn,
                 progress=self.progress,

@@ -1,12 +1,13 @@
 """What a paper's tables and figures are measured from: everything stored, trained and asked for, in one object."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from traube.core import paths
 from traube.core.disk import read_json
 from traube.core.progress import SILENT, Progress
 from traube.models import Model, Precision, Vectors
@@ -29,8 +30,8 @@ class Context:
     workbench : what was evaluated, and the vectors of it
     protocols : of params.yaml, by name
     protocol : name of the one that is asked for
-    checkpoints, studies : folders of what was trained and searched
     model : name and precision to model; raises TraubeError where there is none
+    checkpoints, studies : folders of what was trained and searched
     warn : told what had to be left out
     progress : told of texts that are encoded
     """
@@ -38,9 +39,9 @@ class Context:
     workbench: Workbench
     protocols: Mapping[str, Protocol]
     protocol: str
-    checkpoints: Path
-    studies: Path
     model: Callable[[str, Precision | None], Model]
+    checkpoints: Path = field(default_factory=paths.checkpoints)
+    studies: Path = field(default_factory=lambda: paths.home() / "studies")
     warn: Callable[[str], None] = lambda message: None
     progress: Progress = SILENT
 
