@@ -24,8 +24,9 @@ setup: $(READY)  ## install what the platform needs into .venv, and make the hom
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Traube needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	@$(PYTHON) $(INSTALL) requirements.lock
-	@# as pip does, and uv does not: compile what a first run would wait for
-	@$(BIN)/python -c "import gc; gc.disable(); import sentence_transformers" & \
+	@# as pip does, and uv does not: compile what a first run would wait for; the second one yields to the first, or both
+	@# would compile the modules that they share
+	@nice $(BIN)/python -c "import gc; gc.disable(); import sentence_transformers" & \
 	$(BIN)/traube init; made=$$?; wait; exit $$made
 	@touch $@
 
