@@ -94,26 +94,27 @@ def _revision(card: ModelCard) -> str | None:
 
 def check_folder(folder: Path, card: ModelCard) -> None:
     """Refuse a folder that cannot be loaded safely."""
-    _check(folder, card.name, card.sha256, tuple(stamps(folder).items()))
+    where = f"model '{card.name}'"
+    try:
+        weights = _check(folder, tuple(stamps(folder).items()))
+    except TraubeError as error:
+        raise TraubeError(f"{where}: {error}") from None
+    if card.sha256 and file_hash(weights[0], stamp(weights[0])) != card.sha256:
+        raise TraubeError(f"{where}: {folder}: {weights[0].name} has a wrong checksum; reinstall it")
 
 
 @lru_cache(maxsize=64)  # it reads whole vocabularies
-def _check(folder: Path, name: str, sha256: str | None, _stamps: tuple[tuple[Path, Stamp], ...]) -> None:
-    where = f"model '{name}'"
-    try:
-        held = contents(folder)
-    except TraubeError as error:
-        raise TraubeError(f"{where}: {error}") from None
+def _check(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> list[Path]:
+    """Refuse a folder, whoever names it; return the files of its weights."""
+    held = contents(folder)
     package = held.get("config_sentence_transformers.json", b"{}")
     assert isinstance(package, bytes)
     kind = parse_json(package).get("model_type", "SentenceTransformer")
     if kind != "SentenceTransformer":
         raise TraubeError(
-            f"{where}: {folder}: it is a {kind}; only models that give each text one dense vector can be evaluated"
+            f"{folder}: it is a {kind}; only models that give each text one dense vector can be evaluated"
         )
-    weights = [folder / name for name in held if name.endswith(".safetensors")]
-    if sha256 and file_hash(weights[0], stamp(weights[0])) != sha256:
-        raise TraubeError(f"{where}: {folder}: {weights[0].name} has a wrong checksum; reinstall it")
+    return [folder / name for name in held if name.endswith(".safetensors")]
 
 
 def stamp(path: Path) -> Stamp:
