@@ -321,6 +321,17 @@ def test_weights_that_are_linked_between_hashing_and_loading_are_the_same(tiny_b
     assert model(folder).fingerprint == before
 
 
+def test_a_folder_that_was_sound_is_refused_once_it_is_not(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    assert model(folder).folder == folder
+    config = (folder / "config.json").read_text()
+    (folder / "config.json").write_text("[]")
+    with pytest.raises(TraubeError, match=r"^model '.*config\.json"):
+        _ = model(folder).folder
+    (folder / "config.json").write_text(config)
+    assert model(folder).folder == folder
+
+
 def nan_weights(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     weights["embeddings.LayerNorm.bias"][0] = torch.nan
