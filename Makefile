@@ -24,10 +24,10 @@ setup: $(READY)  ## install what the platform needs into .venv, and make the hom
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Traube needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	@$(PYTHON) $(INSTALL) requirements.lock
-	@# as pip does, and uv does not: compile what a first run would wait for; the second one yields to the first, or both
-	@# would compile the modules that they share
-	@nice $(BIN)/python -c "import gc; gc.disable(); import sentence_transformers" & \
-	$(BIN)/traube init; made=$$?; wait; exit $$made
+	@# as pip does, and uv does not: compile what a first run would wait for. The models' library is imported late there:
+	@# it goes on being compiled while tasks are read, and yields to whatever else is at work
+	@nice $(BIN)/python -c "import gc; gc.disable(); import sentence_transformers" > /dev/null 2>&1 &
+	@$(BIN)/traube init
 	@touch $@
 
 setup-scale: $(ALL)  ## install everything: Ray, S3, Postgres, and what the tests need
