@@ -5,12 +5,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.servers import Postgres
-from tests.storage.made import read_contents, save_cell, save_task
+from tests.storage.made import make_assignments, make_record, read_contents, save_cell, save_task
 from traube.core.errors import TraubeError
 from traube.storage import Storage, Unreachable, blobs, storage
+from traube.storage.blobs import open_blobs
 
 pytestmark = pytest.mark.cluster
 
@@ -38,6 +40,7 @@ def test_cells_wait_for_a_database_that_is_away(
     try:
         for number in (2, 3):
             save_cell(own, number)
+        assert own.save_cell(make_record("c" * 16, "clustered"), {"assignments": make_assignments(4)})
         assert capsys.readouterr().err.count("what is finished waits in") == 1
         with pytest.raises(Unreachable, match=r"does not answer .*; the same command goes on from there"):
             own.read_cells()
@@ -45,7 +48,8 @@ def test_cells_wait_for_a_database_that_is_away(
             Storage(tmp_path)
     finally:
         postgres.start()
-    assert own.flush() == 2
+    pd.testing.assert_frame_equal(own.read_cell_table("c" * 16), make_assignments(4))  # so that it can be scored
+    assert own.flush() == 0
     assert len(own.read_cells()) == 3
     assert len(own.read_scores(own.read_cells())) == 3 * 24
     assert not list((tmp_path / "pending").glob("*/*"))
@@ -125,6 +129,17 @@ def test_what_waited_is_dropped_where_another_node_was_faster(
     save_cell(other, 1, run_id="other")
     late.flush()
     assert late.read_cells()["run_id"].tolist() == ["other"]
+
+
+def test_a_large_blob_is_put_at_once(bucket: str) -> None:
+    """Of one that is put in parts, a crash leaves parts that nobody sees."""
+    from s3fs import S3FileSystem
+
+    blobs = open_blobs(bucket, Path())
+    name = blobs.put(bytes(101 * 2**20))  # s3fs cuts by itself what is larger than 100 MiB
+    (found,) = S3FileSystem().find(bucket, detail=True).values()
+    assert found["Key"].endswith(name)
+    assert "-" not in found["ETag"]  # as of what has parts
 
 
 def test_a_bucket_that_is_not_there_or_refuses_is_named_in_a_line(

@@ -114,6 +114,28 @@ def test_a_changed_number_is_found_that_the_database_does_not_find(template: Pat
         read_all(folder)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE cell SET is_removed = 1 WHERE cell_id = '0000000000000003'",
+        # an index that lacks rows, as where a bit of it was flipped
+        "DROP INDEX cell_of_task; CREATE INDEX cell_of_task ON cell (task) WHERE cell_id < '0000000000000003'; "
+        "PRAGMA writable_schema = ON; "
+        "UPDATE sqlite_master SET sql = 'CREATE INDEX cell_of_task ON cell (task)' WHERE name = 'cell_of_task'",
+    ],
+)
+def test_damage_that_hides_cells_is_found(damage: str, template: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(template, folder)
+    with sqlite3.connect(folder / "catalog.db") as connection:
+        connection.executescript(damage)
+    connection.close()
+    storage = Storage(folder)
+    assert len(storage.read_cells("fruit")) < 12
+    with pytest.raises(Corrupt, match="`traube rebuild` makes the catalog again"):
+        storage.verify()
+
+
 def test_a_row_of_scores_that_is_gone_is_found(storage: Storage) -> None:
     cell_id = save_cell(storage, 1)
     storage.catalog.write(lambda c: c.execute(SCORE.delete().where(SCORE.c.metric == "clusters_found")).close())

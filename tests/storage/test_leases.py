@@ -72,6 +72,17 @@ def test_a_late_holder_changes_nothing(storage: Storage, open_storage: Open, mon
     assert not late.renew()
 
 
+def test_a_lease_that_expired_is_still_held_until_somebody_takes_it(
+    storage: Storage, open_storage: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "SECONDS", -1.0)  # as after a minute in which the database was away
+    with storage.hold("fruit", "bow", "score") as late:
+        save_cell(storage, 1)
+        assert late.renew()
+        assert leases.Lease(open_storage("two").catalog, "fruit", "bow", "score", "other").try_acquire() is None
+        assert not late.renew()
+
+
 def test_who_waits_says_for_whom(storage: Storage, open_storage: Open, capsys: pytest.CaptureFixture[str]) -> None:
     order = []
 

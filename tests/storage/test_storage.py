@@ -233,6 +233,9 @@ def test_the_catalog_of_another_blob_store_is_refused(
     FolderBlobs(other).get_identity()
     with pytest.raises(TraubeError, match="the catalog of another blob store"):
         open_storage()
+    storage.catalog.close()
+    with pytest.raises(TraubeError, match="the catalog of another blob store"):
+        Storage(storage.folder, is_read_only=True)
 
 
 def test_a_catalog_of_another_version_is_refused(storage: Storage, open_storage: Open) -> None:

@@ -25,6 +25,7 @@ T = TypeVar("T")
 NAME = re.compile("[0-9a-f]{64}")
 IDENTITY = "identity.json"
 VERSION = 1  # raise when what lies in a blob store has to be changed to be read
+LARGEST_PUT = 5 * 2**30  # bytes that S3 takes at once; parts of what was cut would stay there after a crash
 PATIENCE = 120.0  # seconds to wait for a server that does not answer
 _CONNECTION_ERRORS = {"HTTPClientError", "ClientConnectionError", "ConnectionError", "TimeoutError", "FSTimeoutError"}
 _CONNECTION_NUMBERS = (errno.EBUSY, getattr(errno, "EREMOTEIO", errno.EIO), errno.ECONNREFUSED, errno.ECONNRESET)
@@ -87,6 +88,7 @@ class Blobs:
         import fsspec
 
         options: dict[str, Any] = {"use_listings_cache": False}
+        self._one_put = {"chunksize": LARGEST_PUT} if url.startswith("s3:") else {}
         if url.startswith("s3:"):
             options["config_kwargs"] = {"connect_timeout": 5, "read_timeout": 60, "retries": {"max_attempts": 1}}
         self.url = url.rstrip("/")
@@ -194,7 +196,7 @@ class Blobs:
             return bytes(self._files.cat_file(path))  # S3 has no range of an empty blob
 
     def _write(self, path: str, content: bytes, mode: str = "overwrite") -> None:
-        self._files.pipe_file(path, content, mode=mode)
+        self._files.pipe_file(path, content, mode=mode, **self._one_put)
 
     def _request(self, request: Callable[[], T], patience: float | None = None) -> T:
         try:

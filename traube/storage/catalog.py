@@ -29,7 +29,9 @@ T = TypeVar("T")
 Row = dict[str, Any]
 SCHEMA_VERSION = "1"
 CHUNK = 500  # cells that are read by one statement
-NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smbfs", "smb3", "fuse.sshfs", "fuse.s3fs", "9p", "afs")
+NETWORK_FILE_SYSTEMS = frozenset(
+    ["9p", "afpfs", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.gcsfuse", "fuse.glusterfs", "fuse.juicefs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gpfs", "lustre", "nfs", "nfs4", "orangefs", "smb3", "smbfs", "vboxsf"]
+)
 _SCHEMA = "traube"  # in Postgres, where Dagster and MLflow have schemas of their own
 _MENDED = "`traube rebuild` makes the catalog again"
 metadata = sa.MetaData()
@@ -200,11 +202,11 @@ class Catalog:
         return self.read(lambda connection: connection.execute(statement).scalar())
 
     def bind(self, identity: str) -> None:
-        """Bind the catalog to a blob store, once."""
+        """Bind the catalog to a blob store, once; refuse another one from then on."""
         insert = self.insert(SETTING).values(name="blobs", content=identity).on_conflict_do_nothing()
-        if self.get_setting("blobs") is None:
+        if self.get_setting("blobs") is None and not self.is_read_only:
             self.write(lambda connection: connection.execute(insert).close())
-        if (bound := self.get_setting("blobs")) != identity:
+        if (bound := self.get_setting("blobs")) not in (identity, None):
             raise TraubeError(f"{self.name}: the catalog of another blob store ({bound}, not {identity})")
 
     # entries
@@ -369,6 +371,22 @@ class Catalog:
                     objects[text] = json.loads(text)
                 row[name] = objects[text]
             yield row
+
+    def verify(self) -> None:
+        """Read every row, of what was removed too, and have SQLite check its indexes, which rows' checksums do not cover.
+
+        Raises
+        ------
+        Corrupt
+            If a row or an index is not what was written.
+        """
+
+        def check(connection: sa.Connection) -> str:
+            self.list_references(connection)
+            return connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one() if self._is_sqlite else "ok"
+
+        if (found := self.read(check)) != "ok":
+            raise Corrupt(f"{self.name}: corrupt ({found}); {_MENDED}")
 
     def list_references(self, connection: sa.Connection) -> set[str]:
         """Return the names of all blobs that the catalog refers to."""

@@ -1,8 +1,8 @@
 """Leases: who computes a stage of a task under a model, so that nobody does it twice.
 
 A lease is a row with an owner and the time when it expires, by the database's own clock. A thread
-renews it for as long as it is held. Who lost a lease, because it could not be renewed, commits
-nothing (`Lease.is_held`).
+renews it for as long as it is held. Who lost a lease, because another took it over when it had
+expired, commits nothing (`Lease.is_held`).
 """
 
 import os
@@ -39,10 +39,8 @@ class Lease:
         return [LEASE.c.task == self.task, LEASE.c.model == self.model, LEASE.c.stage == self.stage]
 
     def is_held(self, connection: sa.Connection) -> bool:
-        """Return whether the lease is held, and keep it from others until the transaction ends."""
-        held = sa.select(LEASE.c.owner).where(
-            *self._row, LEASE.c.owner == self.owner, LEASE.c.expires > self.catalog.now
-        )
+        """Return whether nobody has taken the lease over, and keep it from others until the transaction ends."""
+        held = sa.select(LEASE.c.owner).where(*self._row, LEASE.c.owner == self.owner)
         return connection.execute(held.with_for_update()).first() is not None
 
     def try_acquire(self) -> str | None:
@@ -61,9 +59,9 @@ class Lease:
         return self.catalog.write(acquire)
 
     def renew(self) -> bool:
-        """Have the lease last for longer; return whether it was held."""
-        renewed = sa.update(LEASE).where(*self._row, LEASE.c.owner == self.owner, LEASE.c.expires > self.catalog.now)
-        renewed = renewed.values(expires=self.catalog.now + SECONDS).returning(LEASE.c.owner)
+        """Have the lease last for longer, also one that expired and that nobody took; return whether it was held."""
+        renewed = sa.update(LEASE).where(*self._row, LEASE.c.owner == self.owner).returning(LEASE.c.owner)
+        renewed = renewed.values(expires=self.catalog.now + SECONDS)
         return self.catalog.write(lambda connection: connection.execute(renewed).first() is not None)
 
     def release(self) -> None:

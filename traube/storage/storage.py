@@ -82,14 +82,13 @@ class Storage:
         identity = self.blobs.get_identity(create=is_new and not self.catalog.is_read_only)
         if identity is None:
             raise TraubeError(f"{self.blobs.url}: not the blob store of {self.catalog.name}: is it mounted?")
-        if self.catalog.is_read_only:
-            return
-        if is_new and any(self.blobs.list()):
+        if is_new and not self.catalog.is_read_only and any(self.blobs.list()):
             sys.stderr.write(f"{self.catalog.name}: making the catalog again from {self.blobs.url}\n")
             self.rebuild()
         self.catalog.bind(identity)  # last: a catalog that was not made whole is new the next time
-        with suppress(Unreachable):
-            self.flush(HASTE)
+        if not self.catalog.is_read_only:
+            with suppress(Unreachable):
+                self.flush(HASTE)
 
     # writing
 
@@ -343,6 +342,8 @@ class Storage:
         return dict(self._cell_entry(cell_id).details.get("histories", {}))
 
     def _cell_entry(self, cell_id: str) -> Entry:
+        if not self.catalog.is_read_only:
+            self.flush()  # it may wait here
         row = self.get_cell(cell_id)
         if row is None:
             raise Corrupt(f"cell {cell_id}: absent; `traube run` makes it again")
@@ -488,6 +489,7 @@ class Storage:
         Corrupt
             If the catalog is.
         """
+        self.catalog.verify()
         for _ in self.catalog.read_scores([row["cell_id"] for row in self.catalog.read_rows(tables.CELL)], None):
             pass
         self.catalog.read_rows(tables.SPLIT)
