@@ -46,9 +46,9 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
     def corpus(
         storage: StorageResource, quality: QualityResource, workers: dg.ResourceParam[Executor]
     ) -> dg.MaterializeResult:
-        began = time.perf_counter()
+        began, opened = time.perf_counter(), storage.open()
         with final_failures():
-            read = read_corpus(source, storage.open())
+            read = read_corpus(source, opened)
         texts, lengths = read.texts, read.texts["text"].str.len()
         preview = texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200))
         return dg.MaterializeResult(
@@ -62,7 +62,7 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
                 "seconds": time.perf_counter() - began,
                 "preview": dg.MetadataValue.md(markdown(preview)),
             },
-            check_results=quality.check(source.card, "corpus", texts, texts, workers),
+            check_results=quality.check(source.card, "corpus", texts, texts, workers, opened, read.version),
         )
 
     return corpus
@@ -89,7 +89,8 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
         opened = storage.open()
         with final_failures():
             rows, manifest = draw(source, opened)
-        checked = quality.check(source.card, table, rows, read_ingested(opened, source.name, "corpus"), workers)
+        corpus = read_ingested(opened, source.name, "corpus")
+        checked = quality.check(source.card, table, rows, corpus, workers, opened, manifest.data_version)
         complete_task(opened, source.card)  # only now: a task whose checks were cut short is read again
         metadata: dict[str, Any] = {"dagster/row_count": len(rows), "task_data_version": manifest.data_version}
         if is_clustering:

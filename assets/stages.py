@@ -28,7 +28,7 @@ from traube.pipeline.plan import Plan, Request
 from traube.pipeline.run import Clustered, Encoded, Event, Failed, run
 from traube.pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, failed_cells
 from traube.pipeline.survey import survey_stored
-from traube.pipeline.validation import Table, refuse_kept
+from traube.pipeline.validation import Table, refuse_stored
 from traube.pipeline.workbench import Workbench
 from traube.reports.markdown import markdown
 from traube.reports.studies import last_epochs
@@ -137,14 +137,18 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
     def embeddings(step: Step) -> dg.MaterializeResult:
         def check_tables() -> list[dg.AssetCheckResult]:
             task = read_task(step.storage, card.name)
-            on_corpus = step.quality.check(card, "corpus", task.corpus, task.corpus, step.workers)
-            return [*on_corpus, *step.quality.check(card, card.type.table, task.rows, task.corpus, step.workers)]
+            frames, versions = (task.corpus, task.rows), (task.corpus_version, task.data_version)
+            return [
+                result
+                for table, rows, version in zip(tables, frames, versions, strict=True)
+                for result in step.quality.check(card, table, rows, task.corpus, step.workers, step.storage, version)
+            ]
 
         specs = [spec for table in tables for spec in check_specs(card, table)]
         refuse_failed_checks(step.context, specs, check_tables)
         began = time.perf_counter()
         plan = step.plan()
-        refuse_kept(step.storage, card, plan.at_hand.tasks[source.name].data_version, tables)
+        refuse_stored(step.storage, card.name)
         (made,) = step.run(plan, Stage.EMBEDDINGS)
         assert isinstance(made, Encoded)
         seconds, encoded = time.perf_counter() - began, made.encoded or 0

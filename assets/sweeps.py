@@ -2,6 +2,8 @@
 are stored like any others: a sweep that was stopped goes on with the next cell.
 """
 
+from itertools import product
+
 import dagster as dg
 from pydantic import Field
 
@@ -53,16 +55,17 @@ def _sweep(name: str, description: str) -> dg.AssetsDefinition:
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         points = {key: p for key, p in benchmark.protocols().items() if isinstance(p, Point) and p.sweep == name}
-        computed, workbench = 0, storage.workbench(workers)
+        computed, workbench, opened = 0, storage.workbench(workers), storage.open()
         with final_failures():
-            for key, point in points.items():
+            for (key, point), task in product(points.items(), config.tasks):
                 model = encoder.model(config.model, point.precision)
-                request = Request(config.tasks, [config.model], key, point, seeds=config.seeds or None)
-                plan = Plan.of(request, survey_stored(config.tasks, model, storage.open()))
-                events = run(plan, workbench, progress, context.run.run_id)
-                computed += sum(isinstance(event, Scored) for event in events)
-                context.log.info(f"{key}: done")
-        cells = storage.open().read_cells(*config.tasks)
+                request = Request([task], [config.model], key, point, seeds=config.seeds or None)
+                with opened.hold(task, config.model, "cells"):
+                    plan = Plan.of(request, survey_stored([task], model, opened))
+                    events = run(plan, workbench, progress, context.run.run_id)
+                    computed += sum(isinstance(event, Scored) for event in events)
+                context.log.info(f"{key} on {task}: done")
+        cells = opened.read_cells(*config.tasks)
         failed = cells[(cells["run_id"] == context.run.run_id) & (cells["status"] == "failed")]
         if len(failed):
             first = failed.iloc[0]

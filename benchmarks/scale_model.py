@@ -37,6 +37,7 @@ from traube.metrics import clustering
 from traube.metrics.names import GROUPS
 from traube.models import load_model
 from traube.pipeline.params import load_params
+from traube.storage import Storage
 
 SIZES = (1_000, 2_000, 4_000, 6_000, 8_000)
 CHECKED = (12_000, 18_000)
@@ -158,15 +159,13 @@ def whole(folder: Path, size: int) -> dict[str, float]:
         write_and_read(folder, size)
         shutil.rmtree(path.parent / "home", ignore_errors=True)
         row = measured(path.parent, ["run", "-t", NAME, "-m", "hashed", "--protocol", "full", "--seed", str(SEED)])
-        storage = path.parent / "home" / "store"
-        row |= {f"{kind} bytes": total(storage / kind) for kind in ("results", "reductions", "costs")}
+        storage = Storage(path.parent / "home")
+        blobs = [cell["blob"] for cell in storage.read_rows("cell")]
+        row["results bytes"] = sum(len(storage.blobs.get(blob)) for blob in blobs)
+        row["reductions bytes"] = sum(one["bytes"] for one in storage.read_rows("artifact", kind="reduction"))
         path.write_text(json.dumps(row))
     found: dict[str, float] = json.loads(path.read_text())
     return found
-
-
-def total(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 # the model

@@ -24,6 +24,7 @@ FOR_UV = {
     "cert": ("SSL_CERT_FILE", " "),
     "trusted-host": ("UV_INSECURE_HOST", " "),
     "timeout": ("UV_HTTP_TIMEOUT", " "),
+    "default-timeout": ("UV_HTTP_TIMEOUT", " "),
     "no-index": ("UV_NO_INDEX", " "),
     "proxy": ("ALL_PROXY", " "),
 }
@@ -51,7 +52,7 @@ def main() -> None:
     install = installer(python)
     for what, *arguments in installs:
         print(f"installing {what}", flush=True)
-        done = subprocess.run([*install, *arguments])  # noqa: S603 (our own arguments)
+        done = subprocess.run([*install, *arguments], env=environment(arguments))  # noqa: S603 (our own arguments)
         if done.returncode:
             sys.exit(f"{what} could not be installed; the error stands above")
 
@@ -61,6 +62,12 @@ def installer(python: Path) -> list[str]:
     own = [sys.executable, "-m", "pip", "--python", str(python)]
     pip = own if HAS_PIP else [str(python), "-m", "pip"]
     return _by_uv(python, pip) or _by_pip(pip)
+
+
+def environment(arguments: list[str]) -> dict[str, str]:
+    """Return the environment of an install: without the usual index where the arguments name another, as pip has it."""
+    is_named = any(argument.split("=")[0] in ("-i", "--index-url") for argument in arguments)
+    return {name: value for name, value in os.environ.items() if not (is_named and name == "UV_DEFAULT_INDEX")}
 
 
 def _by_uv(python: Path, pip: list[str]) -> list[str]:

@@ -8,8 +8,17 @@ import pandas as pd
 from pydantic import Field
 
 from traube.pipeline.executors import Executor
-from traube.pipeline.validation import CHECKS, Table, blocks, data_docs, in_own_process, validate_table
+from traube.pipeline.validation import (
+    CHECKS,
+    Table,
+    blocks,
+    data_docs,
+    in_own_process,
+    keep_findings,
+    validate_table,
+)
 from traube.reports.markdown import markdown_rows
+from traube.storage import Storage
 from traube.tasks.task import TaskCard
 
 
@@ -28,11 +37,21 @@ class QualityResource(dg.ConfigurableResource):
     folder: str = Field(default="", description="where Data Docs are written; by default quality in TRAUBE_HOME")
 
     def check(
-        self, card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame, executor: Executor
+        self,
+        card: TaskCard,
+        table: Table,
+        rows: pd.DataFrame,
+        corpus: pd.DataFrame,
+        executor: Executor,
+        storage: Storage,
+        version: str,
     ) -> list[dg.AssetCheckResult]:
-        """Check a table of a task (of a corpus, rows are the corpus); one result for each of its `check_specs`."""
+        """Check a version of a table of a task (of a corpus, rows are the corpus) and keep which checks passed; one
+        result for each of its `check_specs`.
+        """
         folder = Path(self.folder) if self.folder else data_docs()
         validation = in_own_process(executor, validate_table, card, table, rows, corpus, folder)
+        keep_findings(storage, card.name, table, version, validation.findings)
         results = []
         for finding in validation.findings:
             metadata: dict[str, Any] = {

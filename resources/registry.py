@@ -119,7 +119,17 @@ class RegistryResource(dg.ConfigurableResource):
     def explain(self, task: str, version: str, decision: "Decision") -> None:
         """Write down on a version what was decided of it, and why."""
         tags = {"decision": decision.outcome, "reason": decision.reason}
-        of_verdict = ("against", "difference", "interval", "p", "comparisons", "effect", "test", "verdict")
+        of_verdict = (
+            "against",
+            "difference",
+            "interval",
+            "p",
+            "comparisons",
+            "effect",
+            "test",
+            "verdict",
+            "verdict_date",
+        )
         tags |= dict.fromkeys(of_verdict, "")
         if (verdict := decision.verdict) and math.isfinite(verdict.error):
             tags |= {

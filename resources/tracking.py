@@ -95,12 +95,13 @@ class TrackingResource(dg.ConfigurableResource):
         for (reducer, clusterer), rows in values.groupby(["reducer", "clusterer"], sort=False):
             method = f"{reducer}/{clusterer}"
             child_key = digest([key, method, rows.iloc[0]["params"]])
-            child_tags = {**tags, "traube.kind": "method", "mlflow.parentRunId": parent.info.run_id}
+            seeds = " ".join(sorted({str(int(s)) for s in rows["seed"].dropna()}))  # no parameter: those may not change
+            child_tags = {**tags, "traube.kind": "method", "traube.seeds": seeds}
+            child_tags["mlflow.parentRunId"] = parent.info.run_id
             with _run(client, experiment, child_key, method, child_tags, children) as child:
                 means = rows.groupby(["level", "metric"])["value"].mean()
                 metrics = {f"{level}/{metric}": value for (level, metric), value in means.dropna().items()}
-                seeds = " ".join(sorted({str(int(s)) for s in rows["seed"].dropna()}))
-                params = {"reducer": reducer, "clusterer": clusterer, "seeds": seeds}
+                params = {"reducer": reducer, "clusterer": clusterer}
                 _log(client, child, params | _flat(rows.iloc[0]["params"]), metrics)
         return {"mlflow": dg.MetadataValue.url(_url(experiment, parent.info.run_id))}
 

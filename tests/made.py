@@ -2,11 +2,13 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,13 @@ from traube.storage.blobs import FolderBlobs
 from traube.tasks.best_worst import ITEM, Tuple
 from traube.tasks.splitting import generator
 from traube.tasks.task import Task
+
+
+def chance_of_today() -> random.Random:
+    """Return random numbers that are others every day: campaigns try other moments. The output names the seed."""
+    seed = f"{date.today():%Y%m%d}"
+    sys.stderr.write(f"random seed {seed}\n")
+    return random.Random(seed)
 
 
 def with_replicates(scores: pd.DataFrame, spread: float = 0.0, seed: int = 0) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Verdicts and ranks: one rule for a whole family of comparisons, and ties that say so."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -38,6 +39,13 @@ def test_more_comparisons_never_make_anything_surer(verdict: Verdict) -> None:
     assert alone.p == pytest.approx(2 * stats.t.sf(abs(verdict.difference) / verdict.error, verdict.df), rel=1e-6)
     assert verdict.p == pytest.approx(min(1.0, verdict.comparisons * alone.p))
     assert verdict.low <= alone.low and alone.high <= verdict.high
+
+
+@given(VERDICTS.filter(lambda verdict: abs(verdict.difference) > 1e-3))
+def test_with_so_many_more_texts_four_of_five_families_find_the_difference(verdict: Verdict) -> None:
+    more = replace(verdict, error=verdict.error / math.sqrt(verdict.times_to_decide), df=1e9)
+    beyond = (abs(more.difference) - (more.high - more.difference)) / more.error
+    assert stats.norm.cdf(beyond) == pytest.approx(0.8, abs=1e-3)
 
 
 def test_a_verdict_says_who_is_better_by_how_much_and_among_how_many() -> None:

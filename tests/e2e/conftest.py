@@ -20,7 +20,7 @@ from tests.waiting import PATIENCE, wait_for
 TRAUBE = Path(sys.executable).with_name("traube")
 CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
 NEEDS_BROWSER = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (see README, Tests)"
+    not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (see CONTRIBUTING.md)"
 )
 
 

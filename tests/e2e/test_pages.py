@@ -62,7 +62,7 @@ def test_the_graph_shows_tasks_by_group_and_what_follows_them(running: Running, 
 def test_scores_are_shown_and_plotted_across_models(running: Running, browser: Any, see: Callable[..., str]) -> None:
     see(f"{running.dagster}/assets/words/scores?view=overview", "best_topic", "mlflow")
     see(f"{running.dagster}/assets/words/scores?view=overview", "best_topic", click="Plots", picture="scores")
-    assert wait_for(lambda: browser.find_elements("css selector", "canvas"), "drawing the plot", 60)
+    assert wait_for(lambda: browser.find_elements("css selector", "canvas"), "drawing the plot")
 
 
 def test_a_failed_check_shows_its_offending_rows(running: Running, see: Callable[..., str]) -> None:
@@ -155,7 +155,7 @@ def test_a_page_of_somebody_elses_changes_nothing(
     running: Running, browser: Any, somebodys_port: int, dagster_run: str, mlflow_run: str, name: str
 ) -> None:
     browser.get(f"http://{name}:{somebodys_port}/")
-    wait_for(lambda: browser.title == "tried", "trying everything", 120)
+    wait_for(lambda: browser.title == "tried", "trying everything")
     outcomes = browser.execute_script("return outcomes")
     assert outcomes["socket"] == "refused"
     assert outcomes["json"] == outcomes["mlflow"] == "failed"
@@ -167,7 +167,7 @@ def test_a_page_of_somebody_elses_changes_nothing(
 def test_a_name_of_somebody_elses_that_leads_here_shows_nothing(running: Running, browser: Any) -> None:
     for address in (running.dagster, running.mlflow):
         browser.get(address.replace("127.0.0.1", "evil.example"))
-        wait_for(lambda: "refused: this is 127.0.0.1" in browser.page_source, "refusing", 120)
+        wait_for(lambda: "refused: this is 127.0.0.1" in browser.page_source, "refusing")
 
 
 def test_the_users_own_page_queries_changes_and_listens(running: Running, browser: Any, dagster_run: str) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
@@ -154,11 +155,12 @@ def test_an_evaluation_ends_its_own_executor_and_leaves_anothers(
 
 
 def test_a_warm_up_that_is_stopped_starts_nothing_anew(children: Callable[[], set[int]]) -> None:
+    before = set(threading.enumerate())
     with ProcessExecutor() as executor:
         executor.warm_up([])
         executor.stop()
-    time.sleep(0.5)
-    assert not children()
+    wait_for(lambda: set(threading.enumerate()) <= before, "the end of the threads that could start processes")
+    wait_for(lambda: not children(), "the end of the processes")
 
 
 @pytest.mark.e2e

@@ -203,8 +203,14 @@ def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, c
     write_task(cards, "words", twice, "blocking: [texts_once]\n")
     told = traube(*asked)
     assert told.exit_code == 1
-    assert "words/splits: the blocking check 'texts_once' failed" in told.output
-    assert "better" not in told.stdout and "not significantly" not in told.stdout
+    for again in (asked, [*asked, "-m", "lsa"]):  # with nothing to compute, and with something
+        told = traube(*again)
+        assert told.exit_code == 1
+        assert told.output.count("words/splits: the blocking check 'texts_once' failed") == 1
+        assert "better" not in told.stdout and "first" not in told.stdout and "best:" not in told.stdout
+    assert "the blocking check 'texts_once' failed" in traube("best", "words").stderr
+    write_task(cards, "words", twice)
+    assert traube(*asked).exit_code == 0
 
 
 @pytest.mark.begin_with("published")

@@ -203,7 +203,7 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launche
     )
     new = [data for name, data in after.items() if name not in before]
     assert len(new) == 2 and all(data.tags["traube.own_choice"] == "true" for data in new)
-    assert {data.params.get("seeds") for data in new} == {None, "5"}
+    assert {data.tags.get("traube.seeds") for data in new} == {None, "5"}
 
 
 @pytest.mark.begin_with("read")

@@ -40,6 +40,13 @@ def test_without_settings_uv_has_its_own(install: Any) -> None:
     assert install.uv_settings("") == {}
 
 
+def test_an_index_that_is_named_goes_before_the_usual_one(install: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "file:///mirror/simple")
+    assert "UV_DEFAULT_INDEX" in install.environment(["torch==2.13.0", "--extra-index-url", "file:///more"])
+    for named in (["--index-url", "file:///cpu"], ["--index-url=file:///cpu"], ["-i", "file:///cpu"]):
+        assert "UV_DEFAULT_INDEX" not in install.environment([*named, "torch==2.13.0"])
+
+
 def pinned(lock: str) -> set[str]:
     """Name and version of each package."""
     return {line.split()[0] for line in lock.splitlines() if re.match(r"[A-Za-z0-9]", line) and "'never'" not in line}

@@ -64,6 +64,15 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     shown = {row["model"]: row for row in answer("leaderboard") if row["best"]}
     assert {model: row["verdict"] for model, row in shown.items() if model != first} == verdicts
 
+    # files and the page of all tasks
+    saved = pd.read_csv(storage.get_table_path("leaderboard.csv"))
+    of_best = saved[saved["best"]].set_index("model")
+    assert of_best["mean"].to_dict() == pytest.approx({model: row["mean"] for model, row in rows.items()})
+    assert of_best["verdict"].dropna().to_dict() == verdicts
+    index = (paths.home() / "report" / "index.html").read_text()
+    for row in rows.values():
+        assert f"{100 * row['mean']:.2f}" in index
+
     # the task's page
     bench = Workbench.at(paths.home())
     page = make_page(bench, load_params().protocols, "words", paths.home()).read_text()
@@ -103,3 +112,6 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     champion = RegistryResource().held("words", "champion")
     assert champion is not None
     assert float(champion["score"]) == pytest.approx(rows[champion["model"]]["mean"], abs=1e-6)
+    challenger = RegistryResource().held("words", "challenger")
+    if challenger is not None and challenger.get("verdict"):  # of another family, the newcomers'
+        assert challenger["comparisons"] and challenger["p"] and challenger["verdict_date"]

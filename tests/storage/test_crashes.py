@@ -1,7 +1,6 @@
 """kill -9 at any moment leaves at most blobs that nothing refers to, and no cell that was stored is lost or half written."""
 
 import errno
-import random
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.made import chance_of_today
 from tests.storage.conftest import Open
 from tests.storage.made import count_rows, find_orphans, make_assignments, make_scores, read_contents, save_cell
 from traube.core.errors import TraubeError
@@ -50,7 +50,7 @@ def check(storage: Storage, stored: set[str]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("writers", [1, 2])
 def test_killed_writers_lose_nothing(writers: int, storage: Storage, open_storage: Open, tmp_path: Path) -> None:
-    chance, stored = random.Random(writers), set()
+    chance, stored = chance_of_today(), set()
     for kill in range(KILLS):
         node = tmp_path / ("data" if (tmp_path / "data").exists() else "one")
         command = [sys.executable, "-c", WRITE, str(node), str(1000 * kill)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.made import damage_blob
+from tests.made import chance_of_today, damage_blob
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
 from traube.core.errors import TraubeError
@@ -64,7 +64,7 @@ def read_all(folder: Path) -> dict[str, object]:
 
 
 def test_flipped_bits_of_a_catalog_are_found_and_mended(template: Path, tmp_path: Path) -> None:
-    truth, chance, found = read_all(template), random.Random(3), 0
+    truth, chance, found = read_all(template), chance_of_today(), 0
     for number in range(FLIPS):
         folder = tmp_path / str(number)
         shutil.copytree(template, folder)
@@ -88,7 +88,7 @@ def test_flipped_bits_of_a_catalog_are_found_and_mended(template: Path, tmp_path
 def test_flipped_bits_of_the_marker_of_a_blob_store_are_found_and_mended(
     is_catalog_lost: bool, template: Path, tmp_path: Path
 ) -> None:
-    truth, chance = str(read_all(template)), random.Random(3)
+    truth, chance = str(read_all(template)), chance_of_today()
     identity = Storage(template).blobs.get_identity()
     for number in range(FLIPS // 2):
         folder = tmp_path / str(number)

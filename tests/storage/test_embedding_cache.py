@@ -2,7 +2,6 @@
 
 import errno
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.made import chance_of_today
 from tests.storage.conftest import Open
 from traube.core.errors import TraubeError
 from traube.storage import Storage
@@ -94,7 +94,7 @@ def test_vectors_of_another_length_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
-    chance, texts = random.Random(0), list[str]()
+    chance, texts = chance_of_today(), list[str]()
     for kill in range(4):
         names = [f"{kill}{writer}" for writer in "ab"]
         processes = [

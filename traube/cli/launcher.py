@@ -26,21 +26,21 @@ from traube.pipeline.run import Clustered, Encoded, Event, Failed, run
 from traube.pipeline.stages import draw, failed_cells, read_corpus
 from traube.pipeline.survey import survey_stored
 from traube.pipeline.validation import (
-    Finding,
     Table,
     Validation,
+    are_kept,
     data_docs,
     in_own_process,
     keep_findings,
-    kept_verdicts,
-    refuse_kept,
+    refuse_stored,
+    table_versions,
     validate_table,
 )
 from traube.pipeline.workbench import Workbench
 from traube.reports.pages import publish_index, publish_leaderboard, publish_regressions
 from traube.storage import open_storage
 from traube.tasks import get_source
-from traube.tasks.stored import complete_task, read_task
+from traube.tasks.stored import Manifest, complete_task, read_task
 from traube.tasks.task import Stage, TaskCard
 
 
@@ -95,8 +95,8 @@ class Launcher(AbstractContextManager["Launcher"]):
                     rows, manifest = draw(source, self.storage)
                     validation = self._validate(source.card, table, rows, corpus)
                     complete_task(self.storage, source.card)  # only now: if checks were cut short, it is read again
-                    found: dict[Table, list[Finding]] = {"corpus": on_corpus.findings, table: validation.findings}
-                    keep_findings(self.storage, name, manifest.data_version, found)
+                    for of_table, validated in zip(table_versions(manifest), (on_corpus, validation), strict=True):
+                        self._keep(name, manifest, of_table, validated)
                     self._stops(name, table, validation, errors)
         return errors
 
@@ -150,7 +150,7 @@ class Launcher(AbstractContextManager["Launcher"]):
     def _evaluate(self, name: str, model: Model, request: Request, errors: list[str]) -> None:
         request = replace(request, tasks=[name])
         card = get_source(name, None).card  # as it is now: a check may block since the task was read
-        self._refuse_failed_checks(card, survey_stored([name], model, self.storage).tasks[name].data_version)
+        self._refuse_failed_checks(card, survey_stored([name], model, self.storage).tasks[name])
         before = len(errors)
         for stage in card.type.stages:
             with self._step(f"{name}/{stage}", errors):
@@ -176,15 +176,16 @@ class Launcher(AbstractContextManager["Launcher"]):
             case Clustered() if event.reason:
                 self._warn(f"{event.cell.title}: {event.reason}")
 
-    def _refuse_failed_checks(self, card: TaskCard, version: str) -> None:
+    def _refuse_failed_checks(self, card: TaskCard, manifest: Manifest) -> None:
         """Stop where a blocking check failed when a task was read, or one failed that blocks since."""
-        tables: tuple[Table, Table] = ("corpus", card.type.table)
-        if kept_verdicts(self.storage, card.name, version, tables) is None:
+        if not are_kept(self.storage, card.name, manifest):
             task = read_task(self.storage, card.name)
-            each = zip(tables, (task.corpus, task.rows), strict=True)
-            found = {table: self._validate(card, table, rows, task.corpus).findings for table, rows in each}
-            keep_findings(self.storage, card.name, version, found)
-        refuse_kept(self.storage, card, version, tables)
+            for table, rows in zip(table_versions(manifest), (task.corpus, task.rows), strict=True):
+                self._keep(card.name, manifest, table, self._validate(card, table, rows, task.corpus))
+        refuse_stored(self.storage, card.name)
+
+    def _keep(self, task: str, manifest: Manifest, table: Table, validation: Validation) -> None:
+        keep_findings(self.storage, task, table, table_versions(manifest)[table], validation.findings)
 
     def _stops(self, name: str, table: str, validation: Validation, errors: list[str]) -> bool:
         """Say which checks failed; whether one of them stops the task."""

@@ -74,7 +74,7 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
 
     with make_executor() as executor, bars() as (progress, _):
         workbench = replace(Workbench.at(paths.home(), executor), given={task.name: Given(task)})
-        manifest, finished = Manifest.of(task), workbench.storage.find_finished(task.name, PAIRS_VERSION)
+        manifest, storage = Manifest.of(task), workbench.storage
         for name in models:
             model = load_model(name)
             try:
@@ -85,11 +85,13 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
                 print_unavailable({name: str(error)})
                 continue
             cells = make_pair_cells(manifest, model, [comparison or usual_comparison(model)], part)
-            at_hand = AtHand({task.name: manifest}, {model.name: model}, finished)
-            plan = Plan({model.name: {task.name: list(cells)}}, at_hand)
-            for _ in run(plan.only(Stage.PAIR_SCORES), workbench, progress):
-                pass
-            table = read_pair_scores(workbench.storage, cells)
+            with storage.hold(task.name, name, "cells"):
+                finished = storage.find_finished(task.name, PAIRS_VERSION)
+                at_hand = AtHand({task.name: manifest}, {model.name: model}, finished)
+                plan = Plan({model.name: {task.name: list(cells)}}, at_hand)
+                for _ in run(plan.only(Stage.PAIR_SCORES), workbench, progress):
+                    pass
+            table = read_pair_scores(storage, cells)
             yield from (table if groups else table[table["group"] == ALL]).to_dict("records")
 
 

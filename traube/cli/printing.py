@@ -34,6 +34,10 @@ class _Inert(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **options)
 
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command, as where a print meets it: rich would end with 1."""
+        raise BrokenPipeError
+
 
 out = _Inert(soft_wrap=False)
 err = _Inert(stderr=True, soft_wrap=True, highlight=False)

@@ -96,9 +96,11 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     current = tables_are_current(storage)
     unlogged: Callable[[Request], dict[str, list[str]]] = platform.part("unlogged") or (lambda _: {})
     debts = {name: tasks for name, tasks in unlogged(request).items() if name not in before.unavailable}
+    stopped = _stopped(request.tasks, before, storage)
     if current and not before.unread and not before.count and not debts:
         out.print(f"Nothing is missing: {counted(before.total, 'cell')} up to date.")
-        return Outcome(finished=True)
+        print_notes(stopped, "failed", "bold red")
+        return Outcome(finished=not stopped)
     # of tables that show all that is stored, only those of the tasks that this run touches are
     # rebuilt
     narrow = current or storage.read_cells().empty
@@ -127,7 +129,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
             if unpublished:
                 have_made_anew(storage)
     print_notes(launcher.notes)
-    errors += unpublished
+    errors += [*stopped, *unpublished]
     print_notes(errors, "failed", "bold red")
     if not errors:
         report = paths.home() / "report" / "index.html"
@@ -190,6 +192,20 @@ def _evaluate(
                     out.print(f"\nSo far; {counted(left, 'model')} to come:")
                 print_leaderboard(best)
     return errors, touched
+
+
+def _stopped(tasks: Iterable[str], plan: "Plan", storage: "Storage") -> list[str]:
+    """Say which tasks a check stops as their cards are now, of those of which nothing is to be computed."""
+    from traube.pipeline.validation import refuse_stored
+
+    errors, lacking = [], set().union(*plan.missing.values())
+    for task in tasks:
+        if task not in lacking and task not in plan.unread:
+            try:
+                refuse_stored(storage, task)
+            except TraubeError as error:
+                errors.append(str(error))
+    return errors
 
 
 def _missing(todo: "Plan") -> list["Cell"]:

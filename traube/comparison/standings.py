@@ -16,6 +16,7 @@ from traube.core.errors import TraubeError, unknown
 from traube.models import model_cards
 from traube.pipeline.current import current_cells
 from traube.pipeline.params import Protocol
+from traube.pipeline.validation import refuse_stored
 from traube.storage import Storage
 from traube.tasks import CLUSTERING, get_source
 from traube.tasks.stored import get_manifest, read_task
@@ -67,7 +68,7 @@ def options_on(
     Raises
     ------
     TraubeError
-        If there is no such task, or nothing is scored of its present data.
+        If there is no such task, a check says that its data cannot be used, or nothing is scored of it.
     Unlabelled
         If the task has no labels to score by.
     """
@@ -80,6 +81,7 @@ def options_on(
                 "scored of its earlier data is in the leaderboard"
             )
         raise TraubeError(f"{task_name}: nothing is scored yet: `traube run -t {task_name}`")
+    refuse_stored(storage, task_name)
     task = read_task(storage, task_name)
     if not task.labelled:
         raise Unlabelled(

@@ -19,6 +19,7 @@ from traube.models import Model, Similarity, load_model
 from traube.models.card import Precision
 from traube.pipeline.executors import make_executor
 from traube.pipeline.workbench import Workbench
+from traube.tasks.task import refuse_table
 
 STABLE = "none/stable_kmeans"
 WEAK, CLEAR = 0.15, 0.3  # scores; below the first, clouds without clusters score as high
@@ -154,7 +155,7 @@ def cluster_texts(
     Raises
     ------
     TraubeError
-        If there are no texts, only blank ones, or fewer than clusters, the method makes no sense, or the
+        If texts is a table or a single text, there are none, only blank ones, or fewer than clusters, the method makes no sense, or the
         query is empty, missing or of no use to the model.
 
     Examples
@@ -170,6 +171,7 @@ def cluster_texts(
     >>> [found[positions[0]] for positions in groups.typical.values()]
     ['the crew of the ship', 'the dough of the bread']
     """
+    refuse_table(texts, "cluster_texts", "text")
     first, which = distinct(texts)
     texts = [texts[i] for i in first]
     if k is not None and not 1 <= k <= len(texts):

@@ -17,8 +17,6 @@ from traube.reports.tables import interval_in_words
 from traube.storage import Storage
 from traube.tasks.task import Task
 
-# A difference of its size is found by four of five tests at the level .05: z of .975 and of .8 added.
-POWER = 1.96 + 0.84
 CLOSE = 0.01  # a lead up to which what costs less may be called as good
 NOTHING = 0.005  # a difference that makes none in practice
 SHORT = ("ami", "ari")  # metrics that are known by their initials
@@ -102,7 +100,7 @@ class Best:
             )
         if ahead := [name for name in leads if name not in alike]:
             lead = leads[ahead[0]]
-            needed = math.ceil(self.texts * (POWER * lead.error / lead.difference) ** 2 / 100) * 100
+            needed = math.ceil(self.texts * lead.times_to_decide / 100) * 100
             said.append(
                 f"If the lead over {ahead[0]} is as large as it looks, some {needed:,} labelled texts would show it "
                 f"(here: {self.texts:,})."

@@ -29,9 +29,10 @@ T = TypeVar("T")
 Row = dict[str, Any]
 SCHEMA_VERSION = "1"
 CHUNK = 500  # cells that are read by one statement
-NETWORK_FILE_SYSTEMS = frozenset(
-    ["9p", "afpfs", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.gcsfuse", "fuse.glusterfs", "fuse.juicefs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gpfs", "lustre", "nfs", "nfs4", "orangefs", "smb3", "smbfs", "vboxsf"]
-)
+NETWORK_FILE_SYSTEMS = {
+    *("9p", "afpfs", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.gcsfuse", "fuse.glusterfs", "fuse.juicefs"),
+    *("fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gpfs", "lustre", "nfs", "nfs4", "orangefs", "smb3", "smbfs", "vboxsf"),
+}
 _SCHEMA = "traube"  # in Postgres, where Dagster and MLflow have schemas of their own
 _MENDED = "`traube rebuild` makes the catalog again"
 metadata = sa.MetaData()

@@ -362,6 +362,14 @@ def make_split(
     )
 
 
+def refuse_table(values: object, name: str, what: str) -> None:
+    """Refuse a table or a single text where texts or labels are expected: its names or letters would be taken for them."""
+    if isinstance(values, str | Mapping | pd.DataFrame):
+        raise TraubeError(
+            f"{name}: {what}s is a {type(values).__name__}; pass a list of {what}s, or a column: table['{what}']"
+        )
+
+
 def make_task(
     texts: Iterable[str], labels: Iterable[object] | None = None, *, name: str = "texts", clusters: int | None = None
 ) -> Task:
@@ -375,7 +383,7 @@ def make_task(
     Raises
     ------
     TraubeError
-        If texts is a table or a single text, there are none or an empty one, the labels are not as many as the texts,
+        If texts or labels are a table or a single text, there are none or an empty one, the labels are not as many as the texts,
         one is missing, or all are the same.
 
     Examples
@@ -384,10 +392,8 @@ def make_task(
     >>> [(split.size, split.classes) for split in task.test_splits()]
     [(3, 2)]
     """
-    if isinstance(texts, str | Mapping | pd.DataFrame):
-        raise TraubeError(
-            f"{name}: texts is a {type(texts).__name__}; pass a list of texts, or a column: make_task(table['text'])"
-        )
+    for what, given in (("text", texts), ("label", labels)):
+        refuse_table(given, name, what)
     records = pd.DataFrame({"text": pd.array(list(texts), dtype="object")})
     for i, text in enumerate(records["text"]):
         if not isinstance(text, str) or not text.strip():

@@ -9,6 +9,7 @@ from resources.quality import QualityResource, check_specs
 from tests.pipeline.validation.fruit import CARD, SCRIPT, fruit
 from traube.pipeline.executors import ProcessExecutor
 from traube.pipeline.validation import CHECKS
+from traube.storage import Storage
 from traube.tasks.task import TaskCard
 
 CORPUS_KEY = dg.AssetKey(["fruit", "corpus"])
@@ -16,7 +17,10 @@ SPLITS_KEY = dg.AssetKey(["fruit", "splits"])
 
 
 def check_splits(docs: Path, splits: pd.DataFrame, card: TaskCard = CARD) -> dict[str, dg.AssetCheckResult]:
-    results = QualityResource(folder=str(docs)).check(card, "splits", splits, fruit()[0], ProcessExecutor())
+    quality, storage = QualityResource(folder=str(docs)), Storage(docs / "home")
+    results = quality.check(card, "splits", splits, fruit()[0], ProcessExecutor(), storage, "v1")
+    kept = {row["name"]: row["passed"] for row in storage.read_rows("check", task="fruit", data_version="v1")}
+    assert kept == {f"splits/{result.check_name}": result.passed for result in results}
     return {result.check_name or "": result for result in results}
 
 
@@ -75,7 +79,8 @@ def run(tmp_path: Path, fault: bool, card: TaskCard = CARD) -> tuple[dg.ExecuteI
         corpus, table = fruit()
         if fault:
             table.loc[2, "text_id"] = table["text_id"][0]
-        return dg.MaterializeResult(check_results=quality.check(card, "splits", table, corpus, ProcessExecutor()))
+        found = quality.check(card, "splits", table, corpus, ProcessExecutor(), Storage(tmp_path / "home"), "v1")
+        return dg.MaterializeResult(check_results=found)
 
     @dg.asset(key=["fruit", "embeddings"], deps=[splits])
     def embeddings() -> None:

@@ -2,7 +2,7 @@
 runs, kept beside a stored task's tables: a blocking check that failed stops the task there too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from traube.core.errors import TraubeError
 from traube.pipeline.validation.rules import CHECKS, SPLIT, Check, Table, blocks
 from traube.pipeline.validation.verdicts import Verdict
 from traube.storage import Storage
+from traube.tasks import sources
+from traube.tasks.stored import Manifest, get_manifest
 from traube.tasks.task import TaskCard
 
 SHOWN_ROWS = 20
@@ -101,29 +103,41 @@ def _cell(value: Any) -> str:
     return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"
 
 
-def keep_findings(storage: Storage, task: str, data_version: str, findings: Mapping[Table, list[Finding]]) -> None:
-    """Keep which checks of each table passed, of a version of the data."""
-    for table, found in findings.items():
-        for one in found:
-            row = {"task": task, "data_version": data_version, "name": f"{table}/{one.check.name}"}
-            storage.save("check", {**row, "passed": one.passed})
+def table_versions(manifest: Manifest) -> dict[Table, str]:
+    """Return of which version of each table of a task its checks are kept."""
+    return {"corpus": manifest.corpus_version, manifest.card.type.table: manifest.data_version}
 
 
-def kept_verdicts(storage: Storage, task: str, data_version: str, tables: tuple[Table, ...]) -> dict[str, bool] | None:
-    """Return which checks passed, by `table/check`; None if any was not made of this version of the data."""
-    rows = storage.read_rows("check", task=task, data_version=data_version)
-    kept = {row["name"]: row["passed"] for row in rows}
-    names = {f"{table}/{check.name}" for table in tables for check in CHECKS[table]}
-    return kept if names <= kept.keys() else None
+def keep_findings(storage: Storage, task: str, table: Table, version: str, findings: Iterable[Finding]) -> None:
+    """Keep which checks of a version of a table passed."""
+    for finding in findings:
+        row = {"task": task, "data_version": version, "name": f"{table}/{finding.check.name}"}
+        storage.save("check", {**row, "passed": finding.passed})
 
 
-def refuse_kept(storage: Storage, card: TaskCard, data_version: str, tables: tuple[Table, ...]) -> None:
-    """Stop where a check failed, as is kept of this version of the data, that the card says stops the task."""
-    verdicts = kept_verdicts(storage, card.name, data_version, tables) or {}
-    for table in tables:
+def are_kept(storage: Storage, task: str, manifest: Manifest) -> bool:
+    """Return whether all checks of a task's stored tables were made and kept."""
+    kept = _read_kept(storage, task, manifest)
+    return all(f"{table}/{check.name}" in kept for table in table_versions(manifest) for check in CHECKS[table])
+
+
+def refuse_stored(storage: Storage, task: str) -> None:
+    """Stop where a check failed of a task's stored data that its card, as it is now, says stops the task."""
+    manifest, source = get_manifest(storage, task), sources(None).get(task)
+    if manifest is None:
+        return
+    card, kept = source.card if source else manifest.card, _read_kept(storage, task, manifest)
+    for table in table_versions(manifest):
         for check in CHECKS[table]:
-            if blocks(check, card) and not verdicts.get(f"{table}/{check.name}", True):
+            if blocks(check, card) and not kept.get(f"{table}/{check.name}", True):
                 raise TraubeError(
-                    f"{card.name}/{table}: the blocking check '{check.name}' failed; mend the data, and "
+                    f"{task}/{table}: the blocking check '{check.name}' failed; mend the data, and "
                     "`traube run` reads it again"
                 )
+
+
+def _read_kept(storage: Storage, task: str, manifest: Manifest) -> dict[str, bool]:
+    """Return which checks passed, by `table/check`."""
+    versions = set(table_versions(manifest).values())
+    rows = storage.read_rows("check", task=task)
+    return {row["name"]: row["passed"] for row in rows if row["data_version"] in versions}
