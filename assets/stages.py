@@ -14,7 +14,6 @@ import pandas as pd
 
 from assets.common import FILL, MODELS, asset_key, final_failures, told
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
-from resources.quality import QualityResource, check_specs
 from resources.tracking import TrackingResource
 from resources.unlogged import add_debt
 from traube.core.errors import Unsupported
@@ -28,7 +27,7 @@ from traube.pipeline.plan import Plan, Request
 from traube.pipeline.run import Clustered, Encoded, Event, Failed, run
 from traube.pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, failed_cells
 from traube.pipeline.survey import survey_stored
-from traube.pipeline.validation import Table, refuse_stored
+from traube.pipeline.validation import refuse_stored
 from traube.pipeline.workbench import Workbench
 from traube.reports.markdown import markdown
 from traube.reports.studies import last_epochs
@@ -36,10 +35,7 @@ from traube.reports.tables import summary
 from traube.storage import Storage
 from traube.tasks import CLUSTERING, Source
 from traube.tasks.scored_pairs import ALL
-from traube.tasks.stored import read_task
 from traube.tasks.task import Stage
-
-SECONDS_TO_WAIT = 60
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,6 @@ class Step:
     storage: Storage
     encoder: EncoderResource
     request: Request
-    quality: QualityResource
     tracking: TrackingResource
     workers: Executor
     progress: Progress
@@ -62,9 +57,10 @@ class Step:
         return self.context.partition_key, self.task, self.request.protocol_name
 
     def plan(self) -> Plan:
-        """Plan what is asked of the task and the model; an error if the model cannot compare pairs."""
+        """Plan what is asked of the task and the model; an error if the task is not read, or the model cannot compare pairs."""
         model = self.encoder.model(self.context.partition_key, self.request.protocol.precision)
-        plan = Plan.of(replace(self.request, tasks=[self.task]), survey_stored([self.task], model, self.storage))
+        at_hand = survey_stored([self.task], model, self.storage)
+        plan = Plan.of(replace(self.request, tasks=[self.task]), at_hand)
         if not plan.total:
             raise Unsupported(f"model '{self.context.partition_key}' compares texts for a query, and pairs have none")
         return plan
@@ -101,14 +97,13 @@ def model_asset(
             storage: StorageResource,
             encoder: EncoderResource,
             benchmark: BenchmarkResource,
-            quality: QualityResource,
             tracking: TrackingResource,
             workers: dg.ResourceParam[Executor],
             progress: dg.ResourceParam[Progress],
         ) -> dg.MaterializeResult:
             with final_failures(), storage.open().hold(source.name, context.partition_key, "cells"):
                 opened, request = storage.open(), benchmark.request()
-                step = Step(context, source.name, opened, encoder, request, quality, tracking, workers, progress)
+                step = Step(context, source.name, opened, encoder, request, tracking, workers, progress)
                 return compute(step)
 
         return alone
@@ -118,7 +113,6 @@ def model_asset(
 
 def embeddings_asset(source: Source) -> dg.AssetsDefinition:
     card, key = source.card, asset_key(source.name, "embeddings")
-    tables: tuple[Table, Table] = ("corpus", card.type.table)
     is_clustering = card.type is CLUSTERING
     of_pairs = "texts of the test pairs, and of these with their histories"
     vector_checks = [
@@ -129,26 +123,14 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
     @model_asset(
         source,
         Stage.EMBEDDINGS,
-        tables,
+        ("corpus", card.type.table),
         kinds={"numpy"},
         description=f"A model's vectors of the {'unique texts of the test splits' if is_clustering else of_pairs}.",
         check_specs=vector_checks if is_clustering else None,
     )
     def embeddings(step: Step) -> dg.MaterializeResult:
-        def check_tables() -> list[dg.AssetCheckResult]:
-            task = read_task(step.storage, card.name)
-            frames, versions = (task.corpus, task.rows), (task.corpus_version, task.data_version)
-            return [
-                result
-                for table, rows, version in zip(tables, frames, versions, strict=True)
-                for result in step.quality.check(card, table, rows, task.corpus, step.workers, step.storage, version)
-            ]
-
-        specs = [spec for table in tables for spec in check_specs(card, table)]
-        refuse_failed_checks(step.context, specs, check_tables)
-        began = time.perf_counter()
-        plan = step.plan()
-        refuse_stored(step.storage, card.name)
+        refuse_stored(step.storage, card.name)  # Dagster knows the checks of its own run only
+        began, plan = time.perf_counter(), step.plan()
         (made,) = step.run(plan, Stage.EMBEDDINGS)
         assert isinstance(made, Encoded)
         seconds, encoded = time.perf_counter() - began, made.encoded or 0
@@ -177,56 +159,6 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         )
 
     return embeddings
-
-
-def refuse_failed_checks(
-    context: dg.AssetExecutionContext,
-    specs: Iterable[dg.AssetCheckSpec],
-    check: Callable[[], Iterable[dg.AssetCheckResult]],
-) -> None:
-    """Stop where a blocking check upstream failed in an earlier run: Dagster sees one run only. Where one was begun
-    and not finished (the process was killed, the disk was full), `check` makes all of them now.
-    """
-    passed, is_unfinished = dict[dg.AssetCheckKey, bool](), False
-    blocking = [spec.key for spec in specs if spec.blocking]
-    for key in blocking:
-        event = _latest_evaluation(context, key)
-        if event is not None and event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-            passed[key] = event.asset_check_evaluation_data.passed
-        elif event is not None:
-            is_unfinished = True
-
-    for result in check() if is_unfinished else ():
-        assert result.asset_key is not None
-        assert result.check_name is not None
-        key = dg.AssetCheckKey(result.asset_key, result.check_name)
-        passed[key] = result.passed
-        evaluation = dg.AssetCheckEvaluation(
-            key.asset_key, key.name, result.passed, result.metadata, None, result.severity, result.description
-        )
-        context.instance.report_runless_asset_event(evaluation)  # found outside of the check's own step
-
-    for key in blocking:
-        if not passed.get(key, True):
-            raise dg.Failure(
-                f"{key.asset_key.to_user_string()}: the blocking check '{key.name}' failed; mend the data, and "
-                "`traube run` reads it again",
-                allow_retries=False,
-            )
-
-
-def _latest_evaluation(context: dg.AssetExecutionContext, key: dg.AssetCheckKey) -> dg.DagsterEvent | None:
-    """What is known of a check. What another run is about to find out is waited for."""
-    deadline = time.monotonic() + SECONDS_TO_WAIT
-    while True:
-        record = context.instance.get_latest_asset_check_evaluation_record(key)
-        event = record.event.dagster_event if record and record.event else None
-        if record is None or event is None or event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-            return event
-        run = context.instance.get_run_by_id(record.run_id)
-        if run is None or run.is_finished or time.monotonic() > deadline:
-            return event
-        time.sleep(0.2)
 
 
 def clusterings_asset(source: Source) -> dg.AssetsDefinition:

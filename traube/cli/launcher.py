@@ -28,19 +28,17 @@ from traube.pipeline.survey import survey_stored
 from traube.pipeline.validation import (
     Table,
     Validation,
-    are_kept,
     data_docs,
     in_own_process,
     keep_findings,
     refuse_stored,
-    table_versions,
     validate_table,
 )
 from traube.pipeline.workbench import Workbench
 from traube.reports.pages import publish_index, publish_leaderboard, publish_regressions
 from traube.storage import open_storage
 from traube.tasks import get_source
-from traube.tasks.stored import Manifest, complete_task, read_task
+from traube.tasks.stored import complete_task
 from traube.tasks.task import Stage, TaskCard
 
 
@@ -87,16 +85,14 @@ class Launcher(AbstractContextManager["Launcher"]):
             source = get_source(task, None)
             name, table = source.name, source.card.type.table
             with self._step(f"{name}/corpus", errors):
-                corpus = read_corpus(source, self.storage).texts
-                on_corpus = self._validate(source.card, "corpus", corpus, corpus)
+                read = read_corpus(source, self.storage)
+                on_corpus = self._validate(source.card, "corpus", read.texts, read.texts, read.version)
                 if self._stops(name, "corpus", on_corpus, errors):
                     continue
                 with self._step(f"{name}/{table}", errors):
                     rows, manifest = draw(source, self.storage)
-                    validation = self._validate(source.card, table, rows, corpus)
+                    validation = self._validate(source.card, table, rows, read.texts, manifest.data_version)
                     complete_task(self.storage, source.card)  # only now: if checks were cut short, it is read again
-                    for of_table, validated in zip(table_versions(manifest), (on_corpus, validation), strict=True):
-                        self._keep(name, manifest, of_table, validated)
                     self._stops(name, table, validation, errors)
         return errors
 
@@ -144,13 +140,18 @@ class Launcher(AbstractContextManager["Launcher"]):
                         write_figure(paths.home(), name, figure, context)
         return errors
 
-    def _validate(self, card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame) -> Validation:
-        return in_own_process(self.executor, validate_table, card, table, rows, corpus, data_docs())
+    def _validate(
+        self, card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame, version: str
+    ) -> Validation:
+        """Check a version of a table, and keep which checks passed."""
+        validation = in_own_process(self.executor, validate_table, card, table, rows, corpus, data_docs())
+        keep_findings(self.storage, card.name, table, version, validation.findings)
+        return validation
 
     def _evaluate(self, name: str, model: Model, request: Request, errors: list[str]) -> None:
         request = replace(request, tasks=[name])
-        card = get_source(name, None).card  # as it is now: a check may block since the task was read
-        self._refuse_failed_checks(card, survey_stored([name], model, self.storage).tasks[name])
+        refuse_stored(self.storage, name)
+        card = get_source(name, None).card
         before = len(errors)
         for stage in card.type.stages:
             with self._step(f"{name}/{stage}", errors):
@@ -175,17 +176,6 @@ class Launcher(AbstractContextManager["Launcher"]):
                 self._warn(f"{event.cell.title}: {event.status}: {event.reason}")
             case Clustered() if event.reason:
                 self._warn(f"{event.cell.title}: {event.reason}")
-
-    def _refuse_failed_checks(self, card: TaskCard, manifest: Manifest) -> None:
-        """Stop where a blocking check failed when a task was read, or one failed that blocks since."""
-        if not are_kept(self.storage, card.name, manifest):
-            task = read_task(self.storage, card.name)
-            for table, rows in zip(table_versions(manifest), (task.corpus, task.rows), strict=True):
-                self._keep(card.name, manifest, table, self._validate(card, table, rows, task.corpus))
-        refuse_stored(self.storage, card.name)
-
-    def _keep(self, task: str, manifest: Manifest, table: Table, validation: Validation) -> None:
-        keep_findings(self.storage, task, table, table_versions(manifest)[table], validation.findings)
 
     def _stops(self, name: str, table: str, validation: Validation, errors: list[str]) -> bool:
         """Say which checks failed; whether one of them stops the task."""

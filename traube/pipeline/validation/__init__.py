@@ -3,7 +3,7 @@ runs Great Expectations and shows Data Docs, or where that is not installed runs
 found and keeps it. Making data right is not done here: a failed check only says so.
 """
 
-from traube.pipeline.validation.findings import Finding, are_kept, keep_findings, refuse_stored, table_versions
+from traube.pipeline.validation.findings import Finding, keep_findings, refuse_stored
 from traube.pipeline.validation.rules import CHECKS, Check, Rule, Table, blocks
 from traube.pipeline.validation.validate import (
     Validation,
@@ -21,13 +21,11 @@ __all__ = [
     "Rule",
     "Table",
     "Validation",
-    "are_kept",
     "blocks",
     "data_docs",
     "in_own_process",
     "keep_findings",
     "refuse_stored",
-    "table_versions",
     "validate_table",
     "validate_tasks",
     "warm_up",

@@ -13,7 +13,7 @@ from traube.pipeline.validation.rules import CHECKS, SPLIT, Check, Table, blocks
 from traube.pipeline.validation.verdicts import Verdict
 from traube.storage import Storage
 from traube.tasks import sources
-from traube.tasks.stored import Manifest, get_manifest
+from traube.tasks.stored import get_manifest
 from traube.tasks.task import TaskCard
 
 SHOWN_ROWS = 20
@@ -103,11 +103,6 @@ def _cell(value: Any) -> str:
     return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"
 
 
-def table_versions(manifest: Manifest) -> dict[Table, str]:
-    """Return of which version of each table of a task its checks are kept."""
-    return {"corpus": manifest.corpus_version, manifest.card.type.table: manifest.data_version}
-
-
 def keep_findings(storage: Storage, task: str, table: Table, version: str, findings: Iterable[Finding]) -> None:
     """Keep which checks of a version of a table passed."""
     for finding in findings:
@@ -115,29 +110,18 @@ def keep_findings(storage: Storage, task: str, table: Table, version: str, findi
         storage.save("check", {**row, "passed": finding.passed})
 
 
-def are_kept(storage: Storage, task: str, manifest: Manifest) -> bool:
-    """Return whether all checks of a task's stored tables were made and kept."""
-    kept = _read_kept(storage, task, manifest)
-    return all(f"{table}/{check.name}" in kept for table in table_versions(manifest) for check in CHECKS[table])
-
-
 def refuse_stored(storage: Storage, task: str) -> None:
     """Stop where a check failed of a task's stored data that its card, as it is now, says stops the task."""
     manifest, source = get_manifest(storage, task), sources(None).get(task)
     if manifest is None:
         return
-    card, kept = source.card if source else manifest.card, _read_kept(storage, task, manifest)
-    for table in table_versions(manifest):
+    card = source.card if source else manifest.card
+    versions: dict[Table, str] = {"corpus": manifest.corpus_version, card.type.table: manifest.data_version}
+    for table, version in versions.items():
+        passed = {row["name"]: row["passed"] for row in storage.read_rows("check", task=task, data_version=version)}
         for check in CHECKS[table]:
-            if blocks(check, card) and not kept.get(f"{table}/{check.name}", True):
+            if blocks(check, card) and not passed.get(f"{table}/{check.name}", True):
                 raise TraubeError(
                     f"{task}/{table}: the blocking check '{check.name}' failed; mend the data, and "
                     "`traube run` reads it again"
                 )
-
-
-def _read_kept(storage: Storage, task: str, manifest: Manifest) -> dict[str, bool]:
-    """Return which checks passed, by `table/check`."""
-    versions = set(table_versions(manifest).values())
-    rows = storage.read_rows("check", task=task)
-    return {row["name"]: row["passed"] for row in rows if row["data_version"] in versions}
