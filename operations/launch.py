@@ -94,7 +94,6 @@ class Launcher(AbstractContextManager["Launcher"]):
         self.definitions = build_defs(progress=progress, workers=workers)
         self.run_id: str | None = None  # of the run at work
         self.notes: list[str] = []
-        self.refused: set[str] = set()
         stopping.at_the_end(self._cancel)
         self.level = "DEBUG" if verbose else "CRITICAL"  # of Dagster's log; its own events are of level DEBUG
 
@@ -186,8 +185,6 @@ class Launcher(AbstractContextManager["Launcher"]):
         for check in result.get_asset_check_evaluations():
             if check.passed or check.blocking is None:
                 continue
-            if check.blocking:
-                self.refused.add(check.asset_key.path[0])
             rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
             asset, broken = check.asset_key.to_user_string(), check.description or ""
             number = int(str(rows.value)) if rows else None

@@ -54,7 +54,7 @@ def release(
 
             # the release's own models: what lies in checkpoints/ on this machine is no part of it
             request = Request(params.tasks, params.models, params.protocol, params.chosen())
-            if not compute(request, storage, plan(request, storage)).finished:
+            if not compute(request, storage, plan(request, storage)):
                 raise typer.Exit(1)
             write_scores(storage, params, paths.release())
         case "report":

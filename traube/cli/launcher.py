@@ -59,7 +59,6 @@ class Launcher(AbstractContextManager["Launcher"]):
     Attributes
     ----------
     notes : what checks found that stops nothing, a line each
-    refused : the tasks that checks stopped
     lost : ids of runs whose process is gone; always empty, because nobody keeps runs here
     """
 
@@ -71,7 +70,6 @@ class Launcher(AbstractContextManager["Launcher"]):
         self.workbench = Workbench.at(paths.home(), self.executor)
         self.storage = self.workbench.storage
         self.notes: list[str] = []
-        self.refused: set[str] = set()
         self.lost: list[str] = []
 
     def __exit__(self, *raised: Any) -> None:
@@ -183,10 +181,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         for f in failed:
             line = failed_check(f"{name}/{table}", f.check.name, f.blocking, f.broken, f.offending, validation.page)
             (errors if f.blocking else self.notes).append(line)
-        is_refused = any(finding.blocking for finding in failed)
-        if is_refused:
-            self.refused.add(name)
-        return is_refused
+        return any(finding.blocking for finding in failed)
 
     @contextmanager
     def _step(self, name: str, errors: list[str]) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 LISTED = 20  # missing cells of which each is listed without -v
 ANSWERED = 3  # tasks of which a run says at its end which model is best
-
-
-class Outcome(NamedTuple):
-    """Whether all that was asked for went well, and the tasks that checks of their data stopped."""
-
-    finished: bool
-    refused: frozenset[str] = frozenset()
 
 
 @app.command()
@@ -69,22 +62,21 @@ def run(
     if dry_run:
         _print_plan(before, storage, verbose)
         return
-    outcome = compute(request, storage, before, verbose)
+    finished = compute(request, storage, before, verbose)
 
-    # where it can be said: not of data that checks refused; a task that failed takes no answer from the others
-    for name in [name for name in tasks if name not in outcome.refused][:ANSWERED]:
+    for name in tasks[:ANSWERED]:
         try:
             print_answer(best_on(storage, name, request.protocol_name, request.protocol))
         except Unlabelled as error:
             out.print(f"{error}.", highlight=False, soft_wrap=True)
-        except TraubeError:  # nothing of the protocol's own is scored
+        except TraubeError:  # its data cannot be used, or nothing of the protocol's own is scored
             continue
-    if not outcome.finished:
+    if not finished:
         raise typer.Exit(1)
 
 
-def compute(request: "Request", storage: "Storage", before: "Plan", verbose: bool = False) -> Outcome:
-    """Run datasets, evaluate and publish as far as they are needed, and say so; `before` is the plan as it is now."""
+def compute(request: "Request", storage: "Storage", before: "Plan", verbose: bool = False) -> bool:
+    """Run datasets, evaluate and publish as far as needed by `before`, the present plan; return whether all went well."""
     from traube.components import get_reducer
     from traube.pipeline import validation
     from traube.pipeline.executors import make_executor
@@ -100,7 +92,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     if current and not before.unread and not before.count and not debts:
         out.print(f"Nothing is missing: {counted(before.total, 'cell')} up to date.")
         print_notes(stopped, "failed", "bold red")
-        return Outcome(finished=not stopped)
+        return not stopped
     # of tables that show all that is stored, only those of the tasks that this run touches are
     # rebuilt
     narrow = current or storage.read_cells().empty
@@ -137,7 +129,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
             out.print(f"Nothing was missing: {counted(before.total, 'cell')} up to date; the tables were made anew.")
         where = f"; the report is {report}" if report.exists() else ""
         out.print(f"Done. `traube leaderboard` shows the results, `traube open TASK` a task's page{where}")
-    return Outcome(not errors, frozenset(launcher.refused))
+    return not errors
 
 
 def _evaluate(
