@@ -17,7 +17,7 @@ from traube.pipeline.executors import Executor
 from traube.pipeline.stages import draw, read_corpus
 from traube.reports.markdown import markdown
 from traube.tasks import CLUSTERING, Source
-from traube.tasks.stored import complete_task, read_ingested
+from traube.tasks.stored import complete_task, not_read, read_ingested
 
 
 def dvc_hashes(source: Source) -> dict[str, str]:
@@ -89,6 +89,8 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
         opened = storage.open()
         with final_failures():
             rows, manifest = draw(source, opened)
+            if not opened.read_rows("check", task=source.name, data_version=manifest.corpus_version):
+                raise not_read(source.name)  # its corpus was stored, but the process was killed before it was checked
         corpus = read_ingested(opened, source.name, "corpus")
         checked = quality.check(source.card, table, rows, corpus, workers, opened, manifest.data_version)
         complete_task(opened, source.card)  # only now: a task whose checks were cut short is read again

@@ -8,15 +8,7 @@ import pandas as pd
 from pydantic import Field
 
 from traube.pipeline.executors import Executor
-from traube.pipeline.validation import (
-    CHECKS,
-    Table,
-    blocks,
-    data_docs,
-    in_own_process,
-    keep_findings,
-    validate_table,
-)
+from traube.pipeline.validation import CHECKS, Table, blocks, data_docs, in_own_process, keep_findings, validate_table
 from traube.reports.markdown import markdown_rows
 from traube.storage import Storage
 from traube.tasks.task import TaskCard

@@ -119,18 +119,8 @@ class RegistryResource(dg.ConfigurableResource):
     def explain(self, task: str, version: str, decision: "Decision") -> None:
         """Write down on a version what was decided of it, and why."""
         tags = {"decision": decision.outcome, "reason": decision.reason}
-        of_verdict = (
-            "against",
-            "difference",
-            "interval",
-            "p",
-            "comparisons",
-            "effect",
-            "test",
-            "verdict",
-            "verdict_date",
-        )
-        tags |= dict.fromkeys(of_verdict, "")
+        of_verdict = ("against", "difference", "interval", "p", "comparisons", "effect", "test", "verdict")
+        tags |= dict.fromkeys((*of_verdict, "verdict_date"), "")
         if (verdict := decision.verdict) and math.isfinite(verdict.error):
             tags |= {
                 "against": verdict.b,

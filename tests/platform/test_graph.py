@@ -27,7 +27,9 @@ from traube.core import paths
 from traube.core.progress import SILENT
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Plan, Request
+from traube.pipeline.validation import CHECKS
 from traube.storage import Storage
+from traube.tasks.stored import get_manifest
 
 Planned = Callable[..., Plan]
 Asked = Callable[..., Request]
@@ -108,6 +110,21 @@ def test_a_task_whose_reading_was_cut_short_is_read_again_before_a_model_is_eval
     assert planned(["words"]).unread == ["words"]
     assert read(launcher, "words") == []
     assert launcher.evaluate("bow", ["words"], asked) == []
+
+
+@pytest.mark.begin_with("read")
+def test_splits_of_a_corpus_that_nobody_checked_do_not_count(
+    launcher: Launcher, planned: Planned, storage: Storage
+) -> None:
+    """The process was killed between the two, and somebody goes on with the splits in the UI."""
+    manifest = get_manifest(storage, "words")
+    assert manifest is not None
+    kept = storage.read_rows("check", task="words", data_version=manifest.corpus_version)
+    assert storage.remove("check", kept) == len(CHECKS["corpus"])
+    storage.set_task_state("words", "ingested")
+    (error,) = launcher._execute("datasets", [dg.AssetKey(["words", "splits"])])
+    assert "task 'words' has not been read yet" in error
+    assert planned(["words"]).unread == ["words"]
 
 
 def test_a_check_that_failed_in_an_earlier_run_still_blocks(
