@@ -10,7 +10,8 @@
 benchmark, COB, QS3M, short texts (the deep clusterers too) and pairs, as far as their raw data is here (`TRAUBE_RAW`). It
 writes scores with their replicates, clusters, papers' tables and the answers of `traube pairs --json`. What encoders return is
 recorded on the way, by text; with `--vectors` these vectors are used instead, since a text's last digits depend on its batch.
-`compare` ends with status 1 if a number differs or is on one side only.
+`compare` ends with status 1 if a number differs or is on one side only; by how much vectors differ is told, and no failure:
+without `--vectors` the same text may have been encoded in another batch.
 """
 
 import argparse
@@ -164,6 +165,11 @@ def compare(before: Path, after: Path) -> int:
         one, other = ((side / name).read_text() if (side / name).exists() else None for side in (before, after))
         print(f"{name}: {'equal' if one == other else 'DIFFERENT'}")
         found.append(one != other)
+    for file in sorted({path.name for side in (before, after) for path in side.glob("vectors/*.npz")}):
+        known, new = (read(side / "vectors" / file) for side in (before, after))
+        both = known.keys() & new.keys()
+        apart = max((float(np.abs(known[text] - new[text]).max()) for text in both), default=0.0)
+        print(f"vectors of {file[:12]}: {len(both):,} texts on both sides, at most {apart:.2g} apart")
     return int(any(found))
 
 
