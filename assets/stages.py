@@ -59,8 +59,7 @@ class Step:
     def plan(self) -> Plan:
         """Plan what is asked of the task and the model; an error if the task is not read, or the model cannot compare pairs."""
         model = self.encoder.model(self.context.partition_key, self.request.protocol.precision)
-        at_hand = survey_stored([self.task], model, self.storage)
-        plan = Plan.of(replace(self.request, tasks=[self.task]), at_hand)
+        plan = Plan.of(replace(self.request, tasks=[self.task]), survey_stored([self.task], model, self.storage))
         if not plan.total:
             raise Unsupported(f"model '{self.context.partition_key}' compares texts for a query, and pairs have none")
         return plan

@@ -41,8 +41,9 @@ class QualityResource(dg.ConfigurableResource):
         """Check a version of a table of a task (of a corpus, rows are the corpus) and keep which checks passed; one
         result for each of its `check_specs`.
         """
-        folder = Path(self.folder) if self.folder else data_docs()
-        validation = in_own_process(executor, validate_table, card, table, rows, corpus, folder)
+        validation = in_own_process(
+            executor, validate_table, card, table, rows, corpus, Path(self.folder or data_docs())
+        )
         keep_findings(storage, card.name, table, version, validation.findings)
         results = []
         for finding in validation.findings:

@@ -96,9 +96,8 @@ class TrackingResource(dg.ConfigurableResource):
             method = f"{reducer}/{clusterer}"
             child_key = digest([key, method, rows.iloc[0]["params"]])
             seeds = " ".join(sorted({str(int(s)) for s in rows["seed"].dropna()}))  # no parameter: those may not change
-            child_tags = {**tags, "traube.kind": "method", "traube.seeds": seeds}
-            child_tags["mlflow.parentRunId"] = parent.info.run_id
-            with _run(client, experiment, child_key, method, child_tags, children) as child:
+            of_method = {"traube.kind": "method", "traube.seeds": seeds, "mlflow.parentRunId": parent.info.run_id}
+            with _run(client, experiment, child_key, method, tags | of_method, children) as child:
                 means = rows.groupby(["level", "metric"])["value"].mean()
                 metrics = {f"{level}/{metric}": value for (level, metric), value in means.dropna().items()}
                 params = {"reducer": reducer, "clusterer": clusterer}

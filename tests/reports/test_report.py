@@ -10,11 +10,14 @@ import pandas as pd
 import pytest
 
 from tests.made import save_scored, with_replicates
+from traube.comparison.candidates import WITHOUT_LABELS
 from traube.components import parse_method
 from traube.core import paths
+from traube.core.inert import csv_text
 from traube.pipeline.cell import Cell
 from traube.pipeline.params import Protocol
 from traube.pipeline.record import record
+from traube.reports import tables
 from traube.reports.found import in_words
 from traube.reports.pages import leaderboard_page as page
 from traube.reports.tables import COLUMNS, _missing, leaderboard, places, shown_interval, shown_name, summary
@@ -89,6 +92,42 @@ def test_where_k_is_chosen_what_was_found_stands_beside_what_there_is(storage: S
     assert chosen[["found_k", "true_k"]].to_numpy().tolist() == [[7.5, 3], [7.5, 6]]
     assert table.loc[table["protocol"] == "given", ["found_k", "true_k", "k_error"]].isna().all(axis=None)
     assert in_words(*chosen.loc["fine", ["found_k", "true_k", "k_error"]]) == "8 of 6 (|log2| 1.00)"
+
+
+# rows that are kept
+
+
+def test_rows_that_are_kept_are_those_that_would_be_made(
+    storage: Storage, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for model, value in (("bow", 0.4), ("lsa", 0.5), ("e5", 0.7)):
+        add(value, value + 0.1, value, model=model, spread=0.1)
+    add(model="bow", method="pca/kmeans", status="failed", reason="no memory")
+    add(0.3, metric=WITHOUT_LABELS, protocol="other", level="all")
+    made = leaderboard(storage)
+    leaderboard(storage, keep=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "summary", None)
+        kept = leaderboard(storage)
+        for changed in (
+            {"metric": METRIC},
+            {"protocols": {"own": Protocol(reducers=("none",), clusterers=("kmeans",))}},
+            {"tasks": []},
+        ):
+            with pytest.raises(TypeError):  # they are made again, of what they are asked for
+                leaderboard(storage, **changed)
+    pd.testing.assert_frame_equal(kept, made)
+    assert csv_text(kept) == csv_text(made) and kept.to_json() == made.to_json()
+    add(0.9, 0.9, 0.9, model="gte", spread=0.1)
+    assert "gte" in set(leaderboard(storage)["model"])
+
+
+def test_kept_rows_that_are_damaged_are_made_again(storage: Storage, add: Add) -> None:
+    add(0.4, 0.5, 0.6)
+    made = leaderboard(storage, keep=True)
+    (row,) = storage.read_rows("document", kind="leaderboard")
+    storage.blobs.delete(row["files"]["table"])
+    pd.testing.assert_frame_equal(leaderboard(storage), made)
 
 
 # statistics

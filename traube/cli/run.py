@@ -63,7 +63,6 @@ def run(
         _print_plan(before, storage, verbose)
         return
     finished = compute(request, storage, before, verbose)
-
     for name in tasks[:ANSWERED]:
         try:
             print_answer(best_on(storage, name, request.protocol_name, request.protocol))

@@ -142,10 +142,8 @@ def _section(table: Table, rows: pd.DataFrame | None) -> str:
     printed, measured = rows["published"].notna(), rows["measured"].notna()
     counts = f"{(printed & measured).sum()} of {printed.sum()} printed numbers stand beside one measured here."
     notes = [f"- {count} x {note}" for note, count in rows.loc[printed, "note"].value_counts().items()]
-    shown = table.shown(rows.drop(columns=WHEN)).map(_in_words)
+    shown = table.shown(rows.drop(columns=WHEN)).map(
+        lambda v: "" if pd.isna(v) else f"{v:g}" if isinstance(v, float) else str(v)
+    )
     shown = shown.loc[:, (shown != "").any()]
     return "\n\n".join([title, counts, markdown(shown), *(["\n".join(notes)] if notes else [])])
-
-
-def _in_words(value: object) -> str:
-    return "" if pd.isna(value) else f"{value:g}" if isinstance(value, float) else str(value)

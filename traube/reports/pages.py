@@ -114,7 +114,7 @@ def publish_leaderboard(storage: Storage, request: Request, protocols: Mapping[s
         made_of = state(storage)
         lookup = Lookup()
         absent = unavailable(request, storage, lookup)
-        table = leaderboard(storage, absent, protocols=protocols, lookup=lookup)
+        table = leaderboard(storage, absent, protocols=protocols, lookup=lookup, keep=True)
         write_parquet(storage.get_table_path(NAME), table)
         write_text(storage.get_table_path(CSV), csv_text(table))
         write_json(storage.get_table_path(MADE_OF), made_now(storage, made_of))

@@ -1,6 +1,8 @@
 """From cells and scores to the leaderboard."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +16,16 @@ from traube.comparison.samples import samples_of
 from traube.comparison.standings import best_method
 from traube.core import paths
 from traube.core.disk import read_json
-from traube.core.hashing import digest, file_sha256
+from traube.core.hashing import digest, file_sha256, frame_digest
 from traube.metrics.correlation import Kind
 from traube.models.checkpoints import trained_on
-from traube.pipeline.current import current_cells, of_present_models, without_sweeps
+from traube.pipeline.current import CHOICE, current_cells, of_present_models, without_sweeps
 from traube.pipeline.lookup import Lookup
 from traube.pipeline.pairs import COMPARISONS, TEST, current_pair_cells
 from traube.pipeline.params import Protocol
 from traube.reports.found import COLUMNS as FOUND
 from traube.reports.found import found_k
-from traube.storage import Storage
+from traube.storage import Corrupt, Storage, write_table
 from traube.tasks.scored_pairs import ALL
 from traube.tasks.stored import get_card
 from traube.tasks.task import TaskCard
@@ -38,6 +40,7 @@ KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerpr
 OF_PAIRS: Kind = "spearman"  # the metric of pair tasks
 MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS, OF_PAIRS)
 DEFAULTS = {"own_choice": False, "precision": ""}  # of cells that do not say it
+ROOMS, KEPT = Path(__file__).parents[1], "leaderboard"
 ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no place is decided by it"
 ONE_COMPARISON = "intervals are of the comparison alone, from a bootstrap over dialogues or pairs; no test says which model comes first"
 OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no places"
@@ -131,7 +134,8 @@ def _scored(
         **{"seeds": [row.cells for row in group_rows], "splits": [len(sample.values) for sample in samples]},
         **{"sample": range(len(group_rows)), "created": groups["created"].max().to_numpy()},
     )
-    table["note"] = [_note(*row) for row in zip(table["metric"].tolist(), samples, strict=True)]
+    table["note"] = np.where([sample.complete for sample in samples], "", ONE_SEED)
+    table.loc[table["metric"] == WITHOUT_LABELS, "note"] = OWN_SPACES
     return table, samples
 
 
@@ -142,12 +146,6 @@ def _main_metrics(
     keys = list(zip(rows["task"].tolist(), rows["protocol"].tolist(), strict=True))
     known = {key: metric or main_metric(cards.get(key[0]), protocols.get(key[1])) for key in set(keys)}
     return [known[key] for key in keys]
-
-
-def _note(metric: str, sample: Sample) -> str:
-    if metric == WITHOUT_LABELS:
-        return OWN_SPACES
-    return "" if sample.complete else ONE_SEED
 
 
 def _rank(group: pd.DataFrame, samples: Sequence[Sample]) -> pd.DataFrame:
@@ -209,6 +207,32 @@ def _of_pairs(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
     table = table.sort_values(["task", "mean", "model", "method"], ascending=[True, False, True, True])
     is_best = ~table.duplicated(["task", "model"]) & table["mean"].notna()
     return table.assign(best=is_best).reindex(columns=list(COLUMNS))
+
+
+def _of_clusterings(
+    storage: Storage,
+    cells: pd.DataFrame,
+    cards: Mapping[str, TaskCard],
+    metric: str | None,
+    protocols: Mapping[str, Protocol],
+) -> pd.DataFrame:
+    """The rows of cells of clusterings, with the numbers of clusters that methods found."""
+    mains = _main_metrics(cells, cards, metric, protocols)
+    scores = storage.read_scores(cells, set(mains), replicates=True)
+    if not metric:
+        keys = scores[["cell_id", "metric"]].drop_duplicates()
+        known = set(zip(keys["cell_id"].tolist(), keys["metric"].tolist(), strict=True))
+        has_main = np.array([key in known for key in zip(cells["cell_id"].tolist(), mains, strict=True)], dtype=bool)
+        others = storage.read_scores(cells[~has_main], {WITHOUT_LABELS}, replicates=True)
+        scores = pd.concat([scores, others], ignore_index=True) if len(others) else scores
+    return _with_found_k(summary(cells, scores, cards, metric, protocols), storage, cells, protocols)
+
+
+def _made_of(cells: pd.DataFrame, cards: Mapping[str, TaskCard], protocols: Mapping[str, Protocol]) -> str:
+    """A hash of all that rows are made of, the code of comparisons and tables included."""
+    code = [file_sha256(file) for room in ("comparison", "reports") for file in sorted(ROOMS.glob(f"{room}/*.py"))]
+    settings = [{name: one.model_dump(mode="json") for name, one in named.items()} for named in (cards, protocols)]
+    return digest([frame_digest(cells[["cell_id", "created", CHOICE]]), settings, code])
 
 
 def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tuple[str, str, str], int]:
@@ -288,6 +312,7 @@ def leaderboard(
     lookup: Lookup | None = None,
     tasks: Collection[str] | None = None,
     stored: pd.DataFrame | None = None,
+    keep: bool = False,
 ) -> pd.DataFrame:
     """The whole leaderboard, from what is stored; but sweeps, which compare a method with itself.
 
@@ -298,6 +323,7 @@ def leaderboard(
         as rows of that status
     lookup : of the models as they are now, where it has been asked before
     stored : all cells, where they have been read before
+    keep : whether what is made of scores is kept for the next time, until it is made of others
     """
     protocols = protocols or {}
     lookup = lookup or Lookup()
@@ -306,16 +332,15 @@ def leaderboard(
     cells = current_cells(storage, protocols, own_choice=True, lookup=lookup, stored=stored)
     cells = without_sweeps(cells, protocols)
     cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
-    mains = _main_metrics(cells, cards, metric, protocols)
-    scores = storage.read_scores(cells, set(mains), replicates=True)
-    if not metric:
-        keys = scores[["cell_id", "metric"]].drop_duplicates()
-        known = set(zip(keys["cell_id"].tolist(), keys["metric"].tolist(), strict=True))
-        has_main = np.array([key in known for key in zip(cells["cell_id"].tolist(), mains, strict=True)], dtype=bool)
-        others = storage.read_scores(cells[~has_main], {WITHOUT_LABELS}, replicates=True)
-        scores = pd.concat([scores, others], ignore_index=True) if len(others) else scores
-    table = summary(cells, scores, cards, metric, protocols)
-    table = _with_found_k(table, storage, cells, protocols)
+    table, made_of = None, "" if metric else _made_of(cells, cards, protocols)
+    kept = [row["files"] for row in storage.read_rows("document", kind=KEPT) if row["content"] == made_of]
+    with suppress(Corrupt):
+        table = storage.read_table(kept[0]["table"]) if kept else None
+    if table is None:
+        table = _of_clusterings(storage, cells, cards, metric, protocols)
+        if keep:
+            named = {"kind": KEPT, "key": "clusterings", "content": made_of}
+            storage.save("document", named, {"table": write_table(table)})
     seen = {model: trained_on(model) for model in table["model"].unique()}
     columns = ("task", "protocol", "own_choice", "model")
     keys = list(zip(*(table[column].tolist() for column in columns), strict=True))

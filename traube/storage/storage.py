@@ -275,7 +275,9 @@ class Storage:
         these ids, in their order.
         """
         where = [tables.CELL.c.status != "clustered", *([tables.CELL.c.task.in_(tasks)] if tasks else [])]
-        chunks = [sa.true()] if ids is None else [tables.CELL.c.cell_id.in_(chunk) for chunk in _cut(ids)]
+        of_ids = tables.CELL.c.cell_id.in_
+        starts = range(0, len(ids or ()), tables.CHUNK)
+        chunks = [sa.true()] if ids is None else [of_ids(ids[start : start + tables.CHUNK]) for start in starts]
         rows = [row for chunk in chunks for row in self.catalog.read_rows(tables.CELL, chunk, *where)]
         if ids is None:
             rows.sort(key=itemgetter("task", "cell_id"))
@@ -611,10 +613,6 @@ def rebuild(folder: Path) -> list[str]:
 
 def _read(file: File) -> bytes:
     return file if isinstance(file, bytes) else file.read_bytes()
-
-
-def _cut(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (ids[start : start + tables.CHUNK] for start in range(0, len(ids), tables.CHUNK))
 
 
 def _make_split_rows(splits: pd.DataFrame) -> list[dict[str, Any]]:
