@@ -38,12 +38,9 @@ class QualityResource(dg.ConfigurableResource):
         storage: Storage,
         version: str,
     ) -> list[dg.AssetCheckResult]:
-        """Check a version of a table of a task (of a corpus, rows are the corpus) and keep which checks passed; one
-        result for each of its `check_specs`.
-        """
-        validation = in_own_process(
-            executor, validate_table, card, table, rows, corpus, Path(self.folder or data_docs())
-        )
+        """Check a version of a task's table (the corpus too) and keep which checks passed; one result for each check."""
+        docs = Path(self.folder or data_docs())
+        validation = in_own_process(executor, validate_table, card, table, rows, corpus, docs)
         keep_findings(storage, card.name, table, version, validation.findings)
         results = []
         for finding in validation.findings:

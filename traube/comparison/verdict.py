@@ -118,8 +118,7 @@ class Verdict:
     @property
     def times_to_decide(self) -> float:
         """By how many times more texts a difference of this size is significant in four of five families like this one."""
-        z = float(ndtri(1 - self.level / (2 * self.comparisons)) + ndtri(0.8))
-        return (z * self.error / self.difference) ** 2
+        return float((ndtri(1 - self.level / (2 * self.comparisons)) + ndtri(0.8)) * self.error / self.difference) ** 2
 
     def at_least(self, level: float) -> float:
         """Return the bound that the true difference is above, but for a chance of `level`."""

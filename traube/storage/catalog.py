@@ -175,6 +175,8 @@ class Catalog:
             if any(words in reason for words in ("malformed", "not a database", "decode to UTF-8")):
                 raise Corrupt(f"{self.name}: corrupt ({reason}); {_MENDED}") from error
             raise TraubeError(f"{self.name}: {reason}") from error
+        except UnicodeDecodeError as error:  # SQLite quotes a schema that is no longer text
+            raise Corrupt(f"{self.name}: corrupt ({error}); {_MENDED}") from error
 
     def _is_lost(self, error: Exception) -> bool:
         """Return whether the connection failed, not the statement."""

@@ -275,9 +275,8 @@ class Storage:
         these ids, in their order.
         """
         where = [tables.CELL.c.status != "clustered", *([tables.CELL.c.task.in_(tasks)] if tasks else [])]
-        of_ids = tables.CELL.c.cell_id.in_
         starts = range(0, len(ids or ()), tables.CHUNK)
-        chunks = [sa.true()] if ids is None else [of_ids(ids[start : start + tables.CHUNK]) for start in starts]
+        chunks = [sa.true()] if ids is None else [tables.CELL.c.cell_id.in_(ids[i : i + tables.CHUNK]) for i in starts]
         rows = [row for chunk in chunks for row in self.catalog.read_rows(tables.CELL, chunk, *where)]
         if ids is None:
             rows.sort(key=itemgetter("task", "cell_id"))
