@@ -394,7 +394,7 @@ def flips(
 
 def _list_stored(home: Path) -> list[Path]:
     """Return the files that results and tables lie in."""
-    files = [file for folder in ("blobs", "embeddings", "store") for file in (home / folder).rglob("*")]
+    files = [file for folder in ("blobs", "embeddings") for file in (home / folder).rglob("*")]
     return [home / "catalog.db", *sorted(file for file in files if file.is_file() and file.suffix != ".lock")]
 
 
