@@ -465,7 +465,7 @@ def full_disks(template: World, levels: int, folder: Path, wanted: pd.DataFrame,
     campaign = Campaign("full disk")
     campaigns.append(campaign)
     home = template.copy(folder / "full").home
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     for level in range(levels):
         kilobytes = 64 + round(level * 5 * 1024 / levels)
         if subprocess.run(
