@@ -114,3 +114,16 @@ def test_the_command_imports_nothing_heavy_before_it_knows_what_is_wanted() -> N
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pandas", "sqlalchemy", "sklearn", "torch", "dagster"} & set(loaded)
     assert "typer" in loaded
+
+
+@pytest.mark.parametrize("command", [["tasks"], ["methods", "--json"]])
+def test_a_reader_that_is_gone_ends_a_command_as_it_ends_others(command: list[str], tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    started = [sys.executable, "-m", "traube.cli", *command]
+    environment = {**os.environ, "TRAUBE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        started, stdout=writing, stderr=subprocess.PIPE, cwd=paths.PROJECT, env=environment, text=True
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
