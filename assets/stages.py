@@ -100,7 +100,7 @@ def model_asset(
             workers: dg.ResourceParam[Executor],
             progress: dg.ResourceParam[Progress],
         ) -> dg.MaterializeResult:
-            with final_failures(), storage.open().hold(source.name, context.partition_key, "cells"):
+            with final_failures(), storage.open().hold(source.name, context.partition_key, stage):
                 opened, request = storage.open(), benchmark.request()
                 step = Step(context, source.name, opened, encoder, request, tracking, workers, progress)
                 return compute(step)

@@ -16,6 +16,7 @@ from traube.pipeline.params import Point, Sweep, load_params
 from traube.pipeline.plan import Plan, Request
 from traube.pipeline.run import Scored, run
 from traube.pipeline.survey import survey_stored
+from traube.tasks.task import Stage
 
 
 class Swept(dg.Config):
@@ -60,7 +61,7 @@ def _sweep(name: str, description: str) -> dg.AssetsDefinition:
             for (key, point), task in product(points.items(), config.tasks):
                 model = encoder.model(config.model, point.precision)
                 request = Request([task], [config.model], key, point, seeds=config.seeds or None)
-                with opened.hold(task, config.model, "cells"):
+                with opened.hold(task, config.model, Stage.SCORES):
                     plan = Plan.of(request, survey_stored([task], model, opened))
                     events = run(plan, workbench, progress, context.run.run_id)
                     computed += sum(isinstance(event, Scored) for event in events)

@@ -33,6 +33,7 @@ class Counting:
     """An encoder that remembers what it was given, and gives its batches in no particular order."""
 
     name, fingerprint, corpus_bound, similarity, precision = "counting", "f00d", False, None, "fp32"
+    device = "cpu"
     numerics: ClassVar[dict[str, str]] = {"counting": "1"}
 
     def __init__(self, fails_after: int | None = None) -> None:

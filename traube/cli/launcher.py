@@ -101,7 +101,7 @@ class Launcher(AbstractContextManager["Launcher"]):
             loaded = load_model(model, precision=request.protocol.precision)
             for task in tasks:
                 stopping.check()
-                with self._step(f"{task}/embeddings", errors), self.storage.hold(task, model, "cells"):
+                with self._step(f"{task}/embeddings", errors):
                     self._evaluate(task, loaded, request, errors)
         return errors
 
@@ -152,8 +152,8 @@ class Launcher(AbstractContextManager["Launcher"]):
         card = get_source(name, None).card
         before = len(errors)
         for stage in card.type.stages:
-            with self._step(f"{name}/{stage}", errors):
-                # what is at hand is looked up for each stage: the one before it has stored more
+            with self._step(f"{name}/{stage}", errors), self.storage.hold(name, model.name, stage):
+                # what is at hand is looked up for each stage: the one before it, or another process, has stored more
                 plan = Plan.of(request, survey_stored([name], model, self.storage))
                 for event in run(plan.only(stage), self.workbench, self.progress):
                     self._note(event, errors)

@@ -85,7 +85,7 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
                 print_unavailable({name: str(error)})
                 continue
             cells = make_pair_cells(manifest, model, [comparison or usual_comparison(model)], part)
-            with storage.hold(task.name, name, "cells"):
+            with storage.hold(task.name, name, Stage.PAIR_SCORES):
                 finished = storage.find_finished(task.name, PAIRS_VERSION)
                 at_hand = AtHand({task.name: manifest}, {model.name: model}, finished)
                 plan = Plan({model.name: {task.name: list(cells)}}, at_hand)

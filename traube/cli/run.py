@@ -12,8 +12,8 @@ from traube.cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verb
 from traube.cli.printing import about, bars, counted, err, escape, out, print_notes, print_outdated, print_unavailable
 from traube.cli.show import print_leaderboard
 from traube.core import paths
-from traube.core.early_imports import begin_import
 from traube.core.errors import TraubeError
+from traube.core.progress import Progress
 
 if TYPE_CHECKING:
     from traube.pipeline.cell import Cell
@@ -111,7 +111,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
                 executor.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
             for lost in launcher.lost:
                 err.print(f"run {lost} was lost: its process no longer exists. Its finished cells are kept")
-            errors, touched = _evaluate(launcher, executor, request, storage, before, set_total)
+            errors, touched = _evaluate(launcher, executor, request, storage, before, progress, set_total)
             for name, tasks in unlogged(request).items() if debts else ():  # what an earlier run left
                 out.print(f"Reporting {name} on {', '.join(tasks)} to MLflow")
                 errors += launcher.evaluate(name, tasks, request)
@@ -137,10 +137,11 @@ def _evaluate(
     request: "Request",
     storage: "Storage",
     before: "Plan",
+    progress: Progress,
     set_total: Callable[[int], None],
 ) -> tuple[list[str], set[str]]:
     """Read what is unread and evaluate what is missing; return the errors, and the tasks that were touched."""
-    from traube.models import load_model
+    from traube.pipeline.ahead import encode_ahead
     from traube.pipeline.executors import engine
     from traube.pipeline.expected import slow_cells
     from traube.pipeline.survey import plan
@@ -167,21 +168,23 @@ def _evaluate(
     if common and len(tasks) > 1:
         first = min(common, key=lambda task: read_ingested(storage, task, "corpus")["text"].str.len().sum())
 
-    touched = set(before.unread)
-    for position, (name, counts) in enumerate(todo.in_turn(first)):
-        if position == 1 and engine() == "local" and any(load_model(name).weight_bytes for name in todo.missing):
-            # the workers are busy with the first model, and this process has imported all else that it needs
-            begin_import("sentence_transformers")
-        touched.update(counts)
-        out.print(f"Evaluating {name}: {counted(sum(counts.values()), 'cell')} on {', '.join(counts)}")
-        errors += launcher.evaluate(name, list(counts), request)
-        if first in counts and position + 1 in (2, len(lacking)):  # as soon as two can be compared, and once all can
-            table = leaderboard(storage, protocols={request.protocol_name: request.protocol}, tasks=[first])
-            best = table[table["best"].astype(bool)]
-            if not best.empty:
-                if left := len(lacking) - position - 1:
-                    out.print(f"\nSo far; {counted(left, 'model')} to come:")
-                print_leaderboard(best)
+    touched, turns = set(before.unread), list(todo.in_turn(first))
+    # trainings need the processor or the GPU for themselves, and for what comes first there is nothing to be done ahead
+    goes_ahead = len(turns) > 1 and engine() == "local" and not any(cell.method.trains for cell in _missing(todo))
+    requests = [replace(request, models=[name], tasks=list(counts)) for name, counts in turns if goes_ahead]
+    with encode_ahead(storage, requests) as wait:
+        for position, (name, counts) in enumerate(turns):
+            touched.update(counts)
+            out.print(f"Evaluating {name}: {counted(sum(counts.values()), 'cell')} on {', '.join(counts)}")
+            wait(position, progress)
+            errors += launcher.evaluate(name, list(counts), request)
+            if first in counts and position + 1 in (2, len(lacking)):  # once two can be compared, and once all can
+                table = leaderboard(storage, protocols={request.protocol_name: request.protocol}, tasks=[first])
+                best = table[table["best"].astype(bool)]
+                if not best.empty:
+                    if left := len(lacking) - position - 1:
+                        out.print(f"\nSo far; {counted(left, 'model')} to come:")
+                    print_leaderboard(best)
     return errors, touched
 
 

@@ -1,5 +1,6 @@
 """How long something took, and how much memory."""
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ _STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 class Measured:
     """What a block took; filled when it ends."""
 
-    seconds: float = float("nan")  # by the clock
+    seconds: float = float("nan")  # by the clock, where others do not go first
     # megabytes at the highest point, beyond what the process held before; nan where the system, unlike Linux, is silent
     memory: float = float("nan")
 
@@ -28,19 +29,25 @@ class Cost:
 
 
 @contextmanager
-def measured() -> Iterator[Measured]:
-    """Measure a block. Blocks are not measured inside each other: each forgets earlier peaks."""
+def measured(cores: int | None = 1) -> Iterator[Measured]:
+    """Measure a block. Blocks are not measured inside each other: each forgets earlier peaks.
+
+    Where this process yields to others (`nice`), the clock would count what others did meanwhile. Its seconds are then
+    those of the cores that the block keeps busy; None: of a GPU, where there is only the clock.
+    """
     taken = Measured()
     try:
         _FORGET.write_text("5")  # the system counts the peak anew
         before = _megabytes("VmRSS")
     except OSError:
         before = float("nan")
-    began = time.perf_counter()
+    clock, at_work = time.perf_counter(), time.process_time()
     try:
         yield taken
     finally:
-        taken.seconds = time.perf_counter() - began
+        taken.seconds = time.perf_counter() - clock
+        if cores and os.getpriority(os.PRIO_PROCESS, 0) > 0:
+            taken.seconds = min(taken.seconds, (time.process_time() - at_work) / cores)
         taken.memory = max(_megabytes("VmHWM") - before, 0.0)  # nan stays nan: it is the first argument
 
 
