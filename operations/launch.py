@@ -21,7 +21,6 @@ from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
 from traube.cli.launcher import prepare_home
 from traube.cli.printing import failed_check
 from traube.core import paths, settings, stopping
-from traube.core.early_imports import begin_import, import_whole
 from traube.core.progress import Progress
 from traube.core.system_errors import explained
 from traube.pipeline.executors import Executor, ensure_executor
@@ -116,8 +115,6 @@ class Launcher(AbstractContextManager["Launcher"]):
         }
         config = {"resources": {"benchmark": {"config": asked}}}
         keys = model_keys(tasks, request.methods or request.protocol.methods())
-        # its import takes two seconds, in which the workers cluster
-        begin_import("mlflow")
         return self._execute("evaluate", keys, config, partition_key=model)
 
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
@@ -139,7 +136,6 @@ class Launcher(AbstractContextManager["Launcher"]):
         """Rebuild leaderboard, report, registry and the papers' tables, but not the tasks' pages, which `traube open`
         makes when they are asked for. Returns the errors, one line each.
         """
-        import_whole("mlflow")
         graph = self.definitions.resolve_asset_graph()
         selected = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
         keys = [key for key in selected if len(key.path) == 1 or key.path[-1] != PAGE]

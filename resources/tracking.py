@@ -20,7 +20,6 @@ from pydantic import Field
 from resources.databases import EXPERIMENT, make_mlflow, make_shared_mlflow, mlflow_url
 from resources.unlogged import settle_debt
 from traube.core import paths, settings
-from traube.core.early_imports import import_whole
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.core.inert import csv_text
@@ -210,7 +209,6 @@ def artifacts() -> str:
 def connect(uri: str) -> tuple[Any, str]:
     """An MlflowClient and the experiment's id; the store is made if need be."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    import_whole("mlflow")
     from mlflow import MlflowClient
 
     asked = os.environ.get("MLFLOW_LOGGING_LEVEL")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from traube.core.disk import read_json
-from traube.core.early_imports import import_whole
 from traube.core.errors import TraubeError
 from traube.models import allowed
 from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
@@ -50,7 +49,6 @@ def _fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
                     if fault:
                         return fault
                 else:  # the other modules are small, and refuse what is not theirs
-                    import_whole("sentence_transformers")
                     kind = getattr(import_module(f"sentence_transformers.{allowed.MODULES[name]}"), name)
                     try:
                         kind.load(str(copy), subfolder=place, **LOCAL)
@@ -111,7 +109,6 @@ def _listed(names: list[str]) -> str:
 
 def _compare_with_network(folder: Path) -> tuple[dict[str, Any], bool]:
     """What transformers says of the weights in the folder's network; and whether its pooler is used."""
-    import_whole("sentence_transformers")
     import torch
     from sentence_transformers.base.modules.transformer import Transformer as Body
     from transformers import AutoConfig

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from traube.core.early_imports import import_whole
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.hashing import digest
 from traube.core.versions import versions
@@ -279,7 +278,6 @@ def best_device() -> str:
 
 
 def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
-    import_whole("sentence_transformers")
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules.transformer import Transformer as Body
