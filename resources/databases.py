@@ -33,21 +33,13 @@ STAMP = "alembic_version"  # Dagster and MLflow note in it which tables they hav
 
 @dataclass(frozen=True)
 class Database:
-    """A SQLite file that others make and use.
-
-    Attributes
-    ----------
-    table : the one that is filled first when it is used
-    last : a table, and a row of it that is written once all tables are made
-    whole : what is moved away with it if it is damaged
-    holds : what is lost then
-    """
+    """A SQLite file that others make and use."""
 
     path: Path
-    table: str
-    whole: Path
-    holds: str
-    last: tuple[str, str] = (STAMP, "1")
+    table: str  # the one that is filled first when it is used
+    whole: Path  # what is moved away with it if it is damaged
+    holds: str  # what is lost then
+    last: tuple[str, str] = (STAMP, "1")  # a table, and a row of it that is written once all tables are made
 
     def rows(self) -> int | None:
         """How many rows the table has, 0 or 1; None if the tables were never finished. An error if it is no database."""

@@ -20,19 +20,12 @@ from traube.storage import open_storage
 
 @dataclass
 class Seen:
-    """What the sensor remembers of a folder.
+    """What the sensor remembers of a folder."""
 
-    Attributes
-    ----------
-    state : of its files at the last tick; while it changes, the folder is being written
-    settled : the state in which it was requested or refused
-    fingerprint, attempt : of the last evaluation that was requested
-    """
-
-    state: str = ""
-    settled: str = ""
-    fingerprint: str = ""
-    attempt: int = 0
+    state: str = ""  # of its files at the last tick; while it changes, the folder is being written
+    settled: str = ""  # the state in which it was requested or refused
+    fingerprint: str = ""  # of the last evaluation that was requested
+    attempt: int = 0  # number of it, which `traube retry` raises
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:

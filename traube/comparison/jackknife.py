@@ -191,24 +191,14 @@ def _deviation(spread: "_Spread", error: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Spread:
-    """How much differences vary, of each sample or of every pair.
+    """How much differences vary, of each sample or of every pair."""
 
-    Attributes
-    ----------
-    mean : over splits
-    between : sample variance of the splits; 0 where there is one
-    texts : jackknife variance of the mean
-    choice : what choosing in each replicate adds to it; 0 where nothing is chosen
-    own : jackknife variance of a split, mean over splits
-    n : number of splits
-    """
-
-    mean: Any
-    between: Any
-    texts: Any
-    choice: Any
-    own: Any
-    n: int
+    mean: Any  # over splits
+    between: Any  # sample variance of the splits; 0 where there is one
+    texts: Any  # jackknife variance of the mean
+    choice: Any  # what choosing in each replicate adds to it; 0 where nothing is chosen
+    own: Any  # jackknife variance of a split, mean over splits
+    n: int  # number of splits
 
     @classmethod
     def of(cls, values: Array, replicates: Array) -> "_Spread":

@@ -18,20 +18,12 @@ Shape = tuple[int, int]  # cells, splits
 
 @dataclass(frozen=True)
 class Row:
-    """A group's sample, and what a table says of it.
-
-    Attributes
-    ----------
-    mean : over splits
-    sd : population standard deviation over splits, or over cells where there is one
-        split; nan of one number
-    cells : how many
-    """
+    """A group's sample, and what a table says of it."""
 
     sample: Sample
-    mean: float
-    sd: float
-    cells: int
+    mean: float  # over splits
+    sd: float  # population standard deviation over splits, or over cells where there is one split; nan of one number
+    cells: int  # how many
 
 
 def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> list[Row]:

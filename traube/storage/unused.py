@@ -20,24 +20,12 @@ _TRAINING = re.compile(r"(\..+)\.[0-9a-f]{16}")  # see `Trainer.fit`
 
 @dataclass(frozen=True)
 class Unused:
-    """A row of the catalog, or a file or folder.
+    """A row of the catalog, or a file or folder."""
 
-    Attributes
-    ----------
-    name : str
-        Table and key, or the path.
-    size : int
-        Bytes.
-    reason : str
-        Why it may go.
-    remove : callable
-        Removes it, unless it is in use again; returns how many are gone.
-    """
-
-    name: str
-    size: int
-    reason: str
-    remove: Callable[[], int]
+    name: str  # table and key, or the path
+    size: int  # bytes
+    reason: str  # why it may go
+    remove: Callable[[], int]  # removes it, unless it is in use again; returns how many are gone
 
 
 def find_unused(

@@ -21,19 +21,12 @@ from traube.tasks.splitting import SEED, generator, shuffled
 
 @dataclass(frozen=True)
 class Item:
-    """What is judged.
+    """What is judged."""
 
-    Attributes
-    ----------
-    item : its id
-    group : what it is compared within
-    context : what is shown above its tuples, in lines
-    """
-
-    item: str
+    item: str  # its id
     text: str
-    group: str = ""
-    context: tuple[str, ...] = ()
+    group: str = ""  # what it is compared within
+    context: tuple[str, ...] = ()  # what is shown above its tuples, in lines
 
 
 @dataclass(frozen=True)

@@ -121,33 +121,20 @@ def least_met(
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of a table of judgements is what.
-
-    Attributes
-    ----------
-    items : columns of the tuple's items; by default all that begin with `item_`. Those of the best and the worst may be
-        among them
-    annotator : None if each file is one annotator's, who is then named by the file
-    """
+    """Which column of a table of judgements is what."""
 
     best: str = "best"
     worst: str = "worst"
-    annotator: str | None = "annotator"
-    items: tuple[str, ...] = ()
+    annotator: str | None = "annotator"  # None if each file is one annotator's, who is then named by the file
+    items: tuple[str, ...] = ()  # those of the best and the worst may be among them; empty: all that begin with `item_`
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Judgements that were read, and what is wrong with the rest.
+    """Judgements that were read, and what is wrong with the rest."""
 
-    Attributes
-    ----------
-    judgements : of the rows that can be used
-    faults : a line for each other row: file, line and what is wrong
-    """
-
-    judgements: Judgements
-    faults: tuple[str, ...]
+    judgements: Judgements  # of the rows that can be used
+    faults: tuple[str, ...]  # a line for each other row: file, line and what is wrong
 
 
 def read_judgements(

@@ -77,17 +77,11 @@ def csv_rows(
 
 @dataclass(frozen=True)
 class Rows:
-    """A table as it was read, before anything is made of it.
-
-    Attributes
-    ----------
-    columns : the values of each column; None where there is none
-    places : the line at which each row begins, or its number where the file has no lines
-    """
+    """A table as it was read, before anything is made of it."""
 
     path: Path
-    columns: dict[str, list[Any]]
-    places: list[str]
+    columns: dict[str, list[Any]]  # the values of each column; None where there is none
+    places: list[str]  # the line at which each row begins, or its number where the file has no lines
 
     def __len__(self) -> int:
         return len(self.places)

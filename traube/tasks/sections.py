@@ -22,34 +22,21 @@ SEPARATOR = "/"  # between the sections of a label at level `hier`
 
 @dataclass(frozen=True)
 class Passage:
-    """A paragraph of a page.
-
-    Attributes
-    ----------
-    sections : headings from the top section down; empty before the first
-    identifier : passages of a page that share it are one passage; by default its text
-    """
+    """A paragraph of a page."""
 
     page: str
-    sections: tuple[str, ...]
+    sections: tuple[str, ...]  # headings from the top section down; empty before the first
     text: str
-    identifier: str = ""
+    identifier: str = ""  # passages of a page that share it are one passage; by default its text
 
 
 @dataclass(frozen=True)
 class Page:
-    """A document.
+    """A document."""
 
-    Attributes
-    ----------
-    name : of its split; no two pages share it
-    title : its query
-    passages : in their order
-    """
-
-    name: str
-    title: str
-    passages: list[Passage]
+    name: str  # of its split; no two pages share it
+    title: str  # its query
+    passages: list[Passage]  # in their order
 
 
 def path_of(passage: Passage, level: Level) -> tuple[str, ...]:

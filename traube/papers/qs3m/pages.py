@@ -47,19 +47,13 @@ Key = tuple[str, str, str, str]  # values of `KEYS`
 
 @dataclass(frozen=True)
 class Way:
-    """A way of comparing passages.
+    """A way of comparing passages."""
 
-    Attributes
-    ----------
-    key : values of `KEYS`: its name in the paper's tables, the encoder's name, the digest of a recipe that is not the
-        trainer's own, and the task whose labels it learned from; empty for what has none
-    made_of : what the distances follow from, besides the task and this module's code
-    distances : gives what finds the distances between the passages of a page, float [n, n]
-    """
-
+    # its name in the paper's tables, the encoder's name, the digest of a recipe that is not the trainer's own, and the
+    # task whose labels it learned from; empty for what has none
     key: Key
-    made_of: list[Any]
-    distances: Callable[[], Distances]
+    made_of: list[Any]  # what the distances follow from, besides the task and this module's code
+    distances: Callable[[], Distances]  # gives what finds the distances between the passages of a page, float [n, n]
 
 
 def trained(context: Context, task: Task) -> dict[Key, dict[str, list[tuple[str, str]]]]:

@@ -34,17 +34,12 @@ TOPIC = re.compile(r'<topic d="(\d)"[^>]*>(.*?)</topic>', re.S)
 
 @dataclass(frozen=True)
 class Book:
-    """What a file says of a book.
-
-    Attributes
-    ----------
-    top, second : names of its top and second-level genres, each once
-    """
+    """What a file says of a book."""
 
     title: str
     blurb: str
-    top: tuple[str, ...]
-    second: tuple[str, ...]
+    top: tuple[str, ...]  # names of its genres, each once
+    second: tuple[str, ...]  # of those one level below
 
     @property
     def whole(self) -> str:

@@ -27,20 +27,13 @@ SizeName = Literal["small", "full"]
 
 @dataclass(frozen=True)
 class Size:
-    """How much documentation a task holds.
+    """How much documentation a task holds."""
 
-    Attributes
-    ----------
-    packages : import names; a summary that occurs twice belongs to the first
-    drawn, within : number of random splits per level, number of splits inside one package
-    subpackages, texts : keep the largest subpackages, and that many random texts, of each package; None for all
-    """
-
-    packages: tuple[str, ...]
-    drawn: int
-    within: int
-    subpackages: int | None = None
-    texts: int | None = None
+    packages: tuple[str, ...]  # import names; a summary that occurs twice belongs to the first
+    drawn: int  # number of random splits per level
+    within: int  # number of splits inside one package
+    subpackages: int | None = None  # how many of each package, the largest ones; None for all
+    texts: int | None = None  # how many random ones of each package; None for all
 
 
 # Quick to parse, and as many texts from each, so that the sizes hold for every version of these packages.

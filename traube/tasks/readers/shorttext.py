@@ -21,18 +21,11 @@ EMPTY = "."  # what the paper's code puts in place of a missing text
 
 @dataclass(frozen=True)
 class Collection:
-    """The files that hold a data set, best first.
+    """The files that hold a data set, best first."""
 
-    Attributes
-    ----------
-    aecl : csv with the columns label, text0, text1 (the paper's augmentation of text0)
-    tabbed : lines of label, tab, text
-    paired : a file of texts and a file of labels, line by line
-    """
-
-    aecl: str = ""
-    tabbed: str = ""
-    paired: str = ""
+    aecl: str = ""  # csv with the columns label, text0, text1 (the paper's augmentation of text0)
+    tabbed: str = ""  # lines of label, tab, text
+    paired: str = ""  # a file of texts and a file of labels, line by line
 
 
 COLLECTIONS = {
