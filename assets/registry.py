@@ -8,7 +8,7 @@ import dagster as dg
 import pandas as pd
 
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
-from resources.registry import CHAMPION, RegistryResource, is_candidate
+from resources.registry import CHAMPION, RegistryResource
 from traube.core.errors import TraubeError
 from traube.core.files import locked
 from traube.models import Model, fingerprint_on
@@ -90,9 +90,9 @@ def _sides(
     workbench: Workbench,
     candidates: Mapping[str, "list[Candidate]"],
 ) -> tuple[dict[str, "Candidate"], dict[str, "Candidate | None"], dict[str, int]]:
-    """By task: the best candidate that can be served and is not the champion, the champion as
-    scored on the present data, and among how many newcomers the challenger is the best.
-    """
+    """By task: the challenger, the champion as it is scored on the present data, and the number of newcomers."""
+    from traube.comparison.promotion import choose_sides
+
     newcomers: dict[str, int] = {}
     challengers: dict[str, Candidate] = {}
     champions: dict[str, Candidate | None] = {}
@@ -103,18 +103,15 @@ def _sides(
             usable[name] = model, model.fingerprint
 
     for task, options in candidates.items():
-        held, version = models.held(task, CHAMPION), workbench.manifest(task).corpus_version
+        version = workbench.manifest(task).corpus_version
         present = {n: fingerprint_on(usable[n][0], version) for n in {c.model for c in options} if n in usable}
         weights = {c.key: usable[c.model][1] for c in options if present.get(c.model) == c.fingerprint}
+        held = models.held(task, CHAMPION)
+        contest = choose_sides(options, weights, held, models.rejected(task) if held else [])
         if held:
-            champions[task] = next((c for c in options if is_candidate(held, c, weights.get(c.key))), None)
-        out = [held, *models.rejected(task)] if held else []
-        new = [c for c in options if c.key in weights and not any(is_candidate(o, c, weights[c.key]) for o in out)]
-        # by the champion's method, where they are scored by it: the model is compared, and the
-        # choice is among few
-        pool = [c for c in new if held and c.method == held.get("method")] or new
-        if pool:
-            challengers[task], newcomers[task] = pool[0], len(pool)
+            champions[task] = contest.champion
+        if contest.challenger:
+            challengers[task], newcomers[task] = contest.challenger, contest.newcomers
     return challengers, champions, newcomers
 
 

@@ -213,11 +213,3 @@ class RegistryResource(dg.ConfigurableResource):
 def _tags(version: Any) -> dict[str, str]:
     tags = {key.removeprefix("traube."): value for key, value in version.tags.items()}
     return {**tags, "version": str(version.version)}
-
-
-def is_candidate(held: Mapping[str, str], candidate: "Candidate", weights: str | None) -> bool:
-    """Whether a version of the registry is that candidate, on whichever data; `weights` is the fingerprint of its model by
-    itself, if that is as it is now: the candidate's own also hashes the corpus where the model was fitted to it.
-    """
-    same = held["fingerprint"] == candidate.fingerprint or (weights is not None and held.get("weights") == weights)
-    return same and (held["model"], held["method"]) == (candidate.model, candidate.method)

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
+from traube.comparison.ranking import rank_by_splits
 from traube.reports.exchange import IMPORTED_COLUMNS
-from traube.reports.imported import overlap, rank_by_splits, rankings, write_page
+from traube.reports.imported import overlap, rankings, write_page
 from traube.reports.tables import places
 from traube.storage import open_storage
 from traube.tasks.stored import complete_task, save_corpus, save_rows

@@ -83,6 +83,52 @@ class Decision:
         return f"{loss}: {100 * verdict.difference:+.2f} points, at least {100 * bound:+.2f}; more seeds or splits would tell"
 
 
+@dataclass(frozen=True)
+class Contest:
+    """Who is compared for a task."""
+
+    challenger: Candidate | None  # the best newcomer that can be served
+    newcomers: int  # among how many it is the best
+    champion: Candidate | None  # as it is scored on the present data
+
+
+def choose_sides(
+    options: Sequence[Candidate],
+    weights: Mapping[tuple[str, str, str], str],
+    held: Mapping[str, str] | None,
+    rejected: Sequence[Mapping[str, str]],
+) -> Contest:
+    """Choose who challenges the champion of a task.
+
+    Newcomers are what can be served, and is neither the champion nor was rolled back. Where some are scored by the
+    champion's method, the choice is among these: the model is compared, and the choice is among few.
+
+    Parameters
+    ----------
+    options : sequence of Candidate
+        The best first.
+    weights : mapping of tuple to str
+        Fingerprints of the models that can be served, by the keys of candidates: a candidate's own also hashes the
+        corpus where the model was fitted to it.
+    held : mapping of str to str or None
+        Tags of the champion's version; None where there is no champion.
+    rejected : sequence of mapping of str to str
+        Tags of versions that people rolled back.
+    """
+
+    def is_of(version: Mapping[str, str], candidate: Candidate) -> bool:
+        same = version["fingerprint"] == candidate.fingerprint or version.get("weights") == weights.get(
+            candidate.key, ""
+        )
+        return same and (version["model"], version["method"]) == (candidate.model, candidate.method)
+
+    champion = next((c for c in options if held and is_of(held, c)), None)
+    out = [held, *rejected] if held else []
+    new = [c for c in options if c.key in weights and not any(is_of(version, c) for version in out)]
+    pool = [c for c in new if held and c.method == held.get("method")] or new
+    return Contest(pool[0] if pool else None, len(pool), champion)
+
+
 def more_seeds(protocol: str) -> str:
     """Say what decides where one seed does not."""
     return f"give protocol '{protocol}' more seeds in params.yaml, such as [42, 1, 2], and run again"

@@ -134,3 +134,35 @@ def tied(p: Array) -> list[list[int]]:
         found = {*sets, *(one & similar | {model} for one in sets)}
         sets = [one for one in found if not any(one < other for other in found)]
     return sorted(sorted(one) for one in sets if len(one) > 1)
+
+
+def rank_by_splits(names: list[str], values: NDArray[np.float64], shared: float = 0.0) -> Ranking:
+    """Rank models by paired t-tests over splits, for want of replicates; all pairs are the family of comparisons.
+
+    The tests take splits as independent. Where these share texts, the variance is widened as if all that splits differ
+    by came from their texts:
+
+        Var(mean d) = s^2 / n * (1 + (n - 1) r) / (1 - r)
+
+    with r the mean share of texts that two splits have in common (for differences with correlation r, E s^2 = sigma^2
+    (1 - r)). That is the most that shared texts can do, so such places are wide, and those without it too narrow:
+    docs/statistics.md says why neither is exact. Where the scores of two are the same but for a constant, nothing says
+    how much that varies, and nothing is decided.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_models, n_splits)
+        Scores.
+    shared : float, default=0.0
+        Correlation of splits, from 0 to below 1.
+    """
+    m, n = values.shape
+    centred = values - values.mean(axis=1, keepdims=True)
+    covariance = centred @ centred.T / (n - 1)
+    own = np.diag(covariance)
+    between = own[:, None] + own[None, :] - 2 * covariance
+    between = np.where(between > 1e-18, between, 0.0)
+    error = np.sqrt(between / n * (1 + (n - 1) * shared) / (1 - shared))
+    means = values.mean(axis=1)
+    found = Difference(means[:, None] - means[None, :], error, np.full((m, m), n - 1.0), np.sqrt(between))
+    return Ranking(tuple(names), found, np.full((m, m), n), np.full((m, m), None, dtype=object))

@@ -31,7 +31,7 @@ CAUSES = {
     "library_versions": Kind.LIBRARY,
     "numerics": Kind.NUMERICS,
 }
-COLUMNS = (*KEYS, "metric", "before", "after", "difference", "p", "verdict", "cause")
+COLUMNS = (*KEYS, "metric", "before", "after", "difference", "p", "comparisons", "verdict", "cause")
 NIGHT = "night"  # kind of the document of a snapshot
 CHANGES = "regressions.parquet"  # what the last publication found
 
@@ -63,7 +63,7 @@ def regressions(
     since : the date compared with; empty if there is none
     changes : DataFrame with COLUMNS, one row for each task, protocol, model and method
         that is new, gone or made of other cells. Those that can be tested are the family of
-        comparisons; p is nan for the others
+        comparisons, whose size stands beside p; both are nan for the others
     """
     since, earlier = _read_night_before(storage, today)
     if earlier is None:
@@ -89,7 +89,7 @@ def regressions(
         }
         for key in changed
     ]
-    return since, pd.DataFrame(rows, columns=[*COLUMNS]).astype({"p": float})
+    return since, pd.DataFrame(rows, columns=[*COLUMNS]).astype({"p": float, "comparisons": float})
 
 
 def kept_changes(storage: Storage) -> pd.DataFrame:
@@ -159,7 +159,8 @@ def _judged(causes: Sequence[Change] | None, verdict: Verdict | None, tested: in
     if verdict.undecided:
         return {**cause, "verdict": "changed; not tested"}
     found = replace(verdict, comparisons=tested)
-    return {**cause, "p": found.p, "verdict": {"a": "better", "b": "worse", "": "no significant change"}[found.better]}
+    tests = {"p": found.p, "comparisons": tested}
+    return {**cause, **tests, "verdict": {"a": "better", "b": "worse", "": "no significant change"}[found.better]}
 
 
 def _causes(old: pd.DataFrame, new: pd.DataFrame) -> list[Change]:

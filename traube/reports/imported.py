@@ -1,15 +1,7 @@
 """Other people's leaderboards, with the places that their scores allow.
 
-A published result has at best a score for each split and no replicates, so the test of
-`traube.comparison.jackknife` cannot be made. What can be: a paired t-test over splits; all pairs of a
-table are its family of comparisons. It takes splits as independent. Where they share texts, and the texts are
-here, the variance is widened as if all that splits differ by came from their texts:
-
-    Var(mean d) = s^2 / n * (1 + (n - 1) r) / (1 - r)
-
-with r the mean share of texts that two splits have in common (for differences with correlation r,
-E s^2 = sigma^2 (1 - r)). That is the most that shared texts can do, so such places are wide, and
-those without it too narrow: docs/statistics.md says why neither is exact.
+A published result has at best a score for each split and no replicates: `traube.comparison.ranking.rank_by_splits`
+ranks by those, and all pairs of a table are its family of comparisons.
 """
 
 from dataclasses import dataclass
@@ -18,10 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from traube.comparison.jackknife import Difference
-from traube.comparison.ranking import Ranking
+from traube.comparison.ranking import rank_by_splits
 from traube.comparison.verdict import LEVEL
 from traube.storage import Storage
 from traube.tasks.stored import get_card, read_task
@@ -99,30 +89,6 @@ def _ranking(storage: Storage, task: str, rows: pd.DataFrame) -> Imported:
     tied = np.diag(ranking.p, 1) >= LEVEL
     first = int((table["rank_low"] == 1).sum())
     return Imported(task, table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
-
-
-def rank_by_splits(names: list[str], values: NDArray[np.float64], shared: float = 0.0) -> Ranking:
-    """Rank models by paired t-tests over splits.
-
-    Where the scores of two are the same but for a constant, nothing says how much that varies, and nothing is decided.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_models, n_splits)
-        Scores.
-    shared : float, default=0.0
-        Correlation of splits, from 0 to below 1.
-    """
-    m, n = values.shape
-    centred = values - values.mean(axis=1, keepdims=True)
-    covariance = centred @ centred.T / (n - 1)
-    own = np.diag(covariance)
-    between = own[:, None] + own[None, :] - 2 * covariance
-    between = np.where(between > 1e-18, between, 0.0)
-    error = np.sqrt(between / n * (1 + (n - 1) * shared) / (1 - shared))
-    means = values.mean(axis=1)
-    found = Difference(means[:, None] - means[None, :], error, np.full((m, m), n - 1.0), np.sqrt(between))
-    return Ranking(tuple(names), found, np.full((m, m), n), np.full((m, m), None, dtype=object))
 
 
 def _shared(storage: Storage, task: str, splits: int) -> float | None:

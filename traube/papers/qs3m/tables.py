@@ -67,7 +67,7 @@ def results(context: Context) -> pd.DataFrame:
     Returns
     -------
     DataFrame with `KEYS`, task, metric, measured, difference, p (paired t-test over pages; the ways that are
-    tested are the family), verdict, pages
+    tested are the family), comparisons (its size), verdict, pages
     """
     rows = []
     for task in context.tasks(WIKIPEDIA):
@@ -77,7 +77,7 @@ def results(context: Context) -> pd.DataFrame:
             rows += [
                 (way[0], task.name, metric, *way[1:], grid[way].mean(), *_against_reference(grid, way)) for way in grid
             ]
-    columns = ["method", "task", "metric", *KEYS[1:], "measured", "difference", "p", "verdict", "pages"]
+    columns = ["method", "task", "metric", *KEYS[1:], "measured", "difference", "p", "comparisons", "verdict", "pages"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -100,18 +100,19 @@ def subject_scores(context: Context) -> pd.DataFrame:
     return page_scores(context, task) if task is not None else pd.DataFrame()
 
 
-def _against_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, str, int]:
-    """Difference, p, verdict and pages of a way against Euclidean distances of its encoder, or of the first one."""
+def _against_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, float, str, int]:
+    """Difference, p, size of the family, verdict and pages of a way against Euclidean distances of its encoder, or of the first one."""
     references = [other for other in grid if other[0] == REFERENCE]
     reference = next((other for other in references if other[1] == way[1] or not way[1]), None)
     if reference is None:  # the encoder is gone
-        return np.nan, np.nan, "", len(grid[[way]].dropna())
+        return np.nan, np.nan, np.nan, "", len(grid[[way]].dropna())
     if way == reference:
-        return 0.0, np.nan, "*", len(grid[[way]].dropna())
+        return 0.0, np.nan, np.nan, "*", len(grid[[way]].dropna())
     pages = grid[[way, reference]].dropna()
     tests = len(grid.columns) - len(references)
     verdict = compare_paired(way[0], pages[way], REFERENCE, pages[reference], comparisons=tests)
-    return verdict.difference, verdict.p, {"a": "higher", "b": "lower", "": ""}[verdict.better], len(pages)
+    found = {"a": "higher", "b": "lower", "": ""}[verdict.better]
+    return verdict.difference, verdict.p, tests, found, len(pages)
 
 
 def subjects(context: Context) -> pd.DataFrame:
