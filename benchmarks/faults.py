@@ -9,10 +9,12 @@ seconds to end, or another exit code than that of its signal), or somebody saw a
 with status 1 if anything was.
 
 Full disks need the right to mount a file system (root on Linux); without it they are skipped, and
-the table says so.
+the table says so. With `--servers`, catalog and runs lie in a Postgres and blobs on an S3 server, both of this machine and of
+this program alone: kills and several writers are tried there, on databases and folders of a bucket that are copied likewise.
 """
 
 import argparse
+import logging
 import os
 import random
 import shutil
@@ -22,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +34,8 @@ import psutil
 
 from traube.core.errors import TraubeError
 from traube.core.hashing import file_sha256
-from traube.storage import open_storage
+from traube.core.settings import BLOBS, DATABASE, PASSWORD_FILE
+from traube.storage import Storage, open_storage
 from traube.storage.blobs import IDENTITY
 from traube.storage.entries import Entry
 
@@ -77,11 +80,70 @@ class Campaign:
         print(f"  {self.what}: {fault}: {note}", file=sys.stderr, flush=True)
 
 
+class Servers:
+    """A Postgres and an S3 server of this machine: a world has the database and the folder of a bucket of its name."""
+
+    def __init__(self, opened: ExitStack, folder: Path) -> None:
+        from moto.server import ThreadedMotoServer
+        from s3fs import S3FileSystem
+
+        from tests.servers import PASSWORD, Postgres
+
+        self._postgres = Postgres()
+        opened.callback(shutil.rmtree, self._postgres.folder, ignore_errors=True)
+        opened.callback(self._postgres.stop)
+        moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        moto.start()
+        opened.callback(moto.stop)
+        (folder / "password").write_text(f"{PASSWORD}\n")
+        os.environ |= {
+            "AWS_ENDPOINT_URL": "http://{}:{}".format(*moto.get_host_and_port()),
+            "AWS_ACCESS_KEY_ID": "somebody",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            PASSWORD_FILE: str(folder / "password"),
+            "PGPASSWORD": PASSWORD,  # of this process, which is no command
+        }
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # the S3 server tells of each request
+        self._s3 = S3FileSystem(use_listings_cache=False)
+        self._s3.call_s3("create_bucket", Bucket="faults")
+
+    def of(self, name: str) -> tuple[str, str]:
+        """Return the URLs of a world's blobs and database."""
+        return f"s3://faults/{name}", f"{self._postgres.url}/{name}"
+
+    def query(self, name: str, *statements: str) -> list[tuple[object, ...]]:
+        """Return what the last of some statements finds in a database."""
+        import psycopg2
+
+        from tests.servers import PASSWORD
+
+        with closing(psycopg2.connect(f"{self._postgres.url}/{name}", password=PASSWORD)) as connection:
+            connection.autocommit = True
+            cursor = connection.cursor()
+            for statement in statements:
+                cursor.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def copy(self, old: str, new: str) -> None:
+        """Copy what the servers have of a world; of one that is new, nothing."""
+        databases = {row[0] for row in self.query("postgres", "SELECT datname FROM pg_database")}
+        template = f" TEMPLATE {old}" if old in databases else ""
+        users = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{old}'"
+        dropped = f"DROP DATABASE IF EXISTS {new} WITH (FORCE)"
+        self.query("postgres", dropped, users, f"CREATE DATABASE {new}{template}")
+        if self._s3.exists(f"faults/{new}"):
+            self._s3.rm(f"faults/{new}", recursive=True)
+        if template and self._s3.exists(f"faults/{old}"):
+            self._s3.copy(f"faults/{old}/", f"faults/{new}/", recursive=True)
+
+
 @dataclass(frozen=True)
 class World:
-    """A home with its cards, checkpoints and params, below one folder."""
+    """A home with its cards, checkpoints and params, below one folder; and what servers have of it."""
 
     folder: Path
+    servers: Servers | None = None
 
     @property
     def home(self) -> Path:
@@ -94,7 +156,9 @@ class World:
             "TRAUBE_CHECKPOINTS": str(self.folder / "checkpoints"),
             "TRAUBE_PARAMS": str(self.folder / "params.yaml"),
         }
-        kept = {k: v for k, v in os.environ.items() if k not in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI")}
+        if self.servers:
+            own |= zip((BLOBS, DATABASE), self.servers.of(self.folder.name), strict=True)
+        kept = {k: v for k, v in os.environ.items() if k not in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", "PGPASSWORD")}
         return {**kept, **own, "PYTHONPATH": str(PROJECT)}
 
     def start(self, *command: str) -> "subprocess.Popen[str]":
@@ -124,11 +188,13 @@ class World:
         """
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.folder, folder, symlinks=True)
-        return World(folder)
+        if self.servers:
+            self.servers.copy(self.folder.name, folder.name)
+        return World(folder, self.servers)
 
     def results(self) -> pd.DataFrame:
         """Every score that is stored, by what it is of."""
-        storage = open_storage(self.home)
+        storage = Storage(self.home, servers=self.servers and self.servers.of(self.folder.name))
         cells = storage.read_cells()
         keys = ["task", "model", "reducer", "clusterer", "seed", "protocol"]
         cells["seed"] = cells["seed"].astype(float)  # an empty table has no types
@@ -136,7 +202,7 @@ class World:
         return scores.sort_values([*keys, "split", "level", "metric"]).reset_index(drop=True)
 
 
-def make_world(folder: Path, *, encoder: bool = True) -> World:
+def make_world(folder: Path, *, encoder: bool = True, servers: Servers | None = None) -> World:
     """Two tasks and one to train on, a tiny encoder if wanted, and params; no home yet."""
     (folder / "cards").mkdir(parents=True)
     (folder / "params.yaml").write_text(PARAMS)
@@ -156,7 +222,9 @@ def make_world(folder: Path, *, encoder: bool = True) -> World:
     (folder / "checkpoints").mkdir()
     if encoder:
         make_encoder(folder / "checkpoints" / BASE)
-    return World(folder)
+    if servers:
+        servers.copy("", folder.name)
+    return World(folder, servers)
 
 
 def make_encoder(folder: Path) -> None:
@@ -306,8 +374,11 @@ def _judge(campaign: Campaign, world: World, wanted: pd.DataFrame, note: str) ->
 def _judge_runs(campaign: Campaign, world: World, no_failures: bool) -> None:
     """When the UI is opened, no run of Dagster's is open; one that was stopped by hand is no failure."""
     world.run("init")  # brings the instance in line, as `dev` does
-    with closing(sqlite3.connect(world.home / "dagster" / "history" / "runs.db")) as database:
-        states = [row[0] for row in database.execute("SELECT status FROM runs")]
+    if world.servers:
+        states = [str(row[0]) for row in world.servers.query(world.folder.name, "SELECT status FROM dagster.runs")]
+    else:
+        with closing(sqlite3.connect(world.home / "dagster" / "history" / "runs.db")) as database:
+            states = [row[0] for row in database.execute("SELECT status FROM runs")]
     left = {"NOT_STARTED", "STARTING", "STARTED", "CANCELING"} & set(states)
     if left or (no_failures and "FAILURE" in states):
         campaign.blame("wrong", f"runs of Dagster's that are {sorted({*left, *({'FAILURE'} & set(states))})}")
@@ -511,13 +582,16 @@ def main() -> int:
     parser.add_argument(
         "--no-encoder", dest="encoder", action="store_false", help="lexical models alone, which start sooner"
     )
+    parser.add_argument("--servers", action="store_true", help="kills and writers on Postgres and S3, and nothing else")
     arguments = parser.parse_args()
     # a shell that starts this in the background has it ignore Ctrl-C, and the processes here would too
     signal.signal(signal.SIGINT, signal.default_int_handler)
     campaigns: list[Campaign] = []
-    with TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as temporary:
+    with TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as temporary, ExitStack() as opened:
+        folder = Path(temporary)
+        servers = Servers(opened, folder) if arguments.servers else None
         try:
-            conduct(Path(temporary), arguments, campaigns)
+            conduct(folder, arguments, campaigns, servers)
         except KeyboardInterrupt:
             print("stopped before its end")
     rows = [{"what": c.what, "tried": c.tried, **c.faults} for c in campaigns]
@@ -528,10 +602,10 @@ def main() -> int:
     return int(any(any(c.faults.values()) for c in campaigns))
 
 
-def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign]) -> None:
+def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign], servers: Servers | None = None) -> None:
     """All that is asked for, in a folder of their own; each is in the list from its beginning."""
     rng = random.Random(asked.seed)
-    empty = make_world(folder / "empty", encoder=asked.encoder)
+    empty = make_world(folder / "empty", encoder=asked.encoder, servers=servers)
     ready = empty.copy(folder / "ready")
     _timed(ready, "init")
     # a first start compiles for most of its time: what is killed begins with the machine code
@@ -552,6 +626,8 @@ def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign]) 
         Victim("dev", ("dev", "--port", "3950", "--mlflow-port", "5950"), done, whole, wanted),
     ]
     able = [v for v in victims if asked.encoder or BASE not in v.command]
+    if servers:  # what is removed first of the registry and the tables is MLflow's file
+        able = [v for v in able if v.name != "registry"]
     chosen = [v for v in able if not asked.only or v.name in asked.only.split(",")]
     if asked.kills:
         kills(chosen, asked.kills, rng, folder, campaigns, asked.seconds_to_end)
@@ -561,6 +637,8 @@ def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign]) 
     ):
         if rounds:
             writers(template, rounds, folder, wanted, rng, where, campaigns)
+    if servers:
+        return
     if asked.flips:
         flips(done, asked.flips, asked.heals, folder, wanted, rng, campaigns)
     if asked.levels:
